@@ -1,0 +1,143 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// The scripts build with warnings as errors. Somebody who builds with a newer compiler must not
+// be stopped by a warning that did not exist when this was written, so it is not the default.
+let strict: [SwiftSetting] =
+  Context.environment["RECEIPTD_STRICT"] == "1" ? [.treatAllWarnings(as: .error)] : []
+
+let swiftSettings: [SwiftSetting] =
+  [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+  ] + strict
+
+let package = Package(
+  name: "receiptd",
+  products: [
+    .executable(name: "receiptd", targets: ["receiptd"]),
+    .executable(name: "appstore-simulator", targets: ["appstore-simulator"]),
+  ],
+  dependencies: [
+    // Pinned exactly: no lock file is committed, and a service that is trusted with money
+    // should be built from what it was tested with. None of these pulls in SwiftNIO.
+    .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
+    .package(url: "https://github.com/apple/swift-certificates.git", exact: "1.21.1"),
+    .package(url: "https://github.com/apple/swift-asn1.git", exact: "1.7.4"),
+    .package(url: "https://github.com/vapor/jwt-kit.git", exact: "5.7.1"),
+    .package(url: "https://github.com/apple/swift-http-types.git", exact: "1.8.0"),
+    .package(url: "https://github.com/apple/swift-log.git", exact: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
+    .package(url: "https://github.com/apple/swift-collections.git", exact: "1.6.0"),
+  ],
+  targets: [
+    // System libraries.
+    .systemLibrary(
+      name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+    .systemLibrary(
+      name: "CCurl", path: "Sources/CLibcurl/CCurl", pkgConfig: "libcurl",
+      providers: [.apt(["libcurl4-openssl-dev"])]),
+    // libcurl's setters are variadic, which Swift cannot call; the shim gives each a fixed shape.
+    .target(name: "CLibcurl", dependencies: ["CCurl"], path: "Sources/CLibcurl/Shim"),
+
+    // What could be lifted out: none of these knows what a receipt is.
+    .target(name: "Sockets", swiftSettings: swiftSettings),
+    .target(
+      name: "HTTP",
+      dependencies: [
+        "Sockets",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "Postgres",
+      dependencies: [
+        "CLibpq",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "Curl",
+      dependencies: ["CLibcurl", .product(name: "HTTPTypes", package: "swift-http-types")],
+      swiftSettings: swiftSettings),
+
+    // What the App Store says, and what it means.
+    .target(
+      name: "AppStore",
+      dependencies: [
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "X509", package: "swift-certificates"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(name: "Subscriptions", swiftSettings: swiftSettings),
+
+    // The product.
+    .target(
+      name: "ReceiptService",
+      dependencies: [
+        "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .executableTarget(
+      name: "receiptd",
+      dependencies: [
+        "ReceiptService",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      swiftSettings: swiftSettings),
+
+    // The stand-in for the App Store; never linked into receiptd.
+    .target(
+      name: "AppStoreSimulator",
+      dependencies: [
+        "AppStore", "HTTP", "Curl",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "X509", package: "swift-certificates"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .executableTarget(
+      name: "appstore-simulator",
+      dependencies: [
+        "AppStoreSimulator",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      swiftSettings: swiftSettings),
+
+    // Tests. TestDatabase gives each test an empty database of its own.
+    .target(
+      name: "TestDatabase", dependencies: ["Postgres"], path: "Tests/TestDatabase",
+      swiftSettings: swiftSettings),
+    .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: swiftSettings),
+    .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Sockets"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "PostgresTests", dependencies: ["Postgres", "TestDatabase"],
+      swiftSettings: swiftSettings),
+    .testTarget(name: "CurlTests", dependencies: ["Curl", "HTTP"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "AppStoreTests", dependencies: ["AppStore"],
+      resources: [.copy("Fixtures")], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "SubscriptionsTests", dependencies: ["Subscriptions"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "AppStoreSimulatorTests", dependencies: ["AppStoreSimulator", "Curl"],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "ReceiptServiceTests",
+      dependencies: ["ReceiptService", "AppStoreSimulator", "TestDatabase"],
+      swiftSettings: swiftSettings),
+  ]
+)
