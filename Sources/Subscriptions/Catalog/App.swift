@@ -1,0 +1,153 @@
+import FoundationEssentials
+
+/// One app as its configuration describes it: what it sells, to whom, and what that opens.
+public struct App: Sendable, Hashable {
+  /// Apple's bundle identifier.
+  public var bundleID: String
+  /// Apple's numeric identifier of the app; production notifications carry it.
+  public var appAppleID: Int64?
+  /// The name for people.
+  public var name: String
+  /// The environments whose signed data is accepted.
+  public var environments: Set<StoreEnvironment>
+  /// Whose sandbox purchases open anything.
+  public var sandboxGrants: SandboxGrants
+  /// What a customer of this app is.
+  public var customer: CustomerKind
+  /// What happens when a second customer proves a purchase.
+  public var transferPolicy: TransferPolicy
+  /// By their canonical name.
+  public var products: [String: Product]
+  /// By their name.
+  public var tiers: [String: Tier]
+  /// What everybody may do.
+  public var free: Features
+  /// The app's own free time, if it has one.
+  public var trial: Allowance?
+  /// The app's own time after the end, if it has one.
+  public var grace: Allowance?
+  /// For how many days after the last answer a client without network may go on.
+  public var offlineGraceDays: Int
+  /// Who signs the tokens of its users.
+  public var auth: TokenIssuer?
+  /// Where the status is written besides `subscriptions`.
+  public var writeTo: Set<Mirror>
+
+  /// Every name of a product, old ones included, to its canonical one.
+  private var canonicalNames: [String: String]
+
+  /// Creates an app; every parameter is described at its property.
+  public init(
+    bundleID: String, appAppleID: Int64? = nil, name: String,
+    environments: Set<StoreEnvironment> = [.production, .sandbox],
+    sandboxGrants: SandboxGrants = .nobody, customer: CustomerKind,
+    transferPolicy: TransferPolicy = .keep, products: [Product], tiers: [Tier],
+    free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
+    offlineGraceDays: Int = 7, auth: TokenIssuer? = nil, writeTo: Set<Mirror> = []
+  ) {
+    self.bundleID = bundleID
+    self.appAppleID = appAppleID
+    self.name = name
+    self.environments = environments
+    self.sandboxGrants = sandboxGrants
+    self.customer = customer
+    self.transferPolicy = transferPolicy
+    self.products = Dictionary(products.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+    self.tiers = Dictionary(tiers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+    self.free = free
+    self.trial = trial
+    self.grace = grace
+    self.offlineGraceDays = offlineGraceDays
+    self.auth = auth
+    self.writeTo = writeTo
+    canonicalNames = [:]
+    for product in products {
+      for name in [product.id] + product.aliases { canonicalNames[name] = product.id }
+    }
+  }
+
+  /// The product that goes by this name, its canonical one or an alias.
+  public func product(named name: String) -> Product? {
+    canonicalNames[name].flatMap { products[$0] }
+  }
+
+  /// The canonical name of a product, or `nil` where the catalog does not know it.
+  public func canonicalProductID(_ name: String) -> String? { canonicalNames[name] }
+}
+
+/// What a customer of an app is.
+public enum CustomerKind: String, Sendable, Hashable, CaseIterable {
+  /// A signed-in user, named by the `sub` of a token.
+  case user
+  /// A device, named by itself.
+  case device
+}
+
+/// What happens when another customer proves a purchase that is already somebody's.
+public enum TransferPolicy: String, Sendable, Hashable, CaseIterable {
+  /// It stays where it is; the other is refused.
+  case keep
+  /// It goes to whoever proved it last.
+  case transfer
+  /// It goes to the other only while it opens nothing for its owner.
+  case transferWhenInactive
+}
+
+/// Whose sandbox purchases open anything.
+public enum SandboxGrants: Sendable, Hashable {
+  /// Nobody's.
+  case nobody
+  /// Everybody's, for a staging server.
+  case everyone
+  /// Those of these users and devices.
+  case testers(Set<String>)
+
+  /// Whether a sandbox purchase opens anything for this customer.
+  public func include(_ customer: Customer?) -> Bool {
+    switch self {
+    case .nobody: false
+    case .everyone: true
+    case .testers(let ids):
+      customer.map { customer in
+        ids.contains { $0.caseInsensitiveEquals(customer.id) }
+      } ?? false
+    }
+  }
+}
+
+/// Who signs the access tokens of an app's users.
+public struct TokenIssuer: Sendable, Hashable {
+  /// Where the public keys are (RFC 7517).
+  public var jwks: String?
+  /// The `iss` that a token must carry.
+  public var issuer: String?
+  /// The `aud` that a token must carry.
+  public var audience: String?
+  /// The environment variable that holds a shared HS256 secret.
+  public var secretEnvironmentVariable: String?
+
+  /// Creates an issuer.
+  public init(
+    jwks: String? = nil, issuer: String? = nil, audience: String? = nil,
+    secretEnvironmentVariable: String? = nil
+  ) {
+    self.jwks = jwks
+    self.issuer = issuer
+    self.audience = audience
+    self.secretEnvironmentVariable = secretEnvironmentVariable
+  }
+}
+
+/// A place besides `subscriptions` that the status is written to.
+public enum Mirror: String, Sendable, Hashable, CaseIterable {
+  /// The premium columns of the table `profiles`.
+  case profiles
+  /// `is_premium` and `bookmark_limit` of the table `user_preferences`.
+  case userPreferences = "user_preferences"
+  /// The app's CloudKit container.
+  case cloudkit
+}
+
+extension String {
+  fileprivate func caseInsensitiveEquals(_ other: String) -> Bool { lowercased() == other.lowercased() }
+}

@@ -1,0 +1,91 @@
+import FoundationEssentials
+
+/// Something an app sells.
+public struct Product: Sendable, Hashable {
+  /// Its name in App Store Connect.
+  public var id: String
+  /// The tier that it opens.
+  public var tier: String
+  /// Names that older builds of the app use for the same thing.
+  public var aliases: [String]
+  /// How long a non-renewing subscription lasts: Apple does not say, the app does. Days.
+  public var accessDays: Int?
+
+  /// Creates a product.
+  public init(id: String, tier: String, aliases: [String] = [], accessDays: Int? = nil) {
+    self.id = id
+    self.tier = tier
+    self.aliases = aliases
+    self.accessDays = accessDays
+  }
+
+  /// The end of what was bought at `purchaseDate`, where the catalog and not Apple sets it.
+  func accessEnds(purchasedAt purchaseDate: Date) -> Date? {
+    accessDays.map { purchaseDate.addingTimeInterval(TimeInterval($0) * 86_400) }
+  }
+}
+
+/// A level of what an app sells.
+public struct Tier: Sendable, Hashable {
+  /// Its name, as clients know it.
+  public var name: String
+  /// Of several tiers the one with the highest rank counts.
+  public var rank: Int
+  /// What it opens.
+  public var features: Features
+
+  /// Creates a tier.
+  public init(name: String, rank: Int, features: Features) {
+    self.name = name
+    self.rank = rank
+    self.features = features
+  }
+}
+
+/// A time that the app gives by itself: its trial, or its grace.
+public struct Allowance: Sendable, Hashable {
+  /// How long, in days of 24 hours.
+  public var days: Int
+  /// What it opens.
+  public var features: Features
+
+  /// Creates an allowance.
+  public init(days: Int, features: Features) {
+    self.days = days
+    self.features = features
+  }
+
+  /// How long, in seconds.
+  public var duration: TimeInterval { TimeInterval(days) * 86_400 }
+}
+
+/// What a customer may do, by the app's own names.
+public typealias Features = [String: FeatureValue]
+
+/// The value of a feature: the app gives it a meaning, the service only carries it.
+public enum FeatureValue: Sendable, Hashable {
+  /// Open or not.
+  case flag(Bool)
+  /// How many.
+  case count(Int)
+  /// How much.
+  case amount(Double)
+  /// A word of the app's own.
+  case word(String)
+  /// No limit (`null` in JSON).
+  case unlimited
+}
+
+extension FeatureValue: Encodable {
+  /// A bare JSON value.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    switch self {
+    case .flag(let value): try container.encode(value)
+    case .count(let value): try container.encode(value)
+    case .amount(let value): try container.encode(value)
+    case .word(let value): try container.encode(value)
+    case .unlimited: try container.encodeNil()
+    }
+  }
+}

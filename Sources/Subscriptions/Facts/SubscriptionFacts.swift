@@ -1,0 +1,54 @@
+/// Everything signed that is known of one `originalTransactionID`: the only input of the fold.
+///
+/// A set in the mathematical sense: learning the same facts in any order, any number of times, gives
+/// the same value.
+public struct SubscriptionFacts: Sendable, Hashable {
+  /// The latest word on each transaction, by `transactionID`.
+  public private(set) var transactions: [String: TransactionFact]
+  /// The latest renewal info.
+  public private(set) var renewal: RenewalFact?
+
+  /// Starts from what is already kept (or from nothing).
+  public init(transactions: [TransactionFact] = [], renewal: RenewalFact? = nil) {
+    self.transactions = [:]
+    for transaction in transactions { learn(transaction) }
+    self.renewal = renewal
+  }
+
+  /// Takes in a signed transaction.
+  /// - Returns: whether it was news; an older or repeated fact is not.
+  @discardableResult
+  public mutating func learn(_ fact: TransactionFact) -> Bool {
+    if let known = transactions[fact.transactionID], !fact.supersedes(known) { return false }
+    transactions[fact.transactionID] = fact
+    return true
+  }
+
+  /// Takes in a signed renewal info.
+  /// - Returns: whether it was news; an older or repeated fact is not.
+  @discardableResult
+  public mutating func learn(_ fact: RenewalFact) -> Bool {
+    if let known = renewal, !fact.supersedes(known) { return false }
+    renewal = fact
+    return true
+  }
+
+  /// The latest purchase by `purchaseDate`: what it replaced never comes back.
+  ///
+  /// Purchases of the same instant are an upgrade and what it upgraded; Apple marks the latter.
+  public var current: TransactionFact? {
+    transactions.values.max { $0.isReplaced(by: $1) }
+  }
+}
+
+extension TransactionFact {
+  fileprivate func isReplaced(by other: TransactionFact) -> Bool {
+    if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
+    if isUpgraded != other.isUpgraded { return isUpgraded }
+    // Apple's identifiers grow: of two with the same number of digits the larger is the later.
+    if transactionID.utf8.count != other.transactionID.utf8.count {
+      return transactionID.utf8.count < other.transactionID.utf8.count
+    }
+    return transactionID < other.transactionID
+  }
+}

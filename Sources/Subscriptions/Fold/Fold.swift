@@ -1,0 +1,96 @@
+import FoundationEssentials
+
+/// The one place that decides a status.
+///
+/// Validation, notifications, profile sync, reconciling, replay and the expiry sweep all end here:
+/// signed facts in, the subscription for every instant out. No clock, no database, no order of arrival.
+extension SubscriptionFacts {
+  /// Apple goes on trying to charge for at most this long after the paid time.
+  static let billingRetryLimit: TimeInterval = 60 * 86_400
+
+  /// What the facts mean under an app's catalog.
+  /// - Returns: `nil` while no transaction is known (a renewal info alone says who, not until when).
+  public func subscription(under app: App?) -> Subscription? {
+    guard let current else { return nil }
+    let renewal = renewalOfCurrentPeriod(current)
+    let product = app?.product(named: current.productID)
+    let paidUntil = current.expiresDate ?? product?.accessEnds(purchasedAt: current.purchaseDate)
+    let graceEnds = billingGraceEnd(current, renewal, paidUntil)
+
+    let isRevoked = current.revocationDate != nil
+    let renews =
+      current.kind == .autoRenewable && !isRevoked && (renewal?.willAutoRenew ?? true)
+
+    var resolved = current
+    resolved.expiresDate = paidUntil
+    return Subscription(
+      current: resolved,
+      productID: product?.id ?? current.productID,
+      tier: product?.tier,
+      autoRenewEnabled: renews,
+      renewsAs: renews
+        ? app?.canonicalProductID(renewal?.renewsAs ?? current.productID)
+          ?? renewal?.renewsAs ?? current.productID : nil,
+      graceExpiresDate: graceEnds,
+      phases: phases(
+        revoked: isRevoked, paidUntil: paidUntil, graceEnds: graceEnds,
+        isInBillingRetry: renewal?.isInBillingRetry ?? false,
+        ownGrace: app?.grace.map { $0.duration } ?? 0),
+      signedAt: latestSignature(of: current))
+  }
+
+  /// The renewal info, if it speaks of the current period.
+  ///
+  /// A renewal info from before a recovery still says 'billing retry'; it must not colour the period
+  /// that followed. It belongs to the current period if it was signed in it, or if it names its end:
+  /// a renewal is charged up to a day early, so both can be signed before the period begins.
+  private func renewalOfCurrentPeriod(_ current: TransactionFact) -> RenewalFact? {
+    guard let renewal else { return nil }
+    if renewal.signedAt >= current.purchaseDate { return renewal }
+    if let renewalDate = renewal.renewalDate, renewalDate == current.expiresDate { return renewal }
+    return nil
+  }
+
+  private func billingGraceEnd(
+    _ current: TransactionFact, _ renewal: RenewalFact?, _ paidUntil: Date?
+  ) -> Date? {
+    guard current.revocationDate == nil, let paidUntil, let end = renewal?.graceExpiresDate,
+      end > paidUntil
+    else { return nil }
+    return end
+  }
+
+  private func latestSignature(of current: TransactionFact) -> Date {
+    max(current.signedAt, renewal?.signedAt ?? current.signedAt)
+  }
+}
+
+/// The table of the contract ('what the facts say, now'), laid out in time.
+private func phases(
+  revoked: Bool, paidUntil: Date?, graceEnds: Date?, isInBillingRetry: Bool, ownGrace: TimeInterval
+) -> [Phase] {
+  if revoked { return [Phase(startsAt: nil, status: .cancelled, storeStatus: .revoked)] }
+  var phases = [Phase(startsAt: nil, status: .active, storeStatus: .active)]
+  guard let paidUntil else { return phases }
+
+  if graceEnds != nil {
+    phases.append(Phase(startsAt: paidUntil, status: .grace, storeStatus: .billingGrace))
+  }
+  // After paid time and billing grace two clocks run on, each from the end of the paid time: the
+  // app's own grace decides what clients are told, Apple's retries what the store would say.
+  let accessEnds = graceEnds ?? paidUntil
+  let ownGraceEnds = paidUntil.addingTimeInterval(ownGrace)
+  let retryEnds = paidUntil.addingTimeInterval(SubscriptionFacts.billingRetryLimit)
+  let starts = [accessEnds] + [ownGraceEnds, retryEnds].filter { $0 > accessEnds }.sorted()
+  for start in starts {
+    let phase = Phase(
+      startsAt: start,
+      status: start < ownGraceEnds ? .grace : .expired,
+      storeStatus: isInBillingRetry && start < retryEnds ? .billingRetry : .expired)
+    if let last = phases.last, last.status == phase.status, last.storeStatus == phase.storeStatus {
+      continue
+    }
+    phases.append(phase)
+  }
+  return phases
+}
