@@ -1,0 +1,145 @@
+import Subscriptions
+
+/// How an app stands in the configuration file; the contract has an example.
+extension App {
+  init(_ object: ConfigurationObject) throws(ConfigurationProblem) {
+    try object.allowOnly([
+      "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
+      "products", "tiers", "free", "trial", "grace", "offlineGraceDays", "auth", "writeTo",
+    ])
+    let bundleID = try object.requiredString("bundleID")
+    guard let customer = try object.word("customer", as: CustomerKind.self) else {
+      throw ConfigurationProblem(object.path(of: "customer"), "is missing: user or device")
+    }
+    let tiers = try readTiers(object)
+    let environments = try object.words("environments", as: StoreEnvironment.self)
+    if let environments, environments.isEmpty {
+      throw ConfigurationProblem(object.path(of: "environments"), "must not be empty")
+    }
+    let appAppleID = try object.integer("appAppleID", in: 1...Int.max).map(Int64.init)
+    self.init(
+      bundleID: bundleID,
+      appAppleID: appAppleID,
+      name: try object.string("name") ?? bundleID,
+      environments: Set(environments ?? [.production, .sandbox]),
+      sandboxGrants: try readSandboxGrants(object),
+      customer: customer,
+      transferPolicy: try object.word("transferPolicy", as: TransferPolicy.self) ?? .keep,
+      products: try readProducts(object, tiers: tiers),
+      tiers: tiers,
+      free: try readFree(object),
+      trial: try readAllowance(object, "trial"),
+      grace: try readAllowance(object, "grace"),
+      offlineGraceDays: try object.integer("offlineGraceDays", in: 0...365) ?? 7,
+      auth: try readTokenIssuer(object),
+      writeTo: Set(try object.words("writeTo", as: Mirror.self) ?? []))
+    if customer == .user, auth == nil {
+      throw ConfigurationProblem(
+        object.path(of: "auth"), "is missing: an app whose customers are users needs to know who signs their tokens")
+    }
+  }
+}
+
+private func readSandboxGrants(
+  _ object: ConfigurationObject
+) throws(ConfigurationProblem) -> SandboxGrants {
+  guard let value = object.optional("sandboxGrants") else { return .nobody }
+  if case .array = value { return .testers(Set(try object.strings("sandboxGrants") ?? [])) }
+  switch try object.string("sandboxGrants") {
+  case "nobody": return .nobody
+  case "everyone": return .everyone
+  default:
+    throw ConfigurationProblem(
+      object.path(of: "sandboxGrants"), "must be nobody, everyone or a list of user or device ids")
+  }
+}
+
+private func readTiers(_ object: ConfigurationObject) throws(ConfigurationProblem) -> [Tier] {
+  let tiers = try ConfigurationObject(object.required("tiers"), at: object.path(of: "tiers"))
+  var read: [Tier] = []
+  for name in tiers.names {
+    guard let tier = try tiers.object(name) else { continue }
+    try tier.allowOnly(["rank", "features"])
+    let rank = try tier.integer("rank", in: -1_000_000...1_000_000) ?? 0
+    read.append(Tier(name: name, rank: rank, features: try readFeatures(tier)))
+  }
+  return read
+}
+
+private func readProducts(
+  _ object: ConfigurationObject, tiers: [Tier]
+) throws(ConfigurationProblem) -> [Product] {
+  let products = try ConfigurationObject(object.required("products"), at: object.path(of: "products"))
+  var read: [Product] = []
+  var seen: Set<String> = []
+  for id in products.names {
+    guard let product = try products.object(id) else { continue }
+    try product.allowOnly(["tier", "aliases", "accessDays"])
+    let tier = try product.requiredString("tier")
+    guard tiers.contains(where: { $0.name == tier }) else {
+      throw ConfigurationProblem(product.path(of: "tier"), "there is no tier '\(tier)'")
+    }
+    let aliases = try product.strings("aliases") ?? []
+    for name in [id] + aliases where !seen.insert(name).inserted {
+      throw ConfigurationProblem(product.path, "the name '\(name)' is there twice")
+    }
+    read.append(
+      Product(
+        id: id, tier: tier, aliases: aliases,
+        accessDays: try product.integer("accessDays", in: 1...36_500)))
+  }
+  return read
+}
+
+private func readFree(_ object: ConfigurationObject) throws(ConfigurationProblem) -> Features {
+  guard let free = try object.object("free") else { return [:] }
+  try free.allowOnly(["features"])
+  return try readFeatures(free)
+}
+
+private func readAllowance(
+  _ object: ConfigurationObject, _ name: String
+) throws(ConfigurationProblem) -> Allowance? {
+  guard let allowance = try object.object(name) else { return nil }
+  try allowance.allowOnly(["days", "features"])
+  guard let days = try allowance.integer("days", in: 0...3_650) else {
+    throw ConfigurationProblem(allowance.path(of: "days"), "is missing")
+  }
+  return Allowance(days: days, features: try readFeatures(allowance))
+}
+
+private func readTokenIssuer(
+  _ object: ConfigurationObject
+) throws(ConfigurationProblem) -> TokenIssuer? {
+  guard let auth = try object.object("auth") else { return nil }
+  try auth.allowOnly(["jwks", "issuer", "audience", "secretEnv"])
+  let issuer = TokenIssuer(
+    jwks: try auth.string("jwks"), issuer: try auth.string("issuer"),
+    audience: try auth.string("audience"), secretEnvironmentVariable: try auth.string("secretEnv"))
+  guard issuer.jwks != nil || issuer.secretEnvironmentVariable != nil else {
+    throw ConfigurationProblem(auth.path, "needs jwks or secretEnv: without a key no token can be checked")
+  }
+  if let jwks = issuer.jwks, !jwks.hasPrefix("https://"), !jwks.hasPrefix("http://") {
+    throw ConfigurationProblem(auth.path(of: "jwks"), "must be an http or https address")
+  }
+  return issuer
+}
+
+private func readFeatures(_ object: ConfigurationObject) throws(ConfigurationProblem) -> Features {
+  guard let features = try object.object("features") else { return [:] }
+  var read: Features = [:]
+  for name in features.names {
+    guard let value = features.optional(name) else { continue }
+    switch value {
+    case .null: read[name] = .unlimited
+    case .bool(let flag): read[name] = .flag(flag)
+    case .integer(let count): read[name] = .count(count)
+    case .number(let amount): read[name] = .amount(amount)
+    case .string(let word): read[name] = .word(word)
+    case .array, .object:
+      throw ConfigurationProblem(
+        features.path(of: name), "must be a boolean, a number, a string or null, is \(value.kind)")
+    }
+  }
+  return read
+}

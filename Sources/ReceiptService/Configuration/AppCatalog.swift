@@ -1,0 +1,57 @@
+import FoundationEssentials
+import Subscriptions
+
+/// All apps of one configuration file.
+public struct AppCatalog: Sendable {
+  /// In the order of the file.
+  public let apps: [App]
+  private let byBundleID: [String: App]
+
+  /// Creates a catalog of apps with distinct bundle ids.
+  public init(apps: [App]) {
+    self.apps = apps
+    byBundleID = Dictionary(apps.map { ($0.bundleID, $0) }, uniquingKeysWith: { first, _ in first })
+  }
+
+  /// The app with this bundle id.
+  public subscript(bundleID: String) -> App? { byBundleID[bundleID] }
+
+  /// Reads a configuration file.
+  /// - Throws: a problem that names the file, the path in it and what is wrong.
+  public init(contentsOf file: String) throws(ConfigurationProblem) {
+    let data: Data
+    do {
+      data = try Data(contentsOf: URL(filePath: file))
+    } catch {
+      throw ConfigurationProblem("RECEIPTD_CONFIG", "cannot read \(file)")
+    }
+    try self.init(json: data, named: file)
+  }
+
+  /// Reads a configuration.
+  /// - Parameter name: what to call it in a problem.
+  init(json: Data, named name: String) throws(ConfigurationProblem) {
+    let root: JSONValue
+    do {
+      root = try JSONDecoder().decode(JSONValue.self, from: json)
+    } catch {
+      throw ConfigurationProblem(name, "is not JSON")
+    }
+    let top = try ConfigurationObject(root, at: name + ": $")
+    try top.allowOnly(["apps"])
+    guard case .array(let elements) = try top.required("apps") else {
+      throw ConfigurationProblem(name + ": apps", "must be a list")
+    }
+    guard !elements.isEmpty else { throw ConfigurationProblem(name + ": apps", "must not be empty") }
+    var apps: [App] = []
+    for (index, element) in elements.enumerated() {
+      let path = name + ": apps[\(index)]"
+      let app = try App(ConfigurationObject(element, at: path))
+      if apps.contains(where: { $0.bundleID == app.bundleID }) {
+        throw ConfigurationProblem(path + ".bundleID", "'\(app.bundleID)' is there twice")
+      }
+      apps.append(app)
+    }
+    self.init(apps: apps)
+  }
+}

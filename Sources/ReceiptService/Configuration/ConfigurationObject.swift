@@ -1,0 +1,111 @@
+/// An object of a configuration file, read member by member with the path at hand for errors.
+///
+/// `Codable` would pass over a misspelled key in silence; here whatever was not asked for is an error.
+struct ConfigurationObject {
+  /// Where it stands, for error messages.
+  let path: String
+  private let members: [String: JSONValue]
+
+  init(_ value: JSONValue, at path: String) throws(ConfigurationProblem) {
+    guard case .object(let members) = value else {
+      throw ConfigurationProblem(path, "must be an object, is \(value.kind)")
+    }
+    self.path = path
+    self.members = members
+  }
+
+  /// Refuses members beyond these.
+  func allowOnly(_ names: [String]) throws(ConfigurationProblem) {
+    guard let unknown = members.keys.filter({ !names.contains($0) }).min() else { return }
+    throw ConfigurationProblem(
+      path + "." + unknown, "unknown key; known here: \(names.sorted().joined(separator: ", "))")
+  }
+
+  /// The names of all members, in order, for objects that are dictionaries.
+  var names: [String] { members.keys.sorted() }
+
+  func path(of name: String) -> String { path + "." + name }
+
+  func optional(_ name: String) -> JSONValue? { members[name] }
+
+  func required(_ name: String) throws(ConfigurationProblem) -> JSONValue {
+    guard let value = members[name] else { throw ConfigurationProblem(path(of: name), "is missing") }
+    return value
+  }
+
+  func object(_ name: String) throws(ConfigurationProblem) -> ConfigurationObject? {
+    guard let value = members[name] else { return nil }
+    return try ConfigurationObject(value, at: path(of: name))
+  }
+
+  func string(_ name: String) throws(ConfigurationProblem) -> String? {
+    guard let value = members[name] else { return nil }
+    return try text(value, at: path(of: name))
+  }
+
+  func requiredString(_ name: String) throws(ConfigurationProblem) -> String {
+    try text(required(name), at: path(of: name))
+  }
+
+  func integer(_ name: String, in range: ClosedRange<Int>) throws(ConfigurationProblem) -> Int? {
+    guard let value = members[name] else { return nil }
+    guard case .integer(let number) = value else {
+      throw ConfigurationProblem(path(of: name), "must be a whole number, is \(value.kind)")
+    }
+    guard range.contains(number) else {
+      throw ConfigurationProblem(
+        path(of: name), "must be from \(range.lowerBound) to \(range.upperBound), is \(number)")
+    }
+    return number
+  }
+
+  func strings(_ name: String) throws(ConfigurationProblem) -> [String]? {
+    guard let value = members[name] else { return nil }
+    guard case .array(let elements) = value else {
+      throw ConfigurationProblem(path(of: name), "must be a list, is \(value.kind)")
+    }
+    var strings: [String] = []
+    for (index, element) in elements.enumerated() {
+      strings.append(try text(element, at: path(of: name) + "[\(index)]"))
+    }
+    return strings
+  }
+
+  /// One word out of a closed list.
+  func word<Word: RawRepresentable & CaseIterable>(
+    _ name: String, as type: Word.Type
+  ) throws(ConfigurationProblem) -> Word? where Word.RawValue == String {
+    guard let string = try string(name) else { return nil }
+    return try parse(string, as: type, at: path(of: name))
+  }
+
+  /// A list of words out of a closed list.
+  func words<Word: RawRepresentable & CaseIterable>(
+    _ name: String, as type: Word.Type
+  ) throws(ConfigurationProblem) -> [Word]? where Word.RawValue == String {
+    guard let strings = try strings(name) else { return nil }
+    var words: [Word] = []
+    for (index, string) in strings.enumerated() {
+      words.append(try parse(string, as: type, at: path(of: name) + "[\(index)]"))
+    }
+    return words
+  }
+
+  private func text(_ value: JSONValue, at path: String) throws(ConfigurationProblem) -> String {
+    guard case .string(let string) = value else {
+      throw ConfigurationProblem(path, "must be a string, is \(value.kind)")
+    }
+    guard !string.isEmpty else { throw ConfigurationProblem(path, "must not be empty") }
+    return string
+  }
+
+  private func parse<Word: RawRepresentable & CaseIterable>(
+    _ string: String, as type: Word.Type, at path: String
+  ) throws(ConfigurationProblem) -> Word where Word.RawValue == String {
+    guard let word = Word(rawValue: string) else {
+      let known = Word.allCases.map(\.rawValue).joined(separator: ", ")
+      throw ConfigurationProblem(path, "'\(string)' is not one of \(known)")
+    }
+    return word
+  }
+}

@@ -1,0 +1,42 @@
+-- The premium status on user profiles.
+--
+-- Safe to run again, also where somebody ran it by hand: every step looks before it acts. Plain
+-- PostgreSQL 13 to 17, or Supabase, where `profiles` exists already and references auth.users.
+
+DO $$
+BEGIN
+  IF to_regclass('public.profiles') IS NULL THEN
+    IF to_regclass('auth.users') IS NOT NULL THEN
+      CREATE TABLE public.profiles (
+        id uuid PRIMARY KEY REFERENCES auth.users (id) ON DELETE CASCADE
+      );
+      ALTER TABLE public.profiles ENABLE ROW LEVEL SECURITY;
+      IF to_regprocedure('auth.uid()') IS NOT NULL THEN
+        CREATE POLICY "Users read their own profile" ON public.profiles
+          FOR SELECT USING ((SELECT auth.uid()) = id);
+      END IF;
+    ELSE
+      CREATE TABLE public.profiles (id uuid PRIMARY KEY);
+    END IF;
+    COMMENT ON TABLE public.profiles IS 'One row per user of the app.';
+    COMMENT ON COLUMN public.profiles.id IS 'The user: the sub of an access token.';
+  END IF;
+END
+$$;
+
+ALTER TABLE public.profiles
+  ADD COLUMN IF NOT EXISTS premium_expires_at timestamptz,
+  ADD COLUMN IF NOT EXISTS premium_product_id text,
+  ADD COLUMN IF NOT EXISTS premium_original_transaction_id text;
+
+COMMENT ON COLUMN public.profiles.premium_expires_at IS
+  'When premium access ends (paid time, or Apple''s billing grace). NULL means free, or lifetime if premium_product_id is set. In the past: premium has ended. Written by receiptd only.';
+COMMENT ON COLUMN public.profiles.premium_product_id IS
+  'The product that opens premium, by its name in App Store Connect. NULL means free. Written by receiptd only.';
+COMMENT ON COLUMN public.profiles.premium_original_transaction_id IS
+  'Apple''s originalTransactionId of the purchase that opens premium; leads to subscriptions and transactions. Written by receiptd only.';
+
+-- For support: who expires soon, who expired lately. Most users have no expiry and need no entry.
+CREATE INDEX IF NOT EXISTS profiles_premium_expires_at_idx
+  ON public.profiles (premium_expires_at)
+  WHERE premium_expires_at IS NOT NULL;
