@@ -35,7 +35,8 @@ extension App {
       writeTo: Set(try object.words("writeTo", as: Mirror.self) ?? []))
     if customer == .user, auth == nil {
       throw ConfigurationProblem(
-        object.path(of: "auth"), "is missing: an app whose customers are users needs to know who signs their tokens")
+        object.path(of: "auth"),
+        "is missing: an app whose customers are users needs to know who signs their tokens")
     }
   }
 }

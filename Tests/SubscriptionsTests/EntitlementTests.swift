@@ -1,0 +1,87 @@
+import FoundationEssentials
+import Testing
+
+@testable import Subscriptions
+
+@Suite struct EntitlementTests {
+  private func subscription(
+    _ transactions: TransactionFact..., renewal: RenewalFact? = nil, app: App = sampleApp()
+  ) throws -> Subscription {
+    try #require(SubscriptionFacts(transactions, renewal).subscription(under: app))
+  }
+
+  @Test func `who has nothing may do what is free`() {
+    let nothing = sampleApp().entitlements(of: [], for: nil, at: day(0))
+    #expect(nothing.isAccessGranted == false)
+    #expect(nothing.tier == nil)
+    #expect(nothing.features == ["seats": .count(0)])
+    #expect(nothing.validUntil == nil)
+    #expect(nothing.offlineGraceUntil == nil)
+  }
+
+  @Test func `the answer says until when it holds, and until when without network`() throws {
+    let one = try subscription(period("1000", from: 0, to: 30))
+    let entitlements = sampleApp().entitlements(of: [one], for: nil, at: day(1))
+    #expect(entitlements.tier == "basic")
+    #expect(entitlements.features == ["seats": .count(1)])
+    #expect(entitlements.validUntil == day(30))
+    #expect(entitlements.offlineGraceUntil == day(8))
+  }
+
+  @Test func `the highest tier that is open counts, not one that is over`() throws {
+    let basic = try subscription(period("1000", from: 0, to: 30))
+    let family = try subscription(period("2000", from: 0, to: 10, product: "family", original: "2000"))
+    let app = sampleApp()
+    #expect(app.entitlements(of: [basic, family], for: nil, at: day(5)).tier == "family")
+    #expect(app.entitlements(of: [family, basic], for: nil, at: day(15)).tier == "basic")
+  }
+
+  @Test func `Apple's grace opens the tier, the app's own grace what the app says`() throws {
+    let app = sampleApp(ownGraceDays: 7)
+    let one = try subscription(
+      period("1000", from: 0, to: 30), renewal: renewalInfo(signed: 30, retry: true, graceUntil: 33),
+      app: app)
+    #expect(app.entitlements(of: [one], for: nil, at: day(32)).features == ["seats": .count(1)])
+    let own = app.entitlements(of: [one], for: nil, at: day(34))
+    #expect(own.features == ["seats": .word("warning")])
+    #expect(own.status == .grace)
+    #expect(own.isAccessGranted)
+    #expect(app.entitlements(of: [one], for: nil, at: day(38)).features == ["seats": .count(0)])
+  }
+
+  @Test func `a sandbox purchase opens something only for testers`() throws {
+    let tester = UUID()
+    let one = try subscription(period("1000", from: 0, to: 30, environment: .sandbox))
+    func isOpen(_ grants: SandboxGrants, _ customer: Customer?) -> Bool {
+      sampleApp(sandbox: grants).entitlements(of: [one], for: customer, at: day(1)).isAccessGranted
+    }
+    #expect(!isOpen(.nobody, .user(tester)))
+    #expect(isOpen(.everyone, nil))
+    #expect(isOpen(.testers([tester.uuidString]), .user(tester)))
+    #expect(!isOpen(.testers([tester.uuidString]), .user(UUID())))
+    #expect(!isOpen(.testers([tester.uuidString]), nil))
+  }
+
+  @Test func `the profile shows the end of access, nothing after a refund, and no end for good`() throws {
+    let app = sampleApp()
+    func premium(_ subscription: Subscription, at days: Double) -> PremiumStatus {
+      PremiumStatus(app.entitlements(of: [subscription], for: nil, at: day(days)), at: day(days))
+    }
+    let graced = premium(
+      try subscription(
+        period("1000", from: 0, to: 30), renewal: renewalInfo(signed: 30, retry: true, graceUntil: 46)),
+      at: 31)
+    #expect(graced.isPremium && graced.isInGracePeriod && graced.willRenew)
+    #expect(graced.expiresAt == day(46))
+
+    let refunded = premium(
+      try subscription(period("1000", from: 0, to: 30, revoked: 3, signed: 3)), at: 4)
+    #expect(!refunded.isPremium && !refunded.willRenew)
+    #expect(refunded.expiresAt == nil && refunded.productID == nil)
+
+    let lifetime = premium(
+      try subscription(period("1000", from: 0, to: nil, product: "lifetime", kind: .nonConsumable)), at: 4)
+    #expect(lifetime.isPremium && !lifetime.willRenew)
+    #expect(lifetime.expiresAt == nil && lifetime.productID == "lifetime")
+  }
+}

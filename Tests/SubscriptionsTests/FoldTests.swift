@@ -1,0 +1,138 @@
+import FoundationEssentials
+import Testing
+
+@testable import Subscriptions
+
+@Suite struct FoldTests {
+  @Test func `paid time is active until its last instant and not one instant more`() {
+    let facts = SubscriptionFacts([period("1000", from: 0, to: 30)])
+    #expect(facts.words(at: 0) == "active/active")
+    #expect(facts.words(at: 30 - 0.000_001) == "active/active")
+    #expect(facts.words(at: 30) == "expired/expired")
+  }
+
+  @Test func `billing grace is access until its last instant, then the retry goes on without`() {
+    let facts = SubscriptionFacts(
+      [period("1000", from: 0, to: 30)], renewalInfo(signed: 30, retry: true, graceUntil: 46))
+    #expect(facts.words(at: 30) == "billingGrace/grace")
+    #expect(facts.words(at: 46 - 0.000_001) == "billingGrace/grace")
+    #expect(facts.words(at: 46) == "billingRetry/expired")
+    #expect(facts.words(at: 90) == "expired/expired")
+  }
+
+  @Test func `billing retry without grace is no access`() {
+    let facts = SubscriptionFacts(
+      [period("1000", from: 0, to: 30)], renewalInfo(signed: 30, retry: true))
+    #expect(facts.words(at: 31) == "billingRetry/expired")
+  }
+
+  @Test func `the app's own grace follows the end of the paid time`() {
+    let app = sampleApp(ownGraceDays: 7)
+    let ended = SubscriptionFacts([period("1000", from: 0, to: 30)])
+    #expect(ended.words(at: 30, app: app) == "expired/grace")
+    #expect(ended.words(at: 37, app: app) == "expired/expired")
+
+    let retried = SubscriptionFacts(
+      [period("1000", from: 0, to: 30)], renewalInfo(signed: 30, retry: true, graceUntil: 33))
+    #expect(retried.words(at: 32, app: app) == "billingGrace/grace")
+    #expect(retried.words(at: 34, app: app) == "billingRetry/grace")
+    #expect(retried.words(at: 37, app: app) == "billingRetry/expired")
+  }
+
+  @Test func `a renewal info from before a recovery does not colour the period that followed`() {
+    let facts = SubscriptionFacts(
+      [period("1000", from: 0, to: 30), period("1001", from: 35, to: 65)],
+      renewalInfo(signed: 30, autoRenew: false, retry: true, graceUntil: 46))
+    #expect(facts.words(at: 40) == "active/active")
+    #expect(facts.words(at: 66) == "expired/expired")
+    #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == true)
+  }
+
+  @Test func `a renewal info signed with an early renewal belongs to the period that it names`() {
+    let facts = SubscriptionFacts(
+      [period("1000", from: 0, to: 30), period("1001", from: 30, to: 60, signed: 29.5)],
+      renewalInfo(signed: 29.5, autoRenew: false, renewalDate: 60))
+    #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == false)
+  }
+
+  @Test func `a refund of an old period leaves access, of the current one ends it`() {
+    let old = period("1000", from: 0, to: 30, revoked: 40, signed: 40)
+    let current = period("1001", from: 30, to: 60)
+    #expect(SubscriptionFacts([old, current]).words(at: 41) == "active/active")
+
+    let refunded = period("1001", from: 30, to: 60, revoked: 40, signed: 40)
+    let facts = SubscriptionFacts([period("1000", from: 0, to: 30), refunded])
+    #expect(facts.words(at: 41) == "revoked/cancelled")
+    #expect(facts.subscription(under: sampleApp())?.willRenew(at: day(41)) == false)
+  }
+
+  @Test func `a reversed refund restores what it ended`() {
+    var facts = SubscriptionFacts([period("1000", from: 0, to: 30, revoked: 5, signed: 5)])
+    #expect(facts.words(at: 6) == "revoked/cancelled")
+    facts.learn(period("1000", from: 0, to: 30, signed: 7))
+    #expect(facts.words(at: 8) == "active/active")
+  }
+
+  @Test func `a transaction signed before its refund changes nothing when it comes late`() {
+    var facts = SubscriptionFacts([period("1000", from: 0, to: 30, revoked: 5, signed: 5)])
+    let isNews = facts.learn(period("1000", from: 0, to: 30, signed: 0))
+    #expect(!isNews)
+    #expect(facts.words(at: 6) == "revoked/cancelled")
+  }
+
+  @Test func `a refunded upgrade does not bring back what it replaced`() {
+    let facts = SubscriptionFacts([
+      period("1000", from: 0, to: 30, upgraded: true, signed: 10),
+      period("1001", from: 10, to: 40, product: "family", revoked: 12, signed: 12),
+    ])
+    #expect(facts.words(at: 13) == "revoked/cancelled")
+  }
+
+  @Test func `an upgrade bought in the same instant counts, not what it upgraded`() {
+    let facts = SubscriptionFacts([
+      period("1001", from: 0, to: 30, upgraded: true), period("1000", from: 0, to: 30, product: "family"),
+    ])
+    #expect(facts.subscription(under: sampleApp())?.tier == "family")
+  }
+
+  @Test func `a purchase for good never expires until it is refunded`() {
+    let bought = period("1000", from: 0, to: nil, product: "lifetime", kind: .nonConsumable)
+    #expect(SubscriptionFacts([bought]).words(at: 100_000) == "active/active")
+    #expect(SubscriptionFacts([bought]).subscription(under: sampleApp())?.autoRenewEnabled == false)
+    let refunded = period(
+      "1000", from: 0, to: nil, product: "lifetime", kind: .nonConsumable, revoked: 3, signed: 3)
+    #expect(SubscriptionFacts([bought, refunded]).words(at: 4) == "revoked/cancelled")
+  }
+
+  @Test func `a non-renewing subscription lasts as long as the catalog says`() {
+    let facts = SubscriptionFacts([
+      period("1000", from: 0, to: nil, product: "season", kind: .nonRenewing)
+    ])
+    #expect(facts.words(at: 89) == "active/active")
+    #expect(facts.words(at: 90) == "expired/expired")
+  }
+
+  @Test func `an alias is the same product under another name`() {
+    let facts = SubscriptionFacts([period("1000", from: 0, to: 30, product: "old.monthly")])
+    let subscription = facts.subscription(under: sampleApp())
+    #expect(subscription?.productID == "monthly")
+    #expect(subscription?.tier == "basic")
+  }
+
+  @Test func `an unknown product is kept and opens nothing`() {
+    let facts = SubscriptionFacts([period("1000", from: 0, to: 30, product: "unheard.of")])
+    let subscription = facts.subscription(under: sampleApp())
+    #expect(subscription?.productID == "unheard.of")
+    #expect(subscription?.tier == nil)
+  }
+
+  @Test func `the next change is the next instant at which a word changes`() {
+    let subscription = SubscriptionFacts(
+      [period("1000", from: 0, to: 30)], renewalInfo(signed: 30, retry: true, graceUntil: 46)
+    ).subscription(under: sampleApp())
+    #expect(subscription?.nextChange(after: day(1)) == day(30))
+    #expect(subscription?.nextChange(after: day(30)) == day(46))
+    #expect(subscription?.nextChange(after: day(46)) == day(90))
+    #expect(subscription?.nextChange(after: day(90)) == nil)
+  }
+}

@@ -1,0 +1,91 @@
+import FoundationEssentials
+import Testing
+
+@testable import Subscriptions
+
+/// Any permutation of the same facts, with any of them repeated, ends in the same state.
+@Suite struct OrderTests {
+  private enum Fact {
+    case transaction(TransactionFact)
+    case renewal(RenewalFact)
+  }
+
+  /// A life with a purchase, a renewal, a failure with grace, a recovery, an upgrade, refunds, a
+  /// reversal, and words signed in the same millisecond that disagree.
+  private static let life: [Fact] = [
+    .transaction(period("1000", from: 0, to: 30)),
+    .renewal(renewalInfo(signed: 0)),
+    .transaction(period("1001", from: 30, to: 60)),
+    .renewal(renewalInfo(signed: 60, retry: true, graceUntil: 76)),
+    .transaction(period("1002", from: 65, to: 95)),
+    .renewal(renewalInfo(signed: 65)),
+    .transaction(period("1000", from: 0, to: 30, revoked: 66, signed: 66)),
+    .transaction(period("1000", from: 0, to: 30, signed: 67)),
+    .transaction(period("1002", from: 65, to: 95, upgraded: true, signed: 70)),
+    .transaction(period("1003", from: 70, to: 100, product: "family", signed: 70)),
+    .transaction(period("1003", from: 70, to: 100, product: "family", revoked: 70, signed: 70)),
+    .transaction(period("1003", from: 70, to: 107, product: "family", signed: 71)),
+    .renewal(renewalInfo(signed: 71, autoRenew: false)),
+    .renewal(renewalInfo(signed: 71, autoRenew: true, renewsAs: "family")),
+  ]
+
+  private func learn(_ facts: some Sequence<Fact>) -> SubscriptionFacts {
+    var known = SubscriptionFacts()
+    for fact in facts {
+      switch fact {
+      case .transaction(let transaction): known.learn(transaction)
+      case .renewal(let renewal): known.learn(renewal)
+      }
+    }
+    return known
+  }
+
+  @Test func `no order and no repetition makes a difference`() {
+    let expected = learn(Self.life)
+    var random = SeededGenerator(seed: 7)
+    for _ in 0..<5_000 {
+      let repeated = Self.life + (0..<5).compactMap { _ in Self.life.randomElement(using: &random) }
+      let shuffled = learn(repeated.shuffled(using: &random))
+      #expect(shuffled == expected)
+    }
+  }
+
+  @Test func `taking facts in from what was kept is the same as having seen them all`() {
+    let expected = learn(Self.life).subscription(under: sampleApp())
+    var random = SeededGenerator(seed: 11)
+    for _ in 0..<500 {
+      let shuffled = Self.life.shuffled(using: &random)
+      let split = Int.random(in: 0...shuffled.count, using: &random)
+      let kept = learn(shuffled[..<split])
+      var resumed = SubscriptionFacts(transactions: Array(kept.transactions.values), renewal: kept.renewal)
+      for fact in shuffled[split...] {
+        switch fact {
+        case .transaction(let transaction): resumed.learn(transaction)
+        case .renewal(let renewal): resumed.learn(renewal)
+        }
+      }
+      #expect(resumed.subscription(under: sampleApp()) == expected)
+    }
+  }
+
+  @Test func `of two words signed in the same millisecond a refund is believed`() {
+    let bought = period("1000", from: 0, to: 30, signed: 5)
+    let refunded = period("1000", from: 0, to: 30, revoked: 5, signed: 5)
+    #expect(SubscriptionFacts([bought, refunded]).words(at: 6) == "revoked/cancelled")
+    #expect(SubscriptionFacts([refunded, bought]).words(at: 6) == "revoked/cancelled")
+  }
+}
+
+/// A generator whose sequence a failing test can be run with again (xorshift64*).
+struct SeededGenerator: RandomNumberGenerator {
+  private var state: UInt64
+
+  init(seed: UInt64) { state = seed &* 0x9E37_79B9_7F4A_7C15 | 1 }
+
+  mutating func next() -> UInt64 {
+    state ^= state >> 12
+    state ^= state << 25
+    state ^= state >> 27
+    return state &* 0x2545_F491_4F6C_DD1D
+  }
+}

@@ -1,0 +1,67 @@
+import FoundationEssentials
+import Testing
+
+@testable import Subscriptions
+
+@Suite struct OwnershipTests {
+  private let anna = UUID()
+  private let boris = UUID()
+
+  private func settle(
+    claimant: UUID? = nil, owner: Ownership? = nil, token: UUID? = nil, decided: UUID? = nil,
+    policy: TransferPolicy = .keep, isActive: Bool = true
+  ) -> ClaimOutcome {
+    Subscriptions.settle(
+      claimant: claimant.map { .user($0) }, owner: owner, token: token, decidedToken: decided,
+      kind: .user, policy: policy, isActive: isActive)
+  }
+
+  private func owned(by user: UUID, _ reason: Ownership.Reason = .firstClaim) -> Ownership {
+    Ownership(customer: .user(user), reason: reason)
+  }
+
+  @Test func `nobody's stays nobody's until somebody proves it`() {
+    #expect(settle() == .settled(nil))
+    #expect(settle(claimant: anna) == .settled(owned(by: anna)))
+  }
+
+  @Test func `the owner who proves it again stays the owner`() {
+    #expect(settle(claimant: anna, owner: owned(by: anna)) == .settled(owned(by: anna)))
+  }
+
+  @Test func `the signed account token decides before anybody asks`() {
+    #expect(settle(token: anna) == .settled(owned(by: anna, .appAccountToken(anna))))
+    #expect(
+      settle(claimant: boris, token: anna) == .refused(owner: owned(by: anna, .appAccountToken(anna))))
+  }
+
+  @Test func `a token that changed moves the purchase, the same one again does not move it back`() {
+    let before = owned(by: anna, .appAccountToken(anna))
+    #expect(
+      settle(owner: before, token: boris, decided: anna)
+        == .moved(owned(by: boris, .appAccountToken(boris)), from: .user(anna)))
+    let transferred = owned(by: boris, .transfer)
+    #expect(settle(owner: transferred, token: anna, decided: anna) == .settled(transferred))
+  }
+
+  @Test func `what happens when another asks is the app's policy`() {
+    let annas = owned(by: anna)
+    #expect(settle(claimant: boris, owner: annas, policy: .keep) == .refused(owner: annas))
+    #expect(
+      settle(claimant: boris, owner: annas, policy: .transfer)
+        == .moved(owned(by: boris, .transfer), from: .user(anna)))
+    #expect(
+      settle(claimant: boris, owner: annas, policy: .transferWhenInactive, isActive: true)
+        == .refused(owner: annas))
+    #expect(
+      settle(claimant: boris, owner: annas, policy: .transferWhenInactive, isActive: false)
+        == .moved(owned(by: boris, .transfer), from: .user(anna)))
+  }
+
+  @Test func `where customers are devices a token decides nothing`() {
+    let outcome = Subscriptions.settle(
+      claimant: .device("phone"), owner: nil, token: anna, decidedToken: nil, kind: .device,
+      policy: .keep, isActive: true)
+    #expect(outcome == .settled(Ownership(customer: .device("phone"), reason: .firstClaim)))
+  }
+}

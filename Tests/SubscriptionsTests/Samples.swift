@@ -1,0 +1,64 @@
+import FoundationEssentials
+import Subscriptions
+
+/// Days after an arbitrary beginning.
+func day(_ days: Double) -> Date {
+  Date(timeIntervalSince1970: 1_760_000_000 + days * 86_400)
+}
+
+/// A period of a monthly subscription; everything that matters is said by the test.
+func period(
+  _ id: String, from start: Double, to end: Double?, product: String = "monthly",
+  kind: PurchaseKind = .autoRenewable, revoked: Double? = nil, upgraded: Bool = false,
+  environment: StoreEnvironment = .production, original: String = "1000", signed: Double? = nil
+) -> TransactionFact {
+  TransactionFact(
+    transactionID: id, originalTransactionID: original, bundleID: "com.example.app",
+    environment: environment, productID: product, kind: kind, purchaseDate: day(start),
+    expiresDate: end.map { day($0) }, revocationDate: revoked.map { day($0) }, isUpgraded: upgraded,
+    signedAt: day(signed ?? start))
+}
+
+func renewalInfo(
+  signed: Double, autoRenew: Bool = true, retry: Bool = false, graceUntil: Double? = nil,
+  renewsAs: String = "monthly", renewalDate: Double? = nil
+) -> RenewalFact {
+  RenewalFact(
+    originalTransactionID: "1000", environment: .production, productID: "monthly",
+    renewsAs: renewsAs, willAutoRenew: autoRenew, isInBillingRetry: retry,
+    graceExpiresDate: graceUntil.map { day($0) }, renewalDate: renewalDate.map { day($0) },
+    signedAt: day(signed))
+}
+
+func sampleApp(
+  ownGraceDays: Int? = nil, sandbox: SandboxGrants = .nobody, policy: TransferPolicy = .keep
+) -> App {
+  App(
+    bundleID: "com.example.app", name: "Example", sandboxGrants: sandbox, customer: .user,
+    transferPolicy: policy,
+    products: [
+      Product(id: "monthly", tier: "basic", aliases: ["old.monthly"]),
+      Product(id: "family", tier: "family"), Product(id: "lifetime", tier: "basic"),
+      Product(id: "season", tier: "basic", accessDays: 90),
+    ],
+    tiers: [
+      Tier(name: "basic", rank: 1, features: ["seats": .count(1)]),
+      Tier(name: "family", rank: 2, features: ["seats": .count(5)]),
+    ],
+    free: ["seats": .count(0)],
+    grace: ownGraceDays.map { Allowance(days: $0, features: ["seats": .word("warning")]) })
+}
+
+extension SubscriptionFacts {
+  init(_ transactions: [TransactionFact], _ renewal: RenewalFact? = nil) {
+    self.init(transactions: transactions, renewal: renewal)
+  }
+
+  /// `store status/status` at a day, as the contract's table has it.
+  func words(at days: Double, app: App = sampleApp()) -> String? {
+    subscription(under: app).map { subscription in
+      let phase = subscription.phase(at: day(days))
+      return "\(phase.storeStatus.rawValue)/\(phase.status.rawValue)"
+    }
+  }
+}
