@@ -1,0 +1,20 @@
+import FoundationEssentials
+import Synchronization
+
+/// A fixed number of event loops among which connections are dealt out.
+public final class EventLoopGroup: Sendable {
+  /// The loops; at least one.
+  public let loops: [EventLoop]
+  private let dealt = Atomic<Int>(0)
+
+  /// - Parameter count: how many loops, or nil for one for each active core.
+  public init(count: Int? = nil) {
+    let count = max(1, count ?? ProcessInfo.processInfo.activeProcessorCount)
+    loops = (0..<count).map { EventLoop(index: $0) }
+  }
+
+  /// The loop whose turn it is.
+  public func next() -> EventLoop {
+    loops[dealt.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
+  }
+}
