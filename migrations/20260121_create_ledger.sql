@@ -187,9 +187,15 @@ CREATE TABLE public.notifications (
   received_at timestamptz NOT NULL,
   processed_at timestamptz,
   outcome text NOT NULL,
-  part_headers integer[] NOT NULL,
-  part_claims text[] NOT NULL,
-  part_signatures bytea[] NOT NULL
+  envelope_header integer NOT NULL REFERENCES public.jws_headers (id),
+  envelope_claims text NOT NULL,
+  envelope_signature bytea NOT NULL,
+  transaction_header integer REFERENCES public.jws_headers (id),
+  transaction_claims text,
+  transaction_signature bytea,
+  renewal_header integer REFERENCES public.jws_headers (id),
+  renewal_claims text,
+  renewal_signature bytea
 );
 CREATE INDEX notifications_original_transaction_id_idx
   ON public.notifications (original_transaction_id, signed_at)
@@ -211,6 +217,12 @@ COMMENT ON COLUMN public.notifications.received_at IS 'When it was received here
 COMMENT ON COLUMN public.notifications.processed_at IS 'When it took effect. NULL: kept, waits for a replay.';
 COMMENT ON COLUMN public.notifications.outcome IS
   'What came of it: applied (a fact was news), unchanged (older than what is known), recorded (carries no facts), or why it waits: unknown_app, unknown_environment, unknown_type, unknown_product, failed.';
-COMMENT ON COLUMN public.notifications.part_headers IS 'For a replay: the header of the envelope and of each payload inside it.';
-COMMENT ON COLUMN public.notifications.part_claims IS 'For a replay: the claims of the envelope and of each payload inside it, as signed; in the envelope, U+0001 n U+0001 stands for payload n.';
-COMMENT ON COLUMN public.notifications.part_signatures IS 'For a replay: the signature of the envelope and of each payload inside it.';
+COMMENT ON COLUMN public.notifications.envelope_header IS 'For a replay: the header of the notification itself.';
+COMMENT ON COLUMN public.notifications.envelope_claims IS 'For a replay: what the notification says, as signed. U+0001 T U+0001 and U+0001 R U+0001 stand for the signed transaction and renewal info inside it, which are kept in the columns that follow.';
+COMMENT ON COLUMN public.notifications.envelope_signature IS 'For a replay: the signature of the notification itself.';
+COMMENT ON COLUMN public.notifications.transaction_header IS 'For a replay: the header of the transaction inside it.';
+COMMENT ON COLUMN public.notifications.transaction_claims IS 'What the transaction inside it says, as signed.';
+COMMENT ON COLUMN public.notifications.transaction_signature IS 'For a replay: the signature of the transaction inside it.';
+COMMENT ON COLUMN public.notifications.renewal_header IS 'For a replay: the header of the renewal info inside it.';
+COMMENT ON COLUMN public.notifications.renewal_claims IS 'What the renewal info inside it says, as signed.';
+COMMENT ON COLUMN public.notifications.renewal_signature IS 'For a replay: the signature of the renewal info inside it.';

@@ -58,6 +58,13 @@ extension Query: ExpressibleByStringInterpolation {
       text += String(parameters.count)
     }
 
+    /// Binds a value, or NULL. (An overload of its own, because the compiler warns of optionals in a string.)
+    public mutating func appendInterpolation<Value: PostgresEncodable>(_ value: Value?) {
+      value.encode(into: &parameters)
+      text += "$"
+      text += String(parameters.count)
+    }
+
     /// Puts an identifier or a fragment that the code itself wrote into the text as it is.
     /// Never pass text that came from outside.
     public mutating func appendInterpolation(unescaped fragment: String) {

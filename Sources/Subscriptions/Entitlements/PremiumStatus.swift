@@ -18,6 +18,15 @@ public struct PremiumStatus: Sendable, Hashable {
   /// Whether the App Store will charge again, as far as is known.
   public var willRenew: Bool
 
+  /// What stands there for who has nothing.
+  public static let free = PremiumStatus()
+
+  private init() {
+    isPremium = false
+    isInGracePeriod = false
+    willRenew = false
+  }
+
   /// Reads the profile off an answer.
   public init(_ entitlements: Entitlements, at instant: Date) {
     isPremium = entitlements.isAccessGranted

@@ -1,0 +1,72 @@
+import Curl
+import FoundationEssentials
+import HTTP
+import HTTPTypes
+import Logging
+import Subscriptions
+
+/// Finds out which user a request comes from.
+struct Authenticator: Sendable {
+  private let catalog: AppCatalog
+  private let verifiers: [TokenIssuer: TokenVerifier]
+  private let clock: ServiceClock
+
+  /// - Parameter environment: where shared secrets are.
+  init(
+    catalog: AppCatalog, environment: [String: String], client: CurlClient, clock: ServiceClock,
+    logger: Logger
+  ) async {
+    self.catalog = catalog
+    self.clock = clock
+    var verifiers: [TokenIssuer: TokenVerifier] = [:]
+    for issuer in Set(catalog.apps.compactMap(\.auth)) {
+      verifiers[issuer] = await TokenVerifier(
+        requirements: TokenRequirements(issuer: issuer.issuer, audience: issuer.audience),
+        secret: issuer.secretEnvironmentVariable.flatMap { environment[$0] },
+        publicKeys: issuer.jwks.map {
+          PublicKeys(address: $0, client: client, clock: clock, logger: logger)
+        })
+    }
+    self.verifiers = verifiers
+  }
+
+  /// The user of one app, or `nil` where the request carries no token.
+  /// - Throws: ``Problem`` `unauthenticated` for a token that is not valid for this app.
+  func user(of request: Request, in app: App) async throws -> UUID? {
+    guard let token = try Self.token(of: request) else { return nil }
+    guard let issuer = app.auth, let verifier = verifiers[issuer],
+      let user = try await verifier.user(of: token, at: clock.now())
+    else { throw ServiceError.unauthenticated }
+    return user
+  }
+
+  /// The user, and the apps for which the token is valid.
+  /// - Throws: ``Problem`` `unauthenticated` without a token, or for one that no app knows.
+  func user(of request: Request) async throws -> (user: UUID, apps: [App]) {
+    guard let token = try Self.token(of: request) else { throw ServiceError.unauthenticated }
+    var users: [TokenIssuer: UUID] = [:]
+    var unavailable: (any Error)?
+    for (issuer, verifier) in verifiers {
+      do {
+        users[issuer] = try await verifier.user(of: token, at: clock.now())
+      } catch {
+        unavailable = error
+      }
+    }
+    let apps = catalog.apps.filter { app in app.auth.map { users[$0] != nil } ?? false }
+    guard let user = users.values.first, users.values.allSatisfy({ $0 == user }) else {
+      throw unavailable ?? ServiceError.unauthenticated
+    }
+    return (user, apps)
+  }
+
+  /// The token of `Authorization: Bearer` (RFC 6750 section 2.1).
+  private static func token(of request: Request) throws -> String? {
+    guard let field = request.headers[.authorization] else { return nil }
+    let parts = field.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+    guard parts.count == 2, String(decoding: parts[0], as: UTF8.self).lowercased() == "bearer",
+      !parts[1].isEmpty
+    else { throw ServiceError.unauthenticated }
+    return String(decoding: parts[1], as: UTF8.self)
+  }
+}

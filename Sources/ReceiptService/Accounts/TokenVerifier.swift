@@ -1,0 +1,48 @@
+import Crypto
+import FoundationEssentials
+import JWTKit
+import Subscriptions
+
+/// Verifies the access tokens of one issuer.
+///
+/// The algorithm decides which key may be used, and never the other way round: HS256 only ever meets the
+/// shared secret, the others only ever a public key. A public key used as an HMAC secret is the classic
+/// forgery; here the two never meet.
+struct TokenVerifier: Sendable {
+  private let requirements: TokenRequirements
+  private let secret: JWTKeyCollection?
+  private let publicKeys: PublicKeys?
+
+  private static let publicAlgorithms: Set<String> = ["RS256", "ES256", "EdDSA"]
+
+  init(requirements: TokenRequirements, secret: String?, publicKeys: PublicKeys?) async {
+    self.requirements = requirements
+    self.publicKeys = publicKeys
+    if let secret {
+      self.secret = await JWTKeyCollection().add(
+        hmac: HMACKey(key: SymmetricKey(data: Array(secret.utf8))), digestAlgorithm: .sha256)
+    } else {
+      self.secret = nil
+    }
+  }
+
+  /// The user whom a token names; `nil` for a token that is not this issuer's, not valid, or no user's.
+  /// - Throws: ``Problem`` `auth_unavailable` where the issuer's keys cannot be had.
+  func user(of token: String, at instant: Date) async throws -> UUID? {
+    guard token.utf8.count <= 16_384,
+      let parsed = try? DefaultJWTParser().parse(Array(token.utf8), as: UserClaims.self),
+      let algorithm = parsed.header.alg, parsed.header.crit == nil
+    else { return nil }
+    // Looked at before the signature only to spare the work; decided after it.
+    guard parsed.payload.user(of: requirements, at: instant) != nil else { return nil }
+    guard let keys = try await keys(for: algorithm, kid: parsed.header.kid) else { return nil }
+    guard let claims = try? await keys.verify(token, as: UserClaims.self) else { return nil }
+    return claims.user(of: requirements, at: instant)
+  }
+
+  private func keys(for algorithm: String, kid: String?) async throws -> JWTKeyCollection? {
+    if algorithm == "HS256" { return secret }
+    guard Self.publicAlgorithms.contains(algorithm), let publicKeys else { return nil }
+    return try await publicKeys.key(named: kid)
+  }
+}

@@ -1,0 +1,82 @@
+import AppStore
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+/// A signed transaction as the ledger keeps it: what the rules need in columns, the rest beside it.
+struct TransactionRecord: Sendable {
+  var fact: TransactionFact
+  /// What Apple signed beyond the columns, as a JSON object; `nil` if nothing.
+  var otherClaims: JSONText?
+
+  /// - Throws: ``Unkept/environment`` for an environment that the rules do not know.
+  init(_ signed: Signed<TransactionInfo>) throws(Unkept) {
+    let info = signed.payload
+    guard let environment = StoreEnvironment(rawValue: info.environment.rawValue) else {
+      throw .environment
+    }
+    fact = TransactionFact(
+      transactionID: info.transactionId, originalTransactionID: info.originalTransactionId,
+      bundleID: info.bundleId, environment: environment, productID: info.productId,
+      kind: PurchaseKind(rawValue: info.type?.rawValue ?? ""),
+      ownership: info.inAppOwnershipType?.rawValue ?? "PURCHASED", purchaseDate: info.purchaseDate,
+      originalPurchaseDate: info.originalPurchaseDate, expiresDate: info.expiresDate,
+      revocationDate: info.revocationDate, isUpgraded: info.isUpgraded ?? false,
+      appAccountToken: info.customerToken, appTransactionID: info.appTransactionId,
+      priceMilliunits: info.price, currency: info.currency, signedAt: info.signedDate)
+    otherClaims = remainingClaims(of: signed.payloadBytes, beyond: Self.claimsWithColumns)
+  }
+
+  private static let claimsWithColumns: Set<String> = [
+    "transactionId", "originalTransactionId", "bundleId", "environment", "productId", "type",
+    "inAppOwnershipType", "purchaseDate", "originalPurchaseDate", "expiresDate", "revocationDate",
+    "isUpgraded", "appAccountToken", "appTransactionId", "price", "currency", "signedDate",
+  ]
+}
+
+/// A signed renewal info as the ledger keeps it.
+struct RenewalRecord: Sendable {
+  var fact: RenewalFact
+  /// What Apple signed beyond the columns, as a JSON object; `nil` if nothing.
+  var otherClaims: JSONText?
+
+  /// - Throws: ``Unkept/environment`` for an environment that the rules do not know.
+  init(_ signed: Signed<RenewalInfo>) throws(Unkept) {
+    let info = signed.payload
+    guard let environment = StoreEnvironment(rawValue: info.environment.rawValue) else {
+      throw .environment
+    }
+    fact = RenewalFact(
+      originalTransactionID: info.originalTransactionId, environment: environment,
+      productID: info.productId ?? "", renewsAs: info.autoRenewProductId,
+      willAutoRenew: info.autoRenewStatus.map { $0 == .on },
+      isInBillingRetry: info.isInBillingRetryPeriod ?? false,
+      graceExpiresDate: info.gracePeriodExpiresDate,
+      expirationIntent: info.expirationIntent.map { Int($0.rawValue) },
+      renewalDate: info.renewalDate, signedAt: info.signedDate)
+    otherClaims = remainingClaims(of: signed.payloadBytes, beyond: Self.claimsWithColumns)
+  }
+
+  private static let claimsWithColumns: Set<String> = [
+    "originalTransactionId", "environment", "productId", "autoRenewProductId", "autoRenewStatus",
+    "isInBillingRetryPeriod", "gracePeriodExpiresDate", "expirationIntent", "renewalDate",
+    "signedDate",
+  ]
+}
+
+/// Why a signed payload is no fact for the rules.
+enum Unkept: Error {
+  case environment
+}
+
+/// The members of a JSON object that have no column of their own.
+private func remainingClaims(of payload: [UInt8], beyond columns: Set<String>) -> JSONText? {
+  guard let claims = try? JSONDecoder().decode([String: JSONValue].self, from: Data(payload)) else {
+    return nil
+  }
+  let rest = claims.filter { !columns.contains($0.key) }
+  guard !rest.isEmpty, let encoded = try? JSONEncoder().encode(rest) else { return nil }
+  // PostgreSQL's jsonb has no U+0000; a claim with one is legal JSON and must not lose us the rest.
+  let text = String(decoding: encoded, as: UTF8.self)
+  return text.contains(#"\u0000"#) ? nil : JSONText(text)
+}

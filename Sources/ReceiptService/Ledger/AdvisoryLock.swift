@@ -1,0 +1,23 @@
+import Postgres
+
+/// Locks on things rather than rows, held to the end of the transaction.
+enum AdvisoryLock {
+  /// Different kinds of things never share a lock; each kind is taken after the one before it.
+  enum Kind: UInt64 {
+    case purchase = 1
+    case customer = 2
+  }
+
+  /// Waits for all of these, in ascending order.
+  static func acquire(_ kind: Kind, _ names: Set<String>) -> Query {
+    let keys = Set(names.map { key(kind, $0) }).sorted()
+    return "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys)::bigint[]) AS key"
+  }
+
+  /// FNV-1a, 64 bits. Two names that share a key only wait for each other without need.
+  private static func key(_ kind: Kind, _ name: String) -> Int64 {
+    var hash = (0xcbf2_9ce4_8422_2325 as UInt64) ^ kind.rawValue
+    for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    return Int64(bitPattern: hash)
+  }
+}

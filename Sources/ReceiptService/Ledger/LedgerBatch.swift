@@ -1,0 +1,103 @@
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+
+/// Takes entries into the ledger in one transaction.
+///
+/// Three round trips, however many entries: read what is known under lock, write what follows, write
+/// the customers' profiles. The locks are transaction-level advisory locks on the purchase, and after
+/// them on the customer, each kind in ascending order, so that no two servers wait for each other in a
+/// circle; unlike row locks they also cover rows that do not exist yet.
+struct LedgerBatch {
+  let entries: [LedgerEntry]
+  let headerIDs: JWSHeaderIDs
+  let catalog: AppCatalog
+  let logger: Logger
+
+  func run(on connection: PostgresConnection) async throws -> [LedgerReceipt] {
+    var state = try await read(connection)
+    let receipts = entries.map { state.take($0) }
+    return try await write(state, receipts, connection)
+  }
+
+  // MARK: Read
+
+  private func read(_ connection: PostgresConnection) async throws -> LedgerState {
+    let ids = Set(entries.compactMap(\.originalTransactionID)).sorted()
+    let uuids = entries.compactMap(\.notification?.uuid)
+    var queries: [Query] = [
+      AdvisoryLock.acquire(.purchase, Set(entries.compactMap(\.lockName)))
+    ]
+    if !uuids.isEmpty { queries.append(NotificationRows.existing(uuids)) }
+    if !ids.isEmpty {
+      queries.append(TransactionRows.select(ids))
+      queries.append(RenewalRows.select(ids))
+      queries.append(SubscriptionRows.select(ids))
+    }
+    var answers = try await connection.pipeline(queries).dropFirst()[...]
+
+    var state = LedgerState()
+    if !uuids.isEmpty, let rows = answers.popFirst() {
+      for row in rows { state.keptNotifications.insert(try row.decode(0)) }
+    }
+    guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
+      let subscriptions = answers.popFirst()
+    else { return state }
+    for row in transactions { state.load(try TransactionRows.decode(row)) }
+    for row in renewals { state.load(try RenewalRows.decode(row)) }
+    for row in subscriptions { state.load(try SubscriptionRows.decode(row)) }
+    return state
+  }
+
+  // MARK: Write
+
+  private func write(
+    _ state: LedgerState, _ receipts: [LedgerReceipt], _ connection: PostgresConnection
+  ) async throws -> [LedgerReceipt] {
+    var queries: [Query] = []
+    let instant = entries.map(\.instant).max() ?? Date()
+    let notifications = state.newNotifications.map {
+      NotificationRows.NewRow(
+        notification: $0.notification, originalTransactionID: $0.originalTransactionID,
+        outcome: $0.outcome, headerIDs: headerIDs)
+    }
+    if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications)) }
+    let transactions = state.newTransactions
+    if !transactions.isEmpty { queries.append(TransactionRows.upsert(transactions, at: instant)) }
+    let renewals = state.newRenewals
+    if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
+    let changed = state.changedSubscriptions
+    if !changed.isEmpty {
+      queries.append(
+        SubscriptionRows.upsert(
+          changed.map(\.stored), validated: changed.map(\.isValidation), at: instant))
+    }
+    if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
+
+    let users = state.affectedUsers.sorted { $0.uuidString < $1.uuidString }
+    let devices = state.affectedDevices.sorted()
+    let readsCustomers = !users.isEmpty || !devices.isEmpty
+    if readsCustomers {
+      queries.append(
+        AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
+      queries.append(SubscriptionRows.select(users: users, devices: devices))
+    }
+    guard !queries.isEmpty else { return receipts }
+    let answers = try await connection.pipeline(queries)
+    guard readsCustomers, let rows = answers.last else { return receipts }
+
+    let owned = Dictionary(
+      grouping: try rows.map(SubscriptionRows.decode), by: { $0.owner?.customer })
+    let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
+    try await writer.write(users: users, owned: owned, on: connection)
+
+    return zip(entries, receipts).map { entry, receipt in
+      var receipt = receipt
+      if let owner = receipt.subscription?.owner?.customer, let bundleID = receipt.subscription?.bundleID {
+        receipt.siblings = owned[owner, default: []].filter { $0.bundleID == bundleID }
+      }
+      return receipt
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import FoundationEssentials
+import Subscriptions
+
+/// One thing for the ledger to take in: signed facts about one purchase, and what came with them.
+struct LedgerEntry: Sendable {
+  /// The app, as the catalog has it; `nil` where it does not.
+  var app: App?
+  /// The purchase that the facts are about; `nil` for a notification that is about none.
+  var originalTransactionID: String?
+  /// Signed transactions, all of that purchase.
+  var transactions: [TransactionRecord] = []
+  /// Signed renewal infos, all of that purchase.
+  var renewals: [RenewalRecord] = []
+  /// The notification that carried them, to be kept with them in the same commit.
+  var notification: KeptNotification?
+  /// Who proves the purchase by them; `nil` where nobody does.
+  var claimant: Customer?
+  /// Whether a client sent them, which support sees as `last_validated_at`.
+  var isValidation = false
+  /// Now.
+  var instant: Date
+
+  /// What must not be written by two servers at once: the purchase, or a notification about none.
+  var lockName: String? { originalTransactionID ?? notification?.uuid.uuidString }
+}
+
+/// What became of an entry, as committed.
+struct LedgerReceipt: Sendable {
+  /// The notification was there already: nothing was written.
+  var isDuplicate = false
+  /// Whether any fact in it was news.
+  var isNews = false
+  /// The purchase as it stands now; `nil` where no transaction of it is known.
+  var subscription: StoredSubscription?
+  /// What came of the claim.
+  var claim: ClaimOutcome = .settled(nil)
+  /// Everything of the same app that belongs to the owner, this purchase included.
+  var siblings: [StoredSubscription] = []
+}
+
+/// A subscription with what its row has beyond the meaning of its facts.
+struct StoredSubscription: Sendable {
+  var subscription: Subscription
+  var owner: Ownership?
+  /// The last `appAccountToken` that decided the owner.
+  var decidedToken: UUID?
+
+  var originalTransactionID: String { subscription.current.originalTransactionID }
+  var bundleID: String { subscription.current.bundleID }
+}

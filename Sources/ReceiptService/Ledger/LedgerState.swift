@@ -1,0 +1,175 @@
+import FoundationEssentials
+import Subscriptions
+
+/// What a batch knows of the purchases it touches: as read, and as changed entry by entry.
+///
+/// Several entries of one batch can be about one purchase, so each sees what the one before it left.
+struct LedgerState {
+  /// Notifications of this batch that are kept already.
+  var keptNotifications: Set<UUID> = []
+  private var purchases: [String: Purchase] = [:]
+
+  /// Notifications to be written.
+  private(set) var newNotifications: [NewNotification] = []
+  /// Purchases that changed hands.
+  private(set) var moves: [OwnershipMove] = []
+
+  struct NewNotification {
+    var notification: KeptNotification
+    var originalTransactionID: String?
+    var outcome: String
+  }
+
+  struct ChangedSubscription {
+    var stored: StoredSubscription
+    var isValidation: Bool
+  }
+
+  fileprivate struct Purchase {
+    var facts = SubscriptionFacts()
+    var stored: StoredSubscription?
+    var newTransactions: [String: TransactionRecord] = [:]
+    var newRenewal: RenewalRecord?
+    var isChanged = false
+    var isValidation = false
+    /// Whoever had it before this batch.
+    var owners: Set<Customer> = []
+  }
+
+  // MARK: What the database had
+
+  mutating func load(_ fact: TransactionFact) {
+    purchases[fact.originalTransactionID, default: Purchase()].facts.learn(fact)
+  }
+
+  mutating func load(_ fact: RenewalFact) {
+    purchases[fact.originalTransactionID, default: Purchase()].facts.learn(fact)
+  }
+
+  mutating func load(_ stored: StoredSubscription) {
+    purchases[stored.originalTransactionID, default: Purchase()].stored = stored
+  }
+
+  // MARK: What comes in
+
+  /// Takes in one entry.
+  mutating func take(_ entry: LedgerEntry) -> LedgerReceipt {
+    if let notification = entry.notification, keptNotifications.contains(notification.uuid) {
+      return LedgerReceipt(isDuplicate: true)
+    }
+    var receipt = LedgerReceipt()
+    if let id = entry.originalTransactionID {
+      var purchase = purchases[id, default: Purchase()]
+      receipt = purchase.take(entry, moves: &moves)
+      purchases[id] = purchase
+    }
+    if let notification = entry.notification {
+      keptNotifications.insert(notification.uuid)
+      newNotifications.append(
+        NewNotification(
+          notification: notification, originalTransactionID: entry.originalTransactionID,
+          outcome: outcome(of: notification, entry, receipt)))
+    }
+    return receipt
+  }
+
+  private func outcome(
+    of notification: KeptNotification, _ entry: LedgerEntry, _ receipt: LedgerReceipt
+  ) -> String {
+    if let obstacle = notification.obstacle { return obstacle.rawValue }
+    if entry.transactions.isEmpty && entry.renewals.isEmpty { return "recorded" }
+    return receipt.isNews ? "applied" : "unchanged"
+  }
+
+  // MARK: What is to be written
+
+  // Sorted: rows are locked in the order in which they are written.
+
+  var newTransactions: [TransactionRecord] {
+    purchases.values.flatMap(\.newTransactions.values)
+      .sorted { $0.fact.transactionID < $1.fact.transactionID }
+  }
+
+  var newRenewals: [RenewalRecord] {
+    purchases.values.compactMap(\.newRenewal)
+      .sorted { $0.fact.originalTransactionID < $1.fact.originalTransactionID }
+  }
+
+  var changedSubscriptions: [ChangedSubscription] {
+    purchases.values
+      .compactMap { purchase in
+        guard purchase.isChanged, let stored = purchase.stored else { return nil }
+        return ChangedSubscription(stored: stored, isValidation: purchase.isValidation)
+      }
+      .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
+  }
+
+  /// Users whose profile may have to change: owners now, and owners before.
+  var affectedUsers: Set<UUID> { Set(affectedCustomers.compactMap(\.userID)) }
+
+  var affectedDevices: Set<String> { Set(affectedCustomers.compactMap(\.deviceID)) }
+
+  private var affectedCustomers: Set<Customer> {
+    purchases.values.reduce(into: []) { customers, purchase in
+      guard purchase.isChanged else { return }
+      customers.formUnion(purchase.owners)
+      if let owner = purchase.stored?.owner?.customer { customers.insert(owner) }
+    }
+  }
+}
+
+extension LedgerState.Purchase {
+  fileprivate mutating func take(_ entry: LedgerEntry, moves: inout [OwnershipMove]) -> LedgerReceipt {
+    var receipt = LedgerReceipt()
+    for record in entry.transactions where facts.learn(record.fact) {
+      newTransactions[record.fact.transactionID] = record
+      receipt.isNews = true
+    }
+    for record in entry.renewals where facts.learn(record.fact) {
+      newRenewal = record
+      receipt.isNews = true
+    }
+    guard let subscription = facts.subscription(under: entry.app) else { return receipt }
+
+    let before = stored?.owner
+    if let before { owners.insert(before.customer) }
+    receipt.claim = settle(entry, subscription)
+    let token = entry.app?.customer == .user ? subscription.current.appAccountToken : nil
+    stored = StoredSubscription(
+      subscription: subscription, owner: receipt.claim.owner,
+      decidedToken: token ?? stored?.decidedToken)
+    if case .moved(let owner, let previous) = receipt.claim {
+      moves.append(OwnershipMove(subscription: subscription, owner: owner, previous: previous))
+    }
+    isChanged = true
+    isValidation = isValidation || entry.isValidation
+    receipt.subscription = stored
+    return receipt
+  }
+
+  private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> ClaimOutcome {
+    guard let app = entry.app else { return .settled(stored?.owner) }
+    return Subscriptions.settle(
+      claimant: entry.claimant, owner: stored?.owner, token: subscription.current.appAccountToken,
+      decidedToken: stored?.decidedToken, kind: app.customer, policy: app.transferPolicy,
+      isActive: subscription.phase(at: entry.instant).status.grantsAccess)
+  }
+}
+
+extension ClaimOutcome {
+  /// The owner after it.
+  var owner: Ownership? {
+    switch self {
+    case .settled(let owner): owner
+    case .moved(let owner, _): owner
+    case .refused(let owner): owner
+    }
+  }
+}
+
+/// A purchase that changed hands.
+struct OwnershipMove: Sendable {
+  var subscription: Subscription
+  var owner: Ownership
+  var previous: Customer
+}

@@ -1,0 +1,104 @@
+import DequeModule
+import FoundationEssentials
+import Logging
+import Postgres
+import Synchronization
+
+/// Takes entries in and commits them together: what arrives while a commit is under way goes into the
+/// next one. A lone entry waits for nobody.
+final class LedgerWriter: Sendable {
+  private let pool: PostgresPool
+  private let headers = JWSHeaderStore()
+  private let catalog: AppCatalog
+  private let logger: Logger
+  private let state = Mutex(State())
+
+  /// How many transactions may be under way. Two, so that one is prepared while the other's commit waits
+  /// for the disk.
+  private static let lanes = 2
+  private static let entriesPerTransaction = 64
+  /// Beyond this, entries are refused rather than kept waiting.
+  private static let maximumQueued = 4_096
+
+  private struct Waiting {
+    let entry: LedgerEntry
+    let continuation: CheckedContinuation<LedgerReceipt, any Error>
+  }
+
+  private struct State {
+    var queue: Deque<Waiting> = []
+    var busyLanes = 0
+  }
+
+  init(pool: PostgresPool, catalog: AppCatalog, logger: Logger) {
+    self.pool = pool
+    self.catalog = catalog
+    self.logger = logger
+  }
+
+  /// Takes in one entry.
+  /// - Returns: once it is committed.
+  /// - Throws: ``ServiceError``: `database_unavailable`, `internal`.
+  func record(_ entry: LedgerEntry) async throws -> LedgerReceipt {
+    try await withCheckedThrowingContinuation { continuation in
+      let (isRefused, startsLane) = state.withLock { state in
+        guard state.queue.count < Self.maximumQueued else { return (true, false) }
+        state.queue.append(Waiting(entry: entry, continuation: continuation))
+        guard state.busyLanes < Self.lanes else { return (false, false) }
+        state.busyLanes += 1
+        return (false, true)
+      }
+      if isRefused { continuation.resume(throwing: ServiceError.databaseUnavailable) }
+      if startsLane { Task { await runLane() } }
+    }
+  }
+
+  private func runLane() async {
+    while let batch = nextBatch() {
+      await commit(batch)
+    }
+  }
+
+  private func nextBatch() -> [Waiting]? {
+    state.withLock { state in
+      guard !state.queue.isEmpty else {
+        state.busyLanes -= 1
+        return nil
+      }
+      let count = min(state.queue.count, Self.entriesPerTransaction)
+      let batch = Array(state.queue.prefix(count))
+      state.queue.removeFirst(count)
+      return batch
+    }
+  }
+
+  private func commit(_ batch: [Waiting]) async {
+    do {
+      let receipts = try await run(batch.map(\.entry))
+      for (waiting, receipt) in zip(batch, receipts) { waiting.continuation.resume(returning: receipt) }
+    } catch let error as PostgresError where error.isUnavailable {
+      logger.error("the database is unavailable", metadata: ["reason": "\(error)"])
+      for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
+    } catch where batch.count > 1 {
+      // One of them is at fault; it shall fail alone.
+      for waiting in batch { await commit([waiting]) }
+    } catch {
+      logger.error("an entry could not be written", metadata: ["reason": "\(error)"])
+      for waiting in batch { waiting.continuation.resume(throwing: ServiceError.internalError) }
+    }
+  }
+
+  private func run(_ entries: [LedgerEntry]) async throws -> [LedgerReceipt] {
+    let parts = entries.compactMap(\.notification).flatMap(\.payload.parts)
+    let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
+    let batch = LedgerBatch(entries: entries, headerIDs: headerIDs, catalog: catalog, logger: logger)
+    var attempts = 0
+    while true {
+      do {
+        return try await pool.withTransaction { connection in try await batch.run(on: connection) }
+      } catch let error as PostgresError where error.isRetryable && attempts < 3 {
+        attempts += 1
+      }
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+/// The table `renewals`.
+enum RenewalRows {
+  /// The renewal infos of these purchases.
+  static func select(_ originalTransactionIDs: [String]) -> Query {
+    """
+    SELECT original_transaction_id, environment, product_id, renews_as, will_auto_renew,
+      is_in_billing_retry, grace_expires_at, expiration_intent, renewal_date, signed_at
+    FROM renewals
+    WHERE original_transaction_id = ANY(\(originalTransactionIDs))
+    """
+  }
+
+  static func decode(_ row: Row) throws -> RenewalFact {
+    RenewalFact(
+      originalTransactionID: try row.decode(0), environment: try environment(row.decode(1)),
+      productID: try row.decode(2), renewsAs: try row.decode(3), willAutoRenew: try row.decode(4),
+      isInBillingRetry: try row.decode(5), graceExpiresDate: try row.decode(6),
+      expirationIntent: try row.decode(7), renewalDate: try row.decode(8), signedAt: try row.decode(9))
+  }
+
+  /// Writes the latest word of each.
+  static func upsert(_ records: [RenewalRecord], at instant: Date) -> Query {
+    let facts = records.map(\.fact)
+    return """
+      INSERT INTO renewals (original_transaction_id, environment, product_id, renews_as,
+        will_auto_renew, is_in_billing_retry, grace_expires_at, expiration_intent, renewal_date,
+        signed_at, other_claims, updated_at)
+      SELECT *, \(instant)::timestamptz FROM unnest(
+        \(facts.map(\.originalTransactionID))::text[], \(facts.map(\.environment.rawValue))::text[],
+        \(facts.map(\.productID))::text[], \(facts.map(\.renewsAs))::text[],
+        \(facts.map(\.willAutoRenew))::boolean[], \(facts.map(\.isInBillingRetry))::boolean[],
+        \(facts.map(\.graceExpiresDate))::timestamptz[], \(facts.map(\.expirationIntent))::bigint[],
+        \(facts.map(\.renewalDate))::timestamptz[], \(facts.map(\.signedAt))::timestamptz[],
+        \(records.map(\.otherClaims))::jsonb[])
+      ON CONFLICT (original_transaction_id) DO UPDATE SET
+        environment = excluded.environment, product_id = excluded.product_id,
+        renews_as = excluded.renews_as, will_auto_renew = excluded.will_auto_renew,
+        is_in_billing_retry = excluded.is_in_billing_retry,
+        grace_expires_at = excluded.grace_expires_at,
+        expiration_intent = excluded.expiration_intent, renewal_date = excluded.renewal_date,
+        signed_at = excluded.signed_at, other_claims = excluded.other_claims,
+        updated_at = excluded.updated_at
+      WHERE renewals.signed_at <= excluded.signed_at
+      """
+  }
+}

@@ -1,0 +1,179 @@
+import FoundationEssentials
+import enum HTTP.RFC3339
+import Postgres
+import Subscriptions
+
+/// The table `subscriptions`.
+enum SubscriptionRows {
+  /// These purchases.
+  static func select(_ originalTransactionIDs: [String]) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM subscriptions
+    WHERE original_transaction_id = ANY(\(originalTransactionIDs)) AND bundle_id IS NOT NULL
+    """
+  }
+
+  /// Everything that belongs to these customers, of all apps.
+  static func select(users: [UUID], devices: [String]) -> Query {
+    // Two scans by index, where one OR over both columns would read the table.
+    """
+    SELECT \(unescaped: columns) FROM subscriptions
+    WHERE user_id = ANY(\(users)) AND bundle_id IS NOT NULL
+    UNION ALL
+    SELECT \(unescaped: columns) FROM subscriptions
+    WHERE device_id = ANY(\(devices)) AND user_id IS NULL AND bundle_id IS NOT NULL
+    """
+  }
+
+  private static let columns = """
+    original_transaction_id, transaction_id, bundle_id, environment, product_id, tier, kind, ownership,
+    purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
+    price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,
+    app_account_token, phase_starts, phase_statuses, phase_store_statuses
+    """
+
+  /// Writes what the facts mean, with the statuses as of `instant`.
+  /// - Parameter validated: whether a client proved it just now, for each.
+  static func upsert(_ stored: [StoredSubscription], validated: [Bool], at instant: Date) -> Query {
+    let subscriptions = stored.map(\.subscription)
+    let phases = subscriptions.map { $0.phase(at: instant) }
+    return """
+      INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment,
+        product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
+        auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
+        user_id, device_id, owned_because, app_account_token, status, store_status,
+        phase_starts, phase_statuses, phase_store_statuses, next_change_at, last_validated_at,
+        created_at, updated_at)
+      SELECT original_transaction_id, transaction_id, bundle_id, environment,
+        product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
+        auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
+        user_id, device_id, owned_because, app_account_token, status, store_status,
+        phase_starts::timestamptz[], phase_statuses::text[], phase_store_statuses::text[],
+        next_change_at, CASE WHEN is_validated THEN \(instant)::timestamptz END,
+        \(instant)::timestamptz, \(instant)::timestamptz
+      FROM unnest(
+        \(stored.map(\.originalTransactionID))::text[],
+        \(subscriptions.map(\.current.transactionID))::text[],
+        \(stored.map(\.bundleID))::text[], \(subscriptions.map(\.current.environment.rawValue))::text[],
+        \(subscriptions.map(\.productID))::text[], \(subscriptions.map(\.tier))::text[],
+        \(subscriptions.map(\.current.kind.rawValue))::text[],
+        \(subscriptions.map(\.current.ownership))::text[],
+        \(subscriptions.map(\.current.purchaseDate))::timestamptz[],
+        \(subscriptions.map(\.current.expiresDate))::timestamptz[],
+        \(subscriptions.map(\.current.revocationDate))::timestamptz[],
+        \(subscriptions.map(\.graceExpiresDate))::timestamptz[],
+        \(subscriptions.map(\.autoRenewEnabled))::boolean[],
+        \(subscriptions.map(\.renewsAs))::text[],
+        \(subscriptions.map(\.current.priceMilliunits))::bigint[],
+        \(subscriptions.map(\.current.currency))::text[],
+        \(subscriptions.map(\.signedAt))::timestamptz[],
+        \(subscriptions.map(\.current.appTransactionID))::text[],
+        \(stored.map { $0.owner?.customer.userID })::uuid[],
+        \(stored.map { $0.owner?.customer.deviceID })::text[],
+        \(stored.map { $0.owner?.reason.word })::text[], \(stored.map(\.decidedToken))::uuid[],
+        \(phases.map(\.status.rawValue))::text[], \(phases.map(\.storeStatus.rawValue))::text[],
+        \(subscriptions.map { arrayLiteral($0.phases.map { $0.startsAt.map(RFC3339.string) }) })::text[],
+        \(subscriptions.map { arrayLiteral($0.phases.map(\.status.rawValue)) })::text[],
+        \(subscriptions.map { arrayLiteral($0.phases.map(\.storeStatus.rawValue)) })::text[],
+        \(subscriptions.map { $0.nextChange(after: instant) })::timestamptz[],
+        \(validated)::boolean[])
+      AS new (original_transaction_id, transaction_id, bundle_id, environment,
+        product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
+        auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
+        user_id, device_id, owned_because, app_account_token, status, store_status,
+        phase_starts, phase_statuses, phase_store_statuses, next_change_at, is_validated)
+      ON CONFLICT (original_transaction_id) DO UPDATE SET
+        transaction_id = excluded.transaction_id, bundle_id = excluded.bundle_id,
+        environment = excluded.environment, product_id = excluded.product_id, tier = excluded.tier,
+        kind = excluded.kind, ownership = excluded.ownership,
+        purchase_date = excluded.purchase_date, expiry_date = excluded.expiry_date,
+        revoked_at = excluded.revoked_at, grace_expires_at = excluded.grace_expires_at,
+        auto_renew_enabled = excluded.auto_renew_enabled, renews_as = excluded.renews_as,
+        price_milliunits = excluded.price_milliunits, currency = excluded.currency,
+        signed_at = excluded.signed_at, app_transaction_id = excluded.app_transaction_id,
+        user_id = excluded.user_id, device_id = excluded.device_id,
+        owned_because = excluded.owned_because, app_account_token = excluded.app_account_token,
+        status = excluded.status, store_status = excluded.store_status,
+        phase_starts = excluded.phase_starts, phase_statuses = excluded.phase_statuses,
+        phase_store_statuses = excluded.phase_store_statuses,
+        next_change_at = excluded.next_change_at,
+        last_validated_at = coalesce(excluded.last_validated_at, subscriptions.last_validated_at),
+        updated_at = excluded.updated_at
+      """
+  }
+
+  /// An array as PostgreSQL writes it. The words are ours and need no quotes.
+  private static func arrayLiteral(_ words: [String?]) -> String {
+    "{" + words.map { $0 ?? "NULL" }.joined(separator: ",") + "}"
+  }
+
+  static func decode(_ row: Row) throws -> StoredSubscription {
+    let current = TransactionFact(
+      transactionID: try row.decode(1), originalTransactionID: try row.decode(0),
+      bundleID: try row.decode(2), environment: try environment(row.decode(3)),
+      productID: try row.decode(4), kind: PurchaseKind(rawValue: try row.decode(6)),
+      ownership: try row.decode(7), purchaseDate: try row.decode(8), expiresDate: try row.decode(9),
+      revocationDate: try row.decode(10), appAccountToken: try row.decode(21),
+      appTransactionID: try row.decode(17), priceMilliunits: try row.decode(14),
+      currency: try row.decode(15), signedAt: try row.decode(16))
+    let token: UUID? = try row.decode(21)
+    return StoredSubscription(
+      subscription: Subscription(
+        current: current, productID: try row.decode(4), tier: try row.decode(5),
+        autoRenewEnabled: try row.decode(12), renewsAs: try row.decode(13),
+        graceExpiresDate: try row.decode(11), phases: try phases(row), signedAt: try row.decode(16)),
+      owner: try owner(row, token: token),
+      decidedToken: token)
+  }
+
+  private static func phases(_ row: Row) throws -> [Phase] {
+    let starts: [Date?] = try row.decode(22)
+    let statuses: [String] = try row.decode(23)
+    let storeStatuses: [String] = try row.decode(24)
+    guard !starts.isEmpty, starts.count == statuses.count, starts.count == storeStatuses.count else {
+      throw UnreadableRow(column: "phase_starts")
+    }
+    return try zip(starts, zip(statuses, storeStatuses)).map { start, words in
+      guard let status = Status(rawValue: words.0), let store = StoreStatus(rawValue: words.1) else {
+        throw UnreadableRow(column: "phase_statuses")
+      }
+      return Phase(startsAt: start, status: status, storeStatus: store)
+    }
+  }
+
+  private static func owner(_ row: Row, token: UUID?) throws -> Ownership? {
+    let user: UUID? = try row.decode(18)
+    let device: String? = try row.decode(19)
+    guard let customer = user.map(Customer.user) ?? device.map(Customer.device) else { return nil }
+    let reason: Ownership.Reason =
+      switch try row.decode(20, as: String?.self) {
+      case "app_account_token": token.map { .appAccountToken($0) } ?? .firstClaim
+      case "transfer": .transfer
+      case "support": .support
+      default: .firstClaim
+      }
+    return Ownership(customer: customer, reason: reason)
+  }
+}
+
+extension Ownership.Reason {
+  /// The word in the column `owned_because`.
+  var word: String {
+    switch self {
+    case .appAccountToken: "app_account_token"
+    case .firstClaim: "first_claim"
+    case .transfer: "transfer"
+    case .support: "support"
+    }
+  }
+}
+
+extension Customer {
+  var userID: UUID? {
+    if case .user(let id) = self { id } else { nil }
+  }
+
+  var deviceID: String? {
+    if case .device(let id) = self { id } else { nil }
+  }
+}

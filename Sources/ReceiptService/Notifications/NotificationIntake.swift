@@ -1,0 +1,125 @@
+import AppStore
+import Crypto
+import FoundationEssentials
+import HTTP
+import Logging
+import Subscriptions
+
+/// `POST /api/v1/subscriptions/webhook`: the App Store says that something happened.
+///
+/// Answered 200 only when it is committed. What carries Apple's signature is kept even where we cannot
+/// make sense of it: the App Store stops asking after a few days.
+struct NotificationIntake: Sendable {
+  let verifier: SignedDataVerifier
+  let ledger: LedgerWriter
+  let catalog: AppCatalog
+  let clock: ServiceClock
+  let logger: Logger
+
+  private struct Body: Decodable {
+    var signedPayload: String
+  }
+
+  private struct Answer: Encodable {
+    let success = true
+  }
+
+  func respond(to request: Request) async throws -> Response {
+    let body = try request.decodeJSON(Body.self)
+    let notification: VerifiedNotification
+    do throws(VerificationFailure) {
+      notification = try verifier.notification(body.signedPayload)
+    } catch {
+      logger.warning(
+        "a notification was refused",
+        metadata: ["request": "\(request.id)", "reason": "\(error)"])
+      throw ServiceError.invalidSignature(.unauthorized, error.detail)
+    }
+    _ = try await ledger.record(entry(for: notification))
+    return try Response.json(.ok, Answer())
+  }
+
+  /// What the ledger takes in of a notification.
+  func entry(for notification: VerifiedNotification) -> LedgerEntry {
+    let instant = clock.now()
+    let payload = notification.payload
+    let reading = read(notification)
+    let kept = KeptNotification(
+      uuid: UUID(notificationUUID: payload.notificationUUID), type: payload.notificationType.rawValue,
+      subtype: payload.subtype?.rawValue, bundleID: payload.bundleId,
+      environment: payload.environment?.rawValue, signedAt: payload.signedDate, receivedAt: instant,
+      obstacle: reading.obstacle, payload: KeptPayload(notification))
+    if let obstacle = reading.obstacle {
+      logger.error(
+        "a notification is kept and waits for a replay",
+        metadata: [
+          "notification": "\(payload.notificationUUID)", "why": "\(obstacle.rawValue)",
+          "type": "\(kept.type)",
+        ])
+    }
+    return LedgerEntry(
+      app: reading.app, originalTransactionID: reading.originalTransactionID,
+      transactions: reading.transactions, renewals: reading.renewals, notification: kept,
+      instant: instant)
+  }
+
+  private struct Reading {
+    var app: App?
+    var originalTransactionID: String?
+    var transactions: [TransactionRecord] = []
+    var renewals: [RenewalRecord] = []
+    var obstacle: KeptNotification.Obstacle?
+  }
+
+  private func read(_ notification: VerifiedNotification) -> Reading {
+    let payload = notification.payload
+    var reading = Reading()
+    reading.originalTransactionID =
+      notification.transaction?.payload.originalTransactionId
+      ?? notification.renewalInfo?.payload.originalTransactionId
+    guard let app = payload.bundleId.flatMap({ catalog[$0] }) else {
+      reading.obstacle = .unknownApp
+      return reading
+    }
+    do throws(VerificationFailure) {
+      try app.identity.check(notification)
+    } catch {
+      reading.obstacle = error.code == .wrongEnvironment ? .unknownEnvironment : .unknownApp
+      return reading
+    }
+    reading.app = app
+    do throws(Unkept) {
+      if let signed = notification.transaction { reading.transactions = [try TransactionRecord(signed)] }
+      if let signed = notification.renewalInfo { reading.renewals = [try RenewalRecord(signed)] }
+    } catch {
+      reading.obstacle = .unknownEnvironment
+      return reading
+    }
+    // A renewal info of another subscription than the transaction beside it makes no sense to us.
+    if reading.renewals.contains(where: {
+      $0.fact.originalTransactionID != reading.originalTransactionID
+    }) {
+      reading.renewals = []
+      reading.obstacle = .failed
+    }
+    // Facts in a notification of a type that we do not know are facts all the same.
+    if !NotificationType.allKnown.contains(payload.notificationType) { reading.obstacle = .unknownType }
+    if reading.transactions.contains(where: { app.product(named: $0.fact.productID) == nil }) {
+      reading.obstacle = .unknownProduct
+    }
+    return reading
+  }
+}
+
+extension UUID {
+  /// Apple's `notificationUUID`. Should it ever be another kind of name, a UUID made of it identifies it
+  /// just as well.
+  init(notificationUUID: String) {
+    if let uuid = UUID(uuidString: notificationUUID) {
+      self = uuid
+      return
+    }
+    let hash = Array(SHA256.hash(data: Array(notificationUUID.utf8)))
+    self = hash.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
+  }
+}

@@ -1,0 +1,134 @@
+import FoundationEssentials
+import HTTP
+import Postgres
+import Subscriptions
+
+/// `PUT` and `GET /api/v1/profiles/{userID}/premium`: what a device has goes up, what the server knows
+/// comes down.
+struct ProfileSync: Sendable {
+  let proofs: ProofVerifier
+  let authenticator: Authenticator
+  let ledger: LedgerWriter
+  let pool: PostgresPool
+  let clock: ServiceClock
+
+  private struct Body: Decodable {
+    var signedTransactions: [String]?
+    var signedAppTransaction: String?
+  }
+
+  /// A device with more purchases than this is not a person's.
+  private static let maximumTransactions = 200
+
+  func put(_ request: Request) async throws -> Response {
+    let (user, apps) = try await authenticate(request)
+    try request.requireJSON()
+    let body = try request.decodeJSON(Body.self)
+    let proofs = body.signedTransactions ?? []
+    guard proofs.count <= Self.maximumTransactions else {
+      throw Problem.invalidRequest("At most \(Self.maximumTransactions) transactions at once.")
+    }
+    // All are verified before any is taken in: an unverifiable proof changes nothing.
+    let purchases = try proofs.enumerated().map { index, jws in
+      try prove(jws, at: index, by: apps)
+    }
+    if let jws = body.signedAppTransaction { try checkAppTransaction(jws, of: apps) }
+    try await claim(purchases, for: user)
+    let app = try await app(of: request, among: apps, preferring: purchases.last?.app, for: user)
+    return try await answer(user, app)
+  }
+
+  func get(_ request: Request) async throws -> Response {
+    let (user, apps) = try await authenticate(request)
+    return try await answer(user, app(of: request, among: apps, preferring: nil, for: user))
+  }
+
+  private func authenticate(_ request: Request) async throws -> (UUID, [App]) {
+    let wanted = try request.parameters.require("userID", as: UUID.self)
+    let (user, apps) = try await authenticator.user(of: request)
+    guard user == wanted else { throw ServiceError.forbidden }
+    return (user, apps)
+  }
+
+  private func prove(_ jws: String, at index: Int, by apps: [App]) throws(Problem) -> ProvenPurchase {
+    do throws(Problem) {
+      let purchase = try proofs.purchase(
+        signedTransaction: jws, signedRenewalInfo: nil, bundleID: nil)
+      guard apps.contains(where: { $0.bundleID == purchase.app.bundleID }) else {
+        throw ServiceError.wrongApp("The token is not one of the transaction's app.")
+      }
+      guard purchase.app.product(named: purchase.productID) != nil else {
+        throw ServiceError.unknownProduct(purchase.productID)
+      }
+      return purchase
+    } catch {
+      var problem = error
+      problem.detail = "signedTransactions[\(index)]: " + problem.detail
+      throw problem
+    }
+  }
+
+  /// An app transaction is of the first app that takes it.
+  private func checkAppTransaction(_ jws: String, of apps: [App]) throws(Problem) {
+    var refusal: Problem?
+    for app in apps {
+      do throws(Problem) {
+        _ = try proofs.appTransaction(jws, of: app)
+        return
+      } catch {
+        refusal = error
+      }
+    }
+    if let refusal { throw refusal }
+  }
+
+  /// Takes in each purchase with all its transactions at once.
+  private func claim(_ purchases: [ProvenPurchase], for user: UUID) async throws {
+    let instant = clock.now()
+    let entries = Dictionary(grouping: purchases, by: \.originalTransactionID).values.compactMap { same in
+      same.first.map { first in
+        var entry = LedgerEntry(first, claimant: .user(user), instant: instant)
+        entry.transactions = same.flatMap(\.transactions)
+        return entry
+      }
+    }
+    let isRefused = try await withThrowingTaskGroup(of: ClaimOutcome.self) { group in
+      for entry in entries { group.addTask { try await ledger.record(entry).claim } }
+      return try await group.reduce(false) { refused, outcome in
+        if case .refused = outcome { true } else { refused }
+      }
+    }
+    if isRefused { throw ServiceError.belongsToAnotherCustomer }
+  }
+
+  /// The app that the answer is about: the one asked for, the one just synced, the only one, the one that
+  /// the user has something of.
+  private func app(
+    of request: Request, among apps: [App], preferring synced: App?, for user: UUID
+  ) async throws -> App {
+    if let bundleID = request.query["bundleID"] {
+      guard let app = apps.first(where: { $0.bundleID == bundleID }) else {
+        throw ServiceError.wrongApp("The token is not one of the app in 'bundleID'.")
+      }
+      return app
+    }
+    if let synced { return synced }
+    guard let first = apps.first else { throw ServiceError.unauthenticated }
+    if apps.count == 1 { return first }
+    let owned = try await subscriptions(of: user)
+    return apps.first { app in owned.contains { $0.bundleID == app.bundleID } } ?? first
+  }
+
+  private func answer(_ user: UUID, _ app: App) async throws -> Response {
+    let instant = clock.now()
+    let owned = try await subscriptions(of: user).filter { $0.bundleID == app.bundleID }
+    let entitlements = app.entitlements(
+      of: owned.map(\.subscription), for: .user(user), at: instant)
+    return try Response.json(.ok, ProfileAnswer(entitlements, at: instant))
+  }
+
+  private func subscriptions(of user: UUID) async throws -> [StoredSubscription] {
+    try await pool.query(SubscriptionRows.select(users: [user], devices: []))
+      .map(SubscriptionRows.decode)
+  }
+}

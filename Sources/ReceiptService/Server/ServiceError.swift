@@ -1,0 +1,74 @@
+import HTTP
+import HTTPTypes
+
+/// The contract's codes that are ours and not HTTP's. A closed list: what is not here is `internal`.
+enum ServiceError {
+  static let unauthenticated = Problem(
+    status: .unauthorized, code: "unauthenticated", title: "Please sign in again.",
+    detail: "A valid bearer token of the user is needed.", headers: [.wwwAuthenticate: "Bearer"])
+
+  static let authUnavailable = Problem(
+    status: .serviceUnavailable, code: "auth_unavailable",
+    title: "We cannot check your sign-in right now. Please try again in a moment.",
+    detail: "The public keys of the token's issuer cannot be had.", headers: [.retryAfter: "5"])
+
+  static let forbidden = Problem(
+    status: .forbidden, code: "forbidden", title: "This belongs to somebody else.",
+    detail: "The token's sub is not the user in the path.")
+
+  static let belongsToAnotherCustomer = Problem(
+    status: .conflict, code: "belongs_to_another_customer",
+    title: "This purchase is linked to another account of this app.",
+    detail: "The purchase belongs to another customer and the app's policy does not move it.")
+
+  static let transactionNotFound = Problem(
+    status: .notFound, code: "transaction_not_found", title: "The App Store does not know this purchase.",
+    detail: "Neither production nor the sandbox has a transaction with this id for this app.")
+
+  static let databaseUnavailable = Problem(
+    status: .serviceUnavailable, code: "database_unavailable",
+    title: "We cannot answer right now. Please try again in a moment.",
+    detail: "The database cannot be reached; nothing was kept.", headers: [.retryAfter: "2"])
+
+  static let storeUnavailable = storeUnavailable("The App Store Server API cannot be reached.")
+
+  static let internalError = Problem.internalError
+
+  static func storeUnavailable(_ detail: String, retryAfterSeconds: Int = 5) -> Problem {
+    Problem(
+      status: .serviceUnavailable, code: "store_unavailable",
+      title: "The App Store cannot be asked right now. Please try again in a moment.", detail: detail,
+      headers: [.retryAfter: "\(retryAfterSeconds)"])
+  }
+
+  static func unknownProduct(_ productID: String) -> Problem {
+    Problem(
+      status: .unprocessableContent, code: "unknown_product",
+      title: "This product is not known to the server yet.",
+      detail: "The purchase is kept, but no app's catalog has the product '\(productID)'.")
+  }
+
+  static func wrongApp(_ detail: String) -> Problem {
+    Problem(
+      status: .unprocessableContent, code: "wrong_app", title: "This purchase was made in another app.",
+      detail: detail)
+  }
+
+  static func wrongEnvironment(_ detail: String) -> Problem {
+    Problem(
+      status: .unprocessableContent, code: "wrong_environment",
+      title: "This purchase was made in another environment.", detail: detail)
+  }
+
+  static func certificateExpired(_ detail: String) -> Problem {
+    Problem(
+      status: .unprocessableContent, code: "certificate_expired",
+      title: "The purchase could not be verified.", detail: detail)
+  }
+
+  static func invalidSignature(_ status: HTTPResponse.Status, _ detail: String) -> Problem {
+    Problem(
+      status: status, code: "invalid_signature", title: "The purchase could not be verified.",
+      detail: detail)
+  }
+}

@@ -1,0 +1,33 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+/// The table `support_actions`.
+enum SupportActionRows {
+  /// Purchases that changed hands by the app's own rule: every move is written down with both customers.
+  static func insertMoves(_ moves: [OwnershipMove], at instant: Date) -> Query {
+    let transactions = moves.map(\.subscription.current)
+    return """
+      INSERT INTO support_actions (action, bundle_id, original_transaction_id, from_customer,
+        to_customer, by, reason, at)
+      SELECT 'transfer', *, \(instant)::timestamptz FROM unnest(
+        \(transactions.map(\.bundleID))::text[], \(transactions.map(\.originalTransactionID))::text[],
+        \(moves.map(\.previous.id))::text[], \(moves.map(\.owner.customer.id))::text[],
+        \(moves.map(\.author))::text[], \(moves.map(\.explanation))::text[])
+      """
+  }
+}
+
+extension OwnershipMove {
+  fileprivate var author: String {
+    if case .appAccountToken = owner.reason { "app-store" } else { "policy" }
+  }
+
+  fileprivate var explanation: String {
+    if case .appAccountToken = owner.reason {
+      "the App Store signed another appAccountToken"
+    } else {
+      "another customer proved the purchase and the app's transfer policy moves it"
+    }
+  }
+}

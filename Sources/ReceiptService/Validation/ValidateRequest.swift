@@ -1,0 +1,48 @@
+import HTTP
+
+/// The body of `POST /api/v1/subscriptions/validate`.
+struct ValidateRequest: Decodable, Sendable {
+  var signedTransaction: String?
+  var transactionID: String?
+  var receipt: String?
+  var signedRenewalInfo: String?
+  var deviceID: String?
+  var bundleID: String?
+
+  /// What a client shows for a purchase.
+  enum Proof: Sendable {
+    case signedTransaction(String)
+    case transactionID(String)
+    case receipt(String)
+  }
+
+  /// The one proof in it.
+  func proof() throws(Problem) -> Proof {
+    switch (signedTransaction, transactionID, receipt) {
+    case (let jws?, nil, nil): return .signedTransaction(jws)
+    case (nil, let id?, nil):
+      guard (1...20).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+        throw .invalidRequest("'transactionID' must be 1 to 20 digits.")
+      }
+      return .transactionID(id)
+    case (nil, nil, let receipt?): return .receipt(receipt)
+    default:
+      throw .invalidRequest(
+        "Exactly one of 'signedTransaction', 'transactionID' and 'receipt' is needed.")
+    }
+  }
+}
+
+/// The name that a device gives itself.
+struct DeviceID: Sendable {
+  let name: String
+
+  /// - Throws: 400 for a name that is empty, longer than 128 bytes, or has control characters in it:
+  ///   it ends up in logs and on support's screen.
+  init(_ name: String) throws(Problem) {
+    guard (1...128).contains(name.utf8.count), name.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+      throw .invalidRequest("'deviceID' must be 1 to 128 bytes without control characters.")
+    }
+    self.name = name
+  }
+}

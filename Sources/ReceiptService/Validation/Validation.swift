@@ -1,0 +1,96 @@
+import FoundationEssentials
+import HTTP
+import Subscriptions
+
+/// `POST /api/v1/subscriptions/validate`: a client shows a purchase and learns what it opens.
+struct Validation: Sendable {
+  let proofs: ProofVerifier
+  let store: StoreLookup
+  let authenticator: Authenticator
+  let ledger: LedgerWriter
+  let catalog: AppCatalog
+  let clock: ServiceClock
+
+  func respond(to request: Request) async throws -> Response {
+    try request.requireJSON()
+    let body = try request.decodeJSON(ValidateRequest.self)
+    let purchase = try await prove(body)
+    let claimant = try await claimant(request, body, in: purchase.app)
+
+    let instant = clock.now()
+    let receipt = try await ledger.record(
+      LedgerEntry(purchase, claimant: claimant, instant: instant))
+    guard purchase.app.product(named: purchase.productID) != nil else {
+      throw ServiceError.unknownProduct(purchase.productID)
+    }
+    if case .refused = receipt.claim { throw ServiceError.belongsToAnotherCustomer }
+    guard let stored = receipt.subscription else { throw ServiceError.internalError }
+
+    return try Response.json(
+      .ok,
+      ValidationAnswer(
+        subscription: SubscriptionAnswer(stored.subscription, at: instant),
+        entitlements: EntitlementsAnswer(
+          entitlements(receipt, stored, for: claimant, in: purchase.app, at: instant)),
+        serverTime: instant))
+  }
+
+  private func prove(_ body: ValidateRequest) async throws -> ProvenPurchase {
+    switch try body.proof() {
+    case .signedTransaction(let jws):
+      return try proofs.purchase(
+        signedTransaction: jws, signedRenewalInfo: body.signedRenewalInfo, bundleID: body.bundleID)
+    case .transactionID(let id):
+      return try await store.purchase(transactionID: id, of: app(named: body.bundleID))
+    case .receipt:
+      throw Problem(
+        status: .notImplemented, code: .notImplemented,
+        title: "This version of the app is too old for the server.",
+        detail: "Legacy receipts are not read yet. Send 'signedTransaction' or 'transactionID'.")
+    }
+  }
+
+  /// The app that a bare id is looked up in.
+  private func app(named bundleID: String?) throws(Problem) -> App {
+    if let bundleID {
+      guard let app = catalog[bundleID] else {
+        throw ServiceError.wrongApp("No app with this 'bundleID' is configured.")
+      }
+      return app
+    }
+    guard let app = catalog.apps.first, catalog.apps.count == 1 else {
+      throw .invalidRequest("'bundleID' is needed, because several apps are configured.")
+    }
+    return app
+  }
+
+  private func claimant(
+    _ request: Request, _ body: ValidateRequest, in app: App
+  ) async throws -> Customer? {
+    switch app.customer {
+    case .user: try await authenticator.user(of: request, in: app).map(Customer.user)
+    case .device: try body.deviceID.map { .device(try DeviceID($0).name) }
+    }
+  }
+
+  /// What the one who asks may do. Somebody unknown who shows a purchase sees what that purchase opens, and
+  /// nothing of its owner's other ones.
+  private func entitlements(
+    _ receipt: LedgerReceipt, _ stored: StoredSubscription, for claimant: Customer?, in app: App,
+    at instant: Date
+  ) -> Entitlements {
+    let isOwner = claimant != nil && claimant == stored.owner?.customer
+    let subscriptions = isOwner ? receipt.siblings : [stored]
+    return app.entitlements(of: subscriptions.map(\.subscription), for: claimant, at: instant)
+  }
+}
+
+extension LedgerEntry {
+  /// A purchase that a client proved.
+  init(_ purchase: ProvenPurchase, claimant: Customer?, instant: Date) {
+    self.init(
+      app: purchase.app, originalTransactionID: purchase.originalTransactionID,
+      transactions: purchase.transactions, renewals: purchase.renewals, claimant: claimant,
+      isValidation: true, instant: instant)
+  }
+}
