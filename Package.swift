@@ -91,8 +91,9 @@ let package = Package(
     .executableTarget(
       name: "receiptd",
       dependencies: [
-        "ReceiptService",
+        "ReceiptService", "HTTP", "Postgres",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
 

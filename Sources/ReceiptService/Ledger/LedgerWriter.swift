@@ -79,7 +79,7 @@ final class LedgerWriter: Sendable {
     } catch let error as PostgresError where error.isUnavailable {
       logger.error("the database is unavailable", metadata: ["reason": "\(error)"])
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
-    } catch where batch.count > 1 {
+    } catch  where batch.count > 1 {
       // One of them is at fault; it shall fail alone.
       for waiting in batch { await commit([waiting]) }
     } catch {

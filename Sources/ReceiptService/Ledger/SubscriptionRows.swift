@@ -1,7 +1,8 @@
 import FoundationEssentials
-import enum HTTP.RFC3339
 import Postgres
 import Subscriptions
+
+import enum HTTP.RFC3339
 
 /// The table `subscriptions`.
 enum SubscriptionRows {

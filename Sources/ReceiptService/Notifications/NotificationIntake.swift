@@ -2,6 +2,7 @@ import AppStore
 import Crypto
 import FoundationEssentials
 import HTTP
+import HTTPTypes
 import Logging
 import Subscriptions
 
@@ -103,7 +104,7 @@ struct NotificationIntake: Sendable {
       reading.obstacle = .failed
     }
     // Facts in a notification of a type that we do not know are facts all the same.
-    if !NotificationType.allKnown.contains(payload.notificationType) { reading.obstacle = .unknownType }
+    if !NotificationType.understood.contains(payload.notificationType) { reading.obstacle = .unknownType }
     if reading.transactions.contains(where: { app.product(named: $0.fact.productID) == nil }) {
       reading.obstacle = .unknownProduct
     }

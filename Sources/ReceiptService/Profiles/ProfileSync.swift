@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTP
+import HTTPTypes
 import Postgres
 import Subscriptions
 

@@ -24,6 +24,7 @@ struct ProofVerifier: Sendable {
   func purchase(
     signedTransaction: String, signedRenewalInfo: String?, bundleID: String?
   ) throws(Problem) -> ProvenPurchase {
+    let result: Result<ProvenPurchase, Problem>
     do throws(VerificationFailure) {
       let transaction = try verifier.transaction(signedTransaction)
       let renewalInfo: Signed<RenewalInfo>?
@@ -32,10 +33,11 @@ struct ProofVerifier: Sendable {
       } else {
         renewalInfo = nil
       }
-      return try proven(transaction, renewalInfo, bundleID: bundleID).get()
+      result = try proven(transaction, renewalInfo, bundleID: bundleID)
     } catch {
       throw Problem(clientProof: error)
     }
+    return try result.get()
   }
 
   /// An app transaction of one app.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTP
+import HTTPTypes
 import Subscriptions
 
 /// `POST /api/v1/subscriptions/validate`: a client shows a purchase and learns what it opens.

@@ -1,0 +1,74 @@
+import AppStore
+import FoundationEssentials
+import Logging
+
+/// Reads settings out of the environment; an empty one counts as missing.
+struct EnvironmentReader {
+  private let environment: [String: String]
+
+  init(_ environment: [String: String]) { self.environment = environment }
+
+  func text(_ name: String) -> String? {
+    environment[name].flatMap { $0.isEmpty ? nil : $0 }
+  }
+
+  func required(_ name: String) throws(ConfigurationProblem) -> String {
+    guard let value = text(name) else { throw ConfigurationProblem(name, "is not set") }
+    return value
+  }
+
+  func port(_ name: String) throws(ConfigurationProblem) -> UInt16? {
+    guard let value = text(name) else { return nil }
+    guard let port = UInt16(value) else {
+      throw ConfigurationProblem(name, "must be a port from 0 to 65535")
+    }
+    return port
+  }
+
+  func storeAddress(_ name: String) throws(ConfigurationProblem) -> AppStoreAddress? {
+    guard let value = text(name) else { return nil }
+    guard let address = AppStoreAddress(value) else {
+      throw ConfigurationProblem(name, "must be an http or https address")
+    }
+    return address
+  }
+
+  /// All three settings of the App Store Connect key, or none.
+  func storeCredentials() throws(ConfigurationProblem) -> AppStoreCredentials? {
+    let names = ["APP_STORE_KEY", "APP_STORE_KEY_ID", "APP_STORE_ISSUER_ID"]
+    let values = names.map { text($0) }
+    guard values.contains(where: { $0 != nil }) else { return nil }
+    for (name, value) in zip(names, values) where value == nil {
+      throw ConfigurationProblem(name, "is not set, but the other settings of the key are")
+    }
+    let file = values[0] ?? ""
+    guard let data = try? Data(contentsOf: URL(filePath: file)) else {
+      throw ConfigurationProblem("APP_STORE_KEY", "cannot read \(file)")
+    }
+    do throws(AppStoreCredentials.Failure) {
+      return try AppStoreCredentials(
+        privateKey: String(decoding: data, as: UTF8.self), keyID: values[1] ?? "",
+        issuerID: values[2] ?? "")
+    } catch {
+      throw ConfigurationProblem("APP_STORE_KEY", "\(file) is not a .p8 file of App Store Connect")
+    }
+  }
+
+  func logLevel() throws(ConfigurationProblem) -> Logger.Level {
+    guard let value = text("LOG_LEVEL") else { return .info }
+    guard let level = Logger.Level(rawValue: value) else {
+      let known = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
+      throw ConfigurationProblem("LOG_LEVEL", "must be one of \(known)")
+    }
+    return level
+  }
+
+  func logsAsJSON() throws(ConfigurationProblem) -> Bool? {
+    switch text("LOG_FORMAT") {
+    case nil: nil
+    case "json": true
+    case "text": false
+    default: throw ConfigurationProblem("LOG_FORMAT", "must be json or text")
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import AppStore
+import FoundationEssentials
+import Logging
+import Postgres
+
+/// What the environment says: the contract's settings.
+public struct Settings: Sendable {
+  /// Where the database is.
+  public var database: PostgresConfiguration
+  /// Where clients and the App Store reach us.
+  public var host: String
+  /// The port for them.
+  public var port: UInt16
+  /// Where operators reach us.
+  public var adminHost: String
+  /// The port for them.
+  public var adminPort: UInt16
+  /// The file with the apps.
+  public var configurationFile: String
+  /// The folder of the migrations.
+  public var migrationsFolder: String
+  /// Files with root certificates; empty for the shipped one.
+  public var rootFiles: [String]
+  /// Where the App Store Server API is, production and sandbox.
+  public var storeAddresses: (production: AppStoreAddress, sandbox: AppStoreAddress)
+  /// The App Store Connect key; `nil` where there is none.
+  public var storeCredentials: AppStoreCredentials?
+  /// Logs.
+  public var logLevel: Logger.Level
+  /// `true` for JSON, `false` for text, `nil` to choose by whether it is a terminal.
+  public var logsAsJSON: Bool?
+  /// All of it, for shared secrets that the apps' configuration names.
+  public var environment: [String: String]
+
+  /// Reads the environment.
+  /// - Throws: a problem that names the setting. No value of a secret is ever in it.
+  public init(environment: [String: String]) throws(ConfigurationProblem) {
+    let reader = EnvironmentReader(environment)
+    self.environment = environment
+    let uri = try reader.required("DATABASE_URL")
+    do throws(PostgresError) {
+      database = try PostgresConfiguration(uri: uri, applicationName: "receiptd")
+    } catch {
+      throw ConfigurationProblem("DATABASE_URL", "\(error)")
+    }
+    host = reader.text("HOST") ?? "127.0.0.1"
+    port = try reader.port("PORT") ?? 3000
+    adminHost = reader.text("ADMIN_HOST") ?? "127.0.0.1"
+    adminPort = try reader.port("ADMIN_PORT") ?? 3001
+    configurationFile = reader.text("RECEIPTD_CONFIG") ?? "config/apps.json"
+    migrationsFolder = reader.text("RECEIPTD_MIGRATIONS") ?? "migrations"
+    rootFiles = (reader.text("APP_STORE_ROOTS") ?? "").split(separator: ":").map(String.init)
+    storeAddresses = (
+      production: try reader.storeAddress("APP_STORE_URL") ?? .production,
+      sandbox: try reader.storeAddress("APP_STORE_SANDBOX_URL") ?? .sandbox
+    )
+    storeCredentials = try reader.storeCredentials()
+    logLevel = try reader.logLevel()
+    logsAsJSON = try reader.logsAsJSON()
+  }
+}

@@ -1,0 +1,40 @@
+import HTTP
+import HTTPTypes
+import Postgres
+
+extension Service {
+  /// What clients and the App Store reach.
+  public var clientRouter: Router {
+    var router = Router()
+    router.on(.post, "/api/v1/subscriptions/validate", maximumBodyLength: 256 << 10) { request in
+      try await self.answering { try await self.validation.respond(to: request) }
+    }
+    router.on(.post, "/api/v1/subscriptions/webhook", maximumBodyLength: 256 << 10) { request in
+      try await self.answering { try await self.notifications.respond(to: request) }
+    }
+    router.on(.put, "/api/v1/profiles/{userID}/premium", maximumBodyLength: 2 << 20) { request in
+      try await self.answering { try await self.profiles.put(request) }
+    }
+    router.on(.get, "/api/v1/profiles/{userID}/premium") { request in
+      try await self.answering { try await self.profiles.get(request) }
+    }
+    return router
+  }
+
+  /// What operators reach.
+  public var adminRouter: Router {
+    var router = Router()
+    router.onImmediate(.get, "/healthz") { _ in .text(.ok, "ok\n") }
+    router.on(.get, "/readyz") { request in try await self.readiness.respond(to: request) }
+    return router
+  }
+
+  /// A database that is away is the contract's 503, wherever it shows.
+  private func answering(_ body: () async throws -> Response) async throws -> Response {
+    do {
+      return try await body()
+    } catch let error as PostgresError where error.isUnavailable {
+      throw ServiceError.databaseUnavailable
+    }
+  }
+}

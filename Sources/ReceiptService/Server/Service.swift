@@ -1,0 +1,86 @@
+import AppStore
+import Curl
+import FoundationEssentials
+import HTTP
+import Logging
+import Postgres
+import Subscriptions
+
+/// The product: everything between a request and the database, put together.
+public final class Service: Sendable {
+  let validation: Validation
+  let notifications: NotificationIntake
+  let profiles: ProfileSync
+  let readiness: Readiness
+  /// Where everything is kept.
+  public let pool: PostgresPool
+  /// Applies the migrations.
+  public let migrator: Migrator
+  private let client: CurlClient
+
+  /// Reads the files that the settings name and puts the service together. Connects to nothing yet.
+  /// - Throws: ``ConfigurationProblem``
+  public init(
+    settings: Settings, clock: ServiceClock = .system, logger: Logger
+  ) async throws(ConfigurationProblem) {
+    let catalog = try AppCatalog(contentsOf: settings.configurationFile)
+    try catalog.checkSecrets(in: settings.environment)
+    let verifier = SignedDataVerifier(roots: try TrustedRoots(settings))
+    let client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
+    let pool = PostgresPool(configuration: settings.database, logger: logger)
+    let authenticator = await Authenticator(
+      catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger)
+    let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger)
+    let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
+    let store = StoreLookup(
+      apis: Self.storeAPIs(settings, catalog, client, clock), verifier: verifier, logger: logger)
+
+    validation = Validation(
+      proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
+      clock: clock)
+    notifications = NotificationIntake(
+      verifier: verifier, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
+    profiles = ProfileSync(
+      proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool, clock: clock)
+    migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
+    readiness = Readiness(pool: pool, migrator: migrator)
+    self.pool = pool
+    self.client = client
+  }
+
+  private static func storeAPIs(
+    _ settings: Settings, _ catalog: AppCatalog, _ client: CurlClient, _ clock: ServiceClock
+  ) -> [String: AppStoreServerAPI] {
+    guard let credentials = settings.storeCredentials else { return [:] }
+    let transport = CurlTransport(client: client)
+    return Dictionary(
+      uniqueKeysWithValues: catalog.apps.map { app in
+        (
+          app.bundleID,
+          AppStoreServerAPI(
+            transport: transport, credentials: credentials, bundleID: app.bundleID,
+            production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,
+            timeout: .seconds(5), now: clock.now)
+        )
+      })
+  }
+
+  /// Ends what is under way with the database and the store.
+  public func close() async {
+    await client.shutDown()
+    await pool.close()
+  }
+}
+
+extension AppCatalog {
+  /// A shared secret that is named but not set leaves an app whose tokens nobody can check, unless it
+  /// has public keys too.
+  fileprivate func checkSecrets(in environment: [String: String]) throws(ConfigurationProblem) {
+    for app in apps {
+      guard let auth = app.auth, auth.jwks == nil, let name = auth.secretEnvironmentVariable,
+        environment[name, default: ""].isEmpty
+      else { continue }
+      throw ConfigurationProblem(name, "is not set; \(app.bundleID) needs it to check its users' tokens")
+    }
+  }
+}

@@ -1,0 +1,21 @@
+import AppStore
+import Curl
+import HTTPTypes
+
+/// Carries the App Store Server API over libcurl.
+struct CurlTransport: HTTPTransport {
+  let client: CurlClient
+
+  func send(
+    _ request: HTTPRequest, body: [UInt8]?, timeout: Duration
+  ) async throws -> (HTTPResponse, [UInt8]) {
+    let url = "\(request.scheme ?? "https")://\(request.authority ?? "")\(request.path ?? "/")"
+    let answer = try await client.send(
+      CurlRequest(
+        method: request.method, url: url, headers: request.headerFields, body: body, timeout: timeout,
+        maximumResponseLength: 8 << 20))
+    return (
+      HTTPResponse(status: .init(code: answer.status), headerFields: answer.headers), answer.body
+    )
+  }
+}

@@ -1,0 +1,58 @@
+import ArgumentParser
+import FoundationEssentials
+import HTTP
+import Postgres
+import ReceiptService
+
+/// `receiptd migrate`
+struct Migrate: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Applies pending migrations.",
+    discussion: "Any number of servers may do this at once.")
+
+  @Flag(help: "List all migrations and where they stand, and change nothing.")
+  var status = false
+
+  @Flag(help: "Apply pending migrations and take them back, to see whether they would pass.")
+  var dryRun = false
+
+  func validate() throws {
+    if status && dryRun { throw ValidationError("--status and --dry-run exclude each other.") }
+  }
+
+  func run() async throws {
+    let settings = try Startup.settings()
+    let pool = PostgresPool(configuration: settings.database, logger: Startup.logger(settings))
+    let migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
+    do {
+      if status {
+        for entry in try await migrator.status() { print(Self.line(entry)) }
+      } else if dryRun {
+        report(try await migrator.dryRun(), "would be applied")
+      } else {
+        report(try await migrator.apply(), "applied")
+      }
+    } catch {
+      await pool.close()
+      throw Startup.failure("migrate: \(error)")
+    }
+    await pool.close()
+  }
+
+  private func report(_ entries: [Migrator.Entry], _ verb: String) {
+    if entries.isEmpty { print("nothing to do") }
+    for entry in entries { print("\(entry.version)_\(entry.name): \(verb)") }
+  }
+
+  private static func line(_ entry: Migrator.Entry) -> String {
+    let state =
+      switch entry.state {
+      case .pending: "pending"
+      case .applied(let date): "applied \(RFC3339.string(from: date))"
+      case .unknown(let date):
+        "applied \(RFC3339.string(from: date)), by a newer version: there is no such file here"
+      case .changed(let date): "applied \(RFC3339.string(from: date)), but THE FILE HAS BEEN EDITED SINCE"
+      }
+    return "\(entry.version)_\(entry.name): \(state)"
+  }
+}

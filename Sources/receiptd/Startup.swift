@@ -1,0 +1,83 @@
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import HTTP
+import Logging
+import Postgres
+import ReceiptService
+
+/// What commands have in common before they do their work.
+enum Startup {
+  /// The database may be starting beside us; after this long it is not.
+  private static let patience = Duration.seconds(60)
+
+  static func settings() throws -> Settings {
+    do {
+      return try Settings(environment: ProcessInfo.processInfo.environment)
+    } catch {
+      throw failure("\(error)")
+    }
+  }
+
+  static func service(_ settings: Settings, _ logger: Logger) async throws -> Service {
+    do {
+      return try await Service(settings: settings, logger: logger)
+    } catch {
+      throw failure("\(error)")
+    }
+  }
+
+  static func logger(_ settings: Settings) -> Logger {
+    let isJSON = settings.logsAsJSON ?? (isatty(STDERR_FILENO) == 0)
+    var logger = Logger(label: "receiptd") { label -> any LogHandler in
+      isJSON ? JSONLogHandler() as any LogHandler : StreamLogHandler.standardError(label: label)
+    }
+    logger.logLevel = settings.logLevel
+    return logger
+  }
+
+  /// Applies pending migrations; waits for a database that is not there yet.
+  static func migrate(_ migrator: Migrator, _ logger: Logger) async throws {
+    let clock = ContinuousClock()
+    let deadline = clock.now + patience
+    while true {
+      do {
+        for entry in try await migrator.apply() {
+          logger.info("applied a migration", metadata: ["migration": "\(entry.version)_\(entry.name)"])
+        }
+        return
+      } catch let error as PostgresError where error.isUnavailable && clock.now < deadline {
+        logger.warning("waiting for the database", metadata: ["reason": "\(error)"])
+        try await Task.sleep(for: .seconds(1))
+      } catch {
+        throw failure("migrate: \(error)")
+      }
+    }
+  }
+
+  static func listen(_ server: HTTPServer, _ settings: String, _ logger: Logger) throws {
+    do {
+      let address = try server.start()
+      logger.info("listening", metadata: ["address": "\(address)"])
+    } catch {
+      throw failure("\(settings): cannot listen: \(error)")
+    }
+  }
+
+  /// Says one line on standard error; the command then ends with status 1.
+  static func failure(_ line: String) -> ExitCode {
+    FileHandle.writeToStandardError("receiptd: \(line)\n")
+    return ExitCode.failure
+  }
+}
+
+private enum FileHandle {
+  static func writeToStandardError(_ text: String) {
+    var bytes = Array(text.utf8)[...]
+    while !bytes.isEmpty {
+      let written = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+      guard written > 0 else { return }
+      bytes = bytes.dropFirst(written)
+    }
+  }
+}
