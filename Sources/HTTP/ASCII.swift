@@ -1,0 +1,70 @@
+/// The classes of bytes that HTTP's grammar is made of.
+enum ASCII {
+  static let carriageReturn = UInt8(ascii: "\r")
+  static let lineFeed = UInt8(ascii: "\n")
+  static let space = UInt8(ascii: " ")
+  static let tab = UInt8(ascii: "\t")
+  static let colon = UInt8(ascii: ":")
+
+  /// `tchar` of RFC 9110 §5.6.2, of which methods and field names are made.
+  @inline(__always)
+  static func isTokenCharacter(_ byte: UInt8) -> Bool { contains(byte, low: tokenLow, high: tokenHigh) }
+
+  /// What a field value may hold between its ends: `VCHAR`, `obs-text`, space and tab (RFC 9110 §5.5).
+  @inline(__always)
+  static func isFieldValueCharacter(_ byte: UInt8) -> Bool {
+    byte >= 0x20 ? byte != 0x7F : byte == tab
+  }
+
+  /// `pchar`, `/` and `?` of RFC 3986, and `%`, of which an origin-form target is made.
+  @inline(__always)
+  static func isTargetCharacter(_ byte: UInt8) -> Bool {
+    contains(byte, low: targetLow, high: targetHigh)
+  }
+
+  @inline(__always)
+  static func isDigit(_ byte: UInt8) -> Bool { byte &- UInt8(ascii: "0") < 10 }
+
+  /// The value of a hexadecimal digit of either case.
+  @inline(__always)
+  static func hexValue(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+    default: nil
+    }
+  }
+
+  @inline(__always)
+  static func lowercased(_ byte: UInt8) -> UInt8 {
+    byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
+  }
+
+  /// Whether `bytes` is `lowercase` when ASCII case is ignored.
+  static func isEqual(_ bytes: Span<UInt8>, lowercase: StaticString) -> Bool {
+    guard bytes.count == lowercase.utf8CodeUnitCount else { return false }
+    return lowercase.withUTF8Buffer { expected in
+      for index in 0..<bytes.count where lowercased(bytes[index]) != expected[index] { return false }
+      return true
+    }
+  }
+
+  private static let tokenLow = mask("!#$%&'*+-.0123456789", offset: 0)
+  private static let tokenHigh = mask(
+    "^_`|~ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", offset: 64)
+  private static let targetLow = mask("!$&'()*+,-./0123456789:;=?%", offset: 0)
+  private static let targetHigh = mask(
+    "@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~", offset: 64)
+
+  @inline(__always)
+  private static func contains(_ byte: UInt8, low: UInt64, high: UInt64) -> Bool {
+    byte < 64 ? low >> byte & 1 == 1 : byte < 128 && high >> (byte & 63) & 1 == 1
+  }
+
+  private static func mask(_ characters: StaticString, offset: UInt8) -> UInt64 {
+    characters.withUTF8Buffer { bytes in
+      bytes.reduce(into: 0) { mask, byte in mask |= 1 << (byte - offset) }
+    }
+  }
+}

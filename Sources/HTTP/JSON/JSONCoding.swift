@@ -1,0 +1,62 @@
+import FoundationEssentials
+
+/// How values become JSON and come from it: times are RFC 3339 in UTC, slashes are not escaped.
+public enum JSONCoding {
+  /// How deep arrays and objects may nest. Decoders recurse; an attacker should not choose how far.
+  public static let maximumDepth = 32
+
+  private static let encoder: JSONEncoder = {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .withoutEscapingSlashes
+    encoder.dateEncodingStrategy = .custom { date, encoder in
+      var container = encoder.singleValueContainer()
+      try container.encode(RFC3339.string(from: date))
+    }
+    return encoder
+  }()
+
+  private static let decoder: JSONDecoder = {
+    let decoder = JSONDecoder()
+    decoder.dateDecodingStrategy = .custom { decoder in
+      let container = try decoder.singleValueContainer()
+      guard let date = RFC3339.date(from: try container.decode(String.self)) else {
+        throw DecodingError.dataCorruptedError(
+          in: container, debugDescription: "a time as in RFC 3339 is expected")
+      }
+      return date
+    }
+    return decoder
+  }()
+
+  /// The JSON of a value, in UTF-8, on one line, keys in the order of encoding.
+  ///
+  /// - Throws: what the value's `encode(to:)` throws, or `EncodingError`.
+  public static func encode(_ value: some Encodable) throws -> [UInt8] {
+    Array(try encoder.encode(value))
+  }
+
+  /// A value from JSON in UTF-8.
+  ///
+  /// - Throws: ``Problem``: 400 `invalid_json` for bytes that are not UTF-8 or not JSON, or nested deeper
+  ///   than ``maximumDepth``; 400 `invalid_request`, naming the member, for JSON of another shape.
+  public static func decode<Value: Decodable>(
+    _ type: Value.Type = Value.self, from bytes: [UInt8]
+  ) throws(Problem) -> Value {
+    try JSONShape.check(bytes)
+    do {
+      return try bytes.withUnsafeBytes { buffer in
+        guard let base = buffer.baseAddress else { throw Problem.invalidJSON("The body is empty.") }
+        // Not copied: the decoder has let go of the bytes when it returns.
+        let data = Data(
+          bytesNoCopy: UnsafeMutableRawPointer(mutating: base), count: buffer.count, deallocator: .none)
+        return try decoder.decode(Value.self, from: data)
+      }
+    } catch let problem as Problem {
+      throw problem
+    } catch let error as DecodingError {
+      throw Problem(error)
+    } catch {
+      throw .invalidRequest("The body could not be read.")
+    }
+  }
+}

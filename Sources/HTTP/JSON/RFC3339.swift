@@ -1,0 +1,123 @@
+public import FoundationEssentials
+
+/// Times as RFC 3339 writes them, in UTC: `2026-12-11T00:00:00Z`, with milliseconds only if there are any.
+///
+/// Written by hand because every answer carries several: Foundation's formatter takes microseconds
+/// each, and its parser forgives what RFC 3339 does not allow.
+public enum RFC3339 {
+  /// The text of a time, rounded to the millisecond.
+  ///
+  /// What lies outside of the years 0000 to 9999, which RFC 3339 cannot write, becomes the nearest time
+  /// that it can.
+  public static func string(from date: Date) -> String {
+    let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
+    let clamped = Int64(min(max(milliseconds, Double(earliest)), Double(latest)))
+    let (seconds, fraction) = clamped.flooredDivision(by: 1000)
+    let (days, secondOfDay) = seconds.flooredDivision(by: 86_400)
+    let day = CivilDate(daysSinceEpoch: days)
+
+    return String(unsafeUninitializedCapacity: 24) { output in
+      var writer = DigitWriter(output: output)
+      writer.write(day.year, digits: 4, then: "-")
+      writer.write(day.month, digits: 2, then: "-")
+      writer.write(day.day, digits: 2, then: "T")
+      writer.write(secondOfDay / 3600, digits: 2, then: ":")
+      writer.write(secondOfDay / 60 % 60, digits: 2, then: ":")
+      writer.write(secondOfDay % 60, digits: 2, then: fraction == 0 ? "Z" : ".")
+      if fraction != 0 { writer.write(fraction, digits: 3, then: "Z") }
+      return writer.count
+    }
+  }
+
+  /// The time that the text stands for, or nil if it is not exactly as RFC 3339 §5.6 writes it.
+  ///
+  /// An offset other than `Z` is taken. Fractions may have 1 to 9 digits. `T` and `Z` are upper case, and
+  /// the second 60 is refused: a leap second cannot be told from the second after it.
+  public static func date(from text: String) -> Date? {
+    var reader = DigitReader(bytes: Array(text.utf8))
+    guard let year = reader.read(digits: 4, then: "-"), let month = reader.read(digits: 2, then: "-"),
+      let day = reader.read(digits: 2, then: "T"), let hour = reader.read(digits: 2, then: ":"),
+      let minute = reader.read(digits: 2, then: ":"), let second = reader.read(digits: 2),
+      let date = CivilDate(year: year, month: month, day: day), hour < 24, minute < 60, second < 60,
+      let nanoseconds = reader.readFraction(), let offset = reader.readOffset(), reader.isAtEnd
+    else { return nil }
+    let seconds = date.daysSinceEpoch * 86_400 + hour * 3600 + minute * 60 + second - offset
+    return Date(timeIntervalSince1970: Double(seconds) + Double(nanoseconds) / 1e9)
+  }
+
+  /// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59.999Z in milliseconds since 1970.
+  private static let earliest: Int64 = -62_167_219_200_000
+  private static let latest: Int64 = 253_402_300_799_999
+}
+
+/// Puts zero-padded numbers into a string that is being made.
+private struct DigitWriter {
+  let output: UnsafeMutableBufferPointer<UInt8>
+  var count = 0
+
+  mutating func write(_ value: Int64, digits: Int, then separator: Unicode.Scalar) {
+    var rest = value
+    for index in stride(from: count + digits - 1, through: count, by: -1) {
+      output[index] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+      rest /= 10
+    }
+    output[count + digits] = UInt8(ascii: separator)
+    count += digits + 1
+  }
+}
+
+/// Takes fixed-width numbers off the front of a text.
+private struct DigitReader {
+  let bytes: [UInt8]
+  var position = 0
+
+  var isAtEnd: Bool { position == bytes.count }
+
+  mutating func read(digits: Int) -> Int64? {
+    guard position + digits <= bytes.count else { return nil }
+    var value: Int64 = 0
+    for _ in 0..<digits {
+      guard ASCII.isDigit(bytes[position]) else { return nil }
+      value = value * 10 + Int64(bytes[position] - UInt8(ascii: "0"))
+      position += 1
+    }
+    return value
+  }
+
+  mutating func read(digits: Int, then separator: Unicode.Scalar) -> Int64? {
+    guard let value = read(digits: digits), take(separator) else { return nil }
+    return value
+  }
+
+  /// The nanoseconds of `.123`, 0 if there is no fraction, nil if it has no digit or more than nine.
+  mutating func readFraction() -> Int64? {
+    guard take(".") else { return 0 }
+    var value: Int64 = 0
+    var digits = 0
+    while position < bytes.count, ASCII.isDigit(bytes[position]) {
+      guard digits < 9 else { return nil }
+      value = value * 10 + Int64(bytes[position] - UInt8(ascii: "0"))
+      digits += 1
+      position += 1
+    }
+    guard digits > 0 else { return nil }
+    for _ in digits..<9 { value *= 10 }
+    return value
+  }
+
+  /// The seconds east of UTC of `Z`, `+02:00` or `-05:30`.
+  mutating func readOffset() -> Int64? {
+    if take("Z") { return 0 }
+    let sign: Int64 = take("+") ? 1 : -1
+    guard sign == 1 || take("-"), let hours = read(digits: 2, then: ":"), let minutes = read(digits: 2),
+      hours < 24, minutes < 60
+    else { return nil }
+    return sign * (hours * 3600 + minutes * 60)
+  }
+
+  private mutating func take(_ character: Unicode.Scalar) -> Bool {
+    guard position < bytes.count, bytes[position] == UInt8(ascii: character) else { return false }
+    position += 1
+    return true
+  }
+}

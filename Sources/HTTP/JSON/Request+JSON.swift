@@ -1,0 +1,27 @@
+import HTTPTypes
+
+extension Request {
+  /// The body as a value, by ``JSONCoding``.
+  ///
+  /// - Throws: 400 `invalid_json` for bytes that are not JSON in UTF-8, 400 `invalid_request`, naming the
+  ///   member, for JSON of another shape.
+  public func decodeJSON<Value: Decodable>(_ type: Value.Type = Value.self) throws(Problem) -> Value {
+    try JSONCoding.decode(type, from: body)
+  }
+
+  /// Checks that the body is announced as JSON: `application/json` or any `…/…+json`, with or without
+  /// parameters.
+  ///
+  /// - Throws: 415 `unsupported_media_type`.
+  public func requireJSON() throws(Problem) {
+    guard let contentType = headers[.contentType], Self.isJSON(contentType) else {
+      throw .unsupportedMediaType("Send the body with Content-Type: application/json.")
+    }
+  }
+
+  static func isJSON(_ contentType: String) -> Bool {
+    let mediaType = contentType.prefix { $0 != ";" }.lowercased()
+    let trimmed = mediaType.drop { $0 == " " }.reversed().drop { $0 == " " || $0 == "\t" }.reversed()
+    return String(trimmed) == "application/json" || String(trimmed).hasSuffix("+json")
+  }
+}

@@ -1,0 +1,73 @@
+/// The query of a request's target, as decoded `name=value` pairs in the order in which they came.
+public struct Query: Sendable, Hashable {
+  /// The query as sent, without the question mark; empty if there was none.
+  public let raw: String
+  private let items: [Item]
+
+  private struct Item: Hashable {
+    let name: String
+    let value: String
+  }
+
+  /// The empty query.
+  public init() {
+    raw = ""
+    items = []
+  }
+
+  /// Decodes a query such as `bundleID=com.example&limit=5`.
+  ///
+  /// `+` stands for a space, a name without `=` has the empty value, empty parts are skipped.
+  ///
+  /// - Throws: 400 `invalid_request` for a bad escape, bytes that are not UTF-8, or control characters.
+  public init(decoding raw: String) throws(Problem) {
+    self.raw = raw
+    var items: [Item] = []
+    let bytes = raw.utf8.span
+    var start = 0
+    while start < bytes.count {
+      var end = start
+      var equals: Int?
+      while end < bytes.count, bytes[end] != UInt8(ascii: "&") {
+        if equals == nil, bytes[end] == UInt8(ascii: "=") { equals = end }
+        end += 1
+      }
+      if end > start {
+        let nameEnd = equals ?? end
+        let valueStart = min(nameEnd + 1, end)
+        guard
+          let name = PercentDecoding.decode(bytes.extracting(start..<nameEnd), plusIsSpace: true),
+          let value = PercentDecoding.decode(bytes.extracting(valueStart..<end), plusIsSpace: true)
+        else {
+          throw .invalidRequest("The query has a malformed percent-encoding.")
+        }
+        items.append(Item(name: name, value: value))
+      }
+      start = end + 1
+    }
+    self.items = items
+  }
+
+  /// The first value of that name.
+  public subscript(name: String) -> String? {
+    for item in items where item.name == name { return item.value }
+    return nil
+  }
+
+  /// Every value of that name, in order.
+  public func values(for name: String) -> [String] {
+    items.filter { $0.name == name }.map(\.value)
+  }
+
+  /// The first value of that name.
+  ///
+  /// - Throws: 400 `invalid_request` if there is none, or more than one: which of them counts would
+  ///   depend on who reads it.
+  public func require(_ name: String) throws(Problem) -> String {
+    let values = values(for: name)
+    guard let value = values.first, values.count == 1 else {
+      throw .invalidRequest("The query parameter '\(name)' is needed exactly once.")
+    }
+    return value
+  }
+}

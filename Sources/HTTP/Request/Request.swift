@@ -1,0 +1,72 @@
+public import HTTPTypes
+public import Sockets
+
+/// One request, whole: its body has arrived and is within the route's limit.
+public struct Request: Sendable {
+  /// The method, as sent.
+  public let method: HTTPRequest.Method
+  /// The path of the target as sent: not percent-decoded, without the query.
+  public let path: String
+  /// The decoded query.
+  public let query: Query
+  /// The host that the client asked for, from the target (absolute form) or `Host`; nil only in HTTP/1.0.
+  public let authority: String?
+  /// The header section in the order in which it was sent.
+  public let headers: HTTPFields
+  /// What stood in the path where the route's pattern has `{name}`.
+  public let parameters: PathParameters
+  /// The body, with any transfer coding removed.
+  public let body: [UInt8]
+  /// The other end of the connection.
+  ///
+  /// This is the one place that a rate limiter or log asks for the client's address. Behind a proxy it
+  /// is the proxy's: `X-Forwarded-For` is not read here.
+  public internal(set) var remoteAddress: SocketAddress
+  /// The pattern of the route that matched, such as `/api/v1/profiles/{userID}/premium`.
+  public let routePattern: String
+  /// What names this request in logs and answers; see ``id``.
+  let requestID: RequestID
+
+  /// What names this request in logs and in the answer's `X-Request-ID`: the client's own
+  /// `X-Request-ID` if it is 1 to 128 characters of `[A-Za-z0-9._-]`, else 32 random hex digits.
+  public var id: String { requestID.description }
+
+  /// The request's head as an ``HTTPTypes/HTTPRequest``, for code that speaks that type.
+  ///
+  /// It is put together on each call.
+  public var head: HTTPRequest {
+    HTTPRequest(
+      method: method, scheme: "http", authority: authority,
+      path: query.raw.isEmpty ? path : "\(path)?\(query.raw)", headerFields: headers)
+  }
+
+  /// A request made by hand, for tests of handlers and for calls within the process.
+  public init(
+    method: HTTPRequest.Method, path: String, query: Query = Query(), authority: String? = nil,
+    headers: HTTPFields = HTTPFields(), parameters: PathParameters = PathParameters(), body: [UInt8] = [],
+    remoteAddress: SocketAddress = SocketAddress(host: "127.0.0.1", port: 0), routePattern: String = "",
+    id: String = "test"
+  ) {
+    self.init(
+      method: method, path: path, query: query, authority: authority, headers: headers,
+      parameters: parameters, body: body, remoteAddress: remoteAddress, routePattern: routePattern,
+      requestID: .given(id))
+  }
+
+  init(
+    method: HTTPRequest.Method, path: String, query: Query, authority: String?, headers: HTTPFields,
+    parameters: PathParameters, body: [UInt8], remoteAddress: SocketAddress, routePattern: String,
+    requestID: RequestID
+  ) {
+    self.method = method
+    self.path = path
+    self.query = query
+    self.authority = authority
+    self.headers = headers
+    self.parameters = parameters
+    self.body = body
+    self.remoteAddress = remoteAddress
+    self.routePattern = routePattern
+    self.requestID = requestID
+  }
+}

@@ -1,0 +1,57 @@
+/// What names a request in logs and answers.
+///
+/// A generated one stays two integers until somebody wants its text, which most requests never do.
+enum RequestID: Sendable, Hashable {
+  case given(String)
+  case generated(UInt64, UInt64)
+
+  /// A new identifier. It names, it does not protect: a fast generator will do.
+  static func generate(using generator: inout some RandomNumberGenerator) -> RequestID {
+    .generated(generator.next(), generator.next())
+  }
+
+  /// Whether a client's own `X-Request-ID` is fit to be logged and echoed.
+  static func isAcceptable(_ value: Span<UInt8>) -> Bool {
+    guard (1...128).contains(value.count) else { return false }
+    for index in value.indices {
+      switch value[index] {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+        continue
+      default:
+        return false
+      }
+    }
+    return true
+  }
+
+  /// Appends the text of the identifier.
+  func write(to output: inout [UInt8]) {
+    switch self {
+    case .given(let text):
+      output.append(contentsOf: text.utf8)
+    case .generated(let high, let low):
+      Self.writeHex(high, to: &output)
+      Self.writeHex(low, to: &output)
+    }
+  }
+
+  private static func writeHex(_ value: UInt64, to output: inout [UInt8]) {
+    var shift: UInt64 = 64
+    while shift > 0 {
+      shift -= 4
+      let digit = UInt8(truncatingIfNeeded: (value >> shift) & 0xF)
+      output.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+    }
+  }
+}
+
+extension RequestID: CustomStringConvertible {
+  var description: String {
+    if case .given(let text) = self { return text }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(32)
+    write(to: &bytes)
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}

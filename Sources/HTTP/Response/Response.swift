@@ -1,0 +1,41 @@
+public import HTTPTypes
+
+/// One answer, whole.
+///
+/// `Content-Length`, `Date`, `Connection`, `Transfer-Encoding` and `X-Request-ID` belong to the server:
+/// it writes them itself and ignores what stands in ``headers`` under these names.
+public struct Response: Sendable, Hashable {
+  /// The status.
+  public var status: HTTPResponse.Status
+  /// The header section, without what the server writes itself.
+  public var headers: HTTPFields
+  /// The body. For `HEAD` only its length is sent.
+  public var body: [UInt8]
+
+  /// An answer with the given parts.
+  public init(status: HTTPResponse.Status = .ok, headers: HTTPFields = HTTPFields(), body: [UInt8] = []) {
+    self.status = status
+    self.headers = headers
+    self.body = body
+  }
+
+  /// An answer without a body.
+  public static func empty(_ status: HTTPResponse.Status) -> Response { Response(status: status) }
+
+  /// Plain text in UTF-8.
+  public static func text(
+    _ status: HTTPResponse.Status = .ok, _ text: String, contentType: String = "text/plain; charset=utf-8"
+  ) -> Response {
+    Response(status: status, headers: [.contentType: contentType], body: Array(text.utf8))
+  }
+
+  /// A value as JSON, by ``JSONCoding``: times in RFC 3339, slashes not escaped.
+  ///
+  /// - Throws: what the value's `encode(to:)` throws; a handler that lets it pass answers 500.
+  public static func json(
+    _ status: HTTPResponse.Status = .ok, _ value: some Encodable
+  ) throws -> Response {
+    Response(
+      status: status, headers: [.contentType: "application/json"], body: try JSONCoding.encode(value))
+  }
+}

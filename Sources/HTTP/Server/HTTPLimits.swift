@@ -1,0 +1,20 @@
+/// How much of anything a client may send. What exceeds it is refused, and the connection closed.
+public struct HTTPLimits: Sendable, Hashable {
+  /// Bytes of the request line: 414 beyond.
+  public var requestLine = 8_192
+  /// Bytes of the request line and the header section together: 431 beyond.
+  public var head = 16_384
+  /// Field lines in a header or trailer section: 431 beyond.
+  public var fields = 64
+  /// Bytes of the body where no route matches.
+  public var unroutedBody = 65_536
+  /// Requests on one connection; the last one is answered with `Connection: close`.
+  public var requestsPerConnection = 100_000
+  /// Connections at once: beyond it new ones are answered 503 and closed.
+  public var connections = 16_384
+  /// Connections at once from one IPv4 address or IPv6 /64; nil for no such limit.
+  public var connectionsPerAddress: Int?
+
+  /// The defaults.
+  public init() {}
+}
