@@ -1,0 +1,35 @@
+/// How many requests at once, and to whom.
+public struct CurlConfiguration: Sendable {
+  /// The most requests on their way.
+  public var maximumInFlight = 64
+  /// The most requests that wait for their turn; the next one gets `.busy`.
+  public var maximumQueued = 1024
+  /// The most connections to one host.
+  public var maximumConnectionsPerHost = 8
+  /// The `User-Agent` field.
+  public var userAgent: String
+  /// A PEM file of roots to trust instead of the system's; for tests and private gateways.
+  public var certificateAuthorities: String?
+
+  /// The defaults.
+  public init(userAgent: String = "") {
+    self.userAgent = userAgent
+  }
+}
+
+/// Sends HTTP requests through libcurl's multi interface: HTTP/2 where it is offered, connections
+/// reused, certificates always verified, redirects never followed.
+public final class CurlClient: Sendable {
+  /// A client that has not connected to anything yet.
+  public init(configuration: CurlConfiguration = CurlConfiguration()) {
+  }
+
+  /// Sends a request and waits for its whole answer. Any status is an answer, not an error.
+  nonisolated(nonsending) public func send(_ request: CurlRequest) async throws(CurlError) -> CurlResponse {
+    throw .shutDown
+  }
+
+  /// Ends what is under way with `.shutDown` and closes all connections.
+  public func shutDown() async {
+  }
+}

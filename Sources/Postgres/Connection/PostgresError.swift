@@ -1,0 +1,76 @@
+/// Everything that can go wrong between a query and its rows.
+public struct PostgresError: Error, Sendable {
+  /// What went wrong.
+  public enum Kind: Sendable, Equatable {
+    /// No connection could be made, or it was lost before the answer came. The reason is libpq's.
+    case unavailable(String)
+    /// The query's deadline passed. The connection was given up and the server told to stop.
+    case timedOut
+    /// All connections are in use and none came free in time, or too many already wait for one.
+    case poolExhausted
+    /// The pool was closed.
+    case closed
+    /// The connection was lost, or the deadline passed, after COMMIT was sent and before its
+    /// answer came: the transaction may or may not have been committed.
+    case outcomeUnknown(String)
+    /// The server refused the statement with this SQLSTATE
+    /// (PostgreSQL documentation, appendix A). ``PostgresError/report`` has the rest.
+    case server(sqlState: String)
+    /// A bound value cannot be sent.
+    case encoding(String)
+    /// A column cannot be read as the type asked for.
+    case decoding(String)
+    /// The configuration or the use of the interface is wrong.
+    case misuse(String)
+  }
+
+  /// What went wrong.
+  public let kind: Kind
+  /// What the server said, where it said something.
+  public let report: ServerReport?
+
+  init(_ kind: Kind, report: ServerReport? = nil) {
+    self.kind = kind
+    self.report = report
+  }
+
+  init(_ report: ServerReport) {
+    self.init(.server(sqlState: report.sqlState), report: report)
+  }
+
+  /// The five characters of the SQLSTATE, where the server gave one.
+  public var sqlState: String? { report?.sqlState }
+
+  /// The same transaction may succeed when it is tried again: a serialization failure (40001) or
+  /// a deadlock (40P01).
+  public var isRetryable: Bool { sqlState == "40001" || sqlState == "40P01" }
+
+  /// The database cannot be reached or does not take work now; later it may. Class 08, shutdown
+  /// and start-up (57P01, 57P02, 57P03), too many connections (53300), a read-only server
+  /// (25006), lost or failed connections, an exhausted pool, time-outs.
+  public var isUnavailable: Bool {
+    switch kind {
+    case .unavailable, .timedOut, .poolExhausted, .closed, .outcomeUnknown: true
+    case .server(let sqlState): Self.unavailableStates.contains(sqlState) || sqlState.hasPrefix("08")
+    case .encoding, .decoding, .misuse: false
+    }
+  }
+
+  private static let unavailableStates: Set<String> = ["57P01", "57P02", "57P03", "53300", "25006"]
+}
+
+extension PostgresError: CustomStringConvertible {
+  /// A sentence for a log. It holds no bound value: the server's detail is left out, and so is
+  /// what its message quotes where that is data.
+  public var description: String {
+    switch kind {
+    case .unavailable(let reason): "the database is unavailable: \(reason)"
+    case .timedOut: "the query took longer than its time-out"
+    case .poolExhausted: "no database connection came free in time"
+    case .closed: "the connection pool is closed"
+    case .outcomeUnknown(let reason): "the outcome of the transaction is unknown: \(reason)"
+    case .server(let sqlState): "\(report?.redactedMessage ?? "the server reported an error") (\(sqlState))"
+    case .encoding(let reason), .decoding(let reason), .misuse(let reason): reason
+    }
+  }
+}

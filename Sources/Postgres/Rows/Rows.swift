@@ -1,0 +1,67 @@
+/// What a query answered: its rows in order, and how many rows the statement touched.
+public struct Rows: Sendable {
+  let storage: ResultStorage
+
+  /// How many rows were inserted, updated, deleted or selected; 0 for statements that touch none.
+  public var affected: Int { storage.affected }
+
+  /// The names of the columns in order.
+  public var columns: [String] { (0..<storage.columnCount).map(storage.columnName) }
+}
+
+extension Rows: RandomAccessCollection {
+  /// 0
+  public var startIndex: Int { 0 }
+
+  /// How many rows there are.
+  public var endIndex: Int { storage.rowCount }
+
+  /// The row at an index.
+  public subscript(index: Int) -> Row {
+    precondition(indices.contains(index), "row \(index) of \(count)")
+    return Row(storage: storage, index: index)
+  }
+}
+
+/// One row of ``Rows``.
+public struct Row: Sendable {
+  private let storage: ResultStorage
+  private let index: Int
+
+  init(storage: ResultStorage, index: Int) {
+    self.storage = storage
+    self.index = index
+  }
+
+  /// Reads the column of this name. NULL needs an optional type.
+  ///
+  /// - Throws: ``PostgresError`` of kind `.decoding`, which names the column.
+  public func decode<T: PostgresDecodable>(_ column: String, as type: T.Type = T.self) throws(PostgresError)
+    -> T
+  {
+    guard let position = storage.column(named: column) else {
+      throw PostgresError(.decoding("there is no column \"\(column)\" in the answer"))
+    }
+    return try decode(position, as: type)
+  }
+
+  /// Reads the column at this position, counted from 0.
+  ///
+  /// - Throws: ``PostgresError`` of kind `.decoding`, which names the column.
+  public func decode<T: PostgresDecodable>(_ column: Int, as type: T.Type = T.self) throws(PostgresError) -> T
+  {
+    guard column >= 0, column < storage.columnCount else {
+      throw PostgresError(.decoding("there is no column \(column) in the answer"))
+    }
+    do throws(FieldError) {
+      return try storage.decode(row: index, column: column)
+    } catch {
+      throw PostgresError(.decoding("column \"\(storage.columnName(column))\" \(error.reason)"))
+    }
+  }
+
+  /// Reads the column of this name; the same as ``decode(_:as:)-(String,_)``.
+  public subscript<T: PostgresDecodable>(column: String, as type: T.Type) -> T {
+    get throws(PostgresError) { try decode(column, as: type) }
+  }
+}

@@ -1,0 +1,56 @@
+public import FoundationEssentials
+
+/// The binary form of `timestamptz`: microseconds since 2000-01-01 00:00 UTC, with the extremes of
+/// Int64 for `infinity` and `-infinity`.
+private enum Timestamp {
+  /// 2000-01-01 in seconds since 1970.
+  static let epoch: Double = 946_684_800
+  static let infinity = Int64.max
+  static let negativeInfinity = Int64.min
+
+  static func microseconds(_ date: Date) -> Int64 {
+    let exact = ((date.timeIntervalSince1970 - epoch) * 1_000_000).rounded()
+    // What Int64 cannot hold is sent as its infinity.
+    return Int64(exactly: exact) ?? (exact > 0 ? infinity : negativeInfinity)
+  }
+
+  static func date(_ microseconds: Int64) -> Date {
+    // One division of an integer that a Double holds exactly: a date made from milliseconds in the
+    // same way comes back as the same Double.
+    Date(timeIntervalSince1970: (Double(microseconds) + epoch * 1_000_000) / 1_000_000)
+  }
+}
+
+extension Date: PostgresEncodable, PostgresDecodable {
+  /// `timestamptz`
+  public static var postgresType: PostgresType { .timestamptz }
+
+  /// Appends the instant, rounded to microseconds.
+  public func encode(into parameters: inout PostgresParameters) {
+    parameters.appendBinary(.timestamptz) { _ = encodeElement(into: &$0) }
+  }
+
+  /// Reads `timestamptz`. `infinity` is an error, and so is `timestamp`, which names no instant.
+  public static func decode(_ field: PostgresField?) throws(FieldError) -> Date {
+    guard let field else { throw .unexpectedNull(Self.self) }
+    guard field.type == .timestamptz else { throw .mismatch(field.type, Self.self) }
+    let microseconds = try field.integer(Int64.self)
+    guard microseconds != Timestamp.infinity, microseconds != Timestamp.negativeInfinity else {
+      throw FieldError("is infinite and cannot be read as Date")
+    }
+    return Timestamp.date(microseconds)
+  }
+}
+
+extension Date: PostgresArrayElement, PostgresDecodableElement {
+  /// `timestamptz`
+  public static var postgresElementType: PostgresType { .timestamptz }
+  /// `timestamptz[]`
+  public static var postgresArrayType: PostgresType { .timestamptzArray }
+
+  /// Appends eight bytes.
+  public func encodeElement(into bytes: inout [UInt8]) -> Bool {
+    bytes.append(bigEndian: Timestamp.microseconds(self))
+    return true
+  }
+}

@@ -1,0 +1,72 @@
+import FoundationEssentials
+
+extension String: PostgresEncodable, PostgresDecodable {
+  /// Inferred, as for a quoted literal: fits text, uuid, enumerations, dates and so on.
+  public static var postgresType: PostgresType { .inferred }
+
+  /// Appends the characters. A NUL among them makes the query fail with `.encoding`.
+  public func encode(into parameters: inout PostgresParameters) {
+    parameters.appendText(self, .inferred)
+  }
+
+  /// Reads the text types, enumerations, `json`, `jsonb`, `uuid` (in lower case), integers and
+  /// `numeric`. Other types need `::text` in the query.
+  public static func decode(_ field: PostgresField?) throws(FieldError) -> String {
+    guard let field else { throw .unexpectedNull(Self.self) }
+    switch field.type {
+    case .int2: return String(try field.integer(Int16.self))
+    case .int4: return String(try field.integer(Int32.self))
+    case .int8: return String(try field.integer(Int64.self))
+    case .numeric: return try Numeric.text(of: field)
+    case .uuid: return try UUID.decode(field).uuidString.lowercased()
+    case .jsonb: return try JSONText.decode(field).text
+    default:
+      guard field.type.isTextual else { throw .mismatch(field.type, Self.self) }
+      guard let text = String(validating: field.bytes, as: UTF8.self) else { throw .malformed(field.type) }
+      return text
+    }
+  }
+}
+
+extension String: PostgresArrayElement, PostgresDecodableElement {
+  /// `text`
+  public static var postgresElementType: PostgresType { .text }
+  /// `text[]`
+  public static var postgresArrayType: PostgresType { .textArray }
+
+  /// Appends the characters; the server refuses a NUL among them (22021).
+  public func encodeElement(into bytes: inout [UInt8]) -> Bool {
+    bytes.append(contentsOf: utf8)
+    return true
+  }
+}
+
+extension Bool: PostgresEncodable, PostgresDecodable {
+  /// `boolean`
+  public static var postgresType: PostgresType { .bool }
+
+  /// Appends one byte.
+  public func encode(into parameters: inout PostgresParameters) {
+    parameters.appendBinary(.bool) { $0.append(self ? 1 : 0) }
+  }
+
+  /// Reads `boolean`.
+  public static func decode(_ field: PostgresField?) throws(FieldError) -> Bool {
+    guard let field else { throw .unexpectedNull(Self.self) }
+    guard field.type == .bool else { throw .mismatch(field.type, Self.self) }
+    return try field.integer(UInt8.self) != 0
+  }
+}
+
+extension Bool: PostgresArrayElement, PostgresDecodableElement {
+  /// `boolean`
+  public static var postgresElementType: PostgresType { .bool }
+  /// `boolean[]`
+  public static var postgresArrayType: PostgresType { .boolArray }
+
+  /// Appends one byte.
+  public func encodeElement(into bytes: inout [UInt8]) -> Bool {
+    bytes.append(self ? 1 : 0)
+    return true
+  }
+}
