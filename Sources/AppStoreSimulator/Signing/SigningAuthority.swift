@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import SwiftASN1
 import X509
 
 /// A root, an intermediate and a leaf of our own, shaped like Apple's, that sign what the simulator

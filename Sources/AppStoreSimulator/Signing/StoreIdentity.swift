@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import SwiftASN1
 import X509
 
 /// Who the simulated store is: the authority that signs for it and the key of its App Store Server API.

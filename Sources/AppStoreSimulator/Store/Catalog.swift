@@ -8,6 +8,9 @@ public struct StoreApp: Codable, Hashable, Sendable {
   public var appAppleID: Int64
   /// `bundleVersion` of notifications and `applicationVersion` of app transactions.
   public var version: String
+  /// Whether the app was ever released. The production API knows nothing of an app that was not, and
+  /// answers 401 to its developer.
+  public var isReleased = true
   /// How long billing grace lasts where it is switched on (App Store Connect offers 3, 16 and 28 days);
   /// nil where it is off.
   public var billingGrace: StorePeriod?

@@ -23,7 +23,7 @@ extension SimulatedStore {
     if request.ownership == .purchased { transaction.appAccountToken = request.appAccountToken }
     return product.period == nil
       ? try buyOnce(transaction, quantity: request.quantity, at: now)
-      : try subscribe(transaction, to: product, offer: request.offer, by: accountID, at: now)
+      : try subscribe(transaction, to: product, offer: request.offer, at: now)
   }
 
   /// A transaction with new ids, the product's price and the storefront of the United States.
@@ -52,34 +52,31 @@ extension SimulatedStore {
     _ purchase: TransactionInfo, quantity: Int, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
     if purchase.type == .nonConsumable,
-      let owned = transactions.values.first(where: {
-        $0.appTransactionId == purchase.appTransactionId && $0.productId == purchase.productId
-          && $0.revocationDate == nil
+      let owned = bought(by: purchase.appTransactionId).first(where: {
+        transactions[$0]?.productId == purchase.productId && transactions[$0]?.revocationDate == nil
       })
     {
-      throw .alreadyOwned(transactionID: owned.transactionId)
+      throw .alreadyOwned(transactionID: owned)
     }
     var transaction = purchase
     if purchase.type == .consumable { transaction.quantity = Int32(clamping: quantity) }
-    transactions[transaction.transactionId] = transaction
+    record(transaction)
     return try notify(.oneTimeCharge, about: transaction.transactionId, at: now)
   }
 
   private mutating func subscribe(
-    _ purchase: TransactionInfo, to product: StoreProduct, offer: StoreOffer?, by accountID: String,
-    at now: Date
+    _ purchase: TransactionInfo, to product: StoreProduct, offer: StoreOffer?, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
-    let earlier = subscriptions.values.first {
-      $0.accountID == accountID && $0.bundleID == purchase.bundleId
-        && transactions[$0.originalTransactionID]?.subscriptionGroupIdentifier == product.group
-    }
+    let earlier = bought(by: purchase.appTransactionId)
+      .first { transactions[$0]?.subscriptionGroupIdentifier == product.group }
+      .flatMap { subscriptions[$0] }
     if let earlier, [.active, .billingGracePeriod].contains(try status(of: earlier, at: now)) {
       throw .alreadySubscribed(originalTransactionID: earlier.originalTransactionID)
     }
     var transaction = purchase
     if let earlier { transaction.continues(try current(of: earlier)) }
     try setFirstPeriod(of: &transaction, product: product, offer: offer)
-    transactions[transaction.transactionId] = transaction
+    record(transaction)
 
     var recentStart = transaction.purchaseDate
     if let earlier, let end = try current(of: earlier).expiresDate,
@@ -89,10 +86,22 @@ extension SimulatedStore {
     }
     subscriptions[transaction.originalTransactionId] = StoreSubscription(
       originalTransactionID: transaction.originalTransactionId, bundleID: transaction.bundleId,
-      accountID: accountID, transactionIDs: (earlier?.transactionIDs ?? []) + [transaction.transactionId],
+      transactionIDs: (earlier?.transactionIDs ?? []) + [transaction.transactionId],
       recentStart: recentStart, renewsAs: product.id, autoRenews: true, billing: .settled)
     return try notify(
       .subscribed, earlier == nil ? .initialBuy : .resubscribe, about: transaction.transactionId, at: now)
+  }
+
+  private func bought(by appTransactionID: String?) -> [String] {
+    appTransactionID.flatMap { purchases[$0] } ?? []
+  }
+
+  private mutating func record(_ transaction: TransactionInfo) {
+    transactions[transaction.transactionId] = transaction
+    guard let customer = transaction.appTransactionId,
+      transaction.transactionId == transaction.originalTransactionId
+    else { return }
+    purchases[customer, default: []].append(transaction.transactionId)
   }
 
   /// Sets when the first period ends and what it costs, by the offer if there is one.

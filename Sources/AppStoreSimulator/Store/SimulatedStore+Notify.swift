@@ -31,7 +31,8 @@ extension SimulatedStore {
   public mutating func test(bundleID: String, at now: Date) throws(StoreRefusal) -> StoreNotification {
     let app = try app(bundleID)
     let notification = StoreNotification(
-      uuid: identifiers.uuid().uuidString.lowercased(), type: .test, signedDate: signingDate(at: now), environment: environment,
+      uuid: identifiers.uuid().uuidString.lowercased(), type: .test, signedDate: signingDate(at: now),
+      environment: environment,
       bundleID: app.bundleID, appAppleID: app.appAppleID, bundleVersion: app.version)
     notifications.append(notification)
     return notification

@@ -49,7 +49,7 @@ extension SimulatedStore {
       }
       return named
     }
-    return subscriptions[originalTransactionID]?.transactionIDs.last
-      ?? (try transaction(originalTransactionID)).transactionId
+    if let latest = subscriptions[originalTransactionID]?.transactionIDs.last { return latest }
+    return try transaction(originalTransactionID).transactionId
   }
 }

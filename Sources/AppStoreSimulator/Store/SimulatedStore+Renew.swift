@@ -42,12 +42,13 @@ extension SimulatedStore {
   }
 
   mutating func expire(
-    _ id: String, intent: ExpirationIntent, at now: Date
+    _ id: String, intent: ExpirationIntent?, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
     var subscription = try renewable(id)
     let current = try current(of: subscription)
     if let expiresDate = current.expiresDate, now < expiresDate { throw .paidTimeRuns(until: expiresDate) }
     if case .grace(let until) = subscription.billing, now < until { throw .billingGraceRuns(until: until) }
+    let intent = intent ?? (subscription.billing.hasFailed ? .billingError : .customerCancelled)
     if intent == .billingError, !subscription.billing.hasFailed { throw .notInBillingRetry }
     subscription.billing = .ended(intent)
     subscription.autoRenews = false

@@ -28,6 +28,8 @@ public struct SimulatedStore: Sendable {
   var transactions: [String: TransactionInfo] = [:]
   var subscriptions: [String: StoreSubscription] = [:]
   var accounts: [String: StoreAccount] = [:]
+  /// The original transaction ids of what a customer bought in an app, by app transaction id, oldest first.
+  var purchases: [String: [String]] = [:]
   var identifiers: StoreIdentifiers
   private var lastSigned = Date.distantPast
 

@@ -2,6 +2,7 @@ import Foundation
 
 /// What the store will not do, because the App Store would not either.
 public enum StoreRefusal: Error, Hashable, Sendable {
+  case unknownEnvironment(String)
   case unknownApp(String)
   case unknownProduct(String)
   case unknownTransaction(String)
@@ -36,6 +37,7 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   /// A sentence for a person.
   public var message: String {
     switch self {
+    case .unknownEnvironment(let name): "the simulator has no environment \(name)"
     case .unknownApp(let bundleID): "no app has the bundle id \(bundleID)"
     case .unknownProduct(let productID): "the app has no product \(productID)"
     case .unknownTransaction(let id): "there is no transaction \(id)"
@@ -61,7 +63,7 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   /// Whether something that was named does not exist, rather than being in a state that forbids it.
   public var isUnknownName: Bool {
     switch self {
-    case .unknownApp, .unknownProduct, .unknownTransaction: true
+    case .unknownEnvironment, .unknownApp, .unknownProduct, .unknownTransaction: true
     default: false
     }
   }

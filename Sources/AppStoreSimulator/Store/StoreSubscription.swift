@@ -29,7 +29,6 @@ struct StoreSubscription: Sendable {
 
   let originalTransactionID: String
   let bundleID: String
-  let accountID: String
   /// Oldest first; the last one is current, and what it replaced never comes back.
   var transactionIDs: [String]
   var recentStart: Date

@@ -14,8 +14,9 @@ public enum SubscriptionCommand: Hashable, Sendable {
   case recover
   /// Billing grace ends unpaid: `GRACE_PERIOD_EXPIRED`. The store goes on retrying.
   case endGrace
-  /// The subscription ends: `EXPIRED` with the subtype of the intent.
-  case expire(ExpirationIntent)
+  /// The subscription ends: `EXPIRED` with the subtype of the intent; `nil` stands for the billing error
+  /// where a charge has failed, else for the customer who cancelled.
+  case expire(ExpirationIntent?)
   /// The customer turns renewal on or off: `DID_CHANGE_RENEWAL_STATUS`.
   case setAutoRenew(Bool)
   /// The customer changes to another product of the group: `DID_CHANGE_RENEWAL_PREF` with `UPGRADE` (at
