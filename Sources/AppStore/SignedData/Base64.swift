@@ -22,6 +22,10 @@ public enum Base64 {
     return text.withUTF8 { decode($0, alphabet) }
   }
 
+  static func decode(_ text: ArraySlice<UInt8>, _ alphabet: Alphabet) -> [UInt8]? {
+    text.withUnsafeBufferPointer { decode($0, alphabet) }
+  }
+
   /// The text of some bytes, as ASCII.
   public static func encode(_ bytes: [UInt8], _ alphabet: Alphabet) -> [UInt8] {
     let (whole, rest) = bytes.count.quotientAndRemainder(dividingBy: 3)

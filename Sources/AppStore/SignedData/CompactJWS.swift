@@ -1,0 +1,86 @@
+import Glibc
+
+/// A JWS in compact serialization (RFC 7515, section 7.1), cut into its segments and decoded, not verified.
+///
+/// The decoding is strict, so header segment, payload and signature are all that need be stored: `join` makes
+/// the exact text again.
+public struct CompactJWS: Sendable {
+  /// The longest text that is looked at. A notification with both inner JWS has about 13 kB.
+  public static let maximumLength = 128 * 1024
+
+  /// The text up to the first dot, as it came: base64url of the header.
+  public var headerSegment: ArraySlice<UInt8> { text[..<headerEnd] }
+  /// The decoded payload.
+  public let payload: [UInt8]
+  /// The decoded signature.
+  public let signature: [UInt8]
+
+  /// The payload's segment as it came.
+  var payloadSegment: ArraySlice<UInt8> { text[(headerEnd + 1)..<payloadEnd] }
+
+  private let text: [UInt8]
+  private let headerEnd: Int
+  private let payloadEnd: Int
+
+  /// Cuts and decodes a text.
+  public init(_ text: String) throws(VerificationFailure) {
+    // Looked at before copying, so that length alone costs nothing.
+    guard text.utf8.count <= Self.maximumLength else { throw .tooLong }
+    try self.init(Array(text.utf8))
+  }
+
+  /// Cuts and decodes a text given as bytes.
+  public init(_ text: [UInt8]) throws(VerificationFailure) {
+    guard text.count <= Self.maximumLength else { throw .tooLong }
+    guard let headerEnd = text.firstIndex(ofDotFrom: 0),
+      let payloadEnd = text.firstIndex(ofDotFrom: headerEnd + 1)
+    else { throw .init(.malformed, "a JWS has three segments separated by dots") }
+    // A third dot would be in the signature's segment, where no dot decodes.
+    guard let payload = Base64.decode(text[(headerEnd + 1)..<payloadEnd], .url) else {
+      throw .init(.malformed, "the payload segment is not strict base64url")
+    }
+    guard let signature = Base64.decode(text[(payloadEnd + 1)...], .url) else {
+      throw .init(.malformed, "the signature segment is not strict base64url")
+    }
+    self.text = text
+    self.headerEnd = headerEnd
+    self.payloadEnd = payloadEnd
+    self.payload = payload
+    self.signature = signature
+  }
+
+  /// The text of a JWS: what was cut and decoded comes back unchanged.
+  ///
+  /// - Parameters:
+  ///   - headerSegment: base64url of the header.
+  ///   - payload: the payload, decoded.
+  ///   - signature: the signature, decoded: for ES256, 64 bytes (RFC 7518, section 3.4).
+  public static func join(headerSegment: [UInt8], payload: [UInt8], signature: [UInt8]) -> String {
+    let dot = [UInt8(ascii: ".")]
+    let text = headerSegment + dot + Base64.encode(payload, .url) + dot + Base64.encode(signature, .url)
+    return String(decoding: text, as: UTF8.self)
+  }
+
+  /// What ES256 signs: header segment, dot, payload segment (RFC 7515, section 5.1).
+  public static func signingInput(header: [UInt8], payload: [UInt8]) -> [UInt8] {
+    Base64.encode(header, .url) + [UInt8(ascii: ".")] + Base64.encode(payload, .url)
+  }
+}
+
+extension VerificationFailure {
+  fileprivate static var tooLong: Self {
+    .init(.malformed, "a JWS of more than \(CompactJWS.maximumLength) bytes is not looked at")
+  }
+}
+
+extension [UInt8] {
+  // The segments are thousands of bytes long, and memchr takes many at a time.
+  fileprivate func firstIndex(ofDotFrom start: Int) -> Int? {
+    withUnsafeBytes { bytes in
+      guard let base = bytes.baseAddress, start < bytes.count,
+        let dot = memchr(base + start, CInt(UInt8(ascii: ".")), bytes.count - start)
+      else { return nil }
+      return UnsafeRawPointer(dot) - base
+    }
+  }
+}

@@ -1,0 +1,81 @@
+/// A notification that Apple signed, with the JWS within it, each verified on its own.
+///
+/// What is within is about the same app and environment as the notification. A renewal info does not name
+/// its app; it is within an envelope that does.
+public struct VerifiedNotification: Sendable {
+  /// The notification.
+  public let envelope: Signed<NotificationPayload>
+  /// The transaction in its `data`.
+  public let transaction: Signed<TransactionInfo>?
+  /// The renewal info in its `data`.
+  public let renewalInfo: Signed<RenewalInfo>?
+  /// The app transaction in its `appData`.
+  public let appTransaction: Signed<AppTransaction>?
+
+  /// The notification's payload.
+  public var payload: NotificationPayload { envelope.payload }
+}
+
+extension SignedDataVerifier {
+  /// A notification that Apple signed.
+  ///
+  /// - Parameter signedPayload: the value of `signedPayload` in the body that the App Store posts.
+  /// - Throws: for the envelope, a failure that is not authentic. If the envelope verified and something
+  ///   within it did not, or does not belong to it, a failure with `isAuthentic`.
+  public func notification(_ signedPayload: String) throws(VerificationFailure) -> VerifiedNotification {
+    let envelope: Signed<NotificationPayload> = try verify(signedPayload, as: .notification)
+    do throws(VerificationFailure) {
+      return try open(envelope)
+    } catch {
+      var failure = error
+      failure.isAuthentic = true
+      throw failure
+    }
+  }
+
+  private func open(
+    _ envelope: Signed<NotificationPayload>
+  ) throws(VerificationFailure) -> VerifiedNotification {
+    let outer = envelope.payload
+    var transaction: Signed<TransactionInfo>?
+    if let jws = outer.data?.signedTransactionInfo {
+      let inner = try self.transaction(jws)
+      try outer.checkBundle(of: .transaction, inner.payload.bundleId)
+      try outer.checkEnvironment(of: .transaction, inner.payload.environment)
+      transaction = inner
+    }
+    var renewalInfo: Signed<RenewalInfo>?
+    if let jws = outer.data?.signedRenewalInfo {
+      let inner = try self.renewalInfo(jws)
+      try outer.checkEnvironment(of: .renewalInfo, inner.payload.environment)
+      renewalInfo = inner
+    }
+    var appTransaction: Signed<AppTransaction>?
+    if let jws = outer.appData?.signedAppTransactionInfo {
+      let inner = try self.appTransaction(jws)
+      try outer.checkBundle(of: .appTransaction, inner.payload.bundleId)
+      try outer.checkEnvironment(of: .appTransaction, inner.payload.environment)
+      appTransaction = inner
+    }
+    return VerifiedNotification(
+      envelope: envelope, transaction: transaction, renewalInfo: renewalInfo, appTransaction: appTransaction)
+  }
+}
+
+extension NotificationPayload {
+  fileprivate func checkBundle(
+    of subject: VerificationFailure.Subject, _ inner: String
+  ) throws(VerificationFailure) {
+    guard inner != bundleId else { return }
+    let names = "'\(inner.fitForLog)', the notification '\((bundleId ?? "").fitForLog)'"
+    throw .init(.innerMismatch, field: "bundleId", "the inner payload is for \(names)", subject: subject)
+  }
+
+  fileprivate func checkEnvironment(
+    of subject: VerificationFailure.Subject, _ inner: Environment
+  ) throws(VerificationFailure) {
+    guard inner != environment else { return }
+    let names = "'\(inner.rawValue.fitForLog)', the notification '\((environment?.rawValue ?? "").fitForLog)'"
+    throw .init(.innerMismatch, field: "environment", "the inner payload is of \(names)", subject: subject)
+  }
+}
