@@ -4,25 +4,6 @@ import HTTP
 
 // What the control API takes and gives: receiptd's spelling (`ID` in capitals), times in RFC 3339.
 
-struct PurchaseBody: Decodable {
-  let bundleID: String
-  let productID: String
-  let environment: Environment?
-  let appAccountToken: UUID?
-  let account: String?
-  let freeTrial: Bool?
-  let ownership: InAppOwnershipType?
-  let purchaseDate: Date?
-  let quantity: Int?
-
-  func request(introductoryOffer: StoreOffer?) -> PurchaseRequest {
-    PurchaseRequest(
-      bundleID: bundleID, productID: productID, accountID: account, appAccountToken: appAccountToken,
-      offer: freeTrial == true ? introductoryOffer ?? .freeTrial() : nil,
-      ownership: ownership ?? .purchased, purchaseDate: purchaseDate, quantity: quantity ?? 1)
-  }
-}
-
 struct AppTransactionBody: Decodable {
   let bundleID: String
   let environment: Environment?
@@ -38,20 +19,6 @@ struct TestBody: Decodable {
 
 struct WebhookBody: Decodable {
   let url: String?
-}
-
-/// The parameters of every command on a purchase; each command reads its own.
-struct CommandBody: Decodable {
-  var transactionID: String?
-  var grace: Bool?
-  var on: Bool?
-  var productID: String?
-  var reason: String?
-  var percentage: Int?
-  var days: Int?
-  var price: Int64?
-
-  init() {}
 }
 
 struct PurchaseAnswer: Encodable {
@@ -128,7 +95,7 @@ extension SubscriptionCommand {
   /// The command of a path's last segment.
   ///
   /// - Throws: 404 for an unknown name, 400 where a parameter that it needs is missing or wrong.
-  init(named name: String, _ body: CommandBody) throws(Problem) {
+  init(named name: String, _ body: CommandParameters) throws(Problem) {
     switch name {
     case "renew": self = .renew
     case "fail-renewal": self = .failToRenew(grace: body.grace)

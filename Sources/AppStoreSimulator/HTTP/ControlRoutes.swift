@@ -21,7 +21,7 @@ struct ControlRoutes: Sendable {
     }
     on(.post, "/control/purchases", &router) { try await buy($0) }
     on(.post, "/control/subscriptions/{originalTransactionID}/{command}", &router) { request in
-      let body = request.body.isEmpty ? CommandBody() : try request.decodeJSON(CommandBody.self)
+      let body = request.body.isEmpty ? CommandParameters() : try request.decodeJSON(CommandParameters.self)
       let outcome = try store.perform(
         SubscriptionCommand(named: request.parameters.require("command"), body),
         on: request.parameters.require("originalTransactionID"))
@@ -69,7 +69,7 @@ struct ControlRoutes: Sendable {
   }
 
   private func buy(_ request: Request) async throws -> Response {
-    let body = try request.decodeJSON(PurchaseBody.self)
+    let body = try request.decodeJSON(PurchaseParameters.self)
     let environment = body.environment ?? environment
     let account = body.account ?? "account-\(UUID().uuidString.lowercased())"
     var purchase = body.request(
