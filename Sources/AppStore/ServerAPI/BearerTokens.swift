@@ -1,0 +1,62 @@
+import FoundationEssentials
+import JWTKit
+
+/// The bearer token of one app: made once, shared by all requests, and made anew near its end.
+actor BearerTokens {
+  /// How long a token holds. Apple allows up to 60 minutes.
+  static let lifetime: TimeInterval = 20 * 60
+  /// How long a token is used: the rest is for requests under way and clocks that differ.
+  static let use: TimeInterval = lifetime * 0.8
+
+  private struct Token {
+    let text: String
+    let issued: Date
+  }
+
+  /// What Apple asks for in "Generating JSON Web Tokens for API requests".
+  private struct Claims: JWTPayload {
+    let iss: String
+    let iat: Int64
+    let exp: Int64
+    let aud = "appstoreconnect-v1"
+    let bid: String
+
+    enum CodingKeys: String, CodingKey { case iss, iat, exp, aud, bid }
+
+    func verify(using algorithm: some JWTAlgorithm) {}
+  }
+
+  private let credentials: AppStoreCredentials
+  private let bundleID: String
+  private let now: @Sendable () -> Date
+  private var current: Token?
+  private var underWay: Task<Token, any Error>?
+
+  init(credentials: AppStoreCredentials, bundleID: String, now: @escaping @Sendable () -> Date) {
+    self.credentials = credentials
+    self.bundleID = bundleID
+    self.now = now
+  }
+
+  /// The token. Whoever asks while one is being made waits for that one.
+  func token() async throws -> String {
+    let now = now()
+    // A token from the future, seen after the clock was set back, would hold longer than Apple allows.
+    if let current, now >= current.issued, now < current.issued + Self.use { return current.text }
+    let task = underWay ?? Task { try await self.makeToken(at: now) }
+    underWay = task
+    defer { underWay = nil }
+    let made = try await task.value
+    current = made
+    return made.text
+  }
+
+  private func makeToken(at now: Date) async throws -> Token {
+    let issued = Int64(now.timeIntervalSince1970)
+    let claims = Claims(
+      iss: credentials.issuerID, iat: issued, exp: issued + Int64(Self.lifetime), bid: bundleID)
+    let keys = await JWTKeyCollection().add(ecdsa: credentials.key)
+    let text = try await keys.sign(claims, kid: nil, header: ["kid": .string(credentials.keyID)])
+    return Token(text: text, issued: now)
+  }
+}

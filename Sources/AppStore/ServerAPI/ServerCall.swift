@@ -1,0 +1,75 @@
+import FoundationEssentials
+import HTTPTypes
+
+/// One request of the App Store Server API, before it is known where to and with which token.
+struct ServerCall {
+  let method: HTTPRequest.Method
+  let path: String
+  let body: [UInt8]?
+
+  /// - Parameters:
+  ///   - path: the segments of the path, as they are before encoding.
+  ///   - query: names and values, as they are before encoding.
+  init(
+    _ method: HTTPRequest.Method, _ path: [String], query: [(String, String)] = [], body: [UInt8]? = nil
+  ) {
+    let query = query.map { "\($0.percentEncoded)=\($1.percentEncoded)" }.joined(separator: "&")
+    self.method = method
+    self.path = path.map { "/\($0.percentEncoded)" }.joined() + (query.isEmpty ? "" : "?\(query)")
+    self.body = body
+  }
+
+  /// A request with a JSON body.
+  init(
+    _ method: HTTPRequest.Method, _ path: [String], query: [(String, String)] = [], json: some Encodable
+  ) throws(AppStoreServerError) {
+    do {
+      self.init(method, path, query: query, body: Array(try JSONEncoder().encode(json)))
+    } catch {
+      throw .invalidArgument("request")
+    }
+  }
+
+  func request(to address: AppStoreAddress, bearer token: String) -> HTTPRequest {
+    var fields: HTTPFields = [.accept: "application/json", .authorization: "Bearer \(token)"]
+    fields[.userAgent] = "receiptd"
+    if body != nil { fields[.contentType] = "application/json" }
+    return HTTPRequest(
+      method: method, scheme: address.scheme, authority: address.authority, path: address.path + path,
+      headerFields: fields)
+  }
+}
+
+extension String {
+  /// All but unreserved characters as %XX (RFC 3986, section 2.3), so that no value can end a path segment or
+  /// begin a query.
+  fileprivate var percentEncoded: String {
+    var encoded: [UInt8] = []
+    for byte in utf8 {
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+        UInt8(ascii: "~"):
+        encoded.append(byte)
+      default:
+        encoded.append(UInt8(ascii: "%"))
+        encoded += Base16.string(CollectionOfOne(byte)).uppercased().utf8
+      }
+    }
+    return String(decoding: encoded, as: UTF8.self)
+  }
+
+  /// A transaction id: 1 to 20 digits.
+  func asTransactionID(_ argument: String = "transactionID") throws(AppStoreServerError) -> String {
+    guard (1...20).contains(utf8.count),
+      utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+    else { throw .invalidArgument(argument) }
+    return self
+  }
+
+  /// A segment of a path that is not empty, not a step up or down the path, and of a sane length.
+  func asPathSegment(_ argument: String) throws(AppStoreServerError) -> String {
+    guard (1...256).contains(utf8.count), self != ".", self != ".." else { throw .invalidArgument(argument) }
+    return self
+  }
+}
