@@ -1,0 +1,242 @@
+import Dispatch
+import Glibc
+
+/// One TCP connection (or socket pair), bound to its event loop.
+///
+/// Bytes that arrive go to the handler at once. Bytes that are sent are written at once as far as the
+/// socket takes them; the rest waits here, and as long as more than ``highWaterMark`` waits, nothing more is
+/// read: a client that does not read its answers cannot make the server keep them.
+///
+/// After ``close(because:)`` every call does nothing.
+public final class Connection {
+  /// While more than this waits to be sent, reading rests.
+  public static let highWaterMark = 262_144
+  /// Reading goes on once no more than this waits.
+  public static let lowWaterMark = 65_536
+
+  /// The loop on which everything here happens.
+  public let loop: EventLoop
+  /// The other end.
+  public let remoteAddress: SocketAddress
+
+  let descriptor: Int32
+  private var handler: (any ConnectionHandler)?
+  private let onRelease: (@Sendable () -> Void)?
+  private var outbound = OutboundQueue()
+  private var reading: SourceSwitch?
+  private var writing: SourceSwitch?
+  /// Sources that may still fire: the descriptor may only be closed when none does, since its number
+  /// could be another connection's a moment later.
+  private var liveSources = 0
+  private var isPausedByHandler = false
+  private var isPausedByQueue = false
+  private var hasReachedEnd = false
+  private var isFinishing = false
+  private var closeReason: CloseReason?
+  private var deadlineSlot: Int?
+  private var scheduledFor = MonotonicInstant.distantFuture
+
+  /// Takes over a connected socket and makes it non-blocking. It has to be started, or closed.
+  ///
+  /// - Parameter onRelease: is called once the descriptor is closed.
+  public init(
+    adopting descriptor: Int32, remoteAddress: SocketAddress, loop: EventLoop,
+    onRelease: (@Sendable () -> Void)? = nil
+  ) {
+    self.descriptor = descriptor
+    self.remoteAddress = remoteAddress
+    self.loop = loop
+    self.onRelease = onRelease
+    _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+  }
+
+  /// Begins to read. From here on the loop keeps the connection until it is closed.
+  ///
+  /// - Precondition: called on the loop, once.
+  public func start(handler: any ConnectionHandler) {
+    self.handler = handler
+    deadlineSlot = loop.resources.deadlines.add(self)
+    reading = makeSwitch(
+      DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: loop.queue)
+    ) { $0.readable() }
+    updateReading()
+  }
+
+  private func makeSwitch(
+    _ source: any DispatchSourceProtocol, onEvent: @escaping @Sendable (Connection) -> Void
+  ) -> SourceSwitch {
+    liveSources += 1
+    let bound = LoopBound(self, to: loop)
+    return SourceSwitch(
+      source, onEvent: { onEvent(bound.value) }, onCancel: { bound.value.sourceEnded() })
+  }
+
+  /// Whether it has not been closed.
+  public var isOpen: Bool { closeReason == nil }
+
+  /// How many bytes wait for the other end to read.
+  public var queuedByteCount: Int { outbound.count }
+
+  /// When the handler wants to be told that it is too late; noticed a fraction of a second after it.
+  ///
+  /// Putting it off costs nothing.
+  public var deadline: MonotonicInstant? {
+    didSet {
+      guard let deadline, deadline < scheduledFor, let deadlineSlot else { return }
+      scheduledFor = deadline
+      loop.resources.deadlines.schedule(deadlineSlot, at: deadline)
+    }
+  }
+
+  // MARK: Sending
+
+  /// Sends bytes, or queues what the socket does not take.
+  ///
+  /// - Returns: whether nothing is left waiting; if something is, the handler hears when it is gone.
+  @discardableResult
+  public func send(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    guard isOpen, !isFinishing else { return true }
+    guard outbound.isEmpty else {
+      outbound.append(bytes)
+      updateBackPressure()
+      return false
+    }
+    let sent = write(bytes)
+    guard isOpen, sent < bytes.count else { return true }
+    outbound.append(UnsafeRawBufferPointer(rebasing: bytes[sent...]))
+    waitUntilWritable()
+    updateBackPressure()
+    return false
+  }
+
+  /// Ends this side's half once all that was sent is written. The other end reads an end of file and may
+  /// go on sending.
+  public func finishSending() {
+    guard isOpen, !isFinishing else { return }
+    isFinishing = true
+    if outbound.isEmpty { _ = Glibc.shutdown(descriptor, Int32(SHUT_WR)) }
+  }
+
+  private func write(_ bytes: UnsafeRawBufferPointer) -> Int {
+    var sent = 0
+    while sent < bytes.count {
+      // Without the flag a write to a connection that is gone would be a signal that ends the process.
+      let count = Glibc.send(
+        descriptor, bytes.baseAddress?.advanced(by: sent), bytes.count - sent, Int32(MSG_NOSIGNAL))
+      if count >= 0 {
+        sent += count
+      } else if errno == EAGAIN {
+        break
+      } else if errno != EINTR {
+        close(because: .failed(errno))
+        break
+      }
+    }
+    return sent
+  }
+
+  private func writable() {
+    guard isOpen else { return }
+    outbound.consume { write($0) }
+    guard isOpen else { return }
+    updateBackPressure()
+    guard outbound.isEmpty else { return }
+    writing?.turn(on: false)
+    if isFinishing { _ = Glibc.shutdown(descriptor, Int32(SHUT_WR)) }
+    handler?.connectionDrained(self)
+  }
+
+  private func waitUntilWritable() {
+    let source =
+      writing
+      ?? makeSwitch(
+        DispatchSource.makeWriteSource(fileDescriptor: descriptor, queue: loop.queue)
+      ) { $0.writable() }
+    writing = source
+    source.turn(on: true)
+  }
+
+  // MARK: Reading
+
+  /// Stops reading until ``resumeReading()``. The end of a connection is not noticed meanwhile, except by
+  /// sending.
+  public func pauseReading() {
+    isPausedByHandler = true
+    updateReading()
+  }
+
+  /// Goes on reading.
+  public func resumeReading() {
+    isPausedByHandler = false
+    updateReading()
+  }
+
+  private func readable() {
+    guard isOpen else { return }
+    let buffer = loop.resources.readBuffer
+    let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+    if count > 0 {
+      handler?.connection(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+    } else if count == 0 {
+      // The source would report the end over and over.
+      hasReachedEnd = true
+      updateReading()
+      handler?.connectionReachedEnd(self)
+    } else if errno != EAGAIN, errno != EINTR {
+      close(because: .failed(errno))
+    }
+  }
+
+  private func updateBackPressure() {
+    if outbound.count > Self.highWaterMark {
+      isPausedByQueue = true
+    } else if outbound.count <= Self.lowWaterMark {
+      isPausedByQueue = false
+    }
+    updateReading()
+  }
+
+  private func updateReading() {
+    reading?.turn(on: isOpen && !isPausedByHandler && !isPausedByQueue && !hasReachedEnd)
+  }
+
+  // MARK: Ending
+
+  /// Closes the connection; what waits to be sent is lost. Only the first reason counts.
+  public func close(because reason: CloseReason) {
+    guard isOpen else { return }
+    closeReason = reason
+    outbound.removeAll()
+    if let deadlineSlot { loop.resources.deadlines.remove(deadlineSlot) }
+    deadlineSlot = nil
+    guard liveSources > 0 else { return release() }
+    reading?.cancel()
+    writing?.cancel()
+  }
+
+  private func sourceEnded() {
+    liveSources -= 1
+    if liveSources == 0 { release() }
+  }
+
+  private func release() {
+    Glibc.close(descriptor)
+    onRelease?()
+    guard let handler, let closeReason else { return }
+    self.handler = nil
+    handler.connection(self, closedBecause: closeReason)
+  }
+
+  func checkDeadline(now: MonotonicInstant) {
+    scheduledFor = .distantFuture
+    guard let deadline, let deadlineSlot else { return }
+    guard deadline <= now else {
+      // It was put off since the wheel was told.
+      scheduledFor = deadline
+      loop.resources.deadlines.schedule(deadlineSlot, at: deadline)
+      return
+    }
+    self.deadline = nil
+    handler?.connection(self, deadlinePassedAt: now)
+  }
+}

@@ -1,0 +1,30 @@
+import Dispatch
+
+/// Something that belongs to one event loop, on its way through code that may run anywhere.
+///
+/// It can be carried to other threads, but only its loop can look inside.
+public struct LoopBound<Value>: @unchecked Sendable {
+  // @unchecked: the value is reached through `value` alone, which stops the program on any queue but the
+  // loop's own serial one, so no two threads ever touch it at once.
+  private let stored: Value
+  private let queue: DispatchQueue
+
+  /// Binds a value to the loop on which it lives.
+  public init(_ value: Value, to loop: EventLoop) {
+    self.init(value, to: loop.queue)
+  }
+
+  init(_ value: Value, to queue: DispatchQueue) {
+    stored = value
+    self.queue = queue
+  }
+
+  /// The value.
+  ///
+  /// - Precondition: the loop is running the caller.
+  @inline(__always)
+  public var value: Value {
+    dispatchPrecondition(condition: .onQueue(queue))
+    return stored
+  }
+}

@@ -1,0 +1,15 @@
+import Dispatch
+
+/// What the connections of one event loop share, touched on that loop only.
+final class LoopResources {
+  /// Where bytes land before their connection's handler sees them: one buffer for all, since only one
+  /// connection reads at a time.
+  let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 64)
+  let deadlines: LoopDeadlines
+
+  init(queue: DispatchQueue) {
+    deadlines = LoopDeadlines(queue: queue)
+  }
+
+  deinit { readBuffer.deallocate() }
+}

@@ -1,0 +1,42 @@
+import Dispatch
+
+/// A point on the clock that never jumps, in nanoseconds since the machine started.
+///
+/// Deadlines are kept on it: setting the wall clock must not end or extend any. It is one integer where
+/// `ContinuousClock.Instant` is a 128-bit count of attoseconds, since every event reads and compares it.
+public struct MonotonicInstant: Sendable, Hashable {
+  /// Nanoseconds since the machine started.
+  public let nanoseconds: UInt64
+
+  /// The instant that is so many nanoseconds after the machine's start; tests make their own time of it.
+  public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
+
+  /// The present.
+  public static var now: MonotonicInstant {
+    MonotonicInstant(nanoseconds: DispatchTime.now().uptimeNanoseconds)
+  }
+
+  /// The instant that is so much later, or the end of time if that is beyond it.
+  public func advanced(by duration: Duration) -> MonotonicInstant {
+    let (seconds, attoseconds) = duration.components
+    guard seconds >= 0, seconds < 1 << 33 else { return seconds < 0 ? self : MonotonicInstant.distantFuture }
+    let delta = UInt64(seconds) &* 1_000_000_000 &+ UInt64(max(attoseconds, 0)) / 1_000_000_000
+    let (sum, overflow) = nanoseconds.addingReportingOverflow(delta)
+    return overflow ? .distantFuture : MonotonicInstant(nanoseconds: sum)
+  }
+
+  /// The time from `earlier` to this, or zero if it lies the other way round.
+  public func duration(since earlier: MonotonicInstant) -> Duration {
+    nanoseconds > earlier.nanoseconds ? .nanoseconds(nanoseconds - earlier.nanoseconds) : .zero
+  }
+
+  /// Later than any deadline.
+  public static let distantFuture = MonotonicInstant(nanoseconds: .max)
+}
+
+extension MonotonicInstant: Comparable {
+  /// Whether `left` is earlier.
+  public static func < (left: MonotonicInstant, right: MonotonicInstant) -> Bool {
+    left.nanoseconds < right.nanoseconds
+  }
+}
