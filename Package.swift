@@ -113,7 +113,7 @@ let package = Package(
     .executableTarget(
       name: "appstore-simulator",
       dependencies: [
-        "AppStoreSimulator",
+        "AppStoreSimulator", "AppStore",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: swiftSettings),
@@ -134,8 +134,8 @@ let package = Package(
     .testTarget(
       name: "SubscriptionsTests", dependencies: ["Subscriptions"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "AppStoreSimulatorTests", dependencies: ["AppStoreSimulator", "Curl"],
-      swiftSettings: swiftSettings),
+      name: "AppStoreSimulatorTests", dependencies: ["AppStoreSimulator", "AppStore", "Curl", "HTTP"],
+      exclude: ["Python"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: ["ReceiptService", "AppStoreSimulator", "TestDatabase"],

@@ -8,7 +8,9 @@ enum ASCII {
 
   /// `tchar` of RFC 9110 §5.6.2, of which methods and field names are made.
   @inline(__always)
-  static func isTokenCharacter(_ byte: UInt8) -> Bool { contains(byte, low: tokenLow, high: tokenHigh) }
+  static func isTokenCharacter(_ byte: UInt8) -> Bool {
+    contains(byte, low: 0x03FF_6CFA_0000_0000, high: 0x57FF_FFFF_C7FF_FFFE)
+  }
 
   /// What a field value may hold between its ends: `VCHAR`, `obs-text`, space and tab (RFC 9110 §5.5).
   @inline(__always)
@@ -19,7 +21,7 @@ enum ASCII {
   /// `pchar`, `/` and `?` of RFC 3986, and `%`, of which an origin-form target is made.
   @inline(__always)
   static func isTargetCharacter(_ byte: UInt8) -> Bool {
-    contains(byte, low: targetLow, high: targetHigh)
+    contains(byte, low: 0xAFFF_FFF2_0000_0000, high: 0x47FF_FFFE_87FF_FFFF)
   }
 
   @inline(__always)
@@ -50,21 +52,10 @@ enum ASCII {
     }
   }
 
-  private static let tokenLow = mask("!#$%&'*+-.0123456789", offset: 0)
-  private static let tokenHigh = mask(
-    "^_`|~ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", offset: 64)
-  private static let targetLow = mask("!$&'()*+,-./0123456789:;=?%", offset: 0)
-  private static let targetHigh = mask(
-    "@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~", offset: 64)
-
+  /// Whether the bit for the byte is set, of bytes 0 to 63 in `low` and of 64 to 127 in `high`. Written out,
+  /// since a table that is made at first use would be asked for at each byte whether it was.
   @inline(__always)
   private static func contains(_ byte: UInt8, low: UInt64, high: UInt64) -> Bool {
     byte < 64 ? low >> byte & 1 == 1 : byte < 128 && high >> (byte & 63) & 1 == 1
-  }
-
-  private static func mask(_ characters: StaticString, offset: UInt8) -> UInt64 {
-    characters.withUTF8Buffer { bytes in
-      bytes.reduce(into: 0) { mask, byte in mask |= 1 << (byte - offset) }
-    }
   }
 }

@@ -1,9 +1,9 @@
 /// Decimal numbers on the wire.
 enum DecimalDigits {
-  /// The number that `bytes` spells, or nil if there is no digit, anything but digits, or too much for
-  /// an `Int`. `Int(String)` would take a sign, which is one of the ways to smuggle a request.
+  /// The number that `bytes` spells, or nil if there is no digit, anything but digits, more than 19 of
+  /// them, or too much for an `Int`. `Int(String)` would take a sign, which is one of the ways to smuggle a request.
   static func parse(_ bytes: Span<UInt8>) -> Int? {
-    guard !bytes.isEmpty else { return nil }
+    guard (1...19).contains(bytes.count) else { return nil }
     var value = 0
     for index in bytes.indices {
       guard ASCII.isDigit(bytes[index]) else { return nil }

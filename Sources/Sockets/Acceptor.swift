@@ -8,7 +8,6 @@ final class Acceptor {
   private let loops: EventLoopGroup
   private let census: ConnectionCensus
   private let events: Listener.Events
-  private let refusal: [UInt8]
   private let accept: AcceptFunction
   private var source: SourceSwitch?
   private var backoff = AcceptBackoff()
@@ -16,14 +15,13 @@ final class Acceptor {
 
   init(
     descriptor: Int32, loop: EventLoop, loops: EventLoopGroup, census: ConnectionCensus,
-    events: Listener.Events, refusal: [UInt8], accept: @escaping AcceptFunction
+    events: Listener.Events, accept: @escaping AcceptFunction
   ) {
     self.descriptor = descriptor
     self.loop = loop
     self.loops = loops
     self.census = census
     self.events = events
-    self.refusal = refusal
     self.accept = accept
   }
 
@@ -63,9 +61,9 @@ final class Acceptor {
 
   private func take(_ descriptor: Int32, from address: SocketAddress) {
     guard census.admit(address) else {
+      let refusal = events.onRefusal(address)
       _ = send(descriptor, refusal, refusal.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
       close(descriptor)
-      events.onRefusal(address)
       return
     }
     let loop = loops.next()
@@ -79,16 +77,7 @@ final class Acceptor {
     source?.turn(on: false)
     let delay = backoff.failed()
     let bound = LoopBound(self, to: loop)
-    loop.queue.asyncAfter(deadline: .now() + .nanoseconds(delay.wholeNanoseconds)) {
-      bound.value.source?.turn(on: true)
-    }
+    loop.execute(after: delay) { bound.value.source?.turn(on: true) }
     events.onTrouble(error)
-  }
-}
-
-extension Duration {
-  /// For Dispatch, which counts in nanoseconds.
-  var wholeNanoseconds: Int {
-    Int(components.seconds) * 1_000_000_000 + Int(components.attoseconds / 1_000_000_000)
   }
 }

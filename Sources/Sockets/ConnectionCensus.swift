@@ -9,6 +9,7 @@ final class ConnectionCensus: Sendable {
   private struct Counts {
     var all = 0
     var byAddress: [String: Int] = [:]
+    var waiting: [@Sendable () -> Void] = []
   }
 
   init(maximum: Int, maximumPerAddress: Int?) {
@@ -36,11 +37,25 @@ final class ConnectionCensus: Sendable {
   /// Counts out an address that was admitted.
   func release(_ address: SocketAddress) {
     let key = maximumPerAddress == nil ? nil : Self.key(of: address)
-    counts.withLock { counts in
+    let waiting = counts.withLock { counts -> [@Sendable () -> Void] in
       counts.all -= 1
-      guard let key, let present = counts.byAddress[key] else { return }
-      counts.byAddress[key] = present == 1 ? nil : present - 1
+      if let key, let present = counts.byAddress[key] {
+        counts.byAddress[key] = present == 1 ? nil : present - 1
+      }
+      guard counts.all == 0 else { return [] }
+      defer { counts.waiting = [] }
+      return counts.waiting
     }
+    for action in waiting { action() }
+  }
+
+  /// Runs `action` once nobody is counted: now, or when the last one is released.
+  func whenEmpty(_ action: @escaping @Sendable () -> Void) {
+    let isEmpty = counts.withLock { counts in
+      if counts.all > 0 { counts.waiting.append(action) }
+      return counts.all == 0
+    }
+    if isEmpty { action() }
   }
 
   /// The IPv4 address, or the first 64 bits of the IPv6 address: whoever has one of those has all.

@@ -28,6 +28,11 @@ public final class EventLoop: Sendable {
     queue.async(execute: work)
   }
 
+  /// Runs `work` on the loop after a while.
+  public func execute(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
+    queue.asyncAfter(deadline: .now() + .nanoseconds(delay.wholeNanoseconds), execute: work)
+  }
+
   /// Stops the program unless the loop is running the caller.
   @inline(__always)
   public func preconditionOnLoop() {
@@ -43,5 +48,12 @@ extension EventLoop: TaskExecutor {
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+  }
+}
+
+extension Duration {
+  /// For Dispatch, which counts in nanoseconds.
+  var wholeNanoseconds: Int {
+    Int(components.seconds) * 1_000_000_000 + Int(components.attoseconds / 1_000_000_000)
   }
 }

@@ -3,6 +3,9 @@ import Synchronization
 
 /// A fixed number of event loops among which connections are dealt out.
 public final class EventLoopGroup: Sendable {
+  /// The loops that a process's servers share unless they are given others: one for each active core.
+  public static let shared = EventLoopGroup()
+
   /// The loops; at least one.
   public let loops: [EventLoop]
   private let dealt = Atomic<Int>(0)

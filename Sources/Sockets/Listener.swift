@@ -15,8 +15,6 @@ public final class Listener: Sendable {
     public var maximumConnections = 16_384
     /// Connections at once from one IPv4 address or IPv6 /64; nil for no such limit.
     public var maximumConnectionsPerAddress: Int?
-    /// What is written to a connection beyond the limits, before it is closed: as much as fits at once.
-    public var refusal: [UInt8] = []
 
     /// A configuration with the defaults for everything but the address.
     public init(host: String, port: UInt16) {
@@ -29,8 +27,9 @@ public final class Listener: Sendable {
   public struct Events: Sendable {
     /// A connection is there. Called on the connection's own loop; it is for the callee to start it.
     public var onConnection: @Sendable (Connection) -> Void
-    /// A connection beyond the limits was refused.
-    public var onRefusal: @Sendable (SocketAddress) -> Void = { _ in }
+    /// A connection is beyond the limits. What is returned is written to it, as far as it fits at once,
+    /// before it is closed.
+    public var onRefusal: @Sendable (SocketAddress) -> [UInt8] = { _ in [] }
     /// Accepting failed and rests for a while.
     public var onTrouble: @Sendable (SocketError) -> Void = { _ in }
 
@@ -69,7 +68,7 @@ public final class Listener: Sendable {
     let acceptor = LoopBound(
       Acceptor(
         descriptor: descriptor, loop: loop, loops: loops, census: census, events: events,
-        refusal: configuration.refusal, accept: accept), to: loop)
+        accept: accept), to: loop)
     self.acceptor = acceptor
     loop.execute { acceptor.value.start() }
   }
@@ -83,5 +82,13 @@ public final class Listener: Sendable {
   public func stop() {
     let acceptor = acceptor
     loop.execute { acceptor.value.stop() }
+  }
+
+  /// Waits until the listener has stopped and its last connection is closed. To be called after ``stop()``.
+  public func allConnectionsEnded() async {
+    await withCheckedContinuation { continuation in
+      // On the loop, so that what was accepted before it stopped has been counted.
+      loop.execute { [census] in census.whenEmpty { continuation.resume() } }
+    }
   }
 }

@@ -3,18 +3,18 @@ import HTTPTypes
 extension Problem {
   /// The body is not JSON in UTF-8: 400 `invalid_json`.
   public static func invalidJSON(_ detail: String) -> Problem {
-    Problem(status: .badRequest, code: .invalidJSON, title: "The body is not valid JSON.", detail: detail)
+    Problem(status: .badRequest, code: .invalidJSON, detail: detail, message: "The body is not valid JSON.")
   }
 
   /// A parameter or the body has the wrong shape: 400 `invalid_request`.
   public static func invalidRequest(_ detail: String) -> Problem {
     Problem(
-      status: .badRequest, code: .invalidRequest, title: "The request is not valid.", detail: detail)
+      status: .badRequest, code: .invalidRequest, detail: detail, message: "The request is not valid.")
   }
 
   /// Nothing lives here: 404 `not_found`.
   public static func notFound(_ detail: String = "There is nothing at this path.") -> Problem {
-    Problem(status: .notFound, code: .notFound, title: "Not found.", detail: detail)
+    Problem(status: .notFound, code: .notFound, detail: detail, message: "Not found.")
   }
 
   /// The path exists, but not with this method: 405 `method_not_allowed`.
@@ -22,42 +22,43 @@ extension Problem {
   /// - Parameter allow: the value of the `Allow` field, which RFC 9110 §15.5.6 requires.
   public static func methodNotAllowed(allow: String) -> Problem {
     Problem(
-      status: .methodNotAllowed, code: .methodNotAllowed, title: "This method is not allowed here.",
-      detail: "Allowed are: \(allow).", headers: [.allow: allow])
+      status: .methodNotAllowed, code: .methodNotAllowed, detail: "Allowed are: \(allow).",
+      message: "This method is not allowed here.", headers: [.allow: allow])
   }
 
   /// The client took too long to send its request: 408 `request_timeout`.
   public static func requestTimeout(_ detail: String) -> Problem {
     Problem(
-      status: .requestTimeout, code: .requestTimeout, title: "The request took too long to arrive.",
-      detail: detail)
+      status: .requestTimeout, code: .requestTimeout, detail: detail,
+      message: "The request took too long to arrive.")
   }
 
   /// The body is longer than the route takes: 413 `payload_too_large`.
   public static func payloadTooLarge(maximum: Int) -> Problem {
     Problem(
-      status: .contentTooLarge, code: .payloadTooLarge, title: "The body is too large.",
-      detail: "At most \(maximum) bytes are accepted here.")
+      status: .contentTooLarge, code: .payloadTooLarge, detail: "At most \(maximum) bytes are accepted here.",
+      message: "The body is too large.")
   }
 
   /// The route takes another media type: 415 `unsupported_media_type`.
   public static func unsupportedMediaType(_ detail: String) -> Problem {
     Problem(
       status: .unsupportedMediaType, code: .unsupportedMediaType,
-      title: "The body has an unsupported media type.", detail: detail)
+      detail: detail, message: "The body has an unsupported media type.")
   }
 
   /// Something failed that is no fault of the client's: 500 `internal`.
   ///
   /// It has no room for a cause on purpose: the cause belongs in the log.
   public static let internalError = Problem(
-    status: .internalServerError, code: .internalError, title: "Something went wrong on our side.",
-    detail: "The request could not be completed. Its requestID names it in our log.")
+    status: .internalServerError, code: .internalError,
+    detail: "The request could not be completed. Its requestID names it in our log.",
+    message: "Something went wrong on our side.")
 
   /// The answer was not ready within its deadline, or there are too many connections: 503 `overloaded`.
   public static func overloaded(_ detail: String, retryAfterSeconds: Int = 1) -> Problem {
     Problem(
-      status: .serviceUnavailable, code: .overloaded, title: "The server is too busy. Please try again.",
-      detail: detail, headers: [.retryAfter: "\(retryAfterSeconds)"])
+      status: .serviceUnavailable, code: .overloaded, detail: detail,
+      message: "The server is too busy. Please try again.", headers: [.retryAfter: "\(retryAfterSeconds)"])
   }
 }

@@ -10,7 +10,8 @@ public struct Problem: Error, Sendable, Hashable {
   public var status: HTTPResponse.Status
   /// What a program decides on; see ``Code``.
   public var code: Code
-  /// A summary that is the same for every occurrence of the code (RFC 9457 §3.1.3).
+  /// A summary that is the same for every occurrence of the code (RFC 9457 §3.1.3). Problems of the type
+  /// `about:blank`, as all of these, use the status's own phrase (RFC 9457 §4.2.1).
   public var title: String
   /// What is particular to this occurrence, for the developer of the client (RFC 9457 §3.1.4).
   public var detail: String
@@ -22,16 +23,17 @@ public struct Problem: Error, Sendable, Hashable {
   /// A problem with a code of the caller's own.
   ///
   /// - Parameters:
-  ///   - message: defaults to `title`, which then should be fit for a person to read.
+  ///   - title: defaults to the status's own phrase.
+  ///   - message: defaults to `detail`, which then should be fit for a person to read.
   public init(
-    status: HTTPResponse.Status, code: Code, title: String, detail: String, message: String? = nil,
-    headers: HTTPFields = HTTPFields()
+    status: HTTPResponse.Status, code: Code, title: String? = nil, detail: String,
+    message: String? = nil, headers: HTTPFields = HTTPFields()
   ) {
     self.status = status
     self.code = code
-    self.title = title
+    self.title = title ?? status.reasonPhrase
     self.detail = detail
-    self.message = message ?? title
+    self.message = message ?? detail
     self.headers = headers
   }
 }

@@ -1,12 +1,17 @@
 public import Logging
 public import Sockets
+import Synchronization
 
 /// Serves a ``Router`` over HTTP/1.1.
+///
+/// Handlers run where their connection's event loop is, so that a request costs no change of threads; what
+/// they await runs where it likes. Several servers can share the loops.
 public final class HTTPServer: Sendable {
-  let configuration: HTTPServerConfiguration
-  let router: Router
-  let logger: Logger
-  let onResponse: (@Sendable (RequestSummary) -> Void)?
+  private let configuration: HTTPServerConfiguration
+  private let core: ServerCore
+  private let loops: EventLoopGroup
+  private let serverLoops: [LoopBound<ServerLoop>]
+  private let listener = Mutex<Listener?>(nil)
 
   /// A server that does not listen yet.
   ///
@@ -16,20 +21,74 @@ public final class HTTPServer: Sendable {
     onResponse: (@Sendable (RequestSummary) -> Void)? = nil
   ) {
     self.configuration = configuration
-    self.router = router
-    self.logger = logger
-    self.onResponse = onResponse
+    let core = ServerCore(
+      router: router, limits: configuration.limits, deadlines: configuration.deadlines, logger: logger,
+      onResponse: onResponse)
+    self.core = core
+    loops = configuration.eventLoops.map { EventLoopGroup(count: $0) } ?? .shared
+    serverLoops = loops.loops.map { LoopBound(ServerLoop(core: core, loop: $0), to: $0) }
   }
 
   /// Listens, and returns the address with the port that is in use.
   ///
   /// - Throws: `SocketError` if the address cannot be resolved or bound.
-  public func start() throws -> SocketAddress { SocketAddress(host: "127.0.0.1", port: 0) }
+  /// - Precondition: the server was not started before.
+  public func start() throws -> SocketAddress {
+    var settings = Listener.Configuration(host: configuration.host, port: configuration.port)
+    settings.backlog = configuration.backlog
+    settings.maximumConnections = configuration.limits.connections
+    settings.maximumConnectionsPerAddress = configuration.limits.connectionsPerAddress
+    let listener = try Listener(settings, loops: loops, events: events())
+    self.listener.withLock { current in
+      precondition(current == nil, "A server is started once.")
+      current = listener
+    }
+    return listener.address
+  }
+
+  private func events() -> Listener.Events {
+    let core = core
+    var events = Listener.Events { [serverLoops] connection in
+      serverLoops[connection.loop.index].value.add(connection)
+    }
+    events.onTrouble = { core.logger.error("Accepting connections rests", metadata: ["error": "\($0)"]) }
+    events.onRefusal = { address in
+      core.logger.notice("Too many connections", metadata: ["remoteAddress": "\(address)"])
+      return Self.refusal()
+    }
+    return events
+  }
+
+  /// What a connection beyond the limits is told.
+  private static func refusal() -> [UInt8] {
+    var generator = SystemRandomNumberGenerator()
+    let requestID = RequestID.generate(using: &generator)
+    var bytes: [UInt8] = []
+    // Its fields are constants, so it does not throw.
+    try? ResponseEncoder.encode(
+      Response(.overloaded("There are too many connections."), requestID: requestID),
+      form: ConnectionState.AnswerForm(closes: true), requestID: requestID,
+      dateField: DateField.current.line, to: &bytes)
+    return bytes
+  }
+
+  /// How many connections are open.
+  public var connectionCount: Int { listener.withLock { $0?.connectionCount ?? 0 } }
 
   /// Accepts no more connections; what is connected goes on.
-  public func stopAccepting() {}
+  public func stopAccepting() {
+    listener.withLock { $0 }?.stop()
+  }
 
   /// Accepts no more, closes idle connections, lets running requests finish with `Connection: close`, and
   /// returns when all are gone; what is left after `limit` is cut.
-  public func shutdown(within limit: Duration) async {}
+  public func shutdown(within limit: Duration) async {
+    guard let listener = listener.withLock({ $0 }) else { return }
+    listener.stop()
+    for (loop, server) in zip(loops.loops, serverLoops) {
+      loop.execute { server.value.drain() }
+      loop.execute(after: limit) { server.value.cut() }
+    }
+    await listener.allConnectionsEnded()
+  }
 }

@@ -1,3 +1,4 @@
+import HTTPTypes
 public import Sockets
 
 /// What a log line or a metric wants to know of an answer that was given.
@@ -17,4 +18,20 @@ public struct RequestSummary: Sendable {
   public let requestID: String
   /// The other end of the connection.
   public let remoteAddress: SocketAddress
+}
+
+extension RequestSummary {
+  static func boundedName(of method: HTTPRequest.Method?) -> String {
+    switch method {
+    case .get: "GET"
+    case .head: "HEAD"
+    case .post: "POST"
+    case .put: "PUT"
+    case .patch: "PATCH"
+    case .delete: "DELETE"
+    case .options: "OPTIONS"
+    case .trace: "TRACE"
+    default: "OTHER"
+    }
+  }
 }

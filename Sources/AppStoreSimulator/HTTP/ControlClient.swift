@@ -1,0 +1,52 @@
+import Curl
+import Foundation
+import HTTP
+import HTTPTypes
+
+/// Calls the control API of a running simulator.
+public struct ControlClient: Sendable {
+  private let base: String
+  private let client: CurlClient
+
+  /// - Parameter base: where the simulator listens, such as `http://127.0.0.1:4000`.
+  public init(base: String, client: CurlClient = CurlClient()) {
+    self.base = base.hasSuffix("/") ? String(base.dropLast()) : base
+    self.client = client
+  }
+
+  /// An answer that is not 2xx.
+  public struct Failure: Error, CustomStringConvertible {
+    /// The status.
+    public let status: Int
+    /// The body.
+    public let body: String
+
+    /// The problem's sentence, or else the whole answer.
+    public var description: String {
+      struct Problem: Decodable { let detail: String }
+      let problem = try? JSONDecoder().decode(Problem.self, from: Data(body.utf8))
+      return "\(status): \(problem?.detail ?? body)"
+    }
+  }
+
+  /// The JSON at a path such as `/control/notifications`.
+  public func get(_ path: String) async throws -> [UInt8] {
+    try await send(CurlRequest(url: base + path))
+  }
+
+  /// Posts a value, times in RFC 3339.
+  public func post(_ path: String, _ body: some Encodable) async throws -> [UInt8] {
+    try await send(
+      CurlRequest(
+        method: .post, url: base + path, headers: [.contentType: "application/json"],
+        body: JSONCoding.encode(body), timeout: .seconds(60)))
+  }
+
+  private func send(_ request: CurlRequest) async throws -> [UInt8] {
+    let response = try await client.send(request)
+    guard (200...299).contains(response.status) else {
+      throw Failure(status: response.status, body: String(decoding: response.body, as: UTF8.self))
+    }
+    return response.body
+  }
+}

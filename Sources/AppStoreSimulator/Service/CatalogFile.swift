@@ -1,0 +1,97 @@
+import AppStore
+import Foundation
+
+/// The apps on sale, in the form of receiptd's own configuration, so that one file can serve both.
+///
+/// Of each app `bundleID`, `appAppleID`, `products` and the `rank` of its `tiers` are read, and what
+/// receiptd has no use for may be added: `isReleased` and `billingGrace` of an app; `type`, `period`,
+/// `group`, `rank`, `price` (milliunits), `currency`, `freeTrial` and `isFamilyShareable` of a product.
+/// What is left out is guessed: `monthly` or `annual` in a product's id tells its period, and a product
+/// without a period is a non-consumable.
+public struct CatalogFile: Decodable, Sendable {
+  /// The apps.
+  public let apps: [StoreApp]
+
+  /// Reads a file.
+  public static func read(_ file: URL) throws -> [StoreApp] {
+    try JSONDecoder().decode(CatalogFile.self, from: Data(contentsOf: file)).apps
+  }
+
+  /// Decodes `{"apps": […]}`.
+  public init(from decoder: any Decoder) throws {
+    enum Key: CodingKey { case apps }
+    apps = try decoder.container(keyedBy: Key.self).decode([CatalogApp].self, forKey: .apps).map(\.app)
+  }
+}
+
+/// One app of a ``CatalogFile``.
+struct CatalogApp: Decodable {
+  let bundleID: String
+  let appAppleID: Int64?
+  let version: String?
+  let isReleased: Bool?
+  /// An ISO 8601 duration; the empty text switches billing grace off.
+  let billingGrace: String?
+  let products: [String: CatalogProduct]?
+  let tiers: [String: Tier]?
+
+  struct Tier: Decodable {
+    let rank: Int?
+  }
+
+  var app: StoreApp {
+    var app = StoreApp(bundleID: bundleID, appAppleID: appAppleID ?? 1, version: version ?? "1.0")
+    app.isReleased = isReleased ?? true
+    if let billingGrace { app.billingGrace = StorePeriod(billingGrace) }
+    for (id, product) in products ?? [:] {
+      let rank = product.rank ?? product.tier.flatMap { tiers?[$0]?.rank } ?? 1
+      // Older builds of an app sell the same product under another name.
+      for name in [id] + (product.aliases ?? []) {
+        app.products[name] = product.storeProduct(id: name, rank: rank)
+      }
+    }
+    return app
+  }
+}
+
+/// One product of a ``CatalogFile``.
+struct CatalogProduct: Decodable {
+  let tier: String?
+  let aliases: [String]?
+  let type: ProductType?
+  let period: StorePeriod?
+  let group: String?
+  let rank: Int?
+  let price: Int64?
+  let currency: String?
+  let freeTrial: StorePeriod?
+  let isFamilyShareable: Bool?
+
+  func storeProduct(id: String, rank: Int) -> StoreProduct {
+    let isSubscription = type.map { $0 == .autoRenewableSubscription }
+    let period =
+      isSubscription == false ? nil : period ?? Self.period(in: id) ?? (isSubscription.map { _ in .month })
+    return StoreProduct(
+      id: id, type: type ?? (period == nil ? .nonConsumable : .autoRenewableSubscription), period: period,
+      group: period == nil ? nil : group ?? "20000001", rank: rank,
+      price: price ?? Self.price(for: period), currency: currency ?? "USD",
+      introductoryOffer: freeTrial.map(StoreOffer.freeTrial), isFamilyShareable: isFamilyShareable ?? true)
+  }
+
+  private static func period(in id: String) -> StorePeriod? {
+    let words = Set(id.lowercased().split { !$0.isLetter })
+    if !words.isDisjoint(with: ["monthly", "month"]) { return .month }
+    if !words.isDisjoint(with: ["annual", "annually", "yearly", "year"]) { return .year }
+    if !words.isDisjoint(with: ["weekly", "week"]) { return .week }
+    return nil
+  }
+
+  private static func price(for period: StorePeriod?) -> Int64 {
+    switch period?.unit {
+    case .year: 49_990
+    case .month: 4_990
+    case .week, .day: 1_990
+    case nil: 990
+    }
+  }
+}

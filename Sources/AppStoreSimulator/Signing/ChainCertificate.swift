@@ -1,0 +1,81 @@
+import Crypto
+import Foundation
+import SwiftASN1
+import X509
+
+/// How to make one certificate of a chain.
+struct ChainCertificate {
+  /// Who the certificate is for: nothing chains to a leaf.
+  enum Role: Equatable {
+    /// Signs other certificates; `maxPathLength` is how many authorities may follow below.
+    case authority(maxPathLength: Int)
+    case leaf
+  }
+
+  var subject: String
+  var role: Role
+  var publicKey: Certificate.PublicKey
+  var validity: Range<Date>
+  var marker: ASN1ObjectIdentifier?
+
+  /// Signs the certificate with the key of its issuer; without an issuer it signs itself.
+  ///
+  /// Key identifiers, basic constraints and key usage are what OpenSSL's strict mode asks for, which
+  /// Apple's own libraries turn on.
+  func issued(
+    by issuer: Certificate?, key issuerKey: Certificate.PrivateKey
+  ) throws -> Certificate {
+    let subjectName = try Self.name(subject)
+    let issuerPublicKey = issuer?.publicKey ?? publicKey
+    var extensions = Certificate.Extensions()
+    switch role {
+    case .authority(let maxPathLength):
+      try extensions.append(
+        Certificate.Extension(
+          BasicConstraints.isCertificateAuthority(maxPathLength: maxPathLength), critical: true))
+      try extensions.append(
+        Certificate.Extension(KeyUsage(keyCertSign: true, cRLSign: true), critical: true))
+    case .leaf:
+      try extensions.append(
+        Certificate.Extension(BasicConstraints.notCertificateAuthority, critical: true))
+      try extensions.append(Certificate.Extension(KeyUsage(digitalSignature: true), critical: true))
+    }
+    try extensions.append(
+      Certificate.Extension(SubjectKeyIdentifier(hash: publicKey), critical: false))
+    try extensions.append(
+      Certificate.Extension(
+        AuthorityKeyIdentifier(keyIdentifier: SubjectKeyIdentifier(hash: issuerPublicKey).keyIdentifier),
+        critical: false))
+    if let marker { try extensions.append(AppleMarker.certificateExtension(marker)) }
+
+    return try Certificate(
+      version: .v3,
+      serialNumber: Certificate.SerialNumber(),
+      publicKey: publicKey,
+      notValidBefore: validity.lowerBound,
+      notValidAfter: validity.upperBound,
+      issuer: issuer?.subject ?? subjectName,
+      subject: subjectName,
+      extensions: extensions,
+      issuerPrivateKey: issuerKey)
+  }
+
+  private static func name(_ commonName: String) throws -> DistinguishedName {
+    try DistinguishedName {
+      CommonName(commonName)
+      OrganizationName("receiptd App Store simulator")
+      CountryName("US")
+    }
+  }
+}
+
+extension Certificate {
+  /// The certificate as DER.
+  var derBytes: [UInt8] {
+    get throws {
+      var serializer = DER.Serializer()
+      try serializer.serialize(self)
+      return serializer.serializedBytes
+    }
+  }
+}

@@ -1,0 +1,107 @@
+import Crypto
+import Foundation
+import SwiftASN1
+import X509
+
+/// A root, an intermediate and a leaf of our own, shaped like Apple's, that sign what the simulator
+/// says the App Store signed.
+///
+/// The root is a P-384 authority, the intermediate a P-256 authority that carries the marker extension
+/// 1.2.840.113635.100.6.2.1, and each leaf a P-256 certificate with 1.2.840.113635.100.6.11.1. A server
+/// trusts it by being given ``rootDER`` or ``rootPEM`` in place of Apple's root.
+///
+/// ```swift
+/// let authority = try SigningAuthority()
+/// let jws = try authority.signer.sign(transaction)
+/// let unmarked = try authority.makeSigner(marked: false)  // a verifier must refuse what this signs
+/// ```
+public struct SigningAuthority: Sendable {
+  /// From 2020 to 2050: wide enough for any purchase date that a test or a demo thinks of, and below
+  /// 2050, where X.509 changes the format of its dates.
+  public static let wideValidity =
+    Date(timeIntervalSince1970: 1_577_836_800)..<Date(timeIntervalSince1970: 2_524_607_999)
+
+  let root: Certificate
+  let rootKey: P384.Signing.PrivateKey
+  let intermediate: Certificate
+  let intermediateKey: P256.Signing.PrivateKey
+
+  /// The signer that the simulator uses: leaf with its marker, valid as long as the authority.
+  public let signer: PayloadSigner
+
+  /// Makes new keys and certificates.
+  ///
+  /// - Parameters:
+  ///   - validity: of the root, the intermediate and ``signer``'s leaf.
+  ///   - intermediateMarked: whether the intermediate carries its marker. A verifier must refuse every
+  ///     chain through an intermediate without it.
+  public init(
+    validity: Range<Date> = Self.wideValidity, intermediateMarked: Bool = true
+  ) throws {
+    let rootKey = P384.Signing.PrivateKey()
+    let root = try ChainCertificate(
+      subject: "Simulated Root CA - G3", role: .authority(maxPathLength: 1),
+      publicKey: .init(rootKey.publicKey), validity: validity
+    ).issued(by: nil, key: .init(rootKey))
+
+    let intermediateKey = P256.Signing.PrivateKey()
+    let intermediate = try ChainCertificate(
+      subject: "Simulated Worldwide Developer Relations Certification Authority",
+      role: .authority(maxPathLength: 0), publicKey: .init(intermediateKey.publicKey),
+      validity: validity, marker: intermediateMarked ? AppleMarker.worldwideDeveloperRelations : nil
+    ).issued(by: root, key: .init(rootKey))
+
+    let leafKey = P256.Signing.PrivateKey()
+    let leaf = try Self.leaf(
+      for: leafKey.publicKey, from: intermediate, key: intermediateKey, validity: validity, marked: true)
+    try self.init(
+      root: root, rootKey: rootKey, intermediate: intermediate, intermediateKey: intermediateKey,
+      leaf: leaf, leafKey: leafKey)
+  }
+
+  init(
+    root: Certificate, rootKey: P384.Signing.PrivateKey, intermediate: Certificate,
+    intermediateKey: P256.Signing.PrivateKey, leaf: Certificate, leafKey: P256.Signing.PrivateKey
+  ) throws {
+    self.root = root
+    self.rootKey = rootKey
+    self.intermediate = intermediate
+    self.intermediateKey = intermediateKey
+    self.signer = PayloadSigner(
+      key: leafKey, certificates: try [leaf.derBytes, intermediate.derBytes, root.derBytes])
+  }
+
+  /// The root certificate as DER, as Apple publishes its own.
+  public var rootDER: [UInt8] { signer.certificates[2] }
+
+  /// The root certificate as PEM.
+  public var rootPEM: String {
+    get throws { try root.serializeAsPEM().pemString + "\n" }
+  }
+
+  /// Issues another leaf with a key of its own.
+  ///
+  /// - Parameters:
+  ///   - validity: of the leaf. App Store data is judged at its `signedDate`, so a leaf that is not valid
+  ///     then must be refused, and one that has expired since must not.
+  ///   - marked: whether the leaf carries its marker. A verifier must refuse it without.
+  public func makeSigner(
+    validity: Range<Date> = Self.wideValidity, marked: Bool = true
+  ) throws -> PayloadSigner {
+    let key = P256.Signing.PrivateKey()
+    let leaf = try Self.leaf(
+      for: key.publicKey, from: intermediate, key: intermediateKey, validity: validity, marked: marked)
+    return PayloadSigner(
+      key: key, certificates: [try leaf.derBytes] + signer.certificates.dropFirst())
+  }
+
+  private static func leaf(
+    for publicKey: P256.Signing.PublicKey, from issuer: Certificate, key: P256.Signing.PrivateKey,
+    validity: Range<Date>, marked: Bool
+  ) throws -> Certificate {
+    try ChainCertificate(
+      subject: "Simulated App Store Receipt Signing", role: .leaf, publicKey: .init(publicKey),
+      validity: validity, marker: marked ? AppleMarker.receiptSigning : nil
+    ).issued(by: issuer, key: .init(key))
+  }
+}

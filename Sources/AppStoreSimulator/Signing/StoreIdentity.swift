@@ -1,0 +1,143 @@
+import Crypto
+import Foundation
+import SwiftASN1
+import X509
+
+/// Who the simulated store is: the authority that signs for it and the key of its App Store Server API.
+///
+/// Kept in a folder, so that a simulator that starts again is the same store to the servers that trust it.
+public struct StoreIdentity: Sendable {
+  /// Signs what the store says.
+  public let authority: SigningAuthority
+
+  /// What callers of the App Store Server API must sign their tokens with.
+  public let connectKey: ConnectKey
+
+  /// An identity from its parts, new ones by default.
+  public init(authority: SigningAuthority, connectKey: ConnectKey = ConnectKey()) {
+    self.authority = authority
+    self.connectKey = connectKey
+  }
+
+  /// Loads the identity in `folder`, or makes one there if the folder has none yet.
+  ///
+  /// - Throws: a file system error, or ``StoreIdentityError`` if a file there cannot be read as what it
+  ///   should be.
+  public static func loadOrMake(in folder: URL) throws -> StoreIdentity {
+    let files = IdentityFiles(folder: folder)
+    if FileManager.default.fileExists(atPath: files.connect.path) { return try load(from: folder) }
+    let identity = StoreIdentity(authority: try SigningAuthority())
+    try identity.save(to: folder)
+    return identity
+  }
+
+  /// Loads what ``save(to:)`` wrote.
+  public static func load(from folder: URL) throws -> StoreIdentity {
+    let files = IdentityFiles(folder: folder)
+    let connect = try files.read(files.connect) {
+      try JSONDecoder().decode(ConnectSettings.self, from: Data($0.utf8))
+    }
+    return StoreIdentity(
+      authority: try SigningAuthority(
+        root: files.read(files.root) { try Certificate(pemEncoded: $0) },
+        rootKey: files.read(files.rootKey) { try P384.Signing.PrivateKey(pemRepresentation: $0) },
+        intermediate: files.read(files.intermediate) { try Certificate(pemEncoded: $0) },
+        intermediateKey: files.read(files.intermediateKey) {
+          try P256.Signing.PrivateKey(pemRepresentation: $0)
+        },
+        leaf: files.read(files.leaf) { try Certificate(pemEncoded: $0) },
+        leafKey: files.read(files.leafKey) { try P256.Signing.PrivateKey(pemRepresentation: $0) }),
+      connectKey: ConnectKey(
+        keyID: connect.keyID, issuerID: connect.issuerID,
+        privateKey: try files.read(files.connectKey(connect.keyID)) {
+          try P256.Signing.PrivateKey(pemRepresentation: $0)
+        }))
+  }
+
+  /// Writes the identity into `folder`: certificates in PEM (the root as `root.der` too), keys in PEM and
+  /// readable by their owner only, `AuthKey_<key id>.p8`, and `receiptd.env` with the settings by which
+  /// receiptd trusts and calls this store.
+  public func save(to folder: URL) throws {
+    let files = IdentityFiles(folder: folder)
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    try Data(authority.rootDER).write(to: files.rootDER)
+    try files.write(authority.rootPEM, to: files.root)
+    try files.write(authority.intermediate.serializeAsPEM().pemString + "\n", to: files.intermediate)
+    let leaf = try Certificate(derEncoded: authority.signer.certificates[0])
+    try files.write(leaf.serializeAsPEM().pemString + "\n", to: files.leaf)
+
+    try files.writeSecret(authority.rootKey.pemRepresentation + "\n", to: files.rootKey)
+    try files.writeSecret(authority.intermediateKey.pemRepresentation + "\n", to: files.intermediateKey)
+    try files.writeSecret(authority.signer.key.pemRepresentation + "\n", to: files.leafKey)
+    let connectKeyFile = files.connectKey(connectKey.keyID)
+    try files.writeSecret(connectKey.pem, to: connectKeyFile)
+    try files.write(
+      """
+      APP_STORE_ROOTS='\(files.root.path)'
+      APP_STORE_KEY='\(connectKeyFile.path)'
+      APP_STORE_KEY_ID='\(connectKey.keyID)'
+      APP_STORE_ISSUER_ID='\(connectKey.issuerID)'
+
+      """, to: files.settings)
+    // Last, because its presence says that the folder is complete.
+    let connect = ConnectSettings(keyID: connectKey.keyID, issuerID: connectKey.issuerID)
+    try JSONEncoder().encode(connect).write(to: files.connect)
+  }
+
+  private struct ConnectSettings: Codable {
+    var keyID: String
+    var issuerID: String
+  }
+}
+
+/// A file of a store's folder that is not what it should be.
+public struct StoreIdentityError: Error, CustomStringConvertible {
+  /// The file's path.
+  public let file: String
+  /// What is wrong with it.
+  public let cause: String
+
+  /// One line that names the file.
+  public var description: String { "\(file): \(cause)" }
+}
+
+private struct IdentityFiles {
+  let folder: URL
+
+  init(folder: URL) {
+    // Absolute, because receiptd.env is read from other working directories.
+    self.folder = URL(fileURLWithPath: folder.path).standardizedFileURL
+  }
+
+  var rootDER: URL { file("root.der") }
+  var root: URL { file("root.pem") }
+  var rootKey: URL { file("root-key.pem") }
+  var intermediate: URL { file("intermediate.pem") }
+  var intermediateKey: URL { file("intermediate-key.pem") }
+  var leaf: URL { file("leaf.pem") }
+  var leafKey: URL { file("leaf-key.pem") }
+  var connect: URL { file("app-store-connect.json") }
+  var settings: URL { file("receiptd.env") }
+  func connectKey(_ keyID: String) -> URL { file("AuthKey_\(keyID).p8") }
+
+  private func file(_ name: String) -> URL { folder.appendingPathComponent(name) }
+
+  func read<Value>(_ file: URL, as parse: (String) throws -> Value) throws -> Value {
+    do {
+      return try parse(String(contentsOf: file, encoding: .utf8))
+    } catch {
+      throw StoreIdentityError(file: file.path, cause: String(describing: error))
+    }
+  }
+
+  func write(_ text: String, to file: URL) throws {
+    try Data(text.utf8).write(to: file)
+  }
+
+  func writeSecret(_ text: String, to file: URL) throws {
+    // Created with its mode, so that it is never readable by others, not even for a moment.
+    let made = FileManager.default.createFile(
+      atPath: file.path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
+    if !made { throw StoreIdentityError(file: file.path, cause: "cannot be written") }
+  }
+}

@@ -1,0 +1,38 @@
+import AppStore
+import Foundation
+
+/// A customer's purchase.
+public struct PurchaseRequest: Hashable, Sendable {
+  /// The app.
+  public var bundleID: String
+  /// What is bought.
+  public var productID: String
+  /// The Apple Account; nil for a customer who was never seen before.
+  public var accountID: String?
+  /// The app's own id of its customer.
+  public var appAccountToken: UUID?
+  /// The offer for the first period.
+  public var offer: StoreOffer?
+  /// Bought, or received from the family (which has a purchase of its own).
+  public var ownership: InAppOwnershipType
+  /// When it was bought; nil for now.
+  public var purchaseDate: Date?
+  /// How many; more than one of consumables only.
+  public var quantity: Int
+
+  /// A purchase at full price by a new customer, unless said otherwise.
+  public init(
+    bundleID: String, productID: String, accountID: String? = nil, appAccountToken: UUID? = nil,
+    offer: StoreOffer? = nil, ownership: InAppOwnershipType = .purchased, purchaseDate: Date? = nil,
+    quantity: Int = 1
+  ) {
+    self.bundleID = bundleID
+    self.productID = productID
+    self.accountID = accountID
+    self.appAccountToken = appAccountToken
+    self.offer = offer
+    self.ownership = ownership
+    self.purchaseDate = purchaseDate
+    self.quantity = quantity
+  }
+}

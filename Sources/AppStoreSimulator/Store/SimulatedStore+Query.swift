@@ -1,0 +1,70 @@
+import AppStore
+import Foundation
+
+/// What the App Store Server API tells of one subscription.
+struct SubscriptionState: Sendable {
+  var group: String
+  var status: SubscriptionStatus
+  var transaction: TransactionInfo
+  var renewalInfo: RenewalInfo
+}
+
+extension SimulatedStore {
+  /// A transaction of an app as it stands, to be signed now; nil if the app has none of that id.
+  mutating func signable(
+    _ transactionID: String, of bundleID: String, at now: Date
+  ) -> TransactionInfo? {
+    guard var transaction = transactions[transactionID], transaction.bundleId == bundleID else { return nil }
+    transaction.signedDate = signingDate(at: now)
+    return transaction
+  }
+
+  /// Every subscription that a customer has or had in an app.
+  ///
+  /// - Parameter id: any transaction id of the customer, or their app transaction id; nil is returned if
+  ///   the app knows neither.
+  mutating func subscriptions(
+    ofCustomerWith id: String, in bundleID: String, at now: Date
+  ) throws(StoreRefusal) -> [SubscriptionState]? {
+    guard let customer = customer(with: id, in: bundleID) else { return nil }
+    let signedDate = signingDate(at: now)
+    var states: [SubscriptionState] = []
+    for subscription in (purchases[customer] ?? []).compactMap({ subscriptions[$0] }) {
+      var transaction = try current(of: subscription)
+      transaction.signedDate = signedDate
+      states.append(
+        SubscriptionState(
+          group: transaction.subscriptionGroupIdentifier ?? "",
+          status: try status(of: subscription, at: signedDate), transaction: transaction,
+          renewalInfo: try renewalInfo(of: subscription, signedDate: signedDate)))
+    }
+    return states
+  }
+
+  /// Every transaction of a customer in an app, oldest first, to be signed now; nil if the app does not
+  /// know the id.
+  mutating func history(
+    ofCustomerWith id: String, in bundleID: String, at now: Date
+  ) -> [TransactionInfo]? {
+    guard let customer = customer(with: id, in: bundleID) else { return nil }
+    let signedDate = signingDate(at: now)
+    return (purchases[customer] ?? [])
+      .flatMap { subscriptions[$0]?.transactionIDs ?? [$0] }
+      .compactMap { transactions[$0] }
+      .sorted { $0.purchaseDate < $1.purchaseDate }
+      .map { transaction in
+        var transaction = transaction
+        transaction.signedDate = signedDate
+        return transaction
+      }
+  }
+
+  /// The app transaction id of the customer that an id belongs to.
+  private func customer(with id: String, in bundleID: String) -> String? {
+    if let transaction = transactions[id] {
+      return transaction.bundleId == bundleID ? transaction.appTransactionId : nil
+    }
+    guard let first = purchases[id]?.first, transactions[first]?.bundleId == bundleID else { return nil }
+    return id
+  }
+}

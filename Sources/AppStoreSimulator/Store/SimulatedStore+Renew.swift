@@ -1,0 +1,136 @@
+import AppStore
+import Foundation
+
+extension SimulatedStore {
+  mutating func renew(_ id: String, at now: Date) throws(StoreRefusal) -> StoreOutcome {
+    let subscription = try renewable(id)
+    guard subscription.autoRenews else { throw .renewalIsOff }
+    return try startNextPeriod(of: subscription, .didRenew, nil, at: now)
+  }
+
+  mutating func recover(_ id: String, at now: Date) throws(StoreRefusal) -> StoreOutcome {
+    let subscription = try renewable(id)
+    guard subscription.billing.hasFailed else { throw .notInBillingRetry }
+    return try startNextPeriod(of: subscription, .didRenew, .billingRecovery, at: now)
+  }
+
+  mutating func failToRenew(
+    _ id: String, grace: Bool?, at now: Date
+  ) throws(StoreRefusal) -> StoreOutcome {
+    var subscription = try renewable(id)
+    guard subscription.autoRenews else { throw .renewalIsOff }
+    let setting = try app(subscription.bundleID).billingGrace
+    let length = grace == false ? nil : setting ?? (grace == true ? StorePeriod(16, .day) : nil)
+    if let length, let expiresDate = try current(of: subscription).expiresDate {
+      subscription.billing = .grace(until: timeScale.date(expiresDate, adding: length))
+    } else {
+      subscription.billing = .retrying
+    }
+    subscriptions[id] = subscription
+    return try notify(
+      .didFailToRenew, length == nil ? nil : .gracePeriod, about: current(of: subscription).transactionId,
+      at: now)
+  }
+
+  mutating func endGrace(_ id: String, at now: Date) throws(StoreRefusal) -> StoreOutcome {
+    var subscription = try renewable(id)
+    guard case .grace(let until) = subscription.billing else { throw .notInBillingGrace }
+    if now < until { throw .billingGraceRuns(until: until) }
+    subscription.billing = .retrying
+    subscriptions[id] = subscription
+    return try notify(.gracePeriodExpired, about: current(of: subscription).transactionId, at: now)
+  }
+
+  mutating func expire(
+    _ id: String, intent: ExpirationIntent?, at now: Date
+  ) throws(StoreRefusal) -> StoreOutcome {
+    var subscription = try renewable(id)
+    let current = try current(of: subscription)
+    if let expiresDate = current.expiresDate, now < expiresDate { throw .paidTimeRuns(until: expiresDate) }
+    if case .grace(let until) = subscription.billing, now < until { throw .billingGraceRuns(until: until) }
+    let intent = intent ?? (subscription.billing.hasFailed ? .billingError : .customerCancelled)
+    if intent == .billingError, !subscription.billing.hasFailed { throw .notInBillingRetry }
+    subscription.billing = .ended(intent)
+    subscription.autoRenews = false
+    subscriptions[id] = subscription
+    let subtype: Subtype? =
+      switch intent {
+      case .customerCancelled: .voluntary
+      case .billingError: .billingRetry
+      case .customerDidNotConsentToPriceIncrease: .priceIncrease
+      case .productNotAvailable: .productNotForSale
+      default: nil
+      }
+    return try notify(.expired, subtype, about: current.transactionId, at: now)
+  }
+
+  mutating func extend(_ id: String, days: Int, at now: Date) throws(StoreRefusal) -> StoreOutcome {
+    let subscription = try renewable(id)
+    var current = try current(of: subscription)
+    current.expiresDate = current.expiresDate.map { timeScale.date($0, adding: StorePeriod(days, .day)) }
+    transactions[current.transactionId] = current
+    return try notify(.renewalExtended, about: current.transactionId, at: now)
+  }
+
+  /// A subscription that goes on: neither ended nor refunded.
+  func renewable(_ id: String) throws(StoreRefusal) -> StoreSubscription {
+    let subscription = try subscription(id)
+    if case .ended = subscription.billing { throw .ended }
+    if try current(of: subscription).revocationDate != nil { throw .revoked }
+    return subscription
+  }
+
+  private mutating func startNextPeriod(
+    of subscription: StoreSubscription, _ type: NotificationType, _ subtype: Subtype?, at now: Date
+  ) throws(StoreRefusal) -> StoreOutcome {
+    let product = try product(subscription.renewsAs, of: subscription.bundleID)
+    let previous = try current(of: subscription)
+    let period = product.period ?? .month
+    let (start, end) = nextPeriod(after: previous, of: period, billing: subscription.billing, at: now)
+
+    var transaction = newTransaction(of: product, in: subscription.bundleID, at: start)
+    transaction.continues(previous)
+    transaction.expiresDate = end
+    transaction.transactionReason = .renewal
+    transaction.inAppOwnershipType = previous.inAppOwnershipType
+    transaction.appTransactionId = previous.appTransactionId
+    transaction.appAccountToken = previous.appAccountToken
+    if let increase = subscription.priceIncrease, increase.isAccepted { transaction.price = increase.price }
+    transactions[transaction.transactionId] = transaction
+
+    var subscription = subscription
+    subscription.transactionIDs.append(transaction.transactionId)
+    subscription.billing = .settled
+    subscription.autoRenews = true
+    subscriptions[subscription.originalTransactionID] = subscription
+    return try notify(type, subtype, about: transaction.transactionId, at: now)
+  }
+
+  /// When the period after `previous` starts and ends.
+  ///
+  /// The App Store charges up to a day ahead, and the new period follows on the old one; also where the
+  /// charge came late but the customer had access meanwhile (billing grace), or where it is only the
+  /// command that comes late. It starts when it is paid where the customer had no access before, and where
+  /// a period that followed on would be over already. A renewal that is commanded long before it is due
+  /// counts as bought now and adds a period to the time that was paid.
+  private func nextPeriod(
+    after previous: TransactionInfo, of period: StorePeriod, billing: StoreSubscription.Billing, at now: Date
+  ) -> (start: Date, end: Date) {
+    let now = now.wholeMilliseconds
+    let due = previous.expiresDate ?? now
+    let followingEnd = timeScale.date(due, adding: period)
+    if timeScale.date(now, adding: StorePeriod(1, .day)) < due { return (now, followingEnd) }
+    if billing == .retrying || followingEnd <= now { return (now, timeScale.date(now, adding: period)) }
+    return (due, followingEnd)
+  }
+}
+
+extension StoreSubscription.Billing {
+  /// Whether a charge failed and may still succeed.
+  var hasFailed: Bool {
+    switch self {
+    case .grace, .retrying: true
+    case .settled, .ended: false
+    }
+  }
+}

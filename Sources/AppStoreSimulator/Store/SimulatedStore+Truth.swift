@@ -1,0 +1,47 @@
+import AppStore
+import Foundation
+
+extension SimulatedStore {
+  /// What is true at `now` of the purchase that `transactionID`, original or later, belongs to; nil if the
+  /// store has no such transaction.
+  public func truth(of transactionID: String, at now: Date) -> PurchaseTruth? {
+    guard let named = transactions[transactionID] else { return nil }
+    guard let subscription = subscriptions[named.originalTransactionId] else {
+      return truth(of: named, status: named.revocationDate == nil ? .active : .revoked, at: now)
+    }
+    guard let current = try? current(of: subscription),
+      let status = try? status(of: subscription, at: now)
+    else { return nil }
+    var truth = truth(of: current, status: status, at: now)
+    if case .grace(let until) = subscription.billing { truth.gracePeriodExpiresDate = until }
+    truth.autoRenews = subscription.autoRenews
+    truth.renewsAs = subscription.renewsAs
+    return truth
+  }
+
+  private func truth(
+    of current: TransactionInfo, status: SubscriptionStatus, at now: Date
+  ) -> PurchaseTruth {
+    PurchaseTruth(
+      originalTransactionID: current.originalTransactionId, transactionID: current.transactionId,
+      bundleID: current.bundleId, environment: environment, productID: current.productId,
+      type: current.type, ownership: current.inAppOwnershipType,
+      appAccountToken: current.appAccountToken, purchaseDate: current.purchaseDate,
+      expiresDate: current.expiresDate, status: status,
+      grantsAccess: status == .active || status == .billingGracePeriod, autoRenews: false, asOf: now)
+  }
+
+  /// The status that the App Store gives a subscription at `now`: time ends what no command has ended.
+  func status(
+    of subscription: StoreSubscription, at now: Date
+  ) throws(StoreRefusal) -> SubscriptionStatus {
+    let current = try current(of: subscription)
+    if current.revocationDate != nil { return .revoked }
+    if let expiresDate = current.expiresDate, now < expiresDate { return .active }
+    switch subscription.billing {
+    case .settled, .ended: return .expired
+    case .grace(let until): return now < until ? .billingGracePeriod : .billingRetry
+    case .retrying: return .billingRetry
+    }
+  }
+}

@@ -1,0 +1,278 @@
+import HTTPTypes
+import Sockets
+
+/// One connection's side of HTTP/1.1, as a value: it is told what happened and says what to do. It does no
+/// I/O and has no clock.
+///
+/// One request is served at a time. What has arrived of the next one is kept, but not looked at, until the
+/// current one is answered and the answer is on its way: so answers cannot change places, and a client
+/// that sends without reading comes to a halt.
+///
+///     idle ──bytes──▶ head ──▶ routing ──admit──▶ body ──▶ handling ──answer──▶ idle
+///                      │           │                │           │
+///                      └───────────┴──── refuse ────┴───────────┴── last answer ──▶ closing ──▶ lingering
+struct ConnectionState {
+  /// What to do next.
+  enum Step {
+    /// Nothing, until bytes, an answer or time arrive.
+    case wait
+    /// Find out who answers this, then call ``ConnectionState/admit(maximumBodyLength:now:)`` or
+    /// ``ConnectionState/reject(_:)``.
+    case route(RequestHead)
+    /// Write `100 Continue`.
+    case sendContinue
+    /// The request is whole. Answer it, then call ``ConnectionState/answer(now:)``.
+    case handle(body: [UInt8])
+    /// The handler took too long: give it up and answer in its place.
+    case abandonHandler
+    /// Answer with this problem, then call ``ConnectionState/answer(now:)``.
+    case refuse(Problem)
+    /// No more will be sent.
+    case finishSending
+    /// Close the connection.
+    case close(CloseReason)
+  }
+
+  /// How an answer has to be written.
+  struct AnswerForm: Equatable {
+    var version = HTTPVersion.http11
+    /// The request was `HEAD`.
+    var omitsBody = false
+    /// The connection ends after this answer.
+    var closes = false
+  }
+
+  private enum Phase {
+    /// Nothing of the next request has arrived.
+    case idle
+    /// Some of the head has arrived.
+    case head
+    /// The head was handed out.
+    case routing(BodyFraming, expectsContinue: Bool)
+    /// Some of the body has not arrived.
+    case body
+    /// The request is whole, but was not handed out yet.
+    case ready(body: [UInt8])
+    /// An answer is being made.
+    case handling
+    /// The request will be answered with this problem.
+    case refused(Problem)
+    /// The last answer has been given.
+    case closing
+    /// What still arrives is discarded until the client closes its side. Closing at once would make the
+    /// system reset the connection, and the client might lose the answer (RFC 9112 §9.6).
+    case lingering
+  }
+
+  private let limits: HTTPLimits
+  private let deadlines: HTTPDeadlines
+  private var phase = Phase.idle
+  private var input = InputBuffer()
+  private var headDecoder: HeadDecoder
+  private var bodyDecoder: BodyDecoder?
+  private var form = AnswerForm()
+  private var requestCount = 0
+  private var shouldSendContinue = false
+  private var hasInputEnded = false
+  private var isDraining = false
+  /// When the output that the client does not read has to be gone, if there is any.
+  private var outputDeadline: MonotonicInstant?
+  private var phaseDeadline: MonotonicInstant
+  /// When the first byte of the current request was seen.
+  private(set) var requestBegan: MonotonicInstant
+
+  init(limits: HTTPLimits, deadlines: HTTPDeadlines, now: MonotonicInstant) {
+    self.limits = limits
+    self.deadlines = deadlines
+    headDecoder = HeadDecoder(limits: limits)
+    phaseDeadline = now.advanced(by: deadlines.idle)
+    requestBegan = now
+  }
+
+  /// When ``deadlinePassed(now:)`` has to be called.
+  var deadline: MonotonicInstant { outputDeadline ?? phaseDeadline }
+
+  /// Whether more bytes should be read. Beside what waits to be looked at there is room for some more, so
+  /// that the end of the connection is noticed.
+  var wantsInput: Bool { input.count < 65_536 }
+
+  // MARK: What happened
+
+  mutating func received(_ bytes: UnsafeRawBufferPointer, now: MonotonicInstant) {
+    switch phase {
+    case .closing, .lingering:
+      return
+    case .idle:
+      beginHead(now)
+    default:
+      break
+    }
+    input.append(bytes)
+  }
+
+  /// The client will send no more, but may still wait for answers.
+  mutating func inputEnded() { hasInputEnded = true }
+
+  /// The system did not take all of the output.
+  mutating func outputBlocked(now: MonotonicInstant) {
+    if outputDeadline == nil { outputDeadline = now.advanced(by: deadlines.write) }
+  }
+
+  /// The system has taken all of the output.
+  mutating func outputDrained(now: MonotonicInstant) {
+    outputDeadline = nil
+    switch phase {
+    case .idle: phaseDeadline = now.advanced(by: deadlines.idle)
+    case .head: phaseDeadline = now.advanced(by: deadlines.head)
+    case .lingering: phaseDeadline = now.advanced(by: deadlines.linger)
+    default: break
+    }
+  }
+
+  /// The server is stopping: the request that is under way is the last one.
+  mutating func drain() { isDraining = true }
+
+  /// Time is up for what the connection waits for.
+  mutating func deadlinePassed(now: MonotonicInstant) -> Step {
+    guard now >= deadline else { return .wait }
+    guard outputDeadline == nil else { return .close(.deadline) }
+    switch phase {
+    case .head:
+      return refuse(.requestTimeout("The head was not complete in time."))
+    case .body:
+      return refuse(.requestTimeout("The body was not complete in time."))
+    case .handling:
+      phaseDeadline = .distantFuture
+      return .abandonHandler
+    case .lingering:
+      return .close(.finished)
+    case .idle, .routing, .ready, .refused, .closing:
+      return .close(.deadline)
+    }
+  }
+
+  // MARK: What to do
+
+  /// What to do next; to be asked until it says to wait.
+  mutating func next(now: MonotonicInstant) -> Step {
+    guard outputDeadline == nil else { return .wait }
+    switch phase {
+    case .idle:
+      if isDraining { return .close(.shutdown) }
+      return hasInputEnded ? .close(.finished) : .wait
+    case .head:
+      return nextOfHead()
+    case .body:
+      return nextOfBody(now)
+    case .ready(let body):
+      beginHandling(now)
+      return .handle(body: body)
+    case .refused(let problem):
+      return refuse(problem)
+    case .routing, .handling:
+      return .wait
+    case .closing:
+      phase = .lingering
+      phaseDeadline = now.advanced(by: deadlines.linger)
+      return .finishSending
+    case .lingering:
+      return hasInputEnded ? .close(.finished) : .wait
+    }
+  }
+
+  /// The request that was handed out for routing has a taker, who takes a body of that length.
+  mutating func admit(maximumBodyLength: Int, now: MonotonicInstant) {
+    guard case .routing(let framing, let expectsContinue) = phase else { return }
+    guard framing != .none else {
+      phase = .ready(body: [])
+      return
+    }
+    do throws(Problem) {
+      bodyDecoder = try BodyDecoder(framing: framing, maximumLength: maximumBodyLength, limits: limits)
+      phase = .body
+      phaseDeadline = now.advanced(by: deadlines.body)
+      // RFC 9110 §10.1.1: not needed once some of the body is there.
+      shouldSendContinue = expectsContinue && input.isEmpty
+    } catch {
+      phase = .refused(error)
+    }
+  }
+
+  /// The request that was handed out for routing is refused without its body being read.
+  mutating func reject(_ problem: Problem) { phase = .refused(problem) }
+
+  /// An answer is about to be written.
+  mutating func answer(now: MonotonicInstant) -> AnswerForm {
+    var answer = form
+    answer.closes =
+      form.closes || isDraining || requestCount >= limits.requestsPerConnection
+      || (hasInputEnded && input.isEmpty)
+    form = AnswerForm()
+    if answer.closes {
+      phase = .closing
+      input.removeAll()
+    } else if input.isEmpty {
+      input.removeAll()
+      phase = .idle
+      phaseDeadline = now.advanced(by: deadlines.idle)
+    } else {
+      beginHead(now)
+    }
+    return answer
+  }
+
+  // MARK: Steps
+
+  private mutating func beginHead(_ now: MonotonicInstant) {
+    phase = .head
+    phaseDeadline = now.advanced(by: deadlines.head)
+    requestBegan = now
+  }
+
+  private mutating func beginHandling(_ now: MonotonicInstant) {
+    phase = .handling
+    phaseDeadline = now.advanced(by: deadlines.handler)
+  }
+
+  private mutating func nextOfHead() -> Step {
+    let bytes = input.bytes
+    do throws(Problem) {
+      guard let head = try headDecoder.decode(bytes.span, from: &input.position) else {
+        return hasInputEnded ? refuse(.invalidRequest("The request ended before its head did.")) : .wait
+      }
+      requestCount += 1
+      form = AnswerForm(
+        version: head.version, omitsBody: head.method == .head, closes: !head.wantsKeepAlive)
+      phase = .routing(head.framing, expectsContinue: head.expectsContinue)
+      return .route(head)
+    } catch {
+      return refuse(error)
+    }
+  }
+
+  private mutating func nextOfBody(_ now: MonotonicInstant) -> Step {
+    if shouldSendContinue {
+      shouldSendContinue = false
+      return .sendContinue
+    }
+    let bytes = input.bytes
+    do throws(Problem) {
+      guard let body = try bodyDecoder?.decode(bytes.span, from: &input.position) else {
+        return hasInputEnded ? refuse(.invalidRequest("The request ended before its body did.")) : .wait
+      }
+      bodyDecoder = nil
+      beginHandling(now)
+      return .handle(body: body)
+    } catch {
+      return refuse(error)
+    }
+  }
+
+  /// Answers with a problem and ends the connection: where the next request begins is not certain.
+  private mutating func refuse(_ problem: Problem) -> Step {
+    form.closes = true
+    phase = .handling
+    phaseDeadline = .distantFuture
+    return .refuse(problem)
+  }
+}

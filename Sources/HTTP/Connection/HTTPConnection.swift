@@ -1,0 +1,244 @@
+import HTTPTypes
+import Logging
+import Sockets
+
+/// Does what a ``ConnectionState`` says: the part between the socket and the handlers.
+final class HTTPConnection {
+  private let server: ServerLoop
+  private let connection: Connection
+  private var state: ConnectionState
+  private var exchange: Exchange?
+  private var task: Task<Void, Never>?
+  private var exchangeCount = 0
+
+  /// The request that is being answered.
+  private struct Exchange {
+    let head: RequestHead
+    let match: Router.Match
+    let requestID: RequestID
+  }
+
+  init(_ connection: Connection, on server: ServerLoop) {
+    self.connection = connection
+    self.server = server
+    state = ConnectionState(
+      limits: server.core.limits, deadlines: server.core.deadlines, now: .now)
+    connection.deadline = state.deadline
+  }
+
+  func drain() {
+    state.drain()
+    run(now: .now)
+  }
+
+  func cut() { connection.close(because: .shutdown) }
+
+  // MARK: Doing what the state says
+
+  private func run(now: MonotonicInstant) {
+    while connection.isOpen, perform(state.next(now: now), now: now) {}
+    flush(now: now)
+    guard connection.isOpen else { return }
+    connection.deadline = state.deadline
+    if state.wantsInput { connection.resumeReading() } else { connection.pauseReading() }
+  }
+
+  /// - Returns: whether there may be more to do.
+  private func perform(_ step: ConnectionState.Step, now: MonotonicInstant) -> Bool {
+    switch step {
+    case .wait:
+      return false
+    case .route(let head):
+      route(head, now: now)
+    case .sendContinue:
+      server.output.append(contentsOf: ResponseEncoder.continueResponse)
+    case .handle(let body):
+      handle(body: body, now: now)
+    case .abandonHandler:
+      abandonHandler()
+      answer(.failure(Problem.overloaded("The answer was not ready in time.")), now: now)
+    case .refuse(let problem):
+      answer(.failure(problem), now: now)
+    case .finishSending:
+      flush(now: now)
+      connection.finishSending()
+    case .close(let reason):
+      flush(now: now)
+      connection.close(because: reason)
+      return false
+    }
+    // Many small answers go out in one system call, but not so many that memory grows.
+    if server.output.count > 65_536 { flush(now: now) }
+    return true
+  }
+
+  private func route(_ head: RequestHead, now: MonotonicInstant) {
+    let match = server.core.router.match(head.method, head.target.path)
+    exchange = Exchange(
+      head: head, match: match,
+      requestID: head.givenID.map { .given($0) } ?? server.makeRequestID())
+    switch match {
+    case .route(let route, _):
+      state.admit(maximumBodyLength: route.maximumBodyLength, now: now)
+    case .problem(let problem) where head.expectsContinue:
+      // The client asked before it sent its body.
+      state.reject(problem)
+    case .problem, .options:
+      state.admit(maximumBodyLength: server.core.limits.unroutedBody, now: now)
+    }
+  }
+
+  private func handle(body: [UInt8], now: MonotonicInstant) {
+    guard let exchange else { return }
+    switch exchange.match {
+    case .options(let allow):
+      answer(.success(Response(status: .noContent, headers: [.allow: allow])), now: now)
+    case .problem(let problem):
+      answer(.failure(problem), now: now)
+    case .route(let route, let parameters):
+      do {
+        let request = try makeRequest(exchange, route, parameters, body)
+        switch route.handler {
+        case .immediate(let handler): answer(.success(try handler(request)), now: now)
+        case .asynchronous(let handler): start(handler, request)
+        }
+      } catch {
+        answer(.failure(error), now: now)
+      }
+    }
+  }
+
+  private func makeRequest(
+    _ exchange: Exchange, _ route: Route, _ parameters: PathParameters, _ body: [UInt8]
+  ) throws(Problem) -> Request {
+    let head = exchange.head
+    return Request(
+      method: head.method, path: head.target.path,
+      query: try head.target.query.map { query throws(Problem) in try Query(decoding: query) } ?? Query(),
+      authority: head.authority, headers: head.fields, parameters: parameters, body: body,
+      remoteAddress: connection.remoteAddress, routePattern: route.pattern, requestID: exchange.requestID)
+  }
+
+  // MARK: Handlers in tasks
+
+  /// Runs the handler in a task whose code runs on this loop, as far as it is not sent elsewhere: that
+  /// spares two hops between threads for each request.
+  private func start(
+    _ handler: @escaping @Sendable (Request) async throws -> Response, _ request: Request
+  ) {
+    exchangeCount += 1
+    let number = exchangeCount
+    let bound = LoopBound(self, to: connection.loop)
+    task = Task(executorPreference: connection.loop) {
+      let result: Result<Response, any Error>
+      do { result = .success(try await handler(request)) } catch { result = .failure(error) }
+      bound.value.handlerFinished(number, result)
+    }
+  }
+
+  private func handlerFinished(_ number: Int, _ result: Result<Response, any Error>) {
+    // Whose connection is gone, or whose deadline has passed, speaks to nobody.
+    guard number == exchangeCount, task != nil, connection.isOpen else { return }
+    task = nil
+    let now = MonotonicInstant.now
+    answer(result, now: now)
+    run(now: now)
+  }
+
+  private func abandonHandler() {
+    task?.cancel()
+    task = nil
+  }
+
+  // MARK: Answers
+
+  private func answer(_ result: Result<Response, any Error>, now: MonotonicInstant) {
+    let requestID = exchange?.requestID ?? server.makeRequestID()
+    let response: Response
+    switch result {
+    case .success(let success): response = success
+    case .failure(let problem as Problem): response = Response(problem, requestID: requestID)
+    case .failure(let error): response = conceal(error, requestID)
+    }
+    let began = state.requestBegan
+    let form = state.answer(now: now)
+    let start = server.output.count
+    let status = encode(response, form, requestID)
+    if let onResponse = server.core.onResponse {
+      onResponse(
+        RequestSummary(
+          method: RequestSummary.boundedName(of: exchange?.head.method),
+          route: exchange.flatMap(\.match.pattern) ?? "unmatched", status: status,
+          duration: MonotonicInstant.now.duration(since: began),
+          bytesSent: server.output.count - start, requestID: requestID.description,
+          remoteAddress: connection.remoteAddress))
+    }
+    exchange = nil
+  }
+
+  /// - Returns: the status that was written.
+  private func encode(
+    _ response: Response, _ form: ConnectionState.AnswerForm, _ requestID: RequestID
+  ) -> Int {
+    let dateField = server.currentDateField()
+    do throws(ResponseEncoder.UnsafeField) {
+      try ResponseEncoder.encode(
+        response, form: form, requestID: requestID, dateField: dateField, to: &server.output)
+      return response.status.code
+    } catch {
+      // Its own fields are constants, so the second attempt cannot fail.
+      let substitute = conceal(error, requestID)
+      try? ResponseEncoder.encode(
+        substitute, form: form, requestID: requestID, dateField: dateField, to: &server.output)
+      return substitute.status.code
+    }
+  }
+
+  /// What went wrong is for the log; the client learns that something did.
+  private func conceal(_ error: any Error, _ requestID: RequestID) -> Response {
+    server.core.logger.error(
+      "A handler failed",
+      metadata: [
+        "requestID": "\(requestID)", "route": "\(exchange?.match.pattern ?? "unmatched")",
+        "error": "\(error)",
+      ])
+    return Response(Problem.internalError, requestID: requestID)
+  }
+
+  private func flush(now: MonotonicInstant) {
+    guard !server.output.isEmpty else { return }
+    let isDrained = server.output.withUnsafeBytes { connection.send($0) }
+    if !isDrained { state.outputBlocked(now: now) }
+    // One large answer must not leave its memory with the loop for good.
+    server.output.removeAll(keepingCapacity: server.output.capacity <= 131_072)
+  }
+}
+
+extension HTTPConnection: ConnectionHandler {
+  func connection(_ connection: Connection, received bytes: UnsafeRawBufferPointer) {
+    let now = MonotonicInstant.now
+    state.received(bytes, now: now)
+    run(now: now)
+  }
+
+  func connectionReachedEnd(_ connection: Connection) {
+    state.inputEnded()
+    run(now: .now)
+  }
+
+  func connectionDrained(_ connection: Connection) {
+    let now = MonotonicInstant.now
+    state.outputDrained(now: now)
+    run(now: now)
+  }
+
+  func connection(_ connection: Connection, deadlinePassedAt now: MonotonicInstant) {
+    _ = perform(state.deadlinePassed(now: now), now: now)
+    run(now: now)
+  }
+
+  func connection(_ connection: Connection, closedBecause reason: CloseReason) {
+    abandonHandler()
+    server.remove(connection)
+  }
+}

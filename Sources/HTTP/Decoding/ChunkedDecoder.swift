@@ -1,0 +1,118 @@
+/// Takes the chunked transfer coding off a body (RFC 9112 §7.1).
+///
+/// A size is hexadecimal digits and then CR LF. Extensions, spaces, signs, bare line feeds, and data that is
+/// not followed by CR LF are refused: each is read differently by somebody. Trailer fields must be well-formed
+/// and are discarded.
+struct ChunkedDecoder {
+  private let limits: HTTPLimits
+  private let maximumLength: Int
+  private var state = State.size(value: 0, digits: 0)
+  private var lines = LineReader()
+  private var trailerLength = 0
+  private var trailerCount = 0
+
+  private enum State {
+    case size(value: UInt64, digits: Int)
+    case sizeLineFeed(value: UInt64)
+    case data(remaining: Int)
+    case dataCarriageReturn
+    case dataLineFeed
+    case trailer
+  }
+
+  init(maximumLength: Int, limits: HTTPLimits) {
+    self.maximumLength = maximumLength
+    self.limits = limits
+  }
+
+  /// Takes what it can off `input` from `position` on, and appends the data to `body`.
+  ///
+  /// - Returns: whether that was all of the body.
+  mutating func decode(
+    _ input: Span<UInt8>, from position: inout Int, into body: inout [UInt8]
+  ) throws(Problem) -> Bool {
+    while position < input.count {
+      switch state {
+      case .data(let remaining):
+        let count = min(remaining, input.count - position)
+        body.append(copying: input.extracting(position..<(position + count)))
+        position += count
+        state = count == remaining ? .dataCarriageReturn : .data(remaining: remaining - count)
+      case .trailer:
+        guard let length = try lines.lengthOfLine(in: input, at: position) else {
+          try checkTrailer(with: input.count - position)
+          return false
+        }
+        try checkTrailer(with: length)
+        let line = input.extracting(position..<(position + length))
+        position += length + 2
+        if line.isEmpty { return true }
+        trailerLength += length + 2
+        try takeTrailer(line)
+      default:
+        try takeDelimiter(input[position], bodyLength: body.count)
+        position += 1
+      }
+    }
+    return false
+  }
+
+  /// Takes one byte of what stands around the data.
+  private mutating func takeDelimiter(_ byte: UInt8, bodyLength: Int) throws(Problem) {
+    switch state {
+    case .size(let value, let digits):
+      if let digit = ASCII.hexValue(byte), digits < 16 {
+        state = .size(value: value << 4 | UInt64(digit), digits: digits + 1)
+      } else if byte == ASCII.carriageReturn, digits > 0 {
+        state = .sizeLineFeed(value: value)
+      } else {
+        throw .invalidRequest("A chunk's size must be 1 to 16 hexadecimal digits, without extensions.")
+      }
+    case .sizeLineFeed(let value):
+      try expect(ASCII.lineFeed, byte)
+      guard value <= UInt64(maximumLength - bodyLength) else {
+        throw .payloadTooLarge(maximum: maximumLength)
+      }
+      state = value == 0 ? .trailer : .data(remaining: Int(value))
+    case .dataCarriageReturn:
+      try expect(ASCII.carriageReturn, byte)
+      state = .dataLineFeed
+    case .dataLineFeed:
+      try expect(ASCII.lineFeed, byte)
+      state = .size(value: 0, digits: 0)
+    case .data, .trailer:
+      break
+    }
+  }
+
+  private func expect(_ expected: UInt8, _ byte: UInt8) throws(Problem) {
+    guard byte == expected else { throw .invalidRequest("A chunk's size and its data each end with CR LF.") }
+  }
+
+  private func checkTrailer(with lineLength: Int) throws(Problem) {
+    guard trailerLength + lineLength <= limits.head else {
+      throw .headersTooLarge("A request's trailers may have at most \(limits.head) bytes.")
+    }
+  }
+
+  private mutating func takeTrailer(_ line: Span<UInt8>) throws(Problem) {
+    trailerCount += 1
+    guard trailerCount <= limits.fields else {
+      throw .headersTooLarge("A request may have at most \(limits.fields) trailer fields.")
+    }
+    let field = try FieldLine(parsing: line)
+    let name = line.extracting(..<field.nameEnd)
+    // RFC 9110 §6.5.1: fields for framing and routing must not be here, where they come too late.
+    guard !ASCII.isEqual(name, lowercase: "content-length"), !ASCII.isEqual(name, lowercase: "host"),
+      !ASCII.isEqual(name, lowercase: "transfer-encoding")
+    else {
+      throw .invalidRequest("A trailer must not hold fields that frame the request.")
+    }
+  }
+}
+
+extension [UInt8] {
+  mutating func append(copying bytes: Span<UInt8>) {
+    bytes.withUnsafeBufferPointer { append(contentsOf: $0) }
+  }
+}

@@ -1,0 +1,33 @@
+/// One line of a header or trailer section (RFC 9112 §5): where its name and its value lie.
+struct FieldLine {
+  /// Where the name ends.
+  let nameEnd: Int
+  /// The value, without the white space around it.
+  let value: Range<Int>
+
+  /// - Parameter line: without its CR LF, and not empty.
+  /// - Throws: 400 for anything but a token, a colon that follows at once, and visible characters. A line
+  ///   that continues the one before (obs-fold) begins with white space, which no token does.
+  init(parsing line: Span<UInt8>) throws(Problem) {
+    var index = 0
+    while index < line.count, ASCII.isTokenCharacter(line[index]) { index += 1 }
+    guard index > 0, index < line.count, line[index] == ASCII.colon else {
+      throw .invalidRequest("A header field must have a name of token characters, directly before its colon.")
+    }
+    nameEnd = index
+    index += 1
+    while index < line.count, Self.isBlank(line[index]) { index += 1 }
+    let start = index
+    var end = start
+    while index < line.count {
+      guard ASCII.isFieldValueCharacter(line[index]) else {
+        throw .invalidRequest("A header field's value holds a control character.")
+      }
+      if !Self.isBlank(line[index]) { end = index + 1 }
+      index += 1
+    }
+    value = start..<end
+  }
+
+  private static func isBlank(_ byte: UInt8) -> Bool { byte == ASCII.space || byte == ASCII.tab }
+}

@@ -1,0 +1,99 @@
+import HTTPTypes
+
+/// The fields of a header section that decide where a request ends and what happens to its connection,
+/// gathered as they come.
+struct FramingFields {
+  private var contentLength: Int?
+  private var isChunked = false
+  private var host: String?
+  private var connectionClose = false
+  private var connectionKeepAlive = false
+  private var expectsContinue = false
+  private var unknownExpectation = false
+  private(set) var givenID: String?
+
+  /// Looks at one field.
+  ///
+  /// - Throws: 400 if it is one of these and malformed, or there twice; 501 for a transfer coding that is
+  ///   not known.
+  mutating func take(name: Span<UInt8>, value: Span<UInt8>) throws(Problem) {
+    // Most fields are none of these, which their length alone tells mostly.
+    switch name.count {
+    case 4 where ASCII.isEqual(name, lowercase: "host"): try takeHost(value)
+    case 6 where ASCII.isEqual(name, lowercase: "expect"): takeExpect(value)
+    case 10 where ASCII.isEqual(name, lowercase: "connection"): takeConnection(value)
+    case 12 where ASCII.isEqual(name, lowercase: "x-request-id"): takeRequestID(value)
+    case 14 where ASCII.isEqual(name, lowercase: "content-length"): try takeContentLength(value)
+    case 17 where ASCII.isEqual(name, lowercase: "transfer-encoding"): try takeTransferEncoding(value)
+    default: break
+    }
+  }
+
+  /// Completes a head with what was gathered.
+  ///
+  /// - Throws: what is wrong with the fields taken together.
+  func head(_ line: RequestLine, fields: HTTPFields) throws(Problem) -> RequestHead {
+    if line.version == .http11, host == nil {
+      throw .invalidRequest("A request of HTTP/1.1 needs a Host field.")
+    }
+    if isChunked, contentLength != nil {
+      throw .invalidRequest("Content-Length and Transfer-Encoding exclude each other.")
+    }
+    if isChunked, line.version == .http10 {
+      throw .invalidRequest("HTTP/1.0 has no Transfer-Encoding.")
+    }
+    // RFC 9110 §10.1.1: expectations of HTTP/1.0 are ignored.
+    if unknownExpectation, line.version == .http11 { throw .expectationFailed }
+    let framing: BodyFraming =
+      isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
+    return RequestHead(
+      method: line.method, target: line.target, version: line.version,
+      authority: line.target.authority ?? host, fields: fields, framing: framing,
+      expectsContinue: expectsContinue && line.version == .http11 && framing != .none,
+      wantsKeepAlive: !connectionClose && (line.version == .http11 || connectionKeepAlive),
+      givenID: givenID)
+  }
+
+  private mutating func takeHost(_ value: Span<UInt8>) throws(Problem) {
+    guard host == nil else { throw .invalidRequest("There are two Host fields.") }
+    guard Authority.isValid(value) else { throw .invalidRequest("The Host field is malformed.") }
+    host = String(copying: value)
+  }
+
+  private mutating func takeContentLength(_ value: Span<UInt8>) throws(Problem) {
+    // RFC 9110 §8.6 lets equal duplicates pass; they are only ever sent by whoever tries something.
+    guard contentLength == nil else { throw .invalidRequest("There are two Content-Length fields.") }
+    guard let length = DecimalDigits.parse(value) else {
+      throw .invalidRequest("Content-Length must be decimal digits, and not too many.")
+    }
+    contentLength = length
+  }
+
+  private mutating func takeTransferEncoding(_ value: Span<UInt8>) throws(Problem) {
+    guard !isChunked else { throw .invalidRequest("There are two Transfer-Encoding fields.") }
+    switch TransferCoding(parsing: value) {
+    case .chunked: isChunked = true
+    case .unknown: throw .notImplemented("The only transfer coding that is known is chunked.")
+    case .malformed: throw .invalidRequest("Transfer-Encoding must be 'chunked', once.")
+    }
+  }
+
+  private mutating func takeExpect(_ value: Span<UInt8>) {
+    if ASCII.isEqual(value, lowercase: "100-continue") {
+      expectsContinue = true
+    } else {
+      unknownExpectation = true
+    }
+  }
+
+  private mutating func takeConnection(_ value: Span<UInt8>) {
+    value.forEachListElement { element in
+      if ASCII.isEqual(element, lowercase: "close") { connectionClose = true }
+      if ASCII.isEqual(element, lowercase: "keep-alive") { connectionKeepAlive = true }
+    }
+  }
+
+  private mutating func takeRequestID(_ value: Span<UInt8>) {
+    if RequestID.isAcceptable(value) { givenID = String(copying: value) }
+  }
+}

@@ -1,0 +1,23 @@
+import HTTPTypes
+
+extension HTTPField.Name {
+  /// The name that the bytes spell. The most common ones are known, which saves two strings each; they
+  /// come out in their usual spelling.
+  init?(copying bytes: Span<UInt8>) {
+    switch bytes.count {
+    case 4 where ASCII.isEqual(bytes, lowercase: "host"): self = .host
+    case 6 where ASCII.isEqual(bytes, lowercase: "accept"): self = .accept
+    case 10 where ASCII.isEqual(bytes, lowercase: "user-agent"): self = .userAgent
+    case 10 where ASCII.isEqual(bytes, lowercase: "connection"): self = .connection
+    case 12 where ASCII.isEqual(bytes, lowercase: "content-type"): self = .contentType
+    case 13 where ASCII.isEqual(bytes, lowercase: "authorization"): self = .authorization
+    case 14 where ASCII.isEqual(bytes, lowercase: "content-length"): self = .contentLength
+    case 15 where ASCII.isEqual(bytes, lowercase: "accept-encoding"): self = .acceptEncoding
+    case 15 where ASCII.isEqual(bytes, lowercase: "accept-language"): self = .acceptLanguage
+    default: self.init(String(copying: bytes))
+    }
+  }
+
+  /// Not among the names of swift-http-types, which keeps it in `:authority`.
+  static let host = HTTPField.Name("Host") ?? .accept  // Never `accept`: "Host" is a token.
+}

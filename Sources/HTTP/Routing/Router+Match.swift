@@ -1,0 +1,102 @@
+import HTTPTypes
+
+extension Router {
+  /// Who answers a request.
+  enum Match {
+    case route(Route, PathParameters)
+    /// `OPTIONS` at a path that has no route for it.
+    case options(allow: String)
+    /// Nobody: the problem says why.
+    case problem(Problem)
+  }
+
+  /// Finds who answers the method at the path.
+  ///
+  /// - Parameter path: as sent, beginning with a slash, or `*`.
+  func match(_ method: HTTPRequest.Method, _ path: String) -> Match {
+    guard path != "*" else { return .options(allow: Self.allow(routes.map(\.method).unique)) }
+    var parameters: [String] = []
+    let node: Node
+    switch find(path, &parameters) {
+    case .found(let index): node = nodes[index]
+    case .missing: return .problem(.notFound())
+    case .malformed:
+      return .problem(
+        .invalidRequest("The path has a malformed percent-encoding, a control character, or a dot segment."))
+    }
+    if let endpoint = node.endpoint(for: method) {
+      var named = PathParameters()
+      for (name, value) in zip(endpoint.parameterNames, parameters) {
+        named.append(name: name, value: value)
+      }
+      return .route(endpoint.route, named)
+    }
+    return method == .options
+      ? .options(allow: node.allow) : .problem(.methodNotAllowed(allow: node.allow))
+  }
+
+  private enum Finding {
+    case found(Int)
+    case missing
+    case malformed
+  }
+
+  private func find(_ path: String, _ parameters: inout [String]) -> Finding {
+    let bytes = path.utf8.span
+    guard bytes.count > 1 else { return nodes[0].endpoints.isEmpty ? .missing : .found(0) }
+    var node = 0
+    var start = 1
+    var isMissing = false
+    // To the end even if it is clear that nothing is there: a malformed path is malformed on any server.
+    while start <= bytes.count {
+      let end =
+        start < bytes.count ? bytes.firstIndex(of: UInt8(ascii: "/"), from: start) ?? bytes.count : start
+      let segment = bytes.extracting(start..<end)
+      if !isMissing, let literal = nodes[node].child(named: segment) {
+        node = literal
+      } else {
+        guard let text = PercentDecoding.decode(segment), text != ".", text != ".." else {
+          return .malformed
+        }
+        if let literal = nodes[node].child(named: text.utf8.span) {
+          node = literal
+        } else if let child = nodes[node].parameter, !text.isEmpty {
+          parameters.append(text)
+          node = child
+        } else {
+          isMissing = true
+        }
+      }
+      start = end + 1
+    }
+    return isMissing || nodes[node].endpoints.isEmpty ? .missing : .found(node)
+  }
+}
+
+extension Router.Node {
+  func child(named name: Span<UInt8>) -> Int? {
+    for literal in literals where literal.name.count == name.count {
+      if name.indices.allSatisfy({ name[$0] == literal.name[$0] }) { return literal.node }
+    }
+    return nil
+  }
+
+  /// The route for the method; `HEAD` is answered by the one for `GET` (RFC 9110 §9.3.2).
+  func endpoint(for method: HTTPRequest.Method) -> Router.Endpoint? {
+    for endpoint in endpoints where endpoint.route.method == method { return endpoint }
+    return method == .head ? endpoint(for: .get) : nil
+  }
+}
+
+extension [HTTPRequest.Method] {
+  fileprivate var unique: [HTTPRequest.Method] {
+    reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
+  }
+}
+
+extension Router.Match {
+  /// The pattern of the route, if there is one.
+  var pattern: String? {
+    if case .route(let route, _) = self { route.pattern } else { nil }
+  }
+}

@@ -1,0 +1,30 @@
+import ArgumentParser
+
+@main
+struct AppStoreSimulatorCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "appstore-simulator",
+    abstract: "A stand-in for the App Store: sells, renews, refunds, signs, notifies and answers.",
+    discussion: """
+      `serve` runs it. The other commands make things happen in one that runs, by its control API
+      (docs/simulator.md), and print what it answers.
+      """,
+    subcommands: [Authority.self, Serve.self, Sign.self, Webhook.self],
+    groupedSubcommands: [
+      CommandGroup(
+        name: "Customers",
+        subcommands: [Buy.self, GetApp.self, AutoRenew.self, ChangeProduct.self, AcceptPrice.self]),
+      CommandGroup(
+        name: "Renewals",
+        subcommands: [
+          Renew.self, FailRenewal.self, Recover.self, ExpireGrace.self, Expire.self, Extend.self,
+          AnnouncePrice.self,
+        ]),
+      CommandGroup(
+        name: "Refunds",
+        subcommands: [
+          Refund.self, DeclineRefund.self, ReverseRefund.self, RequestConsumption.self, Revoke.self,
+        ]),
+      CommandGroup(name: "Looking on", subcommands: [Truth.self, Notifications.self, Send.self, Test.self]),
+    ])
+}
