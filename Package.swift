@@ -138,7 +138,14 @@ let package = Package(
       exclude: ["Python"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ReceiptServiceTests",
-      dependencies: ["ReceiptService", "AppStoreSimulator", "TestDatabase"],
+      dependencies: [
+        "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres", "Subscriptions",
+        "TestDatabase",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
       swiftSettings: swiftSettings),
   ]
 )

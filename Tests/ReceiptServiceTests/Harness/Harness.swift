@@ -1,0 +1,97 @@
+import AppStore
+import AppStoreSimulator
+import Curl
+import Foundation
+import HTTP
+import HTTPTypes
+import Logging
+import Postgres
+import ReceiptService
+import TestDatabase
+
+/// A whole receiptd on a real database and real sockets, an App Store beside it, and a clock in the
+/// test's hand.
+final class Harness: Sendable {
+  let clock: HandClock
+  let store: SimulatedAppStore
+  let service: Service
+  let pool: PostgresPool
+  let http: CurlClient
+  let address: SocketAddress
+  let adminAddress: SocketAddress
+  private let servers: [HTTPServer]
+  private let storeServer: SimulatorServer
+  private let folder: URL
+
+  static let secret = "a shared secret of at least 32 bytes, for tests"
+  static let migrations = URL(filePath: #filePath).deletingLastPathComponent()
+    .appending(path: "../../../migrations").standardizedFileURL.path
+
+  /// - Parameter configuration: the apps, as in `config/apps.json`.
+  init(databaseURL: String, configuration: String) async throws {
+    clock = HandClock()
+    folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    let appsFile = folder.appending(path: "apps.json")
+    try Data(configuration.utf8).write(to: appsFile)
+
+    let clock = clock
+    store = try SimulatedAppStore(
+      apps: CatalogFile.read(appsFile), seed: 1, clock: { clock.now })
+    try store.identity.save(to: folder)
+    storeServer = try await SimulatorServer(store: store, host: "127.0.0.1", port: 0)
+    let storeAddress = try storeServer.start()
+
+    let rootFile = folder.appending(path: "test-root.der")
+    try Data(store.identity.authority.rootDER).write(to: rootFile)
+    let keyFile = folder.appending(path: "test-key.p8")
+    try Data(store.identity.connectKey.privateKeyPEM.utf8).write(to: keyFile)
+    let settings = try Settings(environment: [
+      "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": appsFile.path,
+      "RECEIPTD_MIGRATIONS": Self.migrations, "APP_STORE_ROOTS": rootFile.path,
+      "APP_STORE_URL": "http://\(storeAddress)",
+      "APP_STORE_SANDBOX_URL": "http://\(storeAddress)/sandbox",
+      "APP_STORE_KEY": keyFile.path, "APP_STORE_KEY_ID": store.identity.connectKey.keyID,
+      "APP_STORE_ISSUER_ID": store.identity.connectKey.issuerID,
+      "TEST_JWT_SECRET": Self.secret,
+    ])
+    var logger = Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }
+    logger.logLevel = .critical
+    service = try await Service(settings: settings, clock: clock.service, logger: logger)
+    pool = service.pool
+
+    let clients = HTTPServer(
+      configuration: HTTPServerConfiguration(), router: service.clientRouter, logger: logger)
+    let operators = HTTPServer(
+      configuration: HTTPServerConfiguration(), router: service.adminRouter, logger: logger)
+    servers = [clients, operators]
+    address = try clients.start()
+    adminAddress = try operators.start()
+    http = CurlClient(configuration: CurlConfiguration(userAgent: "tests"))
+    store.setWebhook("http://\(address)/api/v1/subscriptions/webhook")
+  }
+
+  func stop() async {
+    for server in servers { await server.shutdown(within: .seconds(2)) }
+    await storeServer.shutdown()
+    await http.shutDown()
+    await service.close()
+    try? FileManager.default.removeItem(at: folder)
+  }
+}
+
+/// Runs a test on a receiptd of its own, with a migrated database of its own.
+func withHarness(
+  configuration: String = TestApps.json, _ body: (Harness) async throws -> Void
+) async throws {
+  try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+    let harness = try await Harness(databaseURL: database.uri, configuration: configuration)
+    do {
+      try await body(harness)
+    } catch {
+      await harness.stop()
+      throw error
+    }
+    await harness.stop()
+  }
+}
