@@ -6,8 +6,9 @@ import Synchronization
 final class HandClock: Sendable {
   private let time: Mutex<Date>
 
-  /// Whole seconds, so that times come back from JSON as they were.
-  init(_ time: Date = Date(timeIntervalSince1970: 1_780_000_000)) { self.time = Mutex(time) }
+  /// Starts now, because the store judges tokens by the system's clock; in whole seconds, so that times
+  /// come back from JSON as they were.
+  init() { time = Mutex(Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))) }
 
   var now: Date { time.withLock { $0 } }
 

@@ -45,7 +45,7 @@ final class Harness: Sendable {
     let rootFile = folder.appending(path: "test-root.der")
     try Data(store.identity.authority.rootDER).write(to: rootFile)
     let keyFile = folder.appending(path: "test-key.p8")
-    try Data(store.identity.connectKey.privateKeyPEM.utf8).write(to: keyFile)
+    try Data(store.identity.connectKey.pem.utf8).write(to: keyFile)
     let settings = try Settings(environment: [
       "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": appsFile.path,
       "RECEIPTD_MIGRATIONS": Self.migrations, "APP_STORE_ROOTS": rootFile.path,

@@ -1,0 +1,208 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct NotificationTests {
+  @Test func `purchase, renewal, billing grace, recovery and refund each show on the row and the profile`()
+    async throws
+  {
+    try await withHarness { harness in
+      let user = UUID()
+      let bought = try harness.buy(token: user)
+      let id = bought.originalTransactionID
+      func tell(_ command: SubscriptionCommand) async throws -> SignedOutcome {
+        let outcome = try harness.store.perform(command, on: id)
+        #expect(try await harness.notify(outcome.notification.signedPayload).status == 200)
+        return outcome
+      }
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      #expect(try await harness.row(of: id).status == "active")
+      #expect(try await harness.row(of: id).userID == user)
+      #expect(try await harness.profileRow(of: user)?.expiresAt == bought.transaction.expiresDate)
+
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      let renewed = try await tell(.renew)
+      #expect(try await harness.row(of: id).expiry == renewed.transaction.expiresDate)
+      #expect(try await harness.profileRow(of: user)?.expiresAt == renewed.transaction.expiresDate)
+
+      harness.clock.set(try #require(renewed.transaction.expiresDate))
+      let failed = try await tell(.failToRenew(grace: true))
+      let grace = try #require(failed.renewalInfo?.gracePeriodExpiresDate)
+      #expect(try await harness.row(of: id).storeStatus == "billingGrace")
+      #expect(try await harness.row(of: id).graceExpiry == grace)
+      #expect(try await harness.profileRow(of: user)?.expiresAt == grace)
+
+      harness.clock.advance(days: 2)
+      let recovered = try await tell(.recover)
+      #expect(try await harness.row(of: id).storeStatus == "active")
+      #expect(try await harness.row(of: id).transactionID == recovered.transactionID)
+
+      harness.clock.advance(days: 1)
+      let refunded = try await tell(
+        .refund(transactionID: nil, percentage: 100, reason: .refundedForOtherReason))
+      let row = try await harness.row(of: id)
+      #expect(row.status == "cancelled")
+      #expect(row.storeStatus == "revoked")
+      #expect(row.revoked == refunded.transaction.revocationDate)
+      #expect(try await harness.profileRow(of: user) == ProfileRow())
+
+      _ = try await tell(.reverseRefund(transactionID: nil))
+      #expect(try await harness.row(of: id).status == "active")
+      #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
+    }
+  }
+
+  @Test func `the same notification posted 100 times at once gives one row and 100 times 200`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      let payload = bought.notification.signedPayload
+      let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+        for _ in 0..<100 { group.addTask { try await harness.notify(payload).status } }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(statuses == Array(repeating: 200, count: 100))
+      #expect(try await harness.count("notifications") == 1)
+      #expect(try await harness.count("subscriptions") == 1)
+      #expect(try await harness.count("transactions") == 1)
+    }
+  }
+
+  @Test func `notifications in reverse order, or in any other, end in the same row as in order`() async throws {
+    let life: [SubscriptionCommand] = [
+      .renew, .failToRenew(grace: true), .recover, .setAutoRenew(false), .setAutoRenew(true),
+      .refund(transactionID: nil, percentage: 100, reason: .refundedDueToIssue),
+      .reverseRefund(transactionID: nil),
+    ]
+    try await withHarness { harness in
+      let user = UUID()
+      var random = SeededGenerator(seed: 5)
+      // The same life three times over; only the order of delivery differs.
+      var rows: [SubscriptionRow] = []
+      var profiles: [ProfileRow?] = []
+      let start = harness.clock.now
+      for order in 0..<4 {
+        harness.clock.set(start)
+        let bought = try harness.buy(token: user)
+        var payloads = [bought.notification.signedPayload]
+        var last = bought
+        for command in life {
+          if command == .renew || command == .failToRenew(grace: true) {
+            harness.clock.set(try #require(last.transaction.expiresDate))
+          } else {
+            harness.clock.advance(days: 1)
+          }
+          last = try harness.store.perform(command, on: bought.originalTransactionID)
+          payloads.append(last.notification.signedPayload)
+        }
+        switch order {
+        case 0: break
+        case 1: payloads.reverse()
+        default: payloads.shuffle(using: &random)
+        }
+        for payload in payloads { #expect(try await harness.notify(payload).status == 200) }
+        var row = try await harness.row(of: bought.originalTransactionID)
+        #expect(row.transactionID == last.transactionID)
+        row.transactionID = ""
+        rows.append(row)
+        profiles.append(try await harness.profileRow(of: user).map { ProfileRow(expiresAt: $0.expiresAt, product: $0.product) })
+        #expect(try await harness.count("notifications") == (order + 1) * payloads.count)
+      }
+      #expect(rows.allSatisfy { $0 == rows[0] })
+      #expect(rows[0].status == "active")
+      #expect(profiles.allSatisfy { $0 == profiles[0] })
+    }
+  }
+
+  @Test func `what is not signed by the App Store is refused and not kept`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      let stranger = try SimulatedAppStore(
+        apps: [try #require(harness.store.app(TestApps.climbing))], clock: { harness.clock.now })
+      let forged = try stranger.buy(
+        PurchaseRequest(bundleID: TestApps.climbing, productID: TestApps.monthly))
+      var flipped = Array(bought.notification.signedPayload)
+      flipped[flipped.count / 2] = flipped[flipped.count / 2] == "A" ? "B" : "A"
+      for payload in [forged.notification.signedPayload, String(flipped), "", "a.b.c"] {
+        let answer = try await harness.notify(payload)
+        #expect(answer.status == 401)
+        #expect(answer.code == "invalid_signature")
+      }
+      #expect(try await harness.count("notifications") == 0)
+    }
+  }
+
+  @Test func `a notification of an unknown app is kept, flagged, and answered 200`() async throws {
+    try await withHarness { harness in
+      let other = try SimulatedAppStore(
+        identity: harness.store.identity,
+        apps: [StoreApp(bundleID: "com.example.unknown", appAppleID: 42, products: [.subscription("m")])],
+        clock: { harness.clock.now })
+      let bought = try other.buy(PurchaseRequest(bundleID: "com.example.unknown", productID: "m"))
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      let row = try await harness.pool.query("SELECT outcome, processed_at FROM notifications")[0]
+      #expect(try row.decode(0, as: String.self) == "unknown_app")
+      #expect(try row.decode(1, as: Date?.self) == nil)
+      #expect(try await harness.count("subscriptions") == 0)
+    }
+  }
+
+  @Test func `an inner transaction of another app makes the whole notification void`() async throws {
+    try await withHarness { harness in
+      let ours = try harness.buy()
+      let foreign = try harness.transaction { $0.bundleId = "com.example.other" }
+      var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
+      data.appAppleId = 1_500_000_001
+      data.signedTransactionInfo = try harness.sign(foreign)
+      var payload = NotificationPayload(
+        notificationType: .didRenew, notificationUUID: UUID().uuidString, signedDate: harness.clock.now)
+      payload.data = data
+      let answer = try await harness.notify(harness.store.identity.authority.signer.sign(payload))
+      #expect(answer.status == 401)
+      #expect(try await harness.count("notifications") == 0)
+      #expect(ours.originalTransactionID != foreign.transactionId)
+    }
+  }
+
+  @Test func `a TEST notification is recorded and touches nothing`() async throws {
+    try await withHarness { harness in
+      let test = try harness.store.test(bundleID: TestApps.climbing)
+      #expect(try await harness.notify(test.signedPayload).status == 200)
+      let row = try await harness.pool.query("SELECT type, outcome FROM notifications")[0]
+      #expect(try row.decode(0, as: String.self) == "TEST")
+      #expect(try row.decode(1, as: String.self) == "recorded")
+      #expect(try await harness.count("subscriptions") == 0)
+    }
+  }
+
+  @Test func `a kept notification can be put together again to the letter`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      let verifier = try SignedDataVerifier(
+        roots: TrustedRoots(files: [harness.store.identity.authority.rootDER]))
+      for payload in [
+        bought.notification.signedPayload,
+        try harness.store.test(bundleID: TestApps.climbing).signedPayload,
+      ] {
+        let kept = KeptPayload(try verifier.notification(payload))
+        #expect(kept.signedPayload == payload)
+        let size = kept.parts.map { $0.claims.count + $0.signature.count }.reduce(0, +)
+        #expect(size < payload.utf8.count / 2)
+      }
+    }
+  }
+
+  @Test func `certificates are kept once, however many notifications come`() async throws {
+    try await withHarness { harness in
+      for _ in 0..<5 {
+        let bought = try harness.buy()
+        _ = try await harness.notify(bought.notification.signedPayload)
+      }
+      #expect(try await harness.count("notifications") == 5)
+      #expect(try await harness.count("jws_headers") == 1)
+    }
+  }
+}

@@ -1,0 +1,242 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct ValidationTests {
+  @Test func `a signed purchase becomes a row, and the answer says what it opens`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let bought = try harness.buy()
+      let answer = try await harness.validate(
+        ["signedTransaction": bought.signedTransaction, "signedRenewalInfo": try #require(bought.signedRenewalInfo)],
+        token: try await harness.token(for: user))
+
+      #expect(answer.status == 200)
+      #expect(answer.bool("success") == true)
+      #expect(answer.string("subscription.status") == "active")
+      #expect(answer.string("subscription.storeStatus") == "active")
+      #expect(answer.string("subscription.tier") == "premium")
+      #expect(answer.string("subscription.productID") == TestApps.monthly)
+      #expect(answer.string("subscription.originalTransactionID") == bought.originalTransactionID)
+      #expect(answer.string("subscription.transactionID") == bought.transactionID)
+      #expect(answer.string("subscription.environment") == "Production")
+      #expect(answer.string("subscription.ownership") == "PURCHASED")
+      #expect(answer.date("subscription.expiryDate") == bought.transaction.expiresDate)
+      #expect(answer.bool("subscription.autoRenewEnabled") == true)
+      #expect(answer.string("subscription.renewsAs") == TestApps.monthly)
+      #expect(answer.isNull("subscription.gracePeriodExpiryDate"))
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+      #expect(answer.bool("entitlements.features.insights") == true)
+      #expect(answer.isNull("entitlements.features.history"))
+      #expect(answer.date("entitlements.validUntil") == bought.transaction.expiresDate)
+      #expect(answer.date("entitlements.offlineGraceUntil") == harness.clock.now + 7 * 86_400)
+      #expect(answer.date("serverTime") == harness.clock.now)
+
+      let row = try await harness.row(of: bought.originalTransactionID)
+      #expect(row.status == "active")
+      #expect(row.userID == user)
+      #expect(row.tier == "premium")
+      #expect(row.expiry == bought.transaction.expiresDate)
+    }
+  }
+
+  @Test func `without a token the purchase is answered and stored, and bound to nobody`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(answer.status == 200)
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == nil)
+    }
+  }
+
+  @Test func `a device's purchase is bound to the device`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      let answer = try await harness.validate([
+        "signedTransaction": bought.signedTransaction, "deviceID": "phone-1",
+      ])
+      #expect(answer.status == 200)
+      #expect(answer.string("entitlements.tier") == "individual")
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "phone-1")
+    }
+  }
+
+  @Test func `a bare transaction id is looked up, in production first and then in the sandbox`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      let answer = try await harness.validate([
+        "transactionID": bought.transactionID, "bundleID": TestApps.climbing,
+      ])
+      #expect(answer.status == 200)
+      #expect(answer.string("subscription.originalTransactionID") == bought.originalTransactionID)
+
+      let tested = try harness.buy(in: .sandbox)
+      let sandbox = try await harness.validate([
+        "transactionID": tested.transactionID, "bundleID": TestApps.climbing,
+      ])
+      #expect(sandbox.status == 200)
+      #expect(sandbox.string("subscription.environment") == "Sandbox")
+      #expect(sandbox.bool("entitlements.isAccessGranted") == false)
+    }
+  }
+
+  @Test func `a bare id brings the state that the store has now`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      _ = try harness.store.perform(.failToRenew(grace: true), on: bought.originalTransactionID)
+      harness.clock.advance(seconds: 60)
+      let answer = try await harness.validate([
+        "transactionID": bought.transactionID, "bundleID": TestApps.climbing,
+      ])
+      #expect(answer.string("subscription.storeStatus") == "billingGrace")
+      #expect(answer.string("subscription.status") == "grace")
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+    }
+  }
+
+  @Test func `an id that neither environment knows is not found`() async throws {
+    try await withHarness { harness in
+      let answer = try await harness.validate([
+        "transactionID": "2000000999999999", "bundleID": TestApps.climbing,
+      ])
+      #expect(answer.status == 404)
+      #expect(answer.code == "transaction_not_found")
+    }
+  }
+
+  @Test(arguments: [
+    [:], ["transactionID": "12a", "bundleID": TestApps.climbing], ["transactionID": "", "bundleID": "x"],
+    ["transactionID": "1", "signedTransaction": "a.b.c"], ["transactionID": "1"],
+  ])
+  func `a body with no proof, two proofs, or a malformed one is refused`(body: [String: String]) async throws {
+    try await withHarness { harness in
+      let answer = try await harness.validate(body)
+      #expect(answer.status == 400)
+      #expect(answer.code == "invalid_request")
+    }
+  }
+
+  @Test func `a product under an old name is the same product`() async throws {
+    try await withHarness { harness in
+      let info = try harness.transaction { $0.productId = "climbing.monthly" }
+      let answer = try await harness.validate(["signedTransaction": try harness.sign(info)])
+      #expect(answer.status == 200)
+      #expect(answer.string("subscription.productID") == TestApps.monthly)
+      #expect(answer.string("subscription.tier") == "premium")
+    }
+  }
+
+  @Test func `an unknown product is kept and said to be unknown`() async throws {
+    try await withHarness { harness in
+      let info = try harness.transaction { $0.productId = "com.example.climbing.unheard" }
+      let answer = try await harness.validate(["signedTransaction": try harness.sign(info)])
+      #expect(answer.status == 422)
+      #expect(answer.code == "unknown_product")
+      #expect(try await harness.row(of: info.originalTransactionId).tier == nil)
+    }
+  }
+
+  @Test func `an unverifiable proof changes nothing`() async throws {
+    try await withHarness { harness in
+      let stranger = try SigningAuthority()
+      let info = try harness.transaction()
+      let answer = try await harness.validate(["signedTransaction": try stranger.signer.sign(info)])
+      #expect(answer.status == 422)
+      #expect(answer.code == "invalid_signature")
+      let count = try await harness.pool.query("SELECT 1 FROM transactions").count
+      #expect(count == 0)
+    }
+  }
+
+  @Test func `another app, another environment and an expired certificate have codes of their own`() async throws {
+    try await withHarness { harness in
+      let elsewhere = try harness.transaction { $0.bundleId = "com.example.unknown" }
+      #expect(try await harness.validate(["signedTransaction": harness.sign(elsewhere)]).code == "wrong_app")
+
+      let other = try harness.transaction()
+      let mismatched = try await harness.validate([
+        "signedTransaction": harness.sign(other), "bundleID": TestApps.family,
+      ])
+      #expect(mismatched.code == "wrong_app")
+
+      let local = try harness.transaction { $0.environment = .xcode }
+      #expect(try await harness.validate(["signedTransaction": harness.sign(local)]).code == "wrong_environment")
+
+      let long = harness.clock.now - 400 * 86_400
+      let expired = try harness.store.identity.authority.makeSigner(validity: long..<long + 86_400)
+      let answer = try await harness.validate(["signedTransaction": try expired.sign(other)])
+      #expect(answer.status == 422)
+      #expect(answer.code == "certificate_expired")
+    }
+  }
+
+  @Test func `a transaction from before a refund does not bring back access`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      harness.clock.advance(days: 1)
+      let refund = try harness.store.perform(
+        .refund(transactionID: nil, percentage: 100, reason: .refundedForOtherReason),
+        on: bought.originalTransactionID)
+      _ = try await harness.notify(refund.notification.signedPayload)
+      let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(answer.status == 200)
+      #expect(answer.string("subscription.status") == "cancelled")
+      #expect(answer.string("subscription.storeStatus") == "revoked")
+      #expect(answer.bool("entitlements.isAccessGranted") == false)
+    }
+  }
+
+  @Test func `the sandbox opens something only where the configuration says so`() async throws {
+    let tester = UUID()
+    let grants = "[\"\(tester.uuidString)\"]"
+    try await withHarness(configuration: TestApps.configuration(sandboxGrants: grants)) { harness in
+      let bought = try harness.buy(in: .sandbox)
+      let body = ["signedTransaction": bought.signedTransaction]
+      let answer = try await harness.validate(body, token: harness.token(for: tester))
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+
+      let another = try harness.buy(in: .sandbox)
+      let refused = try await harness.validate(
+        ["signedTransaction": another.signedTransaction], token: harness.token(for: UUID()))
+      #expect(refused.bool("entitlements.isAccessGranted") == false)
+    }
+  }
+
+  @Test func `a purchase that belongs to another user stays with its owner`() async throws {
+    try await withHarness { harness in
+      let (anna, boris) = (UUID(), UUID())
+      let body = ["signedTransaction": try harness.buy().signedTransaction]
+      let first = try await harness.validate(body, token: harness.token(for: anna))
+      #expect(first.status == 200)
+      let second = try await harness.validate(body, token: harness.token(for: boris))
+      #expect(second.status == 409)
+      #expect(second.code == "belongs_to_another_customer")
+      #expect(second["subscription"] == nil)
+      let id = try await harness.pool.query("SELECT user_id FROM subscriptions")[0].decode(0, as: UUID.self)
+      #expect(id == anna)
+    }
+  }
+
+  @Test func `where the policy transfers, the purchase moves and both profiles follow`() async throws {
+    try await withHarness(configuration: TestApps.configuration(transferPolicy: "transfer")) { harness in
+      let (anna, boris) = (UUID(), UUID())
+      let body = ["signedTransaction": try harness.buy().signedTransaction]
+      _ = try await harness.validate(body, token: harness.token(for: anna))
+      let moved = try await harness.validate(body, token: harness.token(for: boris))
+      #expect(moved.status == 200)
+      #expect(try await harness.profileRow(of: anna)?.product == nil)
+      #expect(try await harness.profileRow(of: boris)?.product == TestApps.monthly)
+      let action = try await harness.pool.query(
+        "SELECT from_customer, to_customer FROM support_actions WHERE action = 'transfer'")
+      #expect(action.count == 1)
+      #expect(try action[0].decode(0, as: String.self) == anna.uuidString.lowercased())
+      #expect(try action[0].decode(1, as: String.self) == boris.uuidString.lowercased())
+    }
+  }
+}
