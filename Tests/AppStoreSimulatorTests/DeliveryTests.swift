@@ -29,7 +29,7 @@ struct DeliveryTests {
     let bought = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly))
     let uuid = bought.notification.uuid
     #expect(sender.payloads.isEmpty)
-    #expect(await store.deliver(uuid)?.outcome == SendOutcome(result: "SUCCESS", status: 200))
+    #expect(await store.deliver(uuid)?.outcome == SendOutcome(result: .success, status: 200))
     await store.deliver(uuid)
     #expect(sender.payloads == [bought.notification.signedPayload, bought.notification.signedPayload])
     #expect(sender.urls.first == "http://127.0.0.1/webhook")

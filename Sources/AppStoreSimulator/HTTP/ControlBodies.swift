@@ -48,7 +48,7 @@ struct AppTransactionAnswer: Encodable {
 struct NotificationAnswer: Encodable {
   struct Delivery: Encodable {
     let at: Date
-    let result: String
+    let result: SendAttemptResult
     let status: Int?
 
     init(_ attempt: SendAttempt) {

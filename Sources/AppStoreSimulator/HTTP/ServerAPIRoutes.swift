@@ -21,7 +21,9 @@ struct ServerAPIRoutes: Sendable {
         store.signable(id, of: app.bundleID, at: now)
       }
       guard let transaction else { throw ServerAPIError.transactionIDNotFound }
-      return try .json(.ok, TransactionInfoResponse(signedTransactionInfo: try sign(transaction)))
+      var answer = TransactionInfoResponse()
+      answer.signedTransactionInfo = try sign(transaction)
+      return try .json(.ok, answer)
     }
     on(.get, "/inApps/v1/subscriptions/{anyTransactionId}", &router) { request, app in
       try statuses(request, of: app)
@@ -37,7 +39,9 @@ struct ServerAPIRoutes: Sendable {
       let notification = try store.test(bundleID: app.bundleID, in: environment)
       // Apple answers first and sends afterwards.
       Task { await store.deliver(notification.uuid) }
-      return try .json(.ok, SendTestNotificationResponse(testNotificationToken: notification.uuid))
+      var answer = SendTestNotificationResponse()
+      answer.testNotificationToken = notification.uuid
+      return try .json(.ok, answer)
     }
     on(.get, "/inApps/v1/notifications/test/{testNotificationToken}", &router) { request, app in
       let token: String = try request.parameters.require("testNotificationToken")
@@ -45,11 +49,10 @@ struct ServerAPIRoutes: Sendable {
       guard let notification = store.notification(token), notification.content.type == .test,
         notification.content.bundleID == app.bundleID, !notification.attempts.isEmpty
       else { throw ServerAPIError.testNotificationNotFound }
-      return try .json(
-        .ok,
-        CheckTestNotificationResponse(
-          signedPayload: notification.signedPayload,
-          sendAttempts: notification.attempts.map(SendAttemptItem.init)))
+      var answer = CheckTestNotificationResponse()
+      answer.signedPayload = notification.signedPayload
+      answer.sendAttempts = notification.attempts.map(SendAttemptItem.init)
+      return try .json(.ok, answer)
     }
   }
 
@@ -77,24 +80,28 @@ struct ServerAPIRoutes: Sendable {
       try store.subscriptions(ofCustomerWith: id, in: app.bundleID, at: now)
     }
     guard let states else { throw ServerAPIError.transactionIDNotFound }
-    var groups: [(group: String, items: [StatusResponse.Item])] = []
+    var groups: [SubscriptionGroupIdentifierItem] = []
     for state in states where wanted.isEmpty || wanted.contains(state.status.description) {
-      let item = StatusResponse.Item(
-        originalTransactionId: state.transaction.originalTransactionId, status: state.status,
-        signedTransactionInfo: try sign(state.transaction), signedRenewalInfo: try sign(state.renewalInfo))
-      if let index = groups.firstIndex(where: { $0.group == state.group }) {
-        groups[index].items.append(item)
+      var item = LastTransactionsItem()
+      item.originalTransactionId = state.transaction.originalTransactionId
+      item.status = state.status
+      item.signedTransactionInfo = try sign(state.transaction)
+      item.signedRenewalInfo = try sign(state.renewalInfo)
+      if let index = groups.firstIndex(where: { $0.subscriptionGroupIdentifier == state.group }) {
+        groups[index].lastTransactions?.append(item)
       } else {
-        groups.append((state.group, [item]))
+        var group = SubscriptionGroupIdentifierItem()
+        group.subscriptionGroupIdentifier = state.group
+        group.lastTransactions = [item]
+        groups.append(group)
       }
     }
-    return try .json(
-      .ok,
-      StatusResponse(
-        environment: environment, bundleId: app.bundleID, appAppleId: appAppleID(of: app),
-        data: groups.map {
-          .init(subscriptionGroupIdentifier: $0.group, lastTransactions: $0.items)
-        }))
+    var answer = StatusResponse()
+    answer.environment = environment
+    answer.bundleId = app.bundleID
+    answer.appAppleId = appAppleID(of: app)
+    answer.data = groups
+    return try .json(.ok, answer)
   }
 
   private func history(_ request: Request, of app: StoreApp) throws -> Response {
@@ -106,17 +113,19 @@ struct ServerAPIRoutes: Sendable {
     guard var history else { throw ServerAPIError.transactionIDNotFound }
     if request.query["sort"] == "DESCENDING" { history.reverse() }
     let page = history.dropFirst(offset).prefix(Self.pageLength)
-    return try .json(
-      .ok,
-      HistoryResponse(
-        environment: environment, bundleId: app.bundleID, appAppleId: appAppleID(of: app),
-        revision: String(offset + page.count), hasMore: offset + page.count < history.count,
-        signedTransactions: page.map(sign)))
+    var answer = HistoryResponse()
+    answer.environment = environment
+    answer.bundleId = app.bundleID
+    answer.appAppleId = appAppleID(of: app)
+    answer.revision = String(offset + page.count)
+    answer.hasMore = offset + page.count < history.count
+    answer.signedTransactions = try page.map(sign)
+    return try .json(.ok, answer)
   }
 
   private func notificationHistory(_ request: Request, of app: StoreApp) throws -> Response {
     let offset = try Self.offset(request.query["paginationToken"], orThrow: .invalidPaginationToken)
-    guard let query = try? JSONDecoder().decode(NotificationHistoryRequest.self, from: Data(request.body))
+    guard let query = try? JSONDecoder().decode(NotificationHistoryQuery.self, from: Data(request.body))
     else { throw ServerAPIError.generalBadRequest }
     guard let start = query.startDate.flatMap(Date.init(millisecondsSince1970:)) else {
       throw ServerAPIError.invalidStartDate
@@ -139,12 +148,16 @@ struct ServerAPIRoutes: Sendable {
     }
     let page = found.dropFirst(offset).prefix(Self.pageLength)
     let next = offset + page.count
-    return try .json(
-      .ok,
-      NotificationHistoryResponse(
-        notificationHistory: page.map {
-          .init(signedPayload: $0.signedPayload, sendAttempts: $0.attempts.map(SendAttemptItem.init))
-        }, hasMore: next < found.count, paginationToken: next < found.count ? String(next) : nil))
+    var answer = NotificationHistoryResponse()
+    answer.notificationHistory = page.map { notification in
+      var item = NotificationHistoryResponseItem()
+      item.signedPayload = notification.signedPayload
+      item.sendAttempts = notification.attempts.map(SendAttemptItem.init)
+      return item
+    }
+    answer.hasMore = next < found.count
+    if next < found.count { answer.paginationToken = String(next) }
+    return try .json(.ok, answer)
   }
 
   private func sign(_ payload: some SignedPayload) throws -> String {
@@ -175,5 +188,23 @@ extension StoreNotification {
   /// Whether it is about the purchase that a transaction id belongs to.
   func concerns(_ transactionID: String) -> Bool {
     transaction?.transactionId == transactionID || transaction?.originalTransactionId == transactionID
+  }
+}
+
+/// The body of Get Notification History, in which everything may be missing: the answer says what.
+private struct NotificationHistoryQuery: Decodable {
+  let startDate: Int64?
+  let endDate: Int64?
+  let notificationType: NotificationType?
+  let notificationSubtype: Subtype?
+  let transactionId: String?
+  let onlyFailures: Bool?
+}
+
+extension SendAttemptItem {
+  init(_ attempt: SendAttempt) {
+    self.init()
+    attemptDate = attempt.attemptDate
+    sendAttemptResult = attempt.outcome.result
   }
 }

@@ -12,23 +12,23 @@ public protocol NotificationSender: Sendable {
 /// How one attempt to deliver a notification went.
 public struct SendOutcome: Hashable, Sendable {
   /// Apple's word for it (`sendAttemptResult`): `SUCCESS`, `TIMED_OUT`, …
-  public var result: String
+  public var result: SendAttemptResult
   /// The status that the server answered with, if it answered.
   public var status: Int?
 
   /// An outcome.
-  public init(result: String, status: Int? = nil) {
+  public init(result: SendAttemptResult, status: Int? = nil) {
     self.result = result
     self.status = status
   }
 
   /// Whether the notification counts as delivered.
-  public var isSuccess: Bool { result == "SUCCESS" }
+  public var isSuccess: Bool { result == .success }
 
   /// The outcome of an answer: 200 to 206 means delivered.
   public static func answered(_ status: Int) -> SendOutcome {
     SendOutcome(
-      result: (200...206).contains(status) ? "SUCCESS" : "UNSUCCESSFUL_HTTP_RESPONSE_CODE", status: status)
+      result: (200...206).contains(status) ? .success : .unsuccessfulHTTPResponseCode, status: status)
   }
 }
 
@@ -67,13 +67,13 @@ public struct CurlNotificationSender: NotificationSender {
     }
   }
 
-  private static func result(of error: CurlError) -> String {
+  private static func result(of error: CurlError) -> SendAttemptResult {
     switch error {
-    case .timedOut: "TIMED_OUT"
-    case .tls: "TLS_ISSUE"
-    case .couldNotConnect: "SOCKET_ISSUE"
-    case .tooLarge: "INVALID_RESPONSE"
-    default: "OTHER"
+    case .timedOut: .timedOut
+    case .tls: .tlsIssue
+    case .couldNotConnect: .socketIssue
+    case .tooLarge: .invalidResponse
+    default: .other
     }
   }
 }

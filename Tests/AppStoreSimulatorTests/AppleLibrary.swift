@@ -1,0 +1,156 @@
+import Foundation
+
+@testable import AppStoreSimulator
+
+/// Apple's App Store Server Library for Python, run on a store: a second opinion that shares no code with
+/// receiptd.
+struct AppleLibrary: Sendable {
+  /// One thing for the library to do; the names are those of `Python/apple_client.py`.
+  struct Operation: Encodable, Sendable {
+    let `do`: String
+    var environment = "Production"
+    var jws: String?
+    var id: String?
+    var token: String?
+    var bundleID: String?
+    var key: String?
+    var keyID: String?
+    var issuerID: String?
+    var startDate: Int64?
+    var endDate: Int64?
+    var paginationToken: String?
+    var revision: String?
+  }
+
+  /// What came of it: what the library understood, or what it raised.
+  struct Outcome: Decodable, Sendable {
+    struct Failure: Decodable, Hashable, Sendable {
+      var status: Int?
+      var code: Int64?
+      var verification: String?
+    }
+
+    let value: JSON?
+    let error: Failure?
+  }
+
+  /// Python with the library, as `scripts/install` makes it, is not there.
+  struct NotInstalled: Error, CustomStringConvertible {
+    let path: String
+    var description: String { "\(path) is missing: run scripts/install, which makes it" }
+  }
+
+  /// The library's process failed.
+  struct Failed: Error, CustomStringConvertible {
+    let status: Int32
+    let output: String
+    var description: String { "Apple's library ended with status \(status): \(output)" }
+  }
+
+  private struct Task: Encodable {
+    struct Store: Encodable {
+      let root: String
+      let key: String
+      let keyID: String
+      let issuerID: String
+      let bundleID: String
+      let appAppleID: Int64
+      let urls: [String: String]
+    }
+
+    let store: Store
+    let operations: [Operation]
+  }
+
+  let identity: StoreIdentity
+  let app: StoreApp
+  /// Where the simulator listens, such as `http://127.0.0.1:4000`.
+  let base: String
+
+  /// Lets the library do all of `operations` in one process.
+  func run(_ operations: [Operation]) async throws -> [Outcome] {
+    let task = Task(
+      store: .init(
+        root: Data(identity.authority.rootDER).base64EncodedString(), key: identity.connectKey.pem,
+        keyID: identity.connectKey.keyID, issuerID: identity.connectKey.issuerID,
+        bundleID: app.bundleID, appAppleID: app.appAppleID,
+        urls: ["Production": base, "Sandbox": base + "/sandbox"]), operations: operations)
+    let file = FileManager.default.temporaryDirectory
+      .appendingPathComponent("receiptd-apple-\(UUID().uuidString).json")
+    try JSONEncoder().encode(task).write(to: file)
+    defer { try? FileManager.default.removeItem(at: file) }
+    let output = try await Self.python(argument: file.path)
+    return try JSONDecoder().decode([Outcome].self, from: output)
+  }
+
+  private static func python(argument: String) async throws -> Data {
+    let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    let project = tests.deletingLastPathComponent().deletingLastPathComponent()
+    let python = project.appendingPathComponent(".build-python/bin/python")
+    guard FileManager.default.isExecutableFile(atPath: python.path) else {
+      throw NotInstalled(path: python.path)
+    }
+    let script = tests.appendingPathComponent("Python/apple_client.py")
+    // The wait blocks a thread, which must not be one of the few that run Swift's tasks.
+    return try await withCheckedThrowingContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(
+          with: Result {
+            let process = Process()
+            process.executableURL = python
+            process.arguments = [script.path, argument]
+            let output = Pipe()
+            process.standardOutput = output
+            try process.run()
+            let data = output.fileHandleForReading.readDataToEndOfFile()
+            process.waitUntilExit()
+            guard process.terminationStatus == 0 else {
+              throw Failed(
+                status: process.terminationStatus, output: String(decoding: data, as: UTF8.self))
+            }
+            return data
+          })
+      }
+    }
+  }
+}
+
+/// Any JSON, to look into.
+enum JSON: Decodable, Hashable, Sendable {
+  case null
+  case bool(Bool)
+  case number(Int64)
+  case string(String)
+  case array([JSON])
+  case object([String: JSON])
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    if container.decodeNil() {
+      self = .null
+    } else if let value = try? container.decode(Bool.self) {
+      self = .bool(value)
+    } else if let value = try? container.decode(Int64.self) {
+      self = .number(value)
+    } else if let value = try? container.decode(String.self) {
+      self = .string(value)
+    } else if let value = try? container.decode([JSON].self) {
+      self = .array(value)
+    } else {
+      self = .object(try container.decode([String: JSON].self))
+    }
+  }
+
+  subscript(name: String) -> JSON? {
+    if case .object(let members) = self { members[name] } else { nil }
+  }
+
+  subscript(index: Int) -> JSON? {
+    if case .array(let elements) = self, elements.indices.contains(index) { elements[index] } else { nil }
+  }
+
+  var string: String? { if case .string(let value) = self { value } else { nil } }
+  var number: Int64? { if case .number(let value) = self { value } else { nil } }
+  var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
+  var array: [JSON]? { if case .array(let value) = self { value } else { nil } }
+}
