@@ -71,7 +71,8 @@ import Testing
     }
   }
 
-  @Test func `notifications in reverse order, or in any other, end in the same row as in order`() async throws {
+  @Test func `notifications in reverse order, or in any other, end in the same row as in order`() async throws
+  {
     let life: [SubscriptionCommand] = [
       .renew, .failToRenew(grace: true), .recover, .setAutoRenew(false), .setAutoRenew(true),
       .refund(transactionID: nil, percentage: 100, reason: .refundedDueToIssue),
@@ -108,7 +109,10 @@ import Testing
         #expect(row.transactionID == last.transactionID)
         row.transactionID = ""
         rows.append(row)
-        profiles.append(try await harness.profileRow(of: user).map { ProfileRow(expiresAt: $0.expiresAt, product: $0.product) })
+        profiles.append(
+          try await harness.profileRow(of: user).map {
+            ProfileRow(expiresAt: $0.expiresAt, product: $0.product)
+          })
         #expect(try await harness.count("notifications") == (order + 1) * payloads.count)
       }
       #expect(rows.allSatisfy { $0 == rows[0] })

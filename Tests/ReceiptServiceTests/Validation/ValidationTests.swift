@@ -12,7 +12,10 @@ import Testing
       let user = UUID()
       let bought = try harness.buy()
       let answer = try await harness.validate(
-        ["signedTransaction": bought.signedTransaction, "signedRenewalInfo": try #require(bought.signedRenewalInfo)],
+        [
+          "signedTransaction": bought.signedTransaction,
+          "signedRenewalInfo": try #require(bought.signedRenewalInfo),
+        ],
         token: try await harness.token(for: user))
 
       #expect(answer.status == 200)
@@ -66,7 +69,8 @@ import Testing
     }
   }
 
-  @Test func `a bare transaction id is looked up, in production first and then in the sandbox`() async throws {
+  @Test func `a bare transaction id is looked up, in production first and then in the sandbox`() async throws
+  {
     try await withHarness { harness in
       let bought = try harness.buy()
       let answer = try await harness.validate([
@@ -114,7 +118,8 @@ import Testing
     [:], ["transactionID": "12a", "bundleID": TestApps.climbing], ["transactionID": "", "bundleID": "x"],
     ["transactionID": "1", "signedTransaction": "a.b.c"], ["transactionID": "1"],
   ])
-  func `a body with no proof, two proofs, or a malformed one is refused`(body: [String: String]) async throws {
+  func `a body with no proof, two proofs, or a malformed one is refused`(body: [String: String]) async throws
+  {
     try await withHarness { harness in
       let answer = try await harness.validate(body)
       #expect(answer.status == 400)
@@ -154,7 +159,9 @@ import Testing
     }
   }
 
-  @Test func `another app, another environment and an expired certificate have codes of their own`() async throws {
+  @Test func `another app, another environment and an expired certificate have codes of their own`()
+    async throws
+  {
     try await withHarness { harness in
       let elsewhere = try harness.transaction { $0.bundleId = "com.example.unknown" }
       #expect(try await harness.validate(["signedTransaction": harness.sign(elsewhere)]).code == "wrong_app")
@@ -166,7 +173,8 @@ import Testing
       #expect(mismatched.code == "wrong_app")
 
       let local = try harness.transaction { $0.environment = .xcode }
-      #expect(try await harness.validate(["signedTransaction": harness.sign(local)]).code == "wrong_environment")
+      #expect(
+        try await harness.validate(["signedTransaction": harness.sign(local)]).code == "wrong_environment")
 
       let long = harness.clock.now - 400 * 86_400
       let expired = try harness.store.identity.authority.makeSigner(validity: long..<long + 86_400)

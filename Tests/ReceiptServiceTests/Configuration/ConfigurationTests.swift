@@ -1,0 +1,109 @@
+import Foundation
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct ConfigurationTests {
+  private func catalog(_ json: String) throws -> AppCatalog {
+    try AppCatalog(json: Data(json.utf8), named: "apps.json")
+  }
+
+  /// A valid configuration with one piece replaced.
+  private func problem(replacing piece: String, with other: String) -> ConfigurationProblem? {
+    let json = TestApps.json
+    #expect(json.contains(piece))
+    do {
+      _ = try catalog(json.replacing(piece, with: other, maxReplacements: 1))
+      return nil
+    } catch {
+      return error as? ConfigurationProblem
+    }
+  }
+
+  @Test func `the shipped configuration describes its four apps`() throws {
+    let file = URL(filePath: #filePath).deletingLastPathComponent()
+      .appending(path: "../../../config/apps.json").standardizedFileURL.path
+    let catalog = try AppCatalog(contentsOf: file)
+    #expect(catalog.apps.count == 4)
+    let climbing = try #require(catalog["com.swiftclimb.app"])
+    #expect(climbing.product(named: "swiftclimb.premium.annual")?.id == "com.swiftclimb.premium.annual")
+    #expect(climbing.tiers["premium"]?.features["sessionHistoryDays"] == .unlimited)
+    let screenTime = try #require(catalog["com.screentimerewards"])
+    #expect(screenTime.trial?.days == 30)
+    #expect(screenTime.grace?.features["analytics"] == .word("warning"))
+    #expect(screenTime.tiers["family"]?.features["childDevices"] == .count(5))
+  }
+
+  @Test(arguments: [
+    (
+      #""transferPolicy": "keep""#, #""transferPolicie": "keep""#, "apps.json: apps[0].transferPolicie",
+      "unknown key"
+    ),
+    (
+      #""transferPolicy": "keep""#, #""transferPolicy": "often""#, "apps.json: apps[0].transferPolicy",
+      "not one of"
+    ),
+    (#""customer": "user""#, #""customer": 3"#, "apps.json: apps[0].customer", "must be a string"),
+    (
+      #""tier": "family""#, #""tier": "familly""#, "products.com.example.family.family.tier",
+      "there is no tier"
+    ),
+    (#""rank": 1"#, #""rank": "first""#, "tiers.premium.rank", "must be a whole number"),
+    (#""days": 7"#, #""days": -7"#, "grace.days", "must be from 0"),
+    (#""days": 7"#, #""day": 7"#, "grace.day", "unknown key"),
+    (
+      #"["climbing.monthly"]"#, #"["com.example.climbing.annual"]"#, "products.com.example.climbing.monthly",
+      "twice"
+    ),
+    (
+      #""bundleID": "com.example.family""#, #""bundleID": "com.example.climbing""#, "apps[1].bundleID",
+      "twice"
+    ),
+    (#""insights": true"#, #""insights": [1]"#, "features.insights", "must be a boolean"),
+    (#""sandboxGrants": "nobody""#, #""sandboxGrants": "some""#, "apps[0].sandboxGrants", "must be nobody"),
+    (#"{ "apps": ["#, #"{ "apps": [ 5, "#, "apps[0]", "must be an object"),
+  ])
+  func `a mistake is named with its path and what is wrong`(
+    piece: String, other: String, subject: String, reason: String
+  ) throws {
+    let problem = try #require(self.problem(replacing: piece, with: other))
+    #expect(problem.subject.contains(subject))
+    #expect(problem.reason.contains(reason))
+    #expect(!problem.description.contains("\n"))
+  }
+
+  @Test func `what is not JSON is said to be no JSON`() {
+    #expect(throws: ConfigurationProblem("apps.json", "is not JSON")) { try catalog("{") }
+    #expect(throws: ConfigurationProblem("apps.json: apps", "must not be empty")) {
+      try catalog(#"{"apps": []}"#)
+    }
+  }
+
+  @Test(arguments: [
+    (["DATABASE_URL": ""], "DATABASE_URL"), (["DATABASE_URL": "nonsense"], "DATABASE_URL"),
+    (["PORT": "http"], "PORT"), (["PORT": "70000"], "PORT"), (["LOG_LEVEL": "loud"], "LOG_LEVEL"),
+    (["LOG_FORMAT": "xml"], "LOG_FORMAT"), (["APP_STORE_URL": "ftp://x"], "APP_STORE_URL"),
+    (["APP_STORE_KEY_ID": "ABC"], "APP_STORE_KEY"),
+    (
+      ["APP_STORE_KEY": "/nowhere.p8", "APP_STORE_KEY_ID": "A", "APP_STORE_ISSUER_ID": "B"],
+      "APP_STORE_KEY"
+    ),
+  ])
+  func `a wrong setting is named`(changes: [String: String], name: String) throws {
+    let environment = ["DATABASE_URL": "postgresql://localhost/db"].merging(changes) { _, new in new }
+    #expect {
+      _ = try Settings(environment: environment)
+    } throws: { error in
+      (error as? ConfigurationProblem)?.subject == name
+    }
+  }
+
+  @Test func `a wrong database address does not show its password`() throws {
+    #expect {
+      _ = try Settings(environment: ["DATABASE_URL": "postgresql://u:s3cret@[::1/db"])
+    } throws: { error in
+      !"\(error)".contains("s3cret")
+    }
+  }
+}
