@@ -26,7 +26,7 @@ public struct TestDatabase: Sendable {
   }
 
   /// Runs `body` with a pool for the database, and closes the pool.
-  public func withPool<R>(
+  nonisolated(nonsending) public func withPool<R>(
     _ configure: (inout PostgresConfiguration) -> Void = { _ in },
     _ body: nonisolated(nonsending) (PostgresPool) async throws -> R
   ) async throws -> R {
@@ -47,7 +47,7 @@ public struct TestDatabase: Sendable {
 ///
 /// - Parameter migrationsFolder: migrations that the database starts with; they run once a process,
 ///   into a template that is then copied.
-public func withTestDatabase<R>(
+nonisolated(nonsending) public func withTestDatabase<R>(
   migrationsFolder: String? = nil,
   _ body: nonisolated(nonsending) (TestDatabase) async throws -> R
 ) async throws -> R {
