@@ -134,7 +134,13 @@ let package = Package(
     .testTarget(
       name: "SubscriptionsTests", dependencies: ["Subscriptions"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "AppStoreSimulatorTests", dependencies: ["AppStoreSimulator", "AppStore", "Curl", "HTTP"],
+      name: "AppStoreSimulatorTests",
+      dependencies: [
+        "AppStoreSimulator", "AppStore", "Curl", "HTTP",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
       exclude: ["Python"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ReceiptServiceTests",

@@ -101,16 +101,23 @@ struct ControlRoutes: Sendable {
     _ handler: @escaping @Sendable (Request) async throws -> Response
   ) {
     router.on(method, pattern) { request in
-      guard ["127.0.0.1", "::1"].contains(request.remoteAddress.host) else {
-        throw Problem(
-          status: .forbidden, code: "forbidden", title: "The control API answers only to its own machine.",
-          detail: "The request came from \(request.remoteAddress.host).")
-      }
+      try Self.checkCaller(request.remoteAddress)
       do {
         return try await handler(request)
       } catch let refusal as StoreRefusal {
         throw Problem(refusal)
       }
+    }
+  }
+}
+
+extension ControlRoutes {
+  /// Refuses a caller on another machine.
+  static func checkCaller(_ address: SocketAddress) throws(Problem) {
+    guard ["127.0.0.1", "::1"].contains(address.host) else {
+      throw Problem(
+        status: .forbidden, code: "forbidden", title: "The control API answers only to its own machine.",
+        detail: "The request came from \(address.host).")
     }
   }
 }

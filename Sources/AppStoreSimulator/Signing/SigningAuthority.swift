@@ -16,8 +16,8 @@ import X509
 /// let unmarked = try authority.makeSigner(marked: false)  // a verifier must refuse what this signs
 /// ```
 public struct SigningAuthority: Sendable {
-  /// From 2020 to 2050: wide enough for any purchase date that a test or a demo thinks of, and below
-  /// 2050, where X.509 changes the format of its dates.
+  /// From 2020 to the end of 2049: wide enough for any date that a test or a demo thinks of, and below
+  /// 2050, from which on X.509 writes dates in another form (RFC 5280, section 4.1.2.5).
   public static let wideValidity =
     Date(timeIntervalSince1970: 1_577_836_800)..<Date(timeIntervalSince1970: 2_524_607_999)
 

@@ -135,7 +135,6 @@ private struct IdentityFiles {
   }
 
   func writeSecret(_ text: String, to file: URL) throws {
-    // Created with its mode, so that it is never readable by others, not even for a moment.
     let made = FileManager.default.createFile(
       atPath: file.path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
     if !made { throw StoreIdentityError(file: file.path, cause: "cannot be written") }

@@ -1,0 +1,62 @@
+import Crypto
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+
+struct ConnectTokenTests {
+  private static let key = ConnectKey()
+  private static let now = Int(Climb.start.timeIntervalSince1970)
+
+  /// What the verifier makes of a token with these parts; the defaults are right.
+  private static func bundleID(
+    header: String? = nil, issuer: String = key.issuerID, audience: String = "appstoreconnect-v1",
+    issued: Int? = now, expires: Int = now + 3600, signedBy signingKey: ConnectKey = key,
+    scheme: String = "Bearer "
+  ) async throws -> String? {
+    let header = header ?? #"{"alg":"ES256","kid":"\#(key.keyID)","typ":"JWT"}"#
+    let issued = issued.map { #","iat":\#($0)"# } ?? ""
+    let claims = #"{"iss":"\#(issuer)","exp":\#(expires),"aud":"\#(audience)","bid":"com.example"\#(issued)}"#
+    let signer = PayloadSigner(key: signingKey.privateKey, certificates: [])
+    let token = try signer.sign(json: Array(claims.utf8), header: Array(header.utf8))
+    let verifier = try await ConnectTokenVerifier(key, clock: { Climb.start })
+    return await verifier.bundleID(ofAuthorization: scheme + token)
+  }
+
+  @Test func `a right token names its app`() async throws {
+    #expect(try await Self.bundleID() == "com.example")
+    // Apple's own Python library leaves iat out.
+    #expect(try await Self.bundleID(issued: nil) == "com.example")
+  }
+
+  @Test func `a token that expired or is good for too long is refused`() async throws {
+    #expect(try await Self.bundleID(issued: Self.now - 3600, expires: Self.now) == nil)
+    #expect(try await Self.bundleID(expires: Self.now + 2 * 3600) == nil)
+    #expect(try await Self.bundleID(issued: nil, expires: Self.now + 2 * 3600) == nil)
+    #expect(try await Self.bundleID(issued: Self.now + 3600, expires: Self.now + 7200) == nil)
+  }
+
+  @Test func `a token for another audience, issuer or key is refused`() async throws {
+    #expect(try await Self.bundleID(audience: "another") == nil)
+    #expect(try await Self.bundleID(issuer: "another") == nil)
+    #expect(try await Self.bundleID(signedBy: ConnectKey()) == nil)
+    #expect(try await Self.bundleID(header: #"{"alg":"ES256","kid":"ANOTHERKEY"}"#) == nil)
+    #expect(try await Self.bundleID(header: #"{"alg":"ES256"}"#) == nil)
+  }
+
+  @Test func `a token that claims another algorithm is refused`() async throws {
+    for algorithm in ["none", "HS256", "ES384"] {
+      let header = #"{"alg":"\#(algorithm)","kid":"\#(Self.key.keyID)"}"#
+      #expect(try await Self.bundleID(header: header) == nil, "\(algorithm)")
+    }
+  }
+
+  @Test func `what is not a bearer token is refused`() async throws {
+    #expect(try await Self.bundleID(scheme: "Basic ") == nil)
+    #expect(try await Self.bundleID(scheme: "") == nil)
+    let verifier = try await ConnectTokenVerifier(Self.key)
+    for authorization in [nil, "", "Bearer ", "Bearer a.b", "Bearer a.b.c"] {
+      #expect(await verifier.bundleID(ofAuthorization: authorization) == nil)
+    }
+  }
+}
