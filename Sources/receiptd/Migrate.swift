@@ -39,12 +39,12 @@ struct Migrate: AsyncParsableCommand {
     await pool.close()
   }
 
-  private func report(_ entries: [Migrator.Entry], _ verb: String) {
+  private func report(_ entries: [MigrationEntry], _ verb: String) {
     if entries.isEmpty { print("nothing to do") }
     for entry in entries { print("\(entry.version)_\(entry.name): \(verb)") }
   }
 
-  private static func line(_ entry: Migrator.Entry) -> String {
+  private static func line(_ entry: MigrationEntry) -> String {
     let state =
       switch entry.state {
       case .pending: "pending"

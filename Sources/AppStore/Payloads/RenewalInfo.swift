@@ -2,9 +2,8 @@ import FoundationEssentials
 
 /// What will happen at the end of a subscription's period (Apple's `JWSRenewalInfoDecodedPayload`).
 ///
-/// It does not name the app: the transaction that it comes with does. `autoRenewStatus` is required although
-/// it identifies nothing: no transaction has it, so a signed transaction cannot be passed off as a renewal
-/// info.
+/// It does not name the app: the transaction that it comes with does. What has a `transactionId` is no
+/// renewal info: a signed transaction cannot be passed off as one.
 public struct RenewalInfo: SignedPayload {
   // MARK: Identity
 
@@ -14,11 +13,13 @@ public struct RenewalInfo: SignedPayload {
   @Milliseconds public var signedDate: Date
   /// Where the purchase took place.
   public var environment: Environment
-  /// Whether the subscription renews.
-  public var autoRenewStatus: AutoRenewStatus
+  /// Never there: a payload that has it is a transaction. See `SignedDataVerifier.renewalInfo(_:)`.
+  var transactionId: String?
 
   // MARK: Renewal
 
+  /// Whether the subscription renews.
+  public var autoRenewStatus: AutoRenewStatus?
   /// The product of the current period.
   public var productId: String?
   /// The product that the subscription renews as.
@@ -74,7 +75,7 @@ public struct RenewalInfo: SignedPayload {
 
   /// A renewal info with what gives it its identity; everything else is set afterwards.
   public init(
-    originalTransactionId: String, autoRenewStatus: AutoRenewStatus, signedDate: Date,
+    originalTransactionId: String, autoRenewStatus: AutoRenewStatus? = nil, signedDate: Date,
     environment: Environment
   ) {
     self.originalTransactionId = originalTransactionId

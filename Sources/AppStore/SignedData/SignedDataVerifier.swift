@@ -33,8 +33,17 @@ public final class SignedDataVerifier: Sendable {
   }
 
   /// A renewal info that Apple signed.
+  ///
+  /// All that it must have, a transaction has too; one with a `transactionId` is a transaction, which would
+  /// otherwise pass for a renewal info that says nothing, and undo one that says something.
   public func renewalInfo(_ jws: String) throws(VerificationFailure) -> Signed<RenewalInfo> {
-    try verify(jws, as: .renewalInfo)
+    let signed: Signed<RenewalInfo> = try verify(jws, as: .renewalInfo)
+    guard signed.payload.transactionId == nil else {
+      throw .init(
+        .malformedPayload, field: "transactionId", "this is a transaction, not a renewal info",
+        subject: .renewalInfo, isAuthentic: true)
+    }
+    return signed
   }
 
   /// An app transaction that Apple signed.

@@ -94,7 +94,7 @@ struct NotificationTests {
     let transaction = try refusal(payload)
     #expect(transaction?.code == .malformedPayload)
     #expect(transaction?.subject == .renewalInfo)
-    #expect(transaction?.field == "autoRenewStatus")
+    #expect(transaction?.field == "transactionId")
     payload.data?.signedTransactionInfo = try authority.sign(Samples.renewalInfo)
     #expect(try refusal(payload)?.subject == .transaction)
     payload.data?.signedTransactionInfo = try authority.sign(Samples.appTransaction)
