@@ -161,5 +161,11 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
+    // The programs themselves, as processes, fed by implementations that are not ours.
+    .testTarget(
+      name: "AcceptanceTests",
+      dependencies: ["receiptd", "Curl", "Postgres", "TestDatabase"],
+      exclude: ["Python"],
+      swiftSettings: swiftSettings),
   ]
 )

@@ -188,15 +188,13 @@ import Testing
 
   /// Roles are the cluster's, so another test may have made them, or be making them right now.
   private static let supabaseRoles = """
-    DO $roles$ DECLARE name text; BEGIN
-      PERFORM pg_advisory_xact_lock(815);
-      FOREACH name IN ARRAY ARRAY['anon', 'authenticated', 'service_role'] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
-          EXECUTE format('CREATE ROLE %I NOLOGIN', name);
-        END IF;
+    DO $roles$ DECLARE definition text; BEGIN
+      FOREACH definition IN ARRAY ARRAY['anon', 'authenticated', 'service_role BYPASSRLS'] LOOP
+        BEGIN
+          EXECUTE 'CREATE ROLE ' || definition;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+        END;
       END LOOP;
-      ALTER ROLE service_role BYPASSRLS;
-    EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
     END $roles$;
     ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON TABLES TO anon, authenticated, service_role;
     GRANT USAGE ON SCHEMA public TO anon, authenticated, service_role;

@@ -1,0 +1,75 @@
+import Curl
+import Foundation
+import HTTPTypes
+import Testing
+
+/// `receiptd serve` as a process of its own.
+final class ReceiptdProcess {
+  let port: Int
+  let adminPort: Int
+  private let process = Process()
+  private let log: URL
+
+  /// - Parameter environment: settings besides the ports, which are chosen here.
+  init(environment: [String: String], log: URL) throws {
+    port = try freePort()
+    adminPort = try freePort()
+    self.log = log
+    FileManager.default.createFile(atPath: log.path, contents: nil)
+    process.executableURL = Self.executable
+    process.arguments = ["serve"]
+    process.environment = environment.merging(
+      ["PORT": "\(port)", "ADMIN_PORT": "\(adminPort)", "LOG_FORMAT": "json", "LOG_LEVEL": "debug"]
+    ) { given, _ in given }
+    process.standardError = try FileHandle(forWritingTo: log)
+    process.standardOutput = FileHandle.nullDevice
+    try process.run()
+  }
+
+  /// Waits until it says that it is ready.
+  func awaitReady(_ client: CurlClient) async throws {
+    let clock = ContinuousClock()
+    let deadline = clock.now + .seconds(20)
+    while clock.now < deadline {
+      let answer = try? await client.send(CurlRequest(url: "http://127.0.0.1:\(adminPort)/readyz"))
+      if answer?.status == 200 { return }
+      try #require(process.isRunning, "receiptd ended: \(logText)")
+      try await Task.sleep(for: .milliseconds(20))
+    }
+    Issue.record("receiptd did not become ready: \(logText)")
+  }
+
+  /// SIGTERM.
+  /// - Returns: its exit status.
+  func stop() -> Int32 {
+    process.terminate()
+    process.waitUntilExit()
+    return process.terminationStatus
+  }
+
+  var logText: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }
+
+  /// Beside the test bundle: both come out of the same build.
+  static let executable =
+    Bundle.allBundles.map(\.bundleURL)
+    .first { $0.pathExtension == "xctest" }?.deletingLastPathComponent().appending(path: "receiptd")
+    ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "receiptd")
+}
+
+/// A port that nothing listens on at this moment.
+func freePort() throws -> Int {
+  let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+  try #require(descriptor >= 0)
+  defer { close(descriptor) }
+  var address = sockaddr_in()
+  address.sin_family = sa_family_t(AF_INET)
+  address.sin_addr.s_addr = inet_addr("127.0.0.1")
+  var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+  try withUnsafeMutablePointer(to: &address) { pointer in
+    try pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+      try #require(bind(descriptor, generic, length) == 0)
+      try #require(getsockname(descriptor, generic, &length) == 0)
+    }
+  }
+  return Int(UInt16(bigEndian: address.sin_port))
+}
