@@ -15,7 +15,7 @@ final class ReceiptdProcess {
     port = try freePort()
     adminPort = try freePort()
     self.log = log
-    FileManager.default.createFile(atPath: log.path, contents: nil)
+    try Data().write(to: log)
     process.executableURL = Self.executable
     process.arguments = ["serve"]
     process.environment = environment.merging(

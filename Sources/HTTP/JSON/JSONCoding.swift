@@ -7,7 +7,8 @@ public enum JSONCoding {
 
   private static let encoder: JSONEncoder = {
     let encoder = JSONEncoder()
-    encoder.outputFormatting = .withoutEscapingSlashes
+    // Sorted, because otherwise the order differs from one answer to the next, and people read them.
+    encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
     encoder.dateEncodingStrategy = .custom { date, encoder in
       var container = encoder.singleValueContainer()
       try container.encode(RFC3339.string(from: date))
@@ -28,7 +29,7 @@ public enum JSONCoding {
     return decoder
   }()
 
-  /// The JSON of a value, in UTF-8, on one line, keys in the order of encoding.
+  /// The JSON of a value, in UTF-8, on one line, keys in alphabetical order.
   ///
   /// - Throws: what the value's `encode(to:)` throws, or `EncodingError`.
   public static func encode(_ value: some Encodable) throws -> [UInt8] {

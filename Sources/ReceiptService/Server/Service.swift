@@ -33,7 +33,7 @@ public final class Service: Sendable {
     let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
     let store = StoreLookup(
-      apis: Self.storeAPIs(settings, catalog, client, clock), verifier: verifier, logger: logger)
+      apis: Self.storeAPIs(settings, catalog, client), verifier: verifier, logger: logger)
 
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
@@ -49,7 +49,7 @@ public final class Service: Sendable {
   }
 
   private static func storeAPIs(
-    _ settings: Settings, _ catalog: AppCatalog, _ client: CurlClient, _ clock: ServiceClock
+    _ settings: Settings, _ catalog: AppCatalog, _ client: CurlClient
   ) -> [String: AppStoreServerAPI] {
     guard let credentials = settings.storeCredentials else { return [:] }
     let transport = CurlTransport(client: client)
@@ -60,7 +60,7 @@ public final class Service: Sendable {
           AppStoreServerAPI(
             transport: transport, credentials: credentials, bundleID: app.bundleID,
             production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,
-            timeout: .seconds(5), now: clock.now)
+            timeout: .seconds(5))
         )
       })
   }

@@ -68,7 +68,7 @@ class Authority:
         return key, certificate("Root", key, "Root", key, ca=True)
 
     def sign(self, claims, *, alg="ES256", chain=None, extra=None, sign=None):
-        header = {"alg": alg, "x5c": [base64.b64encode(c).decode() for c in (chain or self.chain)], **(extra or {})}
+        header = {"alg": alg, "x5c": [base64.b64encode(c).decode() for c in (self.chain if chain is None else chain)], **(extra or {})}
         text = base64url(json.dumps(header).encode()) + "." + base64url(json.dumps(claims).encode())
         signature = (sign or self.es256)(text.encode())
         return text + "." + base64url(signature)
