@@ -43,6 +43,10 @@ public struct Settings: Sendable {
     } catch {
       throw ConfigurationProblem("DATABASE_URL", "\(error)")
     }
+    // The App Store wants its answer within about a second and gives up after a few; a database that
+    // hangs must be reported as away before that, not after.
+    database.queryTimeout = .seconds(4)
+    database.maximumConnections = 16
     host = reader.text("HOST") ?? "127.0.0.1"
     port = try reader.port("PORT") ?? 3000
     adminHost = reader.text("ADMIN_HOST") ?? "127.0.0.1"

@@ -1,0 +1,101 @@
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct OutageTests {
+  @Test func `with the database stopped the webhook answers 503, and 200 again once it is back`()
+    async throws
+  {
+    let postgres = try await PrivatePostgres.start()
+    let harness = try await Harness(databaseURL: postgres.uri, configuration: TestApps.json)
+    do {
+      try await harness.service.migrator.apply()
+      let before = try harness.buy()
+      #expect(try await harness.notify(before.notification.signedPayload).status == 200)
+
+      try await postgres.down()
+      let user = UUID()
+      let token = try await harness.token(for: user)
+      let during = try harness.buy(token: user)
+      let clock = ContinuousClock()
+      for _ in 0..<3 {
+        let start = clock.now
+        let refused = try await harness.notify(during.notification.signedPayload)
+        #expect(clock.now - start < .seconds(5))
+        #expect(refused.status == 503)
+        #expect(refused.code == "database_unavailable")
+        #expect(refused.headers[.retryAfter] != nil)
+      }
+      #expect(try await harness.profile(of: user, token: token).code == "database_unavailable")
+      let validated = try await harness.validate(["signedTransaction": during.signedTransaction])
+      #expect(validated.code == "database_unavailable")
+      let ready = try await harness.send(.get, "/readyz", to: harness.adminAddress)
+      #expect(ready.status == 503)
+      let alive = try await harness.send(.get, "/healthz", to: harness.adminAddress)
+      #expect(alive.status == 200)
+
+      try await postgres.up()
+      try await harness.awaitReady()
+      #expect(try await harness.notify(during.notification.signedPayload).status == 200)
+      #expect(try await harness.row(of: during.originalTransactionID).userID == user)
+      #expect(try await harness.count("notifications") == 2)
+    } catch {
+      await harness.stop()
+      try? await postgres.remove()
+      throw error
+    }
+    await harness.stop()
+    try await postgres.remove()
+  }
+
+  @Test func `what was answered 200 is there, whenever the connection to the database is cut`() async throws {
+    try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+      let proxy = try Proxy(to: database.port)
+      let harness = try await Harness(
+        databaseURL: database.uri(port: proxy.port), configuration: TestApps.json)
+      let payloads = try (0..<200).map { _ in try harness.buy().notification }
+      let cutter = Task {
+        while !Task.isCancelled {
+          proxy.cut()
+          try? await Task.sleep(for: .milliseconds(30))
+        }
+      }
+      let kept = await withTaskGroup(of: UUID?.self) { group in
+        for payload in payloads {
+          group.addTask {
+            let answer = try? await harness.notify(payload.signedPayload)
+            return answer?.status == 200 ? UUID(uuidString: payload.uuid) : nil
+          }
+        }
+        return await group.reduce(into: [UUID]()) { kept, uuid in if let uuid { kept.append(uuid) } }
+      }
+      cutter.cancel()
+      await cutter.value
+      let pool = try database.pool()
+      let there = try await pool.query(
+        "SELECT count(*) FROM notifications WHERE notification_uuid = ANY(\(kept))")[0].decode(
+          0, as: Int.self)
+      #expect(there == kept.count)
+      #expect(!kept.isEmpty)
+      await pool.close()
+      await harness.stop()
+      proxy.stop()
+    }
+  }
+}
+
+extension Harness {
+  /// Waits until the service says that it can work.
+  func awaitReady() async throws {
+    for _ in 0..<200 {
+      if try await send(.get, "/readyz", to: adminAddress).status == 200 { return }
+      try await Task.sleep(for: .milliseconds(50))
+    }
+    Issue.record("not ready within ten seconds")
+  }
+}
