@@ -25,11 +25,17 @@ public final class TestSocket: Sendable {
   }
 
   /// Connects over TCP.
-  public convenience init(connectingTo address: SocketAddress) throws {
+  ///
+  /// - Parameter receiveBuffer: how much the system may receive ahead; by default that grows to megabytes.
+  public convenience init(connectingTo address: SocketAddress, receiveBuffer: Int32? = nil) throws {
     let isIPv6 = address.host.contains(":")
     let descriptor = socket(isIPv6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     guard descriptor >= 0 else { throw Failure.system("socket", errno) }
     self.init(adopting: descriptor)
+    if var receiveBuffer {
+      setsockopt(
+        descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, socklen_t(MemoryLayout<Int32>.size))
+    }
     var status: Int32 = -1
     if isIPv6 {
       var target = sockaddr_in6()
