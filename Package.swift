@@ -128,7 +128,15 @@ let package = Package(
       swiftSettings: swiftSettings),
     .testTarget(name: "CurlTests", dependencies: ["Curl", "HTTP"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "AppStoreTests", dependencies: ["AppStore"],
+      name: "AppStoreTests",
+      dependencies: [
+        "AppStore",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "X509", package: "swift-certificates"),
+        .product(name: "SwiftASN1", package: "swift-asn1"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+      ],
       resources: [.copy("Fixtures")], swiftSettings: swiftSettings),
     .testTarget(
       name: "SubscriptionsTests", dependencies: ["Subscriptions"], swiftSettings: swiftSettings),

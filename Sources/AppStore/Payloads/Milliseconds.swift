@@ -95,12 +95,24 @@ extension Milliseconds: Codable {
 // optional date be missing from the object, and they spare each date a decoder of its own.
 extension KeyedDecodingContainer {
   func decode(_: Milliseconds<Date>.Type, forKey key: Key) throws -> Milliseconds<Date> {
-    Milliseconds(wrappedValue: try date(from: try decode(Int64.self, forKey: key), forKey: key))
+    let milliseconds = try naming(key) { try decode(Int64.self, forKey: key) }
+    return Milliseconds(wrappedValue: try date(from: milliseconds, forKey: key))
   }
 
   func decode(_: Milliseconds<Date?>.Type, forKey key: Key) throws -> Milliseconds<Date?> {
-    let milliseconds = try decodeIfPresent(Int64.self, forKey: key)
+    let milliseconds = try naming(key) { try decodeIfPresent(Int64.self, forKey: key) }
     return Milliseconds(wrappedValue: try milliseconds.map { try date(from: $0, forKey: key) })
+  }
+
+  // The decoder throws an error of its own, without the field, for a number that is no Int64.
+  private func naming<Value>(_ key: Key, _ decode: () throws -> Value) throws -> Value {
+    do {
+      return try decode()
+    } catch let error as DecodingError {
+      throw error
+    } catch {
+      throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: outsideTheYears)
+    }
   }
 
   private func date(from milliseconds: Int64, forKey key: Key) throws -> Date {

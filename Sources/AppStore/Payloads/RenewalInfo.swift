@@ -2,7 +2,9 @@ import FoundationEssentials
 
 /// What will happen at the end of a subscription's period (Apple's `JWSRenewalInfoDecodedPayload`).
 ///
-/// It does not name the app: the transaction that it comes with does.
+/// It does not name the app: the transaction that it comes with does. `autoRenewStatus` is required although
+/// it identifies nothing: no transaction has it, so a signed transaction cannot be passed off as a renewal
+/// info.
 public struct RenewalInfo: SignedPayload {
   // MARK: Identity
 
@@ -12,6 +14,8 @@ public struct RenewalInfo: SignedPayload {
   @Milliseconds public var signedDate: Date
   /// Where the purchase took place.
   public var environment: Environment
+  /// Whether the subscription renews.
+  public var autoRenewStatus: AutoRenewStatus
 
   // MARK: Renewal
 
@@ -19,8 +23,6 @@ public struct RenewalInfo: SignedPayload {
   public var productId: String?
   /// The product that the subscription renews as.
   public var autoRenewProductId: String?
-  /// Whether it renews.
-  public var autoRenewStatus: AutoRenewStatus?
   /// When the next renewal is due.
   @Milliseconds public var renewalDate: Date? = nil
   /// The price of the next renewal, in milliunits of `currency`.
@@ -71,8 +73,12 @@ public struct RenewalInfo: SignedPayload {
   public var advancedCommerceInfo: AdvancedCommerceRenewalInfo?
 
   /// A renewal info with what gives it its identity; everything else is set afterwards.
-  public init(originalTransactionId: String, signedDate: Date, environment: Environment) {
+  public init(
+    originalTransactionId: String, autoRenewStatus: AutoRenewStatus, signedDate: Date,
+    environment: Environment
+  ) {
     self.originalTransactionId = originalTransactionId
+    self.autoRenewStatus = autoRenewStatus
     self.signedDate = signedDate
     self.environment = environment
   }

@@ -43,12 +43,16 @@ actor BearerTokens {
     let now = now()
     // A token from the future, seen after the clock was set back, would hold longer than Apple allows.
     if let current, now >= current.issued, now < current.issued + Self.use { return current.text }
-    let task = underWay ?? Task { try await self.makeToken(at: now) }
+    let task =
+      underWay
+      ?? Task {
+        defer { underWay = nil }
+        let made = try await makeToken(at: now)
+        current = made
+        return made
+      }
     underWay = task
-    defer { underWay = nil }
-    let made = try await task.value
-    current = made
-    return made.text
+    return try await task.value.text
   }
 
   private func makeToken(at now: Date) async throws -> Token {

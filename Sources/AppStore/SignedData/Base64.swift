@@ -32,30 +32,25 @@ public enum Base64 {
     let tail = rest == 0 ? 0 : alphabet == .standard ? 4 : rest + 1
     return [UInt8](unsafeUninitializedCapacity: whole * 4 + tail) { text, count in
       alphabet.characters.withUnsafeBufferPointer { characters in
-        bytes.withUnsafeBufferPointer { bytes in
-          var source = 0
-          func put(_ group: UInt32, _ length: Int) {
-            for shift in 0..<length {
-              text[count + shift] = characters[Int(group >> UInt32(18 - 6 * shift)) & 63]
-            }
-            count += length
-          }
-          for _ in 0..<whole {
-            put(
-              UInt32(bytes[source]) << 16 | UInt32(bytes[source + 1]) << 8 | UInt32(bytes[source + 2]), 4)
-            source += 3
-          }
-          switch rest {
-          case 1: put(UInt32(bytes[source]) << 16, 2)
-          case 2: put(UInt32(bytes[source]) << 16 | UInt32(bytes[source + 1]) << 8, 3)
-          default: break
-          }
+        func character(_ bits: UInt32) -> UInt8 { characters[Int(bits & 63)] }
+        for group in 0..<whole {
+          let source = group * 3
+          let bits =
+            UInt32(bytes[source]) << 16 | UInt32(bytes[source + 1]) << 8 | UInt32(bytes[source + 2])
+          let target = group * 4
+          text[target] = character(bits >> 18)
+          text[target + 1] = character(bits >> 12)
+          text[target + 2] = character(bits >> 6)
+          text[target + 3] = character(bits)
+        }
+        guard rest > 0 else { return }
+        let bits = UInt32(bytes[whole * 3]) << 16 | (rest == 2 ? UInt32(bytes[whole * 3 + 1]) << 8 : 0)
+        for place in 0..<tail {
+          text[whole * 4 + place] =
+            place <= rest ? character(bits >> UInt32(18 - 6 * place)) : UInt8(ascii: "=")
         }
       }
-      while count < whole * 4 + tail {
-        text[count] = UInt8(ascii: "=")
-        count += 1
-      }
+      count = whole * 4 + tail
     }
   }
 
@@ -72,43 +67,36 @@ public enum Base64 {
     }
     let (whole, rest) = length.quotientAndRemainder(dividingBy: 4)
     guard rest != 1 else { return nil }
-    // Bit 7 is set for characters outside the alphabet: all of them are gathered and looked at once.
-    var seen: UInt8 = 0
+    // Bit 7 is set in the value of a character outside the alphabet. All values are gathered here and looked at
+    // once, and the bits of the last character that belong to no byte with them.
+    var foreign: UInt32 = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: whole * 3 + max(rest - 1, 0)) { bytes, count in
       alphabet.values.withUnsafeBufferPointer { values in
-        var source = 0
-        func value(_ offset: Int) -> UInt32 {
-          let value = values[Int(text[source + offset])]
-          seen |= value
-          return UInt32(value)
+        func value(_ place: Int) -> UInt32 { UInt32(values[Int(text[place])]) }
+        for group in 0..<whole {
+          let (first, second) = (value(group * 4), value(group * 4 + 1))
+          let (third, fourth) = (value(group * 4 + 2), value(group * 4 + 3))
+          foreign |= first | second | third | fourth
+          bytes[group * 3] = UInt8(truncatingIfNeeded: first << 2 | second >> 4)
+          bytes[group * 3 + 1] = UInt8(truncatingIfNeeded: second << 4 | third >> 2)
+          bytes[group * 3 + 2] = UInt8(truncatingIfNeeded: third << 6 | fourth)
         }
-        for _ in 0..<whole {
-          let group = value(0) << 18 | value(1) << 12 | value(2) << 6 | value(3)
-          bytes[count] = UInt8(truncatingIfNeeded: group >> 16)
-          bytes[count + 1] = UInt8(truncatingIfNeeded: group >> 8)
-          bytes[count + 2] = UInt8(truncatingIfNeeded: group)
-          source += 4
-          count += 3
-        }
-        // The bits of the last character that belong to no byte must be zero.
-        if rest == 2 {
-          let group = value(0) << 6 | value(1)
-          if group & 0x0f != 0 { seen |= invalid }
-          bytes[count] = UInt8(truncatingIfNeeded: group >> 4)
-          count += 1
-        } else if rest == 3 {
-          let group = value(0) << 12 | value(1) << 6 | value(2)
-          if group & 0x03 != 0 { seen |= invalid }
-          bytes[count] = UInt8(truncatingIfNeeded: group >> 10)
-          bytes[count + 1] = UInt8(truncatingIfNeeded: group >> 2)
-          count += 2
-        }
+        count = whole * 3
+        guard rest > 0 else { return }
+        let (first, second) = (value(whole * 4), value(whole * 4 + 1))
+        let third = rest == 3 ? value(whole * 4 + 2) : 0
+        foreign |= first | second | third
+        let leftOver = rest == 3 ? third & 0x03 : second & 0x0f
+        if leftOver != 0 { foreign |= invalid }
+        bytes[count] = UInt8(truncatingIfNeeded: first << 2 | second >> 4)
+        if rest == 3 { bytes[count + 1] = UInt8(truncatingIfNeeded: second << 4 | third >> 2) }
+        count += rest - 1
       }
     }
-    return seen & invalid == 0 ? bytes : nil
+    return foreign & invalid == 0 ? bytes : nil
   }
 
-  private static let invalid: UInt8 = 0x80
+  private static let invalid: UInt32 = 0x80
   fileprivate static let standardCharacters = characters("+/")
   fileprivate static let urlCharacters = characters("-_")
   fileprivate static let standardValues = values(of: standardCharacters)
@@ -119,7 +107,7 @@ public enum Base64 {
   }
 
   private static func values(of characters: [UInt8]) -> [UInt8] {
-    var values = [UInt8](repeating: invalid, count: 256)
+    var values = [UInt8](repeating: UInt8(invalid), count: 256)
     for (value, character) in characters.enumerated() { values[Int(character)] = UInt8(value) }
     return values
   }

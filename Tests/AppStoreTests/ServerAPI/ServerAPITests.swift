@@ -1,0 +1,275 @@
+import Foundation
+import HTTPTypes
+import JWTKit
+import Testing
+
+@testable import AppStore
+
+struct ServerAPITests {
+  private static let key = ES256PrivateKey().pemRepresentation
+
+  private func api(
+    _ transport: StubTransport, production: AppStoreAddress = .production, sandbox: AppStoreAddress = .sandbox
+  ) throws -> AppStoreServerAPI {
+    AppStoreServerAPI(
+      transport: transport,
+      credentials: try AppStoreCredentials(privateKey: Self.key, keyID: "KEY", issuerID: "ISSUER"),
+      bundleID: "com.example.app", production: production, sandbox: sandbox)
+  }
+
+  private func error(
+    of call: () async throws(AppStoreServerError) -> some Any,
+    sourceLocation: SourceLocation = #_sourceLocation
+  ) async -> AppStoreServerError? {
+    do throws(AppStoreServerError) {
+      _ = try await call()
+      Issue.record("answered", sourceLocation: sourceLocation)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  // MARK: Requests
+
+  @Test func `each endpoint is asked as Apple documents it`() async throws {
+    let transport = StubTransport { _ in .json("{}") }
+    let api = try api(transport)
+    var history = TransactionHistoryRequest()
+    history.startDate = Date(timeIntervalSince1970: 1.001)
+    history.endDate = Date(timeIntervalSince1970: 2)
+    history.productIds = ["a b", "c&d"]
+    history.productTypes = [.autoRenewable, .consumable]
+    history.sort = .descending
+    history.subscriptionGroupIdentifiers = ["g"]
+    history.inAppOwnershipType = .familyShared
+    history.revoked = false
+    let token = try #require(UUID(uuidString: "7E3FB20B-4CDB-47CC-936D-99D65F608138"))
+    _ = try await api.transactionInfo("1", in: .production)
+    _ = try await api.appTransactionInfo(anyTransactionID: "2", in: .sandbox)
+    _ = try await api.subscriptionStatuses(anyTransactionID: "3", in: .production)
+    _ = try await api.subscriptionStatuses(
+      anyTransactionID: "3", statuses: [.active, .expired], in: .production)
+    _ = try await api.transactionHistory(anyTransactionID: "4", history, revision: "r+1", in: .production)
+    _ = try await api.refundHistory(anyTransactionID: "5", in: .production)
+    _ = try await api.refundHistory(anyTransactionID: "5", revision: "r", in: .production)
+    _ = try await api.lookUpOrder("W002182/..%?#", in: .production)
+    try await api.sendConsumption(
+      of: "6", .init(customerConsented: true, deliveryStatus: .delivered, sampleContentProvided: false),
+      in: .production)
+    try await api.setAppAccountToken(originalTransactionID: "7", .init(appAccountToken: token), in: .sandbox)
+    try await api.finish("8", in: .production)
+    _ = try await api.extendRenewalDate(
+      originalTransactionID: "9",
+      .init(extendByDays: 45, extendReasonCode: .customerSatisfaction, requestIdentifier: "id"),
+      in: .production)
+    _ = try await api.extendRenewalDates(
+      .init(productId: "p", extendByDays: 45, extendReasonCode: .other, requestIdentifier: "id"),
+      in: .production)
+    _ = try await api.extensionStatus(productID: "p", requestIdentifier: "id", in: .production)
+    _ = try await api.notificationHistory(
+      .init(startDate: Date(timeIntervalSince1970: 1), endDate: Date(timeIntervalSince1970: 2)),
+      paginationToken: "t", in: .production)
+    _ = try await api.requestTestNotification(in: .sandbox)
+    _ = try await api.testNotificationStatus("token", in: .sandbox)
+
+    let production = "https://api.storekit.apple.com/inApps"
+    let sandbox = "https://api.storekit-sandbox.apple.com/inApps"
+    #expect(
+      transport.sent.map { "\($0.request.method) \($0.url)" } == [
+        "GET \(production)/v1/transactions/1",
+        "GET \(sandbox)/v1/transactions/appTransactions/2",
+        "GET \(production)/v1/subscriptions/3",
+        "GET \(production)/v1/subscriptions/3?status=1&status=2",
+        "GET \(production)/v2/history/4?revision=r%2B1&startDate=1001&endDate=2000&productId=a%20b&productId=c%26d"
+          + "&productType=AUTO_RENEWABLE&productType=CONSUMABLE&sort=DESCENDING&subscriptionGroupIdentifier=g"
+          + "&inAppOwnershipType=FAMILY_SHARED&revoked=false",
+        "GET \(production)/v2/refund/lookup/5",
+        "GET \(production)/v2/refund/lookup/5?revision=r",
+        "GET \(production)/v1/lookup/W002182%2F..%25%3F%23",
+        "PUT \(production)/v2/transactions/consumption/6",
+        "PUT \(sandbox)/v1/transactions/7/appAccountToken",
+        "POST \(production)/v1/transactions/8/finish",
+        "PUT \(production)/v1/subscriptions/extend/9",
+        "POST \(production)/v1/subscriptions/extend/mass",
+        "GET \(production)/v1/subscriptions/extend/mass/p/id",
+        "POST \(production)/v1/notifications/history?paginationToken=t",
+        "POST \(sandbox)/v1/notifications/test",
+        "GET \(sandbox)/v1/notifications/test/token",
+      ])
+    let bodies = try transport.sent.compactMap(\.body).map {
+      try JSONSerialization.jsonObject(with: Data($0)) as? NSDictionary
+    }
+    #expect(
+      bodies == [
+        ["customerConsented": true, "deliveryStatus": "DELIVERED", "sampleContentProvided": false],
+        ["appAccountToken": "7E3FB20B-4CDB-47CC-936D-99D65F608138"],
+        ["extendByDays": 45, "extendReasonCode": 1, "requestIdentifier": "id"],
+        ["extendByDays": 45, "extendReasonCode": 2, "requestIdentifier": "id", "productId": "p"],
+        ["startDate": 1000, "endDate": 2000],
+      ])
+    for sent in transport.sent {
+      #expect((sent.body == nil) == (sent.request.headerFields[.contentType] == nil))
+      #expect(sent.request.headerFields[.accept] == "application/json")
+    }
+  }
+
+  @Test(arguments: ["", "a", "1a", "+1", "-1", " 1", "1 ", "1/2", "1?x", "..", "１", "123456789012345678901"])
+  func `a transaction id that is not 1 to 20 digits is not sent`(id: String) async throws {
+    let transport = StubTransport { _ in .json("{}") }
+    let api = try api(transport)
+    let error = await error { () async throws(AppStoreServerError) in try await api.locate(id) }
+    guard case .invalidArgument("transactionID") = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(transport.sent.isEmpty)
+  }
+
+  @Test func `environments without a server are not asked`() async throws {
+    let transport = StubTransport { _ in .json("{}") }
+    let api = try api(transport)
+    let error = await error { () async throws(AppStoreServerError) in
+      try await api.transactionInfo("1", in: .xcode)
+    }
+    guard case .invalidArgument("environment") = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(transport.sent.isEmpty)
+  }
+
+  @Test func `another address may have a port and a path`() async throws {
+    let transport = StubTransport { _ in .json("{}") }
+    let address = try #require(AppStoreAddress("http://127.0.0.1:4000/store/"))
+    _ = try await api(transport, production: address).transactionInfo("1", in: .production)
+    #expect(transport.sent.first?.url == "http://127.0.0.1:4000/store/inApps/v1/transactions/1")
+    #expect(AppStoreAddress("https://api.storekit.apple.com") == .production)
+    #expect(AppStoreAddress("http://[::1]:80/")?.authority == "[::1]:80")
+    for bad in [
+      "", "api.storekit.apple.com", "ftp://host", "https://", "https://user@host", "https://host?x=1",
+      "https://host#x",
+    ] {
+      #expect(AppStoreAddress(bad) == nil, "\(bad)")
+    }
+  }
+
+  // MARK: Answers
+
+  @Test func `statuses are read as Apple writes them`() async throws {
+    let transport = StubTransport { _ in
+      .json(
+        """
+        {"environment":"Production","bundleId":"com.example","appAppleId":5454545,"new":1,"data":[{\
+        "subscriptionGroupIdentifier":"sub_group_one","lastTransactions":[{"status":4,\
+        "originalTransactionId":"3749183","signedTransactionInfo":"a","signedRenewalInfo":"b"},{"status":77}]}]}
+        """)
+    }
+    let statuses = try await api(transport).subscriptionStatuses(anyTransactionID: "1", in: .production)
+    #expect(statuses.environment == .production)
+    #expect(statuses.appAppleId == 5_454_545)
+    let items = statuses.data?.first?.lastTransactions
+    #expect(items?.first?.status == .billingGracePeriod)
+    #expect(items?.first?.signedRenewalInfo == "b")
+    #expect(items?.last?.status == SubscriptionStatus(rawValue: 77))
+  }
+
+  @Test func `notification history is read as Apple writes it`() async throws {
+    let transport = StubTransport { _ in
+      .json(
+        """
+        {"paginationToken":"57715481","hasMore":true,"notificationHistory":[{"sendAttempts":[\
+        {"attemptDate":1698148900000,"sendAttemptResult":"NO_RESPONSE"},\
+        {"attemptDate":1698148950000,"sendAttemptResult":"SUCCESS"}],"signedPayload":"signed_payload_one"}]}
+        """)
+    }
+    let page = try await api(transport).notificationHistory(
+      .init(startDate: .init(timeIntervalSince1970: 0), endDate: .init(timeIntervalSince1970: 1)),
+      in: .production)
+    #expect(page.hasMore == true)
+    let item = try #require(page.notificationHistory?.first)
+    #expect(item.signedPayload == "signed_payload_one")
+    #expect(item.sendAttempts?.map(\.sendAttemptResult) == [.noResponse, .success])
+    #expect(item.sendAttempts?.first?.attemptDate == Date(timeIntervalSince1970: 1_698_148_900))
+  }
+
+  @Test(arguments: ["", "text", "[]", #"{"signedTransactionInfo":7}"#])
+  func `a success that is not the API's JSON is undecodable`(body: String) async throws {
+    let transport = StubTransport { _ in .json(body) }
+    let api = try api(transport)
+    let error = await error { () async throws(AppStoreServerError) in
+      try await api.transactionInfo("1", in: .production)
+    }
+    guard case .undecodableAnswer(status: 200, _) = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+  }
+
+  // MARK: Where a transaction is
+
+  @Test func `a transaction of production is found with one call`() async throws {
+    let transport = StubTransport { _ in .json(#"{"signedTransactionInfo":"jws"}"#) }
+    let found = try await api(transport).locate("1")
+    #expect(found == LocatedTransaction(environment: .production, signedTransactionInfo: "jws"))
+    #expect(transport.sent.count == 1)
+  }
+
+  @Test(arguments: [StubTransport.Answer.error(4_040_010), .unauthenticated])
+  func `what production does not know is asked of the sandbox`(answer: StubTransport.Answer) async throws {
+    let transport = StubTransport {
+      $0.request.authority == "api.storekit.apple.com" ? answer : .json(#"{"signedTransactionInfo":"jws"}"#)
+    }
+    let found = try await api(transport).locate("1")
+    #expect(found == LocatedTransaction(environment: .sandbox, signedTransactionInfo: "jws"))
+    #expect(transport.sent.count == 2)
+  }
+
+  @Test(arguments: [StubTransport.Answer.error(4_040_010), .unauthenticated])
+  func `what neither knows is not found`(answer: StubTransport.Answer) async throws {
+    let transport = StubTransport {
+      $0.request.authority == "api.storekit.apple.com" ? answer : .error(4_040_010)
+    }
+    let api = try api(transport)
+    let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
+    guard case .transactionNotFound = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(error?.isRetryable == false)
+  }
+
+  @Test func `a token that neither takes is told as such`() async throws {
+    let transport = StubTransport { _ in .unauthenticated }
+    let api = try api(transport)
+    let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
+    guard case .unauthorizedWithoutJSON = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(transport.sent.count == 2)
+  }
+
+  @Test(arguments: [4_000_006, 4_010_000, 4_040_002, 4_040_005, 4_290_000, 5_000_000, 5_000_001] as [Int64])
+  func `any other answer of production is not a reason to ask the sandbox`(code: Int64) async throws {
+    let transport = StubTransport { _ in .error(code) }
+    let api = try api(transport)
+    let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
+    #expect(error?.code?.rawValue == code)
+    #expect(transport.sent.count == 1)
+  }
+
+  @Test func `without an answer the sandbox is not asked`() async throws {
+    struct Cut: Error {}
+    let transport = StubTransport { _ in throw Cut() }
+    let api = try api(transport)
+    let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
+    guard case .transport(let cause) = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(cause is Cut)
+    #expect(error?.isRetryable == true)
+    #expect(transport.sent.count == 1)
+  }
+}

@@ -1,0 +1,111 @@
+import Foundation
+import Testing
+
+@testable import AppStore
+
+struct AppIdentityTests {
+  private func code(_ check: () throws(VerificationFailure) -> Void) -> VerificationFailure.Code? {
+    let failure = failure(of: check)
+    #expect(failure?.isAuthentic == true)
+    return failure?.code
+  }
+
+  @Test func `what is ours passes`() throws {
+    try Samples.identity.check(Samples.transaction)
+    try Samples.identity.check(Samples.renewalInfo)
+    try Samples.identity.check(Samples.appTransaction)
+  }
+
+  @Test(arguments: ["com.example.other", "com.example.app.", "com.example.App", "", "com.example"])
+  func `another bundle is another app`(bundleID: String) {
+    var transaction = Samples.transaction
+    transaction.bundleId = bundleID
+    #expect(code { () throws(VerificationFailure) in try Samples.identity.check(transaction) } == .wrongApp)
+    var app = Samples.appTransaction
+    app.bundleId = bundleID
+    #expect(code { () throws(VerificationFailure) in try Samples.identity.check(app) } == .wrongApp)
+  }
+
+  @Test(arguments: [
+    Environment.xcode, .localTesting, Environment(rawValue: "production"), Environment(rawValue: ""),
+  ])
+  func `what Apple does not sign is never taken, even if it is configured`(environment: Environment) {
+    let identity = AppIdentity(
+      bundleID: Samples.bundleID, environments: [environment, .xcode, .localTesting])
+    var transaction = Samples.transaction
+    transaction.environment = environment
+    #expect(code { () throws(VerificationFailure) in try identity.check(transaction) } == .wrongEnvironment)
+    var renewal = Samples.renewalInfo
+    renewal.environment = environment
+    #expect(code { () throws(VerificationFailure) in try identity.check(renewal) } == .wrongEnvironment)
+    var app = Samples.appTransaction
+    app.receiptType = environment
+    #expect(code { () throws(VerificationFailure) in try identity.check(app) } == .wrongEnvironment)
+  }
+
+  @Test func `the sandbox is taken only where it is configured`() throws {
+    let production = AppIdentity(bundleID: Samples.bundleID, environments: [.production])
+    var transaction = Samples.transaction
+    transaction.environment = .sandbox
+    let failure = failure { () throws(VerificationFailure) in try production.check(transaction) }
+    #expect(failure?.code == .wrongEnvironment)
+    #expect(failure?.detail == "the payload comes from 'Sandbox'; the app takes: Production")
+    try Samples.identity.check(transaction)
+  }
+
+  @Test func `in production app transactions must bear Apple's number of the app`() throws {
+    for number in [nil, 0, 7] as [Int64?] {
+      var app = Samples.appTransaction
+      app.appAppleId = number
+      #expect(code { () throws(VerificationFailure) in try Samples.identity.check(app) } == .wrongApp)
+      app.receiptType = .sandbox
+      try Samples.identity.check(app)
+    }
+    let unnumbered = AppIdentity(bundleID: Samples.bundleID, environments: [.production])
+    try unnumbered.check(Samples.appTransaction)
+  }
+
+  @Test func `notifications are checked by what they carry`() throws {
+    let authority = TestAuthority.shared
+    func notification(_ change: (inout NotificationPayload) -> Void) throws -> VerifiedNotification {
+      var payload = try Samples.notification(transaction: nil, renewalInfo: nil)
+      change(&payload)
+      return try authority.verifier.notification(authority.sign(payload))
+    }
+    func codeFor(_ change: (inout NotificationPayload) -> Void) throws -> VerificationFailure.Code? {
+      let notification = try notification(change)
+      return code { () throws(VerificationFailure) in try Samples.identity.check(notification) }
+    }
+    #expect(try codeFor { $0.data?.bundleId = "com.example.other" } == .wrongApp)
+    #expect(try codeFor { $0.data?.appAppleId = 7 } == .wrongApp)
+    #expect(try codeFor { $0.data?.appAppleId = nil } == .wrongApp)
+    #expect(try codeFor { $0.data?.environment = .xcode } == .wrongEnvironment)
+    #expect(try codeFor { $0.data?.environment = nil } == .wrongEnvironment)
+    #expect(try codeFor { $0.data = nil } == .wrongApp)
+    try Samples.identity.check(
+      notification {
+        $0.data?.environment = .sandbox
+        $0.data?.appAppleId = nil
+      })
+    var token = ExternalPurchaseToken()
+    token.bundleId = Samples.bundleID
+    token.appAppleId = Samples.appAppleID
+    token.externalPurchaseId = "SANDBOX_1"
+    let production = AppIdentity(bundleID: Samples.bundleID, environments: [.production])
+    let external = try notification {
+      $0.data = nil
+      $0.externalPurchaseToken = token
+    }
+    try Samples.identity.check(external)
+    #expect(code { () throws(VerificationFailure) in try production.check(external) } == .wrongEnvironment)
+  }
+
+  @Test func `details cannot write lines of our log`() {
+    var transaction = Samples.transaction
+    transaction.bundleId = "com.example\n{\"level\":\"info\"}" + String(repeating: "x", count: 10_000)
+    let detail =
+      failure { () throws(VerificationFailure) in try Samples.identity.check(transaction) }?.detail ?? ""
+    #expect(!detail.contains("\n"))
+    #expect(detail.utf8.count < 400)
+  }
+}

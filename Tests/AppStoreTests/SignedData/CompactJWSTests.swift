@@ -1,0 +1,29 @@
+import FoundationEssentials
+import Testing
+
+@testable import AppStore
+
+struct CompactJWSTests {
+  @Test func `segments joined again are the text that was cut`() throws {
+    let jws = try TestAuthority.shared.sign(Samples.transaction)
+    let cut = try CompactJWS(jws)
+    #expect(
+      CompactJWS.join(
+        headerSegment: Array(cut.headerSegment), payload: cut.payload, signature: cut.signature) == jws)
+    #expect(try JSONDecoder().decode(TransactionInfo.self, from: Data(cut.payload)) == Samples.transaction)
+  }
+
+  @Test(arguments: [
+    "", ".", "e30", "e30.e30", "e30.e30.AA.AA", "e30.e30.AA.", "e30.e3.AA", "e30.e30=.AA", "e30.e30.AA==",
+  ])
+  func `what is not three base64url segments is malformed`(text: String) {
+    #expect(failure { () throws(VerificationFailure) in try CompactJWS(text) }?.code == .malformed)
+  }
+
+  @Test func `a text beyond the limit is malformed, one at the limit is looked at`() throws {
+    let rest = ".e30.AA"
+    let longest = String(repeating: "A", count: CompactJWS.maximumLength - rest.utf8.count) + rest
+    #expect(try CompactJWS(longest).signature == [0])
+    #expect(failure { () throws(VerificationFailure) in try CompactJWS("A" + longest) }?.code == .malformed)
+  }
+}

@@ -1,0 +1,132 @@
+import Foundation
+import Testing
+
+@testable import AppStore
+
+struct NotificationTests {
+  private let authority = TestAuthority.shared
+
+  private func verify(_ payload: NotificationPayload) throws -> VerifiedNotification {
+    try authority.verifier.notification(authority.sign(payload))
+  }
+
+  private func refusal(_ payload: NotificationPayload) throws -> VerificationFailure? {
+    let verifier = try authority.verifier
+    let jws = try authority.sign(payload)
+    let failure = failure { () throws(VerificationFailure) in try verifier.notification(jws) }
+    #expect(failure?.isAuthentic == true, "the envelope itself is good")
+    return failure
+  }
+
+  @Test func `a notification comes with what is in it`() throws {
+    let payload = try Samples.notification()
+    let notification = try verify(payload)
+    #expect(notification.payload == payload)
+    #expect(notification.transaction?.payload == Samples.transaction)
+    #expect(notification.transaction?.compactJWS == payload.data?.signedTransactionInfo)
+    #expect(notification.renewalInfo?.payload == Samples.renewalInfo)
+    #expect(notification.renewalInfo?.compactJWS == payload.data?.signedRenewalInfo)
+    #expect(notification.appTransaction == nil)
+    try Samples.identity.check(notification)
+  }
+
+  @Test func `TEST has no transaction`() throws {
+    let notification = try verify(Samples.notification(transaction: nil, renewalInfo: nil))
+    #expect(notification.transaction == nil)
+    #expect(notification.renewalInfo == nil)
+  }
+
+  @Test func `RESCIND_CONSENT comes with its app transaction`() throws {
+    var payload = try Samples.notification(transaction: nil, renewalInfo: nil)
+    payload.notificationType = .rescindConsent
+    payload.data = nil
+    var appData = NotificationAppData(environment: .production, bundleId: Samples.bundleID)
+    appData.appAppleId = Samples.appAppleID
+    appData.signedAppTransactionInfo = try authority.sign(Samples.appTransaction)
+    payload.appData = appData
+    let notification = try verify(payload)
+    #expect(notification.appTransaction?.payload == Samples.appTransaction)
+    try Samples.identity.check(notification)
+
+    var foreign = Samples.appTransaction
+    foreign.bundleId = "com.example.other"
+    payload.appData?.signedAppTransactionInfo = try authority.sign(foreign)
+    let failure = try refusal(payload)
+    #expect(failure?.code == .innerMismatch)
+    #expect(failure?.subject == .appTransaction)
+  }
+
+  @Test func `an inner transaction of another app is refused`() throws {
+    var foreign = Samples.transaction
+    foreign.bundleId = "com.example.other"
+    let failure = try refusal(Samples.notification(transaction: foreign))
+    #expect(failure?.code == .innerMismatch)
+    #expect(failure?.subject == .transaction)
+    #expect(failure?.field == "bundleId")
+    #expect(
+      failure?.detail == "the inner payload is for 'com.example.other', the notification 'com.example.app'")
+  }
+
+  @Test func `inner payloads of another environment are refused`() throws {
+    var transaction = Samples.transaction
+    transaction.environment = .sandbox
+    let first = try refusal(Samples.notification(transaction: transaction))
+    #expect(first?.code == .innerMismatch)
+    #expect(first?.subject == .transaction)
+    var renewal = Samples.renewalInfo
+    renewal.environment = .sandbox
+    let second = try refusal(Samples.notification(renewalInfo: renewal))
+    #expect(second?.code == .innerMismatch)
+    #expect(second?.subject == .renewalInfo)
+    #expect(second?.field == "environment")
+  }
+
+  @Test func `inner JWS are verified on their own`() throws {
+    let other = TestAuthority(name: "Other Root")
+    let foreign = try refusal(Samples.notification(innerBy: other))
+    #expect(foreign?.code == .untrustedRoot)
+    #expect(foreign?.subject == .transaction)
+  }
+
+  @Test func `a genuine JWS of another kind does not pass for what belongs there`() throws {
+    var payload = try Samples.notification()
+    payload.data?.signedRenewalInfo = try authority.sign(Samples.transaction)
+    let transaction = try refusal(payload)
+    #expect(transaction?.code == .malformedPayload)
+    #expect(transaction?.subject == .renewalInfo)
+    #expect(transaction?.field == "autoRenewStatus")
+    payload.data?.signedTransactionInfo = try authority.sign(Samples.renewalInfo)
+    #expect(try refusal(payload)?.subject == .transaction)
+    payload.data?.signedTransactionInfo = try authority.sign(Samples.appTransaction)
+    #expect(try refusal(payload)?.subject == .transaction)
+  }
+
+  @Test func `an envelope that is not Apple's is not authentic`() throws {
+    let other = TestAuthority(name: "Other Root")
+    let jws = try other.sign(Samples.notification())
+    let verifier = try authority.verifier
+    let failure = failure { () throws(VerificationFailure) in try verifier.notification(jws) }
+    #expect(failure?.code == .untrustedRoot)
+    #expect(failure?.subject == .notification)
+    #expect(failure?.isAuthentic == false)
+  }
+
+  @Test func `a genuine envelope that lacks what identifies it names the field`() throws {
+    let verifier = try authority.verifier
+    for (json, field) in [
+      (#"{"notificationType":"TEST","signedDate":1750000000000}"#, "notificationUUID"),
+      (#"{"notificationType":7,"notificationUUID":"a","signedDate":1750000000000}"#, "notificationType"),
+      (#"{"notificationType":"TEST","notificationUUID":"a","signedDate":"now"}"#, "signedDate"),
+      (
+        #"{"notificationType":"TEST","notificationUUID":"a","signedDate":1750000000000,"data":{"appAppleId":"x"}}"#,
+        "data.appAppleId"
+      ),
+    ] {
+      let jws = try authority.sign(bytes: Array(json.utf8))
+      let failure = failure { () throws(VerificationFailure) in try verifier.notification(jws) }
+      #expect(failure?.code == .malformedPayload)
+      #expect(failure?.field == field)
+      #expect(failure?.isAuthentic == true)
+    }
+  }
+}

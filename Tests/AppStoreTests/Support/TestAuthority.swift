@@ -1,0 +1,112 @@
+import Crypto
+import FoundationEssentials
+import SwiftASN1
+import X509
+
+@testable import AppStore
+
+/// An authority like Apple's: a root, an intermediate and a leaf that signs, each as a test wants it.
+struct TestAuthority {
+  /// What a certificate is to be like.
+  struct Plan {
+    var marker: ASN1ObjectIdentifier?
+    var isAuthority: Bool
+    var maxPathLength: Int?
+    var usage: KeyUsage?
+    var window = Instants.begin...Instants.end
+    var more: [Certificate.Extension] = []
+  }
+
+  /// The instants that certificates and payloads of the tests have.
+  enum Instants {
+    static let begin = Date(timeIntervalSince1970: 1_700_000_000)
+    static let signed = Date(timeIntervalSince1970: 1_750_000_000)
+    static let end = Date(timeIntervalSince1970: 1_800_000_000)
+  }
+
+  static let shared = TestAuthority()
+
+  let root: Certificate
+  let intermediate: Certificate
+  let leaf: Certificate
+  let intermediateKey: P384.Signing.PrivateKey
+  let leafKey: P256.Signing.PrivateKey
+
+  init(
+    name: String = "Test Root", root rootPlan: Plan = Plan(isAuthority: true),
+    intermediate intermediatePlan: Plan = Plan(
+      marker: ChainValidation.intermediateMarker, isAuthority: true, maxPathLength: 0),
+    leaf leafPlan: Plan = Plan(marker: ChainValidation.leafMarker, isAuthority: false)
+  ) {
+    let rootKey = P384.Signing.PrivateKey()
+    intermediateKey = P384.Signing.PrivateKey()
+    leafKey = P256.Signing.PrivateKey()
+    root = Self.certificate(
+      name, .init(rootKey.publicKey), rootPlan, issuedBy: name, with: .init(rootKey))
+    intermediate = Self.certificate(
+      "\(name) Intermediate", .init(intermediateKey.publicKey), intermediatePlan, issuedBy: name,
+      with: .init(rootKey))
+    leaf = Self.certificate(
+      "\(name) Leaf", .init(leafKey.publicKey), leafPlan, issuedBy: "\(name) Intermediate",
+      with: .init(intermediateKey))
+  }
+
+  static func certificate(
+    _ name: String, _ key: Certificate.PublicKey, _ plan: Plan, issuedBy issuer: String,
+    with issuerKey: Certificate.PrivateKey
+  ) -> Certificate {
+    // A plan that the library cannot make a certificate of is a mistake in a test, which should stop there.
+    // swift-format-ignore: NeverUseForceTry
+    try! Certificate(
+      version: .v3, serialNumber: .init(), publicKey: key, notValidBefore: plan.window.lowerBound,
+      notValidAfter: plan.window.upperBound, issuer: DistinguishedName { CommonName(issuer) },
+      subject: DistinguishedName { CommonName(name) }, signatureAlgorithm: .ecdsaWithSHA256,
+      extensions: Certificate.Extensions {
+        Critical(
+          plan.isAuthority
+            ? BasicConstraints.isCertificateAuthority(maxPathLength: plan.maxPathLength)
+            : .notCertificateAuthority)
+        if let usage = plan.usage { Critical(usage) }
+        if let marker = plan.marker { Certificate.Extension(oid: marker, critical: false, value: [5, 0]) }
+        for more in plan.more { more }
+      }, issuerPrivateKey: issuerKey)
+  }
+
+  var roots: TrustedRoots { get throws { try TrustedRoots(files: [root.der]) } }
+  var verifier: SignedDataVerifier { get throws { SignedDataVerifier(roots: try roots) } }
+  var x5c: [String] { get throws { try [leaf, intermediate, root].map { try $0.base64 } } }
+
+  /// A JWS as Apple makes one, or with a header of the test's own.
+  func sign(_ payload: some Encodable, header: Header? = nil) throws -> String {
+    try sign(
+      bytes: Array(JSONEncoder().encode(payload)),
+      header: Array(JSONEncoder().encode(header ?? Header(x5c: x5c))))
+  }
+
+  /// A JWS of any bytes.
+  func sign(bytes payload: [UInt8], header: [UInt8]? = nil) throws -> String {
+    let header = try header ?? Array(JSONEncoder().encode(Header(x5c: x5c)))
+    let input = CompactJWS.signingInput(header: header, payload: payload)
+    let signature = Array(try leafKey.signature(for: input).rawRepresentation)
+    return CompactJWS.join(headerSegment: Base64.encode(header, .url), payload: payload, signature: signature)
+  }
+}
+
+/// A header of a JWS.
+struct Header: Encodable {
+  var alg: String? = "ES256"
+  var x5c: [String]?
+  var crit: [String]?
+}
+
+extension Certificate {
+  var der: [UInt8] {
+    get throws {
+      var serializer = DER.Serializer()
+      try serializer.serialize(self)
+      return serializer.serializedBytes
+    }
+  }
+
+  var base64: String { get throws { Base64.string(try der, .standard) } }
+}
