@@ -121,8 +121,18 @@ let package = Package(
     .target(
       name: "TestDatabase", dependencies: ["Postgres"], path: "Tests/TestDatabase",
       swiftSettings: swiftSettings),
-    .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: swiftSettings),
-    .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Sockets"], swiftSettings: swiftSettings),
+    // TestSocket is the other end of a connection, which does what no client should.
+    .target(
+      name: "TestSocket", dependencies: ["Sockets"], path: "Tests/TestSocket",
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "SocketsTests", dependencies: ["Sockets", "TestSocket"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "HTTPTests",
+      dependencies: [
+        "HTTP", "Sockets", "TestSocket", .product(name: "HTTPTypes", package: "swift-http-types"),
+      ],
+      swiftSettings: swiftSettings),
     .testTarget(
       name: "PostgresTests", dependencies: ["Postgres", "TestDatabase"],
       swiftSettings: swiftSettings),

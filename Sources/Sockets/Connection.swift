@@ -56,6 +56,7 @@ public final class Connection {
   public func start(handler: any ConnectionHandler) {
     self.handler = handler
     deadlineSlot = loop.resources.deadlines.add(self)
+    scheduleDeadline()
     reading = makeSwitch(
       DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: loop.queue)
     ) { $0.readable() }
@@ -81,11 +82,7 @@ public final class Connection {
   ///
   /// Putting it off costs nothing.
   public var deadline: MonotonicInstant? {
-    didSet {
-      guard let deadline, deadline < scheduledFor, let deadlineSlot else { return }
-      scheduledFor = deadline
-      loop.resources.deadlines.schedule(deadlineSlot, at: deadline)
-    }
+    didSet { scheduleDeadline() }
   }
 
   // MARK: Sending
@@ -206,12 +203,20 @@ public final class Connection {
   public func close(because reason: CloseReason) {
     guard isOpen else { return }
     closeReason = reason
+    if !outbound.isEmpty { resetWhenClosed() }
     outbound.removeAll()
     if let deadlineSlot { loop.resources.deadlines.remove(deadlineSlot) }
     deadlineSlot = nil
     guard liveSources > 0 else { return release() }
     reading?.cancel()
     writing?.cancel()
+  }
+
+  /// Half an answer must not look like a whole one, and the system should not go on holding what the other
+  /// end does not read.
+  private func resetWhenClosed() {
+    var setting = linger(l_onoff: 1, l_linger: 0)
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))
   }
 
   private func sourceEnded() {
@@ -227,15 +232,19 @@ public final class Connection {
     handler.connection(self, closedBecause: closeReason)
   }
 
+  // MARK: Deadline
+
+  private func scheduleDeadline() {
+    guard let deadline, deadline < scheduledFor, let deadlineSlot else { return }
+    scheduledFor = deadline
+    loop.resources.deadlines.schedule(deadlineSlot, at: deadline)
+  }
+
+  /// The wheel has come to where the deadline was when it was told of it.
   func checkDeadline(now: MonotonicInstant) {
     scheduledFor = .distantFuture
-    guard let deadline, let deadlineSlot else { return }
-    guard deadline <= now else {
-      // It was put off since the wheel was told.
-      scheduledFor = deadline
-      loop.resources.deadlines.schedule(deadlineSlot, at: deadline)
-      return
-    }
+    guard let deadline else { return }
+    guard deadline <= now else { return scheduleDeadline() }
     self.deadline = nil
     handler?.connection(self, deadlinePassedAt: now)
   }

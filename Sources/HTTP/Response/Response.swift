@@ -22,19 +22,25 @@ public struct Response: Sendable, Hashable {
   /// An answer without a body.
   public static func empty(_ status: HTTPResponse.Status) -> Response { Response(status: status) }
 
-  /// Plain text in UTF-8.
+  /// Plain text in UTF-8, with 200.
+  public static func text(_ text: String) -> Response { .text(.ok, text) }
+
+  /// Text in UTF-8.
   public static func text(
-    _ status: HTTPResponse.Status = .ok, _ text: String, contentType: String = "text/plain; charset=utf-8"
+    _ status: HTTPResponse.Status, _ text: String, contentType: String = "text/plain; charset=utf-8"
   ) -> Response {
     Response(status: status, headers: [.contentType: contentType], body: Array(text.utf8))
   }
 
+  /// A value as JSON, by ``JSONCoding``, with 200.
+  ///
+  /// - Throws: what the value's `encode(to:)` throws; a handler that lets it pass answers 500.
+  public static func json(_ value: some Encodable) throws -> Response { try .json(.ok, value) }
+
   /// A value as JSON, by ``JSONCoding``: times in RFC 3339, slashes not escaped.
   ///
   /// - Throws: what the value's `encode(to:)` throws; a handler that lets it pass answers 500.
-  public static func json(
-    _ status: HTTPResponse.Status = .ok, _ value: some Encodable
-  ) throws -> Response {
+  public static func json(_ status: HTTPResponse.Status, _ value: some Encodable) throws -> Response {
     Response(
       status: status, headers: [.contentType: "application/json"], body: try JSONCoding.encode(value))
   }

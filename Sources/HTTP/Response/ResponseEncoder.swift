@@ -19,7 +19,7 @@ enum ResponseEncoder {
     to output: inout [UInt8]
   ) throws(UnsafeField) {
     let start = output.count
-    output.append(contentsOf: StatusLines.line(for: response.status.code))
+    output.append(contentsOf: StatusLines.line(for: response.status))
     for field in response.headers where !isReserved(field.name) {
       let isSafe = field.withUnsafeBytesOfValue { value in
         append(name: field.name.rawName, value: value, to: &output)

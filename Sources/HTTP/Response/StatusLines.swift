@@ -1,13 +1,30 @@
 import HTTPTypes
 
-/// The status lines of all codes, ready to be sent.
+/// The status lines of the usual answers, ready to be sent.
 enum StatusLines {
-  private static let lines: [[UInt8]] = (100..<600).map { code in
-    Array("HTTP/1.1 \(code) \(HTTPResponse.Status(code: code).reasonPhrase)\r\n".utf8)
+  private static let prepared: [[UInt8]] = {
+    let usual: [HTTPResponse.Status] = [
+      .ok, .created, .accepted, .noContent, .movedPermanently, .found, .notModified, .temporaryRedirect,
+      .permanentRedirect, .badRequest, .unauthorized, .forbidden, .notFound, .methodNotAllowed,
+      .requestTimeout, .conflict, .contentTooLarge, .uriTooLong, .unsupportedMediaType, .expectationFailed,
+      .unprocessableContent, .requestHeaderFieldsTooLarge, .tooManyRequests, .internalServerError,
+      .notImplemented, .badGateway, .serviceUnavailable, .gatewayTimeout, .httpVersionNotSupported,
+    ]
+    return usual.reduce(into: [[UInt8]](repeating: [], count: 600)) { lines, status in
+      lines[status.code] = make(status)
+    }
+  }()
+
+  /// The line with its CR LF. Clients are told not to read the phrase (RFC 9112 §4), so the usual one is
+  /// sent where there is one.
+  static func line(for status: HTTPResponse.Status) -> [UInt8] {
+    // Three digits are all that the grammar allows.
+    guard (100..<600).contains(status.code) else { return prepared[500] }
+    let line = prepared[status.code]
+    return line.isEmpty ? make(status) : line
   }
 
-  /// The line with its CR LF. The phrase is the usual one: clients are told not to read it (RFC 9112 §4).
-  static func line(for code: Int) -> [UInt8] {
-    lines[(100..<600).contains(code) ? code - 100 : 400]
+  private static func make(_ status: HTTPResponse.Status) -> [UInt8] {
+    Array("HTTP/1.1 \(status.code) \(status.reasonPhrase)\r\n".utf8)
   }
 }

@@ -1,0 +1,98 @@
+import HTTPTypes
+import Sockets
+
+@testable import HTTP
+
+/// A connection without a socket: feeds a ``ConnectionState`` and notes what it wants, answering each request
+/// at once, or when told to.
+struct Conversation {
+  enum Event: Equatable {
+    case continued
+    case request(String, String, [UInt8])
+    case refused(Int, String)
+    case abandoned
+    case finished
+    case closed(CloseReason)
+  }
+
+  static let second: UInt64 = 1_000_000_000
+
+  var state: ConnectionState
+  var now: MonotonicInstant
+  var events: [Event] = []
+  /// The form of each answer that was given.
+  var answers: [ConnectionState.AnswerForm] = []
+  var answersAtOnce = true
+  var maximumBodyLength = 65_536
+
+  init(limits: HTTPLimits = HTTPLimits(), deadlines: HTTPDeadlines = HTTPDeadlines()) {
+    now = MonotonicInstant(nanoseconds: 100 * Self.second)
+    state = ConnectionState(limits: limits, deadlines: deadlines, now: now)
+  }
+
+  var isClosed: Bool {
+    events.contains { if case .closed = $0 { true } else { false } }
+  }
+
+  /// How many answers the client got, refusals included.
+  var answerCount: Int { answers.count }
+
+  mutating func receive(_ bytes: [UInt8]) {
+    guard !isClosed else { return }
+    bytes.withUnsafeBytes { state.received($0, now: now) }
+    run()
+  }
+
+  mutating func receive(_ text: String) { receive(Array(text.utf8)) }
+
+  mutating func end() {
+    guard !isClosed else { return }
+    state.inputEnded()
+    run()
+  }
+
+  /// The handler is done.
+  mutating func answer() {
+    answers.append(state.answer(now: now))
+    run()
+  }
+
+  mutating func advance(seconds: Double) {
+    now = MonotonicInstant(nanoseconds: now.nanoseconds + UInt64(seconds * Double(Self.second)))
+    guard now >= state.deadline else { return }
+    _ = perform(state.deadlinePassed(now: now))
+    run()
+  }
+
+  mutating func run() {
+    while !isClosed, perform(state.next(now: now)) {}
+  }
+
+  private mutating func perform(_ step: ConnectionState.Step) -> Bool {
+    switch step {
+    case .wait:
+      return false
+    case .route(let head):
+      pending = (head.method.rawValue, head.target.path)
+      state.admit(maximumBodyLength: maximumBodyLength, now: now)
+    case .sendContinue:
+      events.append(.continued)
+    case .handle(let body):
+      events.append(.request(pending.0, pending.1, body))
+      if answersAtOnce { answers.append(state.answer(now: now)) }
+    case .abandonHandler:
+      events.append(.abandoned)
+      answers.append(state.answer(now: now))
+    case .refuse(let problem):
+      events.append(.refused(problem.status.code, problem.code.rawValue))
+      answers.append(state.answer(now: now))
+    case .finishSending:
+      events.append(.finished)
+    case .close(let reason):
+      events.append(.closed(reason))
+    }
+    return true
+  }
+
+  private var pending = ("", "")
+}

@@ -1,0 +1,138 @@
+import HTTPTypes
+import Testing
+
+@testable import HTTP
+
+/// Each wait has an end, on a clock that the test winds by hand.
+@Suite struct DeadlineTests {
+  private static let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+  private static let got = Conversation.Event.request("GET", "/", [])
+  private static let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
+
+  private static func conversation() -> Conversation {
+    var deadlines = HTTPDeadlines()
+    deadlines.head = .seconds(10)
+    deadlines.body = .seconds(20)
+    deadlines.handler = .seconds(30)
+    deadlines.write = .seconds(40)
+    deadlines.idle = .seconds(60)
+    deadlines.linger = .seconds(2)
+    return Conversation(deadlines: deadlines)
+  }
+
+  @Test func `a client that says nothing is let go`() {
+    var conversation = Self.conversation()
+    conversation.advance(seconds: 59.9)
+    #expect(conversation.events.isEmpty)
+    conversation.advance(seconds: 0.1)
+    #expect(conversation.events == [.closed(.deadline)])
+  }
+
+  @Test func `idling begins anew with each answer`() {
+    var conversation = Self.conversation()
+    conversation.advance(seconds: 50)
+    conversation.receive(Self.get)
+    conversation.advance(seconds: 59)
+    #expect(conversation.events == [Self.got])
+    conversation.advance(seconds: 1)
+    #expect(conversation.events == [Self.got, .closed(.deadline)])
+  }
+
+  @Test func `a head that drips in is refused on time`() {
+    var conversation = Self.conversation()
+    for byte in "GET / HTT".utf8 {
+      conversation.receive([byte])
+      conversation.advance(seconds: 1.1)
+    }
+    #expect(conversation.events.isEmpty)
+    conversation.advance(seconds: 0.2)
+    #expect(conversation.events == [.refused(408, "request_timeout"), .finished])
+    #expect(conversation.answers.first?.closes == true)
+  }
+
+  @Test func `a body that drips in is refused on time, counted from the end of the head`() {
+    var conversation = Self.conversation()
+    conversation.receive("POST / HTTP/1.1\r\n")
+    conversation.advance(seconds: 9)
+    conversation.receive("Host: a\r\nContent-Length: 100\r\n\r\n")
+    for _ in 0..<19 {
+      conversation.advance(seconds: 1)
+      conversation.receive("x")
+    }
+    #expect(conversation.events.isEmpty)
+    conversation.advance(seconds: 1)
+    #expect(conversation.events == [.refused(408, "request_timeout"), .finished])
+  }
+
+  @Test func `a handler that takes too long is given up, and the connection goes on`() {
+    var conversation = Self.conversation()
+    conversation.answersAtOnce = false
+    conversation.receive(Self.get)
+    conversation.advance(seconds: 29.9)
+    #expect(conversation.events == [Self.got])
+    conversation.advance(seconds: 0.1)
+    #expect(conversation.events == [Self.got, .abandoned])
+    #expect(conversation.answers.map(\.closes) == [false])
+    conversation.receive(Self.get)
+    #expect(conversation.events == [Self.got, .abandoned, Self.got])
+  }
+
+  @Test func `the time of the body is not the handler's`() {
+    var conversation = Self.conversation()
+    conversation.answersAtOnce = false
+    conversation.receive(Self.post)
+    conversation.advance(seconds: 19)
+    conversation.receive(String(repeating: "x", count: 100))
+    conversation.advance(seconds: 29)
+    #expect(conversation.events.count == 1)
+    conversation.advance(seconds: 1)
+    #expect(conversation.events.last == .abandoned)
+  }
+
+  @Test func `a client that does not read is let go, however little it reads`() {
+    var conversation = Self.conversation()
+    conversation.receive(Self.get)
+    conversation.state.outputBlocked(now: conversation.now)
+    conversation.advance(seconds: 39)
+    conversation.state.outputBlocked(now: conversation.now)
+    #expect(conversation.events == [Self.got])
+    conversation.advance(seconds: 1)
+    #expect(conversation.events == [Self.got, .closed(.deadline)])
+  }
+
+  @Test func `idling begins when the answer has been taken`() {
+    var conversation = Self.conversation()
+    conversation.receive(Self.get)
+    conversation.state.outputBlocked(now: conversation.now)
+    conversation.advance(seconds: 39)
+    conversation.state.outputDrained(now: conversation.now)
+    conversation.run()
+    conversation.advance(seconds: 59)
+    #expect(!conversation.isClosed)
+    conversation.advance(seconds: 1)
+    #expect(conversation.isClosed)
+  }
+
+  @Test func `a client that does not close after the last answer is not awaited for long`() {
+    var conversation = Self.conversation()
+    conversation.receive("NOT HTTP\r\n")
+    #expect(conversation.events == [.refused(400, "invalid_request"), .finished])
+    conversation.advance(seconds: 1)
+    conversation.receive(String(repeating: "more", count: 1000))
+    #expect(!conversation.isClosed)
+    conversation.advance(seconds: 1)
+    #expect(conversation.events.last == .closed(.finished))
+  }
+
+  @Test func `a request that follows at once gets its whole time`() {
+    var conversation = Self.conversation()
+    conversation.answersAtOnce = false
+    conversation.receive(Self.get + "GET /2")
+    conversation.advance(seconds: 25)
+    conversation.answer()
+    conversation.advance(seconds: 9)
+    #expect(conversation.events == [Self.got])
+    conversation.advance(seconds: 1)
+    #expect(conversation.events == [Self.got, .refused(408, "request_timeout"), .finished])
+  }
+}

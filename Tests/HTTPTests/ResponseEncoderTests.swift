@@ -1,0 +1,133 @@
+import Foundation
+import HTTPTypes
+import Testing
+
+@testable import HTTP
+
+@Suite struct ResponseEncoderTests {
+  private func encode(
+    _ response: Response, _ form: ConnectionState.AnswerForm = .init()
+  ) throws -> String {
+    var output: [UInt8] = []
+    try ResponseEncoder.encode(
+      response, form: form, requestID: .given("id"), dateField: DateField.line(784_111_777), to: &output)
+    return String(decoding: output, as: UTF8.self)
+  }
+
+  @Test func `an answer has a date, an identifier and a length`() throws {
+    let lines = try encode(.text("hello")).components(separatedBy: "\r\n")
+    #expect(
+      lines == [
+        "HTTP/1.1 200 OK", "Content-Type: text/plain; charset=utf-8", "Date: Sun, 06 Nov 1994 08:49:37 GMT",
+        "X-Request-ID: id", "Content-Length: 5", "", "hello",
+      ])
+  }
+
+  @Test func `the end of the connection is announced, and to HTTP 1 point 0 also that there is none`() throws
+  {
+    #expect(try encode(.empty(.ok), .init(closes: true)).hasSuffix("\r\nConnection: close\r\n\r\n"))
+    #expect(
+      try encode(.empty(.ok), .init(version: .http10)).hasSuffix("\r\nConnection: keep-alive\r\n\r\n"))
+    #expect(
+      try encode(.empty(.ok), .init(version: .http10, closes: true)).hasSuffix(
+        "\r\nConnection: close\r\n\r\n"))
+  }
+
+  @Test func `HEAD gets the length and not the body`() throws {
+    #expect(try encode(.text("hello"), .init(omitsBody: true)).hasSuffix("Content-Length: 5\r\n\r\n"))
+  }
+
+  @Test func `a status without content has neither body nor length`() throws {
+    for status in [HTTPResponse.Status.noContent, .notModified] {
+      let text = try encode(Response(status: status, body: [1, 2]))
+      #expect(!text.contains("Content-Length"))
+      #expect(text.hasSuffix("X-Request-ID: id\r\n\r\n"))
+    }
+  }
+
+  @Test func `fields that the server writes itself cannot be written twice`() throws {
+    var response = Response.text("x")
+    response.headers[.contentLength] = "9"
+    response.headers[.transferEncoding] = "chunked"
+    response.headers[.connection] = "upgrade"
+    response.headers[.date] = "never"
+    let text = try encode(response)
+    #expect(text.contains("\r\nContent-Length: 1\r\n"))
+    for other in ["Content-Length: 9", "chunked", "upgrade", "never"] { #expect(!text.contains(other)) }
+  }
+
+  @Test func `a field's value cannot begin another field`() throws {
+    // swift-http-types puts spaces in their place; the encoder does not count on it.
+    var response = Response.empty(.ok)
+    response.headers[.location] = "/a\r\nSet-Cookie: b"
+    #expect(try !encode(response).contains("\r\nSet-Cookie"))
+    for value in ["a\r\nb", "a\nb", "a\rb", "a\0b"] {
+      var output: [UInt8] = []
+      let isSafe = Array(value.utf8).withUnsafeBufferPointer {
+        ResponseEncoder.append(name: "X", value: $0, to: &output)
+      }
+      #expect(!isSafe)
+      #expect(output.isEmpty)
+    }
+  }
+
+  @Test func `a status of its own has a line all the same`() throws {
+    #expect(try encode(.empty(HTTPResponse.Status(code: 599))).hasPrefix("HTTP/1.1 599 "))
+    #expect(try encode(.empty(HTTPResponse.Status(code: 999))).hasPrefix("HTTP/1.1 500 "))
+  }
+
+  @Test func `the date changes with its second`() {
+    var field = DateField(secondsSinceEpoch: 0)
+    #expect(field.line == Array("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n".utf8))
+    field.update(secondsSinceEpoch: 1_709_164_799 + 1)
+    #expect(field.line == Array("Date: Thu, 29 Feb 2024 00:00:00 GMT\r\n".utf8))
+  }
+}
+
+@Suite struct RequestIDTests {
+  @Test func `a generated one is 32 hexadecimal digits`() {
+    #expect(RequestID.generated(0x0123, .max).description == "0000000000000123ffffffffffffffff")
+  }
+
+  @Test func `a client's own is taken if it is short and plain`() {
+    for (text, isTaken) in [
+      ("a", true), ("A-z_0.9", true), (String(repeating: "x", count: 128), true), ("", false),
+      (String(repeating: "x", count: 129), false), ("a b", false), ("a/b", false), ("\u{E9}", false),
+      ("a\"", false),
+    ] {
+      #expect(RequestID.isAcceptable(text.utf8.span) == isTaken, "\(text)")
+    }
+  }
+}
+
+@Suite struct ASCIITests {
+  @Test func `the classes of bytes are those of the RFCs`() {
+    let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+    let token = Set((letters + "!#$%&'*+-.^_`|~").utf8)
+    let target = Set((letters + "-._~" + "!$&'()*+,;=" + ":@/?%").utf8)
+    for byte in UInt8.min ... .max {
+      #expect(ASCII.isTokenCharacter(byte) == token.contains(byte), "\(byte)")
+      #expect(ASCII.isTargetCharacter(byte) == target.contains(byte), "\(byte)")
+      #expect(ASCII.isFieldValueCharacter(byte) == ((byte >= 0x20 && byte != 0x7F) || byte == 9), "\(byte)")
+      #expect(ASCII.isDigit(byte) == (48...57).contains(byte), "\(byte)")
+    }
+  }
+
+  @Test(arguments: [
+    ("0", 0), ("7", 7), ("0012", 12), ("9223372036854775807", Int.max), ("9223372036854775808", nil),
+    ("99999999999999999999", nil), ("", nil), ("+1", nil), ("-1", nil), (" 1", nil), ("1 ", nil),
+    ("1_0", nil),
+    ("0x1", nil), ("\u{0661}", nil),
+  ])
+  func `digits are digits only`(text: String, expected: Int?) {
+    #expect(DecimalDigits.parse(text.utf8.span) == expected)
+  }
+
+  @Test func `numbers are written as digits`() {
+    for value in [0, 1, 9, 10, 99, 100, 65_536, Int.max] {
+      var output: [UInt8] = []
+      DecimalDigits.write(value, to: &output)
+      #expect(String(decoding: output, as: UTF8.self) == String(value))
+    }
+  }
+}

@@ -1,0 +1,152 @@
+import HTTP
+import HTTPTypes
+import Logging
+import Synchronization
+import TestSocket
+
+/// A server on a port of its own, with the routes that the tests ask for.
+final class ServerFixture: Sendable {
+  let server: HTTPServer
+  let address: SocketAddress
+  let summaries: Summaries
+  /// What waits at `/gate` goes on when this opens.
+  let gate: Gate
+
+  /// What the server said of its answers.
+  final class Summaries: Sendable {
+    private let list = Mutex<[RequestSummary]>([])
+    var all: [RequestSummary] { list.withLock { $0 } }
+    func append(_ summary: RequestSummary) { list.withLock { $0.append(summary) } }
+  }
+
+  init(_ adjust: (inout HTTPServerConfiguration) -> Void = { _ in }) throws {
+    var configuration = HTTPServerConfiguration()
+    configuration.eventLoops = 2
+    adjust(&configuration)
+    let summaries = Summaries()
+    let gate = Gate()
+    var silent = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+    silent.logLevel = .critical
+    server = HTTPServer(
+      configuration: configuration, router: Self.router(gate), logger: silent,
+      onResponse: { summaries.append($0) })
+    self.summaries = summaries
+    self.gate = gate
+    address = try server.start()
+  }
+
+  func connect() throws -> TestSocket { try TestSocket(connectingTo: address) }
+
+  /// Sends the bytes on a connection of their own and returns all that comes until the server ends it.
+  func exchange(_ bytes: [UInt8], bodiless: [Bool] = []) throws -> [WireResponse] {
+    let socket = try connect()
+    try socket.send(bytes)
+    return try WireResponse.all(in: try socket.receiveAll(), bodiless: bodiless)
+  }
+
+  func exchange(_ text: String, bodiless: [Bool] = []) throws -> [WireResponse] {
+    try exchange(Array(text.utf8), bodiless: bodiless)
+  }
+
+  struct Secret: Error { let text = "SELECT password FROM users" }
+
+  private static func router(_ gate: Gate) -> Router {
+    var router = Router()
+    router.onImmediate(.get, "/now") { _ in .text("now") }
+    router.on(.get, "/later") { _ in
+      await Task.yield()
+      return .text("later")
+    }
+    router.on(.get, "/gate") { _ in
+      try await gate.pass()
+      return .text("gate")
+    }
+    router.on(.post, "/echo") { Response(body: $0.body) }
+    router.onImmediate(.post, "/small", maximumBodyLength: 4) { Response(body: $0.body) }
+    router.onImmediate(.get, "/large/{count}") { request in
+      let count = try request.parameters.require("count", as: Int.self)
+      return Response(body: [UInt8](repeating: UInt8(ascii: "x"), count: count))
+    }
+    router.onImmediate(.get, "/query") { .text(try $0.query.require("name")) }
+    router.onImmediate(.get, "/who") {
+      .text("\($0.remoteAddress.host) \($0.id) \($0.authority ?? "-") \($0.head.path ?? "-")")
+    }
+    router.onImmediate(.get, "/secret") { _ in throw Secret() }
+    router.on(.get, "/secret/later") { _ in throw Secret() }
+    router.on(.get, "/problem") { _ in
+      throw Problem(status: .conflict, code: "taken", detail: "It is taken.", headers: [.retryAfter: "7"])
+    }
+    return router
+  }
+}
+
+/// Holds tasks back until it is opened.
+final class Gate: Sendable {
+  private let state = Mutex(State())
+
+  private struct State {
+    var isOpen = false
+    var arrived = 0
+    var cancelled = 0
+    var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
+    var watchers: [(isDue: @Sendable (Int, Int) -> Bool, continuation: CheckedContinuation<Void, Never>)] = []
+
+    /// Takes out who waits for what has now happened.
+    mutating func dueWatchers() -> [CheckedContinuation<Void, Never>] {
+      let due = watchers.filter { $0.isDue(arrived, cancelled) }.map(\.continuation)
+      watchers.removeAll { $0.isDue(arrived, cancelled) }
+      return due
+    }
+  }
+
+  /// Waits for the gate to open.
+  func pass() async throws {
+    let number = state.withLock { state in
+      state.arrived += 1
+      return state.arrived
+    }
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let (passes, due) = state.withLock { state in
+          let passes = state.isOpen || Task.isCancelled
+          if !passes { state.waiting[number] = continuation }
+          return (passes, state.dueWatchers())
+        }
+        if passes { continuation.resume() }
+        for watcher in due { watcher.resume() }
+      }
+    } onCancel: {
+      let (waiting, due) = state.withLock { state in
+        state.cancelled += 1
+        return (state.waiting.removeValue(forKey: number), state.dueWatchers())
+      }
+      waiting?.resume(throwing: CancellationError())
+      for watcher in due { watcher.resume() }
+    }
+  }
+
+  func open() {
+    let waiting = state.withLock { state in
+      state.isOpen = true
+      defer { state.waiting = [:] }
+      return Array(state.waiting.values)
+    }
+    for continuation in waiting { continuation.resume() }
+  }
+
+  /// Waits until so many tasks have come to the gate.
+  func arrivals(_ count: Int) async { await watch { arrived, _ in arrived >= count } }
+
+  /// Waits until so many tasks were cancelled at the gate.
+  func cancellations(_ count: Int) async { await watch { _, cancelled in cancelled >= count } }
+
+  private func watch(_ isDue: @escaping @Sendable (Int, Int) -> Bool) async {
+    await withCheckedContinuation { continuation in
+      let due = state.withLock { state in
+        state.watchers.append((isDue, continuation))
+        return state.dueWatchers()
+      }
+      for watcher in due { watcher.resume() }
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import Glibc
+import HTTP
+import HTTPTypes
+import TestSocket
+import Testing
+
+/// How connections, handlers and the server end.
+@Suite struct ServerLifeTests {
+  private static let getGate = "GET /gate HTTP/1.1\r\nHost: a\r\n\r\n"
+  private static let getNow = "GET /now HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  @Test func `a handler whose client is gone is cancelled`() async throws {
+    let fixture = try ServerFixture()
+    let socket = try fixture.connect()
+    try socket.send(Self.getGate)
+    await fixture.gate.arrivals(1)
+    socket.reset()
+    await fixture.gate.cancellations(1)
+    #expect(fixture.summaries.all.isEmpty)
+  }
+
+  @Test func `a client that ends its half gets its answer`() async throws {
+    let fixture = try ServerFixture()
+    let socket = try fixture.connect()
+    try socket.send(Self.getGate)
+    socket.finishSending()
+    await fixture.gate.arrivals(1)
+    fixture.gate.open()
+    let responses = try WireResponse.all(in: try socket.receiveAll())
+    #expect(responses.map(\.text) == ["gate"])
+    #expect(responses.first?["Connection"] == "close")
+  }
+
+  @Test func `half a request and the end of it is refused`() throws {
+    let socket = try ServerFixture.shared.connect()
+    try socket.send("GET /now HTTP/1.1\r\nHo")
+    socket.finishSending()
+    #expect(try WireResponse.all(in: try socket.receiveAll()).map(\.status) == [400])
+  }
+
+  @Test func `a handler that takes too long is cancelled, and the client told to try again`() async throws {
+    let fixture = try ServerFixture { $0.deadlines.handler = .milliseconds(50) }
+    let socket = try fixture.connect()
+    try socket.send(Self.getGate + "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    let responses = try WireResponse.all(in: try socket.receiveAll())
+    await fixture.gate.cancellations(1)
+    #expect(responses.map(\.status) == [503, 200])
+    #expect(responses[0].text.contains("\"code\":\"overloaded\""))
+    #expect(responses[0]["Retry-After"] == "1")
+  }
+
+  @Test func `a head that does not come to its end is refused`() throws {
+    let fixture = try ServerFixture { $0.deadlines.head = .milliseconds(50) }
+    let socket = try fixture.connect()
+    try socket.send("GET / HTTP/1.1\r\n")
+    let responses = try WireResponse.all(in: try socket.receiveAll())
+    #expect(responses.map(\.status) == [408])
+    #expect(responses[0].text.contains("\"code\":\"request_timeout\""))
+  }
+
+  @Test func `an idle connection is closed without a word`() throws {
+    let fixture = try ServerFixture { $0.deadlines.idle = .milliseconds(50) }
+    #expect(try fixture.connect().receiveAll().isEmpty)
+  }
+
+  @Test func `a slow reader gets all of its answers and holds up nobody`() throws {
+    let fixture = try ServerFixture { $0.eventLoops = 1 }
+    let slow = try TestSocket(connectingTo: fixture.address, receiveBuffer: 65_536)
+    let large = "GET /large/8000000 HTTP/1.1\r\nHost: a\r\n\r\n"
+    try slow.send(large + large + "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    // The one loop is not stuck, and of three answers only the first has been made.
+    let quick = try fixture.connect()
+    try quick.send(Self.getNow)
+    _ = try quick.receive(atMost: 10)
+    #expect(fixture.summaries.all.filter { $0.route == "/large/{count}" }.count == 1)
+    let responses = try WireResponse.all(in: try slow.receiveAll())
+    #expect(responses.map(\.body.count) == [8_000_000, 8_000_000, 3])
+  }
+
+  @Test func `a client that never reads is cut`() async throws {
+    let fixture = try ServerFixture { $0.deadlines.write = .milliseconds(50) }
+    let socket = try TestSocket(connectingTo: fixture.address, receiveBuffer: 65_536)
+    try socket.send("GET /large/8000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+    await fixture.server.shutdown(within: .seconds(60))
+    // The answer was under way, so only its deadline can have ended it; half of it does not look whole.
+    #expect(throws: TestSocket.Failure.system("recv", ECONNRESET)) { try socket.receiveAll() }
+  }
+
+  @Test func `a connection beyond the limit is told to try again`() throws {
+    let fixture = try ServerFixture { $0.limits.connections = 1 }
+    let first = try fixture.connect()
+    try first.send(Self.getNow)
+    _ = try first.receive(atMost: 1)
+    let responses = try WireResponse.all(in: try fixture.connect().receiveAll())
+    #expect(responses.map(\.status) == [503])
+    #expect(responses[0]["Connection"] == "close")
+    #expect(responses[0]["Retry-After"] == "1")
+  }
+
+  @Test func `a server that stops finishes what is running and nothing else`() async throws {
+    let fixture = try ServerFixture()
+    let idle = try fixture.connect()
+    try idle.send(Self.getNow)
+    var received = try idle.receive()
+    #expect(WireResponse.first(in: &received)?.text == "now")
+    let running = try fixture.connect()
+    try running.send(Self.getGate + Self.getNow)
+    await fixture.gate.arrivals(1)
+    async let stopped: Void = fixture.server.shutdown(within: .seconds(10))
+    #expect(try idle.receiveAll().isEmpty)
+    #expect(throws: TestSocket.Failure.self) { try fixture.connect() }
+    fixture.gate.open()
+    let responses = try WireResponse.all(in: try running.receiveAll())
+    #expect(responses.map(\.text) == ["gate"])
+    #expect(responses.first?["Connection"] == "close")
+    running.finishSending()
+    withExtendedLifetime(running) {}
+    await stopped
+    #expect(fixture.server.connectionCount == 0)
+  }
+
+  @Test func `a server that stops waits no longer than it may`() async throws {
+    let fixture = try ServerFixture()
+    let socket = try fixture.connect()
+    try socket.send(Self.getGate)
+    await fixture.gate.arrivals(1)
+    await fixture.server.shutdown(within: .milliseconds(50))
+    await fixture.gate.cancellations(1)
+    #expect(try socket.receiveAll().isEmpty)
+  }
+}

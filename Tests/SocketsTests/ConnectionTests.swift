@@ -1,0 +1,121 @@
+import Glibc
+import TestSocket
+import Testing
+
+@testable import Sockets
+
+@Suite struct ConnectionTests {
+  @Test func `bytes that arrive are handed over, and what is sent arrives`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    try peer.send("ping")
+    #expect(await probe.next() == .received(Array("ping".utf8)))
+    await probe.onLoop { connection in
+      #expect(Array("pong".utf8).withUnsafeBytes { connection.send($0) })
+    }
+    #expect(try peer.receive() == Array("pong".utf8))
+  }
+
+  @Test func `a client that ends its half can still be answered`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    try peer.send("question")
+    peer.finishSending()
+    #expect(await probe.next() == .received(Array("question".utf8)))
+    #expect(await probe.next() == .ended)
+    await probe.onLoop { connection in
+      Array("answer".utf8).withUnsafeBytes { _ = connection.send($0) }
+      connection.finishSending()
+    }
+    #expect(try peer.receiveAll() == Array("answer".utf8))
+  }
+
+  @Test func `what the socket does not take is sent when the reader catches up`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    let large = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
+    await probe.onLoop { connection in
+      #expect(!large.withUnsafeBytes { connection.send($0) })
+      #expect(connection.queuedByteCount > Connection.highWaterMark)
+      connection.finishSending()
+    }
+    #expect(try peer.receiveAll() == large)
+    #expect(await probe.next() == .drained)
+  }
+
+  @Test func `nothing is read while the other end does not read`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    let large = [UInt8](repeating: 1, count: 2_000_000)
+    await probe.onLoop { connection in large.withUnsafeBytes { _ = connection.send($0) } }
+    try peer.send("more")
+    // A round trip through the loop is time enough for the bytes to be read, if they were.
+    for _ in 0..<10 { await probe.onLoop { _ in } }
+    #expect(probe.isQuiet)
+    #expect(try peer.receive(exactly: large.count).count == large.count)
+    var events = [await probe.next(), await probe.next()]
+    if events.first == .received(Array("more".utf8)) { events.reverse() }
+    #expect(events == [.drained, .received(Array("more".utf8))])
+  }
+
+  @Test func `a handler can stop the reading and let it go on`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    await probe.onLoop { $0.pauseReading() }
+    try peer.send("later")
+    for _ in 0..<10 { await probe.onLoop { _ in } }
+    #expect(probe.isQuiet)
+    await probe.onLoop { $0.resumeReading() }
+    #expect(await probe.next() == .received(Array("later".utf8)))
+  }
+
+  @Test func `sending to a connection that is gone ends it and not the process`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    await probe.onLoop { $0.pauseReading() }
+    _ = shutdown(peer.descriptor, Int32(SHUT_RD))
+    await probe.onLoop { connection in
+      [UInt8](repeating: 0, count: 10).withUnsafeBytes { _ = connection.send($0) }
+      #expect(!connection.isOpen)
+    }
+    #expect(await probe.next() == .released)
+    #expect(await probe.next() == .closed(.failed(EPIPE)))
+  }
+
+  @Test func `a connection ends once, with the first reason, after the call that ended it`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    await probe.onLoop { connection in
+      connection.close(because: .finished)
+      connection.close(because: .shutdown)
+      #expect(Array("lost".utf8).withUnsafeBytes { connection.send($0) })
+    }
+    #expect(await probe.next() == .released)
+    #expect(await probe.next() == .closed(.finished))
+    #expect(try peer.receiveAll().isEmpty)
+    #expect(probe.isQuiet)
+  }
+
+  @Test func `ending gives the descriptor back even while both directions are blocked`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    await probe.onLoop { connection in
+      [UInt8](repeating: 0, count: 2_000_000).withUnsafeBytes { _ = connection.send($0) }
+      connection.pauseReading()
+      connection.close(because: .shutdown)
+    }
+    #expect(await probe.next() == .released)
+    #expect(await probe.next() == .closed(.shutdown))
+    // The end comes only when no descriptor of the other side is left.
+    #expect(try peer.receiveAll().count < 2_000_000)
+  }
+
+  @Test func `a deadline passes once and can be put off and brought forward`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    defer { withExtendedLifetime(peer) {} }
+    let now = MonotonicInstant.now
+    await probe.onLoop { connection in
+      connection.deadline = now.advanced(by: .seconds(60))
+      connection.deadline = now.advanced(by: .milliseconds(1))
+      connection.deadline = now.advanced(by: .milliseconds(120))
+    }
+    guard case .deadline(let passed) = await probe.next() else {
+      Issue.record("Something else came first")
+      return
+    }
+    #expect(passed >= now.advanced(by: .milliseconds(120)))
+    await probe.onLoop { #expect($0.deadline == nil) }
+  }
+}
