@@ -1,9 +1,15 @@
 public import Postgres
 
-/// An empty database that belongs to one test.
+/// A database that belongs to one test.
 public struct TestDatabase: Sendable {
   /// A connection URI for the database.
   public let uri: String
+
+  /// The port in the URI; 5432 if there is none.
+  public var port: UInt16 { uri.port ?? 5432 }
+
+  /// The URI of the same database behind another port of 127.0.0.1, a ``Proxy``'s for instance.
+  public func uri(port: UInt16) -> String { uri.replacingHost(with: "127.0.0.1:\(port)") }
 
   /// A configuration for the database, changed by `configure`.
   public func configuration(
@@ -18,16 +24,44 @@ public struct TestDatabase: Sendable {
   public func pool(_ configure: (inout PostgresConfiguration) -> Void = { _ in }) throws -> PostgresPool {
     PostgresPool(configuration: try configuration(configure))
   }
+
+  /// Runs `body` with a pool for the database, and closes the pool.
+  nonisolated(nonsending) public func withPool<R>(
+    _ configure: (inout PostgresConfiguration) -> Void = { _ in },
+    _ body: nonisolated(nonsending) (PostgresPool) async throws -> R
+  ) async throws -> R {
+    let pool = try pool(configure)
+    do {
+      let result = try await body(pool)
+      await pool.close()
+      return result
+    } catch {
+      await pool.close(grace: .zero)
+      throw error
+    }
+  }
 }
 
 /// Runs `body` with a database of its own, on the server that `TEST_DATABASE_URL` names or on a
 /// private one, and drops it afterwards.
 ///
 /// - Parameter migrationsFolder: migrations that the database starts with; they run once a process,
-///   into a template.
-public func withTestDatabase<R>(
+///   into a template that is then copied.
+nonisolated(nonsending) public func withTestDatabase<R>(
   migrationsFolder: String? = nil,
   _ body: nonisolated(nonsending) (TestDatabase) async throws -> R
 ) async throws -> R {
-  throw CancellationError()
+  let server = TestServer.shared
+  var template = "template0"
+  if let migrationsFolder { template = try await server.template(migratedFrom: migrationsFolder) }
+  let name = try await server.create(template: template)
+  let database = TestDatabase(uri: try await server.uri().replacingDatabase(with: name))
+  do {
+    let result = try await body(database)
+    try await server.drop(name)
+    return result
+  } catch {
+    try? await server.drop(name)
+    throw error
+  }
 }

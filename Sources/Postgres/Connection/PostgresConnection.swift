@@ -1,16 +1,51 @@
+import Logging
+import Synchronization
+
 /// A connection lent by a ``PostgresPool``. One task uses it at a time.
 public final class PostgresConnection: Sendable {
+  let id: Int
+  let channel: Channel
+  private let configuration: PostgresConfiguration
+  private let logger: Logger?
+  private let savepoints = Atomic(0)
+
+  init(id: Int, channel: Channel, configuration: PostgresConfiguration, logger: Logger?) {
+    self.id = id
+    self.channel = channel
+    self.configuration = configuration
+    self.logger = logger
+  }
+
   /// Runs one statement.
   ///
   /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled.
   nonisolated(nonsending) public func query(_ query: Query) async throws -> Rows {
-    throw PostgresError(.misuse("not built yet"))
+    let results = try await run(.queries([query])).results
+    guard let rows = results.first else { throw PostgresError(.misuse("the server sent no result")) }
+    return rows
   }
 
   /// Runs the statements in order, all sent at once and answered in one round trip. Outside of a
-  /// transaction they are one transaction of their own. The first failure fails the rest and is thrown.
+  /// transaction they are one transaction of their own (PostgreSQL documentation, "Pipelining").
+  /// The first failure fails the rest and is thrown.
+  ///
+  /// - Returns: the rows of each.
   nonisolated(nonsending) public func pipeline(_ queries: [Query]) async throws -> [Rows] {
-    throw PostgresError(.misuse("not built yet"))
+    if queries.isEmpty { return [] }
+    return try await run(.queries(queries)).results
+  }
+
+  /// Runs any number of statements without values, as `psql` would. Outside of a transaction they
+  /// are one transaction, unless they say otherwise.
+  ///
+  /// - Returns: the server's notices.
+  @discardableResult
+  nonisolated(nonsending) public func execute(
+    script: String, timeout: Duration? = nil
+  ) async throws -> [ServerReport] {
+    // Nothing can travel with a script.
+    if channel.hasPending { _ = try await run(.queries([])) }
+    return try await run(.script(script), timeout: timeout).notices
   }
 
   /// Inside of a transaction: runs statements that may fail without losing the transaction. When
@@ -18,6 +53,39 @@ public final class PostgresConnection: Sendable {
   nonisolated(nonsending) public func savepoint<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
-    try await body(self)
+    let name = "savepoint_\(savepoints.add(1, ordering: .relaxed).newValue)"
+    channel.enqueue("savepoint \(name)")
+    do {
+      let result = try await body(self)
+      // Travels with what comes next, be it COMMIT.
+      if !channel.withdraw("savepoint \(name)") { channel.enqueue("release savepoint \(name)") }
+      return result
+    } catch {
+      if !channel.withdraw("savepoint \(name)"), channel.ending == nil {
+        _ = try? await run(.command("rollback to savepoint \(name)"), isCancellable: false)
+      }
+      throw error
+    }
+  }
+
+  /// Runs a batch, once more if all that was wrong is that statements must be prepared anew.
+  @discardableResult
+  nonisolated(nonsending) func run(
+    _ batch: Batch, timeout: Duration? = nil, isCancellable: Bool = true
+  ) async throws -> Channel.Answer {
+    let timeout = timeout ?? configuration.queryTimeout
+    var answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
+    if let failure = answer.failure, answer.wasIdle, failure.isCuredByPreparingAgain {
+      answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
+    }
+    log(answer.notices)
+    if let failure = answer.failure { throw failure }
+    return answer
+  }
+
+  private func log(_ notices: [ServerReport]) {
+    for notice in notices {
+      logger?.log(level: notice.severity == "WARNING" ? .warning : .debug, "\(notice.redactedMessage)")
+    }
   }
 }

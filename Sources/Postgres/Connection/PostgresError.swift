@@ -28,10 +28,13 @@ public struct PostgresError: Error, Sendable {
   public let kind: Kind
   /// What the server said, where it said something.
   public let report: ServerReport?
+  /// Something was sent and its answer did not come.
+  let wasSent: Bool
 
-  init(_ kind: Kind, report: ServerReport? = nil) {
+  init(_ kind: Kind, report: ServerReport? = nil, wasSent: Bool = false) {
     self.kind = kind
     self.report = report
+    self.wasSent = wasSent
   }
 
   init(_ report: ServerReport) {

@@ -1,3 +1,5 @@
+import CLibpq
+
 /// What the server says of an error or a notice: the fields of its ErrorResponse or NoticeResponse
 /// message (PostgreSQL documentation, "Error and Notice Message Fields").
 public struct ServerReport: Sendable, Equatable {
@@ -40,5 +42,27 @@ public struct ServerReport: Sendable, Equatable {
       let last = message.lastIndex(of: "\""), first < last
     else { return message }
     return message[...first] + "…" + message[last...]
+  }
+}
+
+extension ServerReport {
+  /// The fields of an error or notice result. libpq makes results of its own, without a SQLSTATE,
+  /// when the connection breaks; those are nil.
+  init?(_ result: OpaquePointer?) {
+    // The letters of the protocol are the values of libpq's PG_DIAG constants.
+    func field(_ letter: Unicode.Scalar) -> String? {
+      PQresultErrorField(result, Int32(letter.value)).map { String(cString: $0) }
+    }
+    guard let sqlState = field("C") else { return nil }
+    self.init(severity: field("V") ?? "ERROR", sqlState: sqlState, message: field("M") ?? "")
+    detail = field("D")
+    hint = field("H")
+    position = field("P").flatMap { Int($0) }
+    context = field("W")
+    schema = field("s")
+    table = field("t")
+    column = field("c")
+    constraint = field("n")
+    routine = field("R")
   }
 }

@@ -5,23 +5,33 @@ public import Logging
 /// Connections are made when they are needed. While the database is away, callers get
 /// `.unavailable` after at most the acquire time-out, one attempt at a time is made to reach it
 /// with growing, jittered pauses of at most one second, and it is used again once it is back.
+/// Close a pool when it is no longer needed; its connections stay open until then.
 public final class PostgresPool: Sendable {
+  private let lobby: Lobby
+  private let configuration: PostgresConfiguration
+
   /// A pool that has not connected yet. Without a logger it says nothing.
   public init(configuration: PostgresConfiguration, logger: Logger? = nil) {
+    self.configuration = configuration
+    lobby = Lobby(configuration: configuration, logger: logger)
   }
 
   /// Runs one statement on a connection of the pool.
   ///
-  /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled.
+  /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled. A statement
+  ///   that changes something may have done so when the error is `.unavailable` or `.timedOut`.
   nonisolated(nonsending) public func query(_ query: Query) async throws -> Rows {
-    throw PostgresError(.misuse("not built yet"))
+    try await withConnection { try await $0.query(query) }
   }
 
-  /// Lends a connection for several statements that are not one transaction.
+  /// Lends a connection for several statements that are not one transaction. One that comes back
+  /// in a transaction is closed, which rolls it back.
   nonisolated(nonsending) public func withConnection<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
-    throw PostgresError(.misuse("not built yet"))
+    let connection = try await lobby.acquire()
+    defer { lobby.release(connection) }
+    return try await body(connection)
   }
 
   /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. BEGIN
@@ -32,7 +42,7 @@ public final class PostgresPool: Sendable {
   nonisolated(nonsending) public func withTransaction<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
-    throw PostgresError(.misuse("not built yet"))
+    try await withConnection { try await $0.transaction(body) }
   }
 
   /// Runs the statements as one transaction in one round trip. The first failure undoes all of
@@ -40,10 +50,19 @@ public final class PostgresPool: Sendable {
   ///
   /// - Throws: ``PostgresError``; of kind `.outcomeUnknown` when no answer came.
   nonisolated(nonsending) public func transaction(pipeline queries: [Query]) async throws -> [Rows] {
-    throw PostgresError(.misuse("not built yet"))
+    // Between two Sync messages the server keeps one implicit transaction: BEGIN and COMMIT
+    // would only add two statements to parse.
+    do {
+      return try await withConnection { try await $0.pipeline(queries) }
+    } catch let error as PostgresError {
+      throw error.asOutcomeOfCommit
+    }
   }
 
   /// Refuses new work, waits for what is running, and closes every connection.
-  public func close() async {
+  ///
+  /// - Parameter grace: how long what is running may take; after that it is cut off.
+  public func close(grace: Duration = .seconds(5)) async {
+    await lobby.close(grace: grace)
   }
 }

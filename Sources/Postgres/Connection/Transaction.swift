@@ -1,0 +1,50 @@
+extension PostgresConnection {
+  /// BEGIN, `body`, COMMIT; ROLLBACK when `body` throws.
+  nonisolated(nonsending) func transaction<R>(
+    _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
+  ) async throws -> R {
+    channel.enqueue(Self.begin)
+    let result: R
+    do {
+      result = try await body(self)
+    } catch {
+      await rollBack()
+      throw error
+    }
+    try await commit()
+    return result
+  }
+
+  private static let begin = "begin"
+
+  private nonisolated(nonsending) func rollBack() async {
+    // A connection that cannot roll back is not reusable, and the server rolls back when it goes.
+    if channel.withdraw(Self.begin) || channel.ending != nil { return }
+    channel.forgetPending()
+    _ = try? await run(.command("rollback"), isCancellable: false)
+  }
+
+  private nonisolated(nonsending) func commit() async throws {
+    if channel.withdraw(Self.begin) { return }
+    if channel.isInFailedTransaction {
+      // The server would answer COMMIT with ROLLBACK and call it no error.
+      await rollBack()
+      throw PostgresError(.misuse("a statement of the transaction failed and its error was swallowed"))
+    }
+    // From here on a cancellation could only make the outcome unknown.
+    do {
+      try await run(.command("commit"), isCancellable: false)
+    } catch let error as PostgresError {
+      throw error.asOutcomeOfCommit
+    }
+  }
+}
+
+extension PostgresError {
+  /// The same error for somebody who asked for a commit: if the answer was lost after the request
+  /// had been sent, nobody here knows whether it was carried out.
+  var asOutcomeOfCommit: PostgresError {
+    guard wasSent, isUnavailable else { return self }
+    return PostgresError(.outcomeUnknown(description), report: report, wasSent: true)
+  }
+}

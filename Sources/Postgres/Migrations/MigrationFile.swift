@@ -1,0 +1,58 @@
+import Crypto
+import FoundationEssentials
+
+/// One file of the migrations folder: `<digits>_<name>.sql`.
+struct MigrationFile: Sendable, Equatable {
+  /// The whole name, for messages.
+  let fileName: String
+  /// 8 to 14 digits, a date with or without a time.
+  let version: String
+  /// What follows the digits, without `.sql`.
+  let name: String
+  let sql: String
+  /// SHA-256 of the file's bytes, in hexadecimal.
+  let checksum: String
+
+  init(fileName: String, contents: some DataProtocol) throws(MigrationError) {
+    let stem = fileName.dropLast(4)
+    let digits = stem.utf8.prefix { (48...57).contains($0) }
+    let rest = stem.utf8.dropFirst(digits.count)
+    guard (8...14).contains(digits.count), rest.first == UInt8(ascii: "_"), rest.count > 1 else {
+      throw MigrationError(.badName, file: fileName)
+    }
+    guard let sql = String(validating: contents, as: UTF8.self), !sql.utf8.contains(0) else {
+      throw MigrationError(.notText, file: fileName)
+    }
+    self.fileName = fileName
+    version = String(stem.prefix(digits.count))
+    name = String(stem.dropFirst(digits.count + 1))
+    self.sql = sql
+    let digest = SHA256.hash(data: contents)
+    checksum = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+  }
+
+  /// The `.sql` files of a folder in the order of their names, which is the order to run them in.
+  /// Other files and hidden ones are ignored.
+  static func read(folder: String) throws(MigrationError) -> [MigrationFile] {
+    let names: [String]
+    do {
+      names = try FileManager.default.contentsOfDirectory(atPath: folder)
+    } catch {
+      throw MigrationError(.unreadable, file: folder)
+    }
+    var files: [MigrationFile] = []
+    // Bytes, not a locale, give the order.
+    let wanted = names.filter { $0.hasSuffix(".sql") && !$0.hasPrefix(".") }
+    for name in wanted.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
+      guard let contents = FileManager.default.contents(atPath: folder + "/" + name) else {
+        throw MigrationError(.unreadable, file: name)
+      }
+      files.append(try MigrationFile(fileName: name, contents: contents))
+    }
+    var seen: Set<String> = []
+    for file in files where !seen.insert(file.version).inserted {
+      throw MigrationError(.duplicateVersion, file: file.fileName)
+    }
+    return files
+  }
+}

@@ -1,0 +1,185 @@
+import Dispatch
+import Logging
+import Synchronization
+
+/// Carries out what ``PoolStateMachine`` decides: connects, lends, closes, and keeps the one timer.
+final class Lobby: Sendable {
+  private struct State {
+    var machine: PoolStateMachine
+    var connections: [Int: PostgresConnection] = [:]
+    var waiters: [UInt64: CheckedContinuation<PostgresConnection, any Error>] = [:]
+    var lastWaiter: UInt64 = 0
+    var timer: any DispatchSourceTimer
+    var isFailing = false
+  }
+
+  private let state: Mutex<State>
+  private let configuration: PostgresConfiguration
+  private let logger: Logger?
+  private let cancellations = CancellationQueue()
+  /// Where sockets are read; connections are spread over them.
+  private let queues: [DispatchQueue]
+  /// Entered for every connection until its socket is closed.
+  private let sockets = DispatchGroup()
+
+  init(configuration: PostgresConfiguration, logger: Logger?) {
+    self.configuration = configuration
+    self.logger = logger
+    queues = (0..<2).map { DispatchQueue(label: "postgres.io.\($0)") }
+    let limits = PoolStateMachine.Limits(
+      maximumConnections: max(1, configuration.maximumConnections),
+      minimumConnections: min(configuration.minimumConnections, configuration.maximumConnections),
+      maximumWaiters: configuration.maximumWaiters, acquireTimeout: configuration.acquireTimeout,
+      idleTimeout: configuration.idleTimeout, maximumLifetime: configuration.maximumLifetime)
+    let timer = DispatchSource.makeTimerSource(queue: queues[0])
+    state = Mutex(State(machine: PoolStateMachine(limits: limits), timer: timer))
+    state.withLock { state in
+      state.timer.setEventHandler { [weak self] in self?.apply { $0.tick(.now) } }
+      state.timer.activate()
+    }
+    apply { $0.tick(.now) }
+  }
+
+  deinit {
+    state.withLock { state in
+      state.timer.cancel()
+      for connection in state.connections.values { connection.channel.close() }
+    }
+  }
+
+  // MARK: Lending
+
+  nonisolated(nonsending) func acquire() async throws -> PostgresConnection {
+    let idle = state.withLock { state in
+      state.machine.leaseIdle().flatMap { state.connections[$0] }
+    }
+    if let idle { return idle }
+    return try await waitForConnection()
+  }
+
+  private nonisolated(nonsending) func waitForConnection() async throws -> PostgresConnection {
+    let waiter = state.withLock { state in
+      state.lastWaiter += 1
+      return state.lastWaiter
+    }
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
+        apply(registering: (waiter, continuation)) { $0.acquire(waiter, now: .now) }
+        // A cancellation between the check and the registration found nobody in the line.
+        if Task.isCancelled { cancel(waiter) }
+      }
+    } onCancel: {
+      cancel(waiter)
+    }
+  }
+
+  private func cancel(_ waiter: UInt64) {
+    let continuation = state.withLock { state in
+      state.machine.cancel(waiter) ? state.waiters.removeValue(forKey: waiter) : nil
+    }
+    continuation?.resume(throwing: CancellationError())
+  }
+
+  func release(_ connection: PostgresConnection) {
+    let isReusable = connection.channel.isReusable
+    apply { $0.release(connection.id, isReusable: isReusable, now: .now) }
+  }
+
+  // MARK: Effects
+
+  private typealias Waiter = (id: UInt64, continuation: CheckedContinuation<PostgresConnection, any Error>)
+
+  private func apply(
+    registering waiter: Waiter? = nil, _ event: (inout PoolStateMachine) -> PoolStateMachine.Effects
+  ) {
+    typealias Lease = (CheckedContinuation<PostgresConnection, any Error>, PostgresConnection)
+    let (effects, leases, refusals, closing) = state.withLock { state in
+      if let waiter { state.waiters[waiter.id] = waiter.continuation }
+      let effects = event(&state.machine)
+      if let wake = effects.wake { state.timer.schedule(deadline: wake.dispatchTime) }
+      var leases: [Lease] = []
+      for lease in effects.leases {
+        guard let continuation = state.waiters.removeValue(forKey: lease.waiter),
+          let connection = state.connections[lease.connection]
+        else { continue }
+        leases.append((continuation, connection))
+      }
+      let refusals = effects.refusals.compactMap { refusal in
+        state.waiters.removeValue(forKey: refusal.waiter).map { ($0, refusal.reason) }
+      }
+      let closing = effects.closes.compactMap { state.connections.removeValue(forKey: $0) }
+      return (effects, leases, refusals, closing)
+    }
+    for (continuation, connection) in leases { continuation.resume(returning: connection) }
+    for (continuation, reason) in refusals { continuation.resume(throwing: PostgresError(reason)) }
+    for connection in closing { connection.channel.close() }
+    for id in effects.connects { connect(id) }
+  }
+
+  // MARK: Connecting
+
+  private func connect(_ id: Int) {
+    sockets.enter()
+    // A serial queue of its own gets a thread of its own: connecting blocks.
+    DispatchQueue(label: "postgres.connect").async { [self] in
+      do throws(PostgresError) {
+        connected(id, try LibpqSession.connect(configuration))
+      } catch {
+        sockets.leave()
+        failed(id, error)
+      }
+    }
+  }
+
+  private func connected(_ id: Int, _ session: sending LibpqSession) {
+    let channel = Channel(
+      session, configuration: configuration, queue: queues[id % queues.count],
+      cancellations: cancellations, onEnd: { [weak self] in self?.lost(id) },
+      onClose: { [sockets] in sockets.leave() })
+    let connection = PostgresConnection(
+      id: id, channel: channel, configuration: configuration, logger: logger)
+    let hadFailed = state.withLock { state in
+      state.connections[id] = connection
+      defer { state.isFailing = false }
+      return state.isFailing
+    }
+    if hadFailed { logger?.notice("the database is reachable again") }
+    apply { $0.connected(id, now: .now, jitter: .random(in: 0...1)) }
+    // It may have been lost before the pool knew it.
+    if channel.ending != nil { lost(id) }
+  }
+
+  private func failed(_ id: Int, _ error: PostgresError) {
+    let isNews = state.withLock { state in
+      defer { state.isFailing = true }
+      return !state.isFailing
+    }
+    logger?.log(level: isNews ? .error : .debug, "\(error)")
+    let reason = if case .unavailable(let reason) = error.kind { reason } else { "\(error)" }
+    apply { $0.connectFailed(id, reason: reason, now: .now, jitter: .random(in: 0...1)) }
+  }
+
+  private func lost(_ id: Int) {
+    apply { $0.lost(id, now: .now) }
+  }
+
+  // MARK: Closing
+
+  /// - Parameter grace: how long what is lent may take to come back before it is cut off.
+  func close(grace: Duration) async {
+    apply { $0.close() }
+    await withCheckedContinuation { continuation in
+      // Waiting blocks, and so may a connection attempt that cannot be called off.
+      DispatchQueue(label: "postgres.close").async { [self] in
+        if sockets.wait(timeout: (Uptime.now + grace).dispatchTime) == .timedOut {
+          let remaining = state.withLock { Array($0.connections.values) }
+          for connection in remaining { connection.channel.close() }
+          _ = sockets.wait(timeout: .now() + 1)
+        }
+        state.withLock { $0.timer.cancel() }
+        continuation.resume()
+      }
+    }
+  }
+}

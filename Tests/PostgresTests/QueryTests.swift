@@ -1,0 +1,76 @@
+import Postgres
+import TestDatabase
+import Testing
+
+struct QueryTests {
+  @Test func `values are bound and never become text`() {
+    let name = "Robert'); drop table students; --"
+    let query: Query = "select * from students where name = \(name) and year > \(2024)"
+    #expect(query.text == "select * from students where name = $1 and year > $2")
+    #expect(query.parameters.count == 2)
+  }
+
+  @Test func `an identifier from code can be put into the text`() {
+    let query: Query = "select * from \(unescaped: "students") where id = \(1)"
+    #expect(query.text == "select * from students where id = $1")
+  }
+
+  @Test func `a query answers its rows`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        let rows = try await pool.query("select n, n * 2 as twice from generate_series(1, \(3)) n")
+        #expect(try rows.map { try $0["twice", as: Int.self] } == [2, 4, 6])
+        #expect(try rows.map { try $0.decode(0, as: Int.self) } == [1, 2, 3])
+        #expect(rows.columns == ["n", "twice"])
+      }
+    }
+  }
+
+  @Test func `a statement says how many rows it touched`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        let created = try await pool.query("create table t (n int)")
+        let inserted = try await pool.query("insert into t select generate_series(1, 12)")
+        let updated = try await pool.query("update t set n = 0 where n <= 5")
+        let deleted = try await pool.query("delete from t")
+        #expect([created, inserted, updated, deleted].map(\.affected) == [0, 12, 5, 12])
+      }
+    }
+  }
+
+  @Test func `errors of decoding name the column`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        let rows = try await pool.query("select null::text as nothing, 'x' as word, 300000::bigint as big")
+        let row = try #require(rows.first)
+        func reason<T: PostgresDecodable>(_ column: String, _ type: T.Type) -> String {
+          do {
+            _ = try row.decode(column, as: type)
+            return ""
+          } catch {
+            return "\(error)"
+          }
+        }
+        #expect(reason("nothing", String.self) == #"column "nothing" is NULL and cannot be read as String"#)
+        #expect(reason("word", Int.self) == #"column "word" is text and cannot be read as Int"#)
+        #expect(reason("missing", Int.self) == #"there is no column "missing" in the answer"#)
+        #expect(try row.decode("nothing", as: String?.self) == nil)
+      }
+    }
+  }
+
+  @Test func `without prepared statements everything works the same`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool {
+        $0.usesPreparedStatements = false
+      } _: { pool in
+        for n in 1...3 {
+          let rows = try await pool.query("select \(n)::int as n, \("x")::text as x")
+          #expect(try rows.first?.decode("n", as: Int.self) == n)
+        }
+        let prepared = try await pool.query("select count(*) as n from pg_prepared_statements")
+        #expect(try prepared.first?.decode("n", as: Int.self) == 0)
+      }
+    }
+  }
+}

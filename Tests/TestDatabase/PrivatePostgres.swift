@@ -1,0 +1,43 @@
+import Dispatch
+import Foundation
+
+/// A PostgreSQL server that a test may stop and start as it likes. It goes away with `remove()`,
+/// or when the process ends, however it ends.
+public struct PrivatePostgres: Sendable {
+  /// The server's own database.
+  public let uri: String
+  private let folder: String
+
+  /// Starts a server in a new folder under `/tmp`.
+  ///
+  /// - Parameter options: server settings, for instance `-c max_connections=10`.
+  public static func start(options: String = "-c fsync=off") async throws -> PrivatePostgres {
+    let folder = "/tmp/receiptd-test.\(UUID().uuidString)"
+    // In case a crash or an interrupt leaves it there.
+    try Shell.atEndOfProcess(#"[ ! -e "$2" ] || "$1" remove "$2""#, arguments: [script, folder])
+    let uri = try await run("start", folder, options)
+    return PrivatePostgres(uri: uri.trimmingCharacters(in: .whitespacesAndNewlines), folder: folder)
+  }
+
+  /// Stops the server at once, as a crash would.
+  public func down() async throws { _ = try await Self.run("down", folder) }
+
+  /// Starts the server again.
+  public func up() async throws { _ = try await Self.run("up", folder, "-c fsync=off") }
+
+  /// Stops the server and deletes its folder.
+  public func remove() async throws { _ = try await Self.run("remove", folder) }
+
+  private static let script = URL(filePath: #filePath).deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "scripts/private-postgres").path
+
+  private static func run(_ action: String, _ folder: String, _ options: String = "") async throws -> String {
+    try await withCheckedThrowingContinuation { continuation in
+      DispatchQueue(label: "private-postgres").async {
+        let environment = ["PG_OPTIONS": options]
+        continuation.resume(
+          with: Result { try Shell.run([script, action, folder], environment: environment) })
+      }
+    }
+  }
+}
