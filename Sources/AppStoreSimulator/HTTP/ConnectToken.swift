@@ -1,5 +1,5 @@
 import Crypto
-import Foundation
+import FoundationEssentials
 import JWTKit
 
 /// Checks the bearer tokens of the App Store Server API.

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 import HTTP
 
 // What the control API takes and gives: receiptd's spelling (`ID` in capitals), times in RFC 3339.
@@ -25,7 +25,7 @@ struct PurchaseAnswer: Encodable {
   let transactionID: String
   let originalTransactionID: String
   let account: String
-  let appTransactionID: String
+  let appTransactionID: String?
   let signedTransaction: String
   let signedRenewalInfo: String?
   let signedAppTransaction: String

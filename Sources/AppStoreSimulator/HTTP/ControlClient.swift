@@ -1,5 +1,5 @@
 import Curl
-import Foundation
+import FoundationEssentials
 import HTTP
 import HTTPTypes
 

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// The body of `POST /control/purchases`.
 public struct PurchaseParameters: Codable, Sendable {

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 import HTTP
 import HTTPTypes
 
@@ -82,7 +82,7 @@ struct ControlRoutes: Sendable {
       .created,
       PurchaseAnswer(
         transactionID: outcome.transactionID, originalTransactionID: outcome.originalTransactionID,
-        account: account, appTransactionID: appTransaction.appTransactionId ?? "",
+        account: account, appTransactionID: appTransaction.appTransactionId,
         signedTransaction: outcome.signedTransaction, signedRenewalInfo: outcome.signedRenewalInfo,
         signedAppTransaction: signedAppTransaction,
         notification: await delivered(outcome.notification, for: request)))

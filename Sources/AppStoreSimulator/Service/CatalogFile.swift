@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// The apps on sale, in the form of receiptd's own configuration, so that one file can serve both.
 ///

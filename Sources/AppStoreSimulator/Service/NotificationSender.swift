@@ -1,6 +1,6 @@
 import AppStore
 import Curl
-import Foundation
+import FoundationEssentials
 import HTTPTypes
 
 /// Carries notifications to a webhook: over the network, or, in a test, wherever the test wants.

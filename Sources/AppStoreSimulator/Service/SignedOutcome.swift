@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// What a command led to, signed.
 public struct SignedOutcome: Sendable {

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 import Synchronization
 
 /// The App Store as the outside sees it: a ``SimulatedStore`` for each environment, whose facts are signed,

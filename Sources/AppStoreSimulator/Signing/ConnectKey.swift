@@ -1,5 +1,5 @@
 import Crypto
-import Foundation
+import FoundationEssentials
 
 /// An App Store Connect API key: what a server signs its bearer tokens with when it calls the App Store
 /// Server API.

@@ -1,6 +1,6 @@
 import AppStore
 import Crypto
-import Foundation
+import FoundationEssentials
 
 /// Signs payloads as compact JWS (RFC 7515, section 7.1) with ES256 and an `x5c` header, as the App Store
 /// does for transactions, renewal infos, app transactions and notifications.

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// A customer's purchase.
 public struct PurchaseRequest: Hashable, Sendable {

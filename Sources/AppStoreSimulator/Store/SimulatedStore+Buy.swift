@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 extension SimulatedStore {
   /// A customer buys: `SUBSCRIBED` (`INITIAL_BUY`, or `RESUBSCRIBE` where they had a subscription of the

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 extension SimulatedStore {
   mutating func setAutoRenew(

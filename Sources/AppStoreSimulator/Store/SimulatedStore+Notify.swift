@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 extension SimulatedStore {
   /// Records and returns the notification of what just happened to `transactionID`.

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 extension SimulatedStore {
   /// Makes something happen to a purchase.

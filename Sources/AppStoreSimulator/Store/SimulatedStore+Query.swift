@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// What the App Store Server API tells of one subscription.
 struct SubscriptionState: Sendable {

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 extension SimulatedStore {
   /// Refunds one transaction. Where it is the one that a subscription stands on, the subscription will not

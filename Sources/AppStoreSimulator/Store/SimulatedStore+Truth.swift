@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 extension SimulatedStore {
   /// What is true at `now` of the purchase that `transactionID`, original or later, belongs to; nil if the

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// The App Store of one environment as a value: what is on sale, who bought what, and what happened to it.
 ///

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// Where the store's ids come from: the same seed gives the same ids in the same order, so that a life
 /// that went wrong can be lived again.

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// A notification that the store sends, before it is signed.
 public struct StoreNotification: Hashable, Sendable {

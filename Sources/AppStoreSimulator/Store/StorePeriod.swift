@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// The length of a subscription or an offer: a number of calendar units, written as in ISO 8601 (`P1M`),
 /// which is how Apple writes `offerPeriod`.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// What the store will not do, because the App Store would not either.
 public enum StoreRefusal: Error, Hashable, Sendable {

@@ -1,5 +1,5 @@
 import AppStore
-import Foundation
+import FoundationEssentials
 
 /// A subscription as the store keeps it.
 struct StoreSubscription: Sendable {
