@@ -75,10 +75,7 @@ struct PayloadTests {
           "environment",
         ]
       ),
-      (
-        RenewalInfo.self, Texts.renewalInfo,
-        ["originalTransactionId", "signedDate", "environment", "autoRenewStatus"]
-      ),
+      (RenewalInfo.self, Texts.renewalInfo, ["originalTransactionId", "signedDate", "environment"]),
       (AppTransaction.self, Texts.appTransaction, ["bundleId", "receiptType", "receiptCreationDate"]),
       (
         NotificationPayload.self, Texts.notifications[0],
