@@ -37,8 +37,10 @@ struct Serve: AsyncParsableCommand {
     try Startup.listen(operators, "ADMIN_HOST and ADMIN_PORT", logger)
     try Startup.listen(clients, "HOST and PORT", logger)
 
+    let jobs = Task { await service.runJobs() }
     let received = await StopSignal.next()
     logger.info("stopping", metadata: ["signal": "\(received)"])
+    jobs.cancel()
     await clients.shutdown(within: Self.shutdownTime)
     await operators.shutdown(within: .seconds(1))
     await service.close()

@@ -60,7 +60,7 @@ struct LedgerBatch {
     let notifications = state.newNotifications.map {
       NotificationRows.NewRow(
         notification: $0.notification, originalTransactionID: $0.originalTransactionID,
-        outcome: $0.outcome, headerIDs: headerIDs)
+        outcome: $0.outcome, isProcessed: $0.isProcessed, headerIDs: headerIDs)
     }
     if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications)) }
     let transactions = state.newTransactions

@@ -28,6 +28,8 @@ struct LedgerEntry: Sendable {
 struct LedgerReceipt: Sendable {
   /// The notification was there already: nothing was written.
   var isDuplicate = false
+  /// It contradicts what is known of the purchase (another app or environment): its facts were not taken in.
+  var isContradiction = false
   /// Whether any fact in it was news.
   var isNews = false
   /// The purchase as it stands now; `nil` where no transaction of it is known.

@@ -18,6 +18,7 @@ struct LedgerState {
     var notification: KeptNotification
     var originalTransactionID: String?
     var outcome: String
+    var isProcessed: Bool
   }
 
   struct ChangedSubscription {
@@ -58,7 +59,8 @@ struct LedgerState {
       return LedgerReceipt(isDuplicate: true)
     }
     var receipt = LedgerReceipt()
-    if let id = entry.originalTransactionID {
+    // Without an app there is no catalog to judge by: what is known of the purchase stays as it is.
+    if let id = entry.originalTransactionID, entry.app != nil {
       var purchase = purchases[id, default: Purchase()]
       receipt = purchase.take(entry, moves: &moves)
       purchases[id] = purchase
@@ -68,7 +70,8 @@ struct LedgerState {
       newNotifications.append(
         NewNotification(
           notification: notification, originalTransactionID: entry.originalTransactionID,
-          outcome: outcome(of: notification, entry, receipt)))
+          outcome: outcome(of: notification, entry, receipt),
+          isProcessed: notification.obstacle == nil && !receipt.isContradiction))
     }
     return receipt
   }
@@ -77,6 +80,7 @@ struct LedgerState {
     of notification: KeptNotification, _ entry: LedgerEntry, _ receipt: LedgerReceipt
   ) -> String {
     if let obstacle = notification.obstacle { return obstacle.rawValue }
+    if receipt.isContradiction { return KeptNotification.Obstacle.failed.rawValue }
     if entry.transactions.isEmpty && entry.renewals.isEmpty { return "recorded" }
     return receipt.isNews ? "applied" : "unchanged"
   }
@@ -121,6 +125,10 @@ struct LedgerState {
 extension LedgerState.Purchase {
   fileprivate mutating func take(_ entry: LedgerEntry, moves: inout [OwnershipMove]) -> LedgerReceipt {
     var receipt = LedgerReceipt()
+    guard agrees(with: entry) else {
+      receipt.isContradiction = true
+      return receipt
+    }
     for record in entry.transactions where facts.learn(record.fact) {
       newTransactions[record.fact.transactionID] = record
       receipt.isNews = true
@@ -145,6 +153,18 @@ extension LedgerState.Purchase {
     isValidation = isValidation || entry.isValidation
     receipt.subscription = stored
     return receipt
+  }
+
+  /// Whether the entry is about the same app and environment as what is known of the purchase. The App
+  /// Store's ids are unique, so anything else is a mistake, and must not mix two purchases.
+  private func agrees(with entry: LedgerEntry) -> Bool {
+    let known = facts.transactions.values.first ?? entry.transactions.first?.fact
+    let isSameApp = entry.transactions.allSatisfy {
+      $0.fact.bundleID == known?.bundleID && $0.fact.environment == known?.environment
+    }
+    let environment = known?.environment ?? facts.renewal?.environment
+    return isSameApp
+      && entry.renewals.allSatisfy { environment == nil || $0.fact.environment == environment }
   }
 
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> ClaimOutcome {

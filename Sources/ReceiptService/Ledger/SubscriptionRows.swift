@@ -26,6 +26,16 @@ enum SubscriptionRows {
     """
   }
 
+  /// Purchases of these apps whose status has changed by itself since they were written, the longest
+  /// overdue first.
+  static func due(in bundleIDs: [String], at instant: Date, limit: Int) -> Query {
+    """
+    SELECT original_transaction_id, bundle_id FROM subscriptions
+    WHERE next_change_at <= \(instant) AND bundle_id = ANY(\(bundleIDs))
+    ORDER BY next_change_at LIMIT \(limit)
+    """
+  }
+
   private static let columns = """
     original_transaction_id, transaction_id, bundle_id, environment, product_id, tier, kind, ownership,
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,

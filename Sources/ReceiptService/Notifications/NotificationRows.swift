@@ -14,13 +14,15 @@ enum NotificationRows {
     var originalTransactionID: String?
     /// The word for the column `outcome`.
     var outcome: String
+    /// Whether it took effect; else it waits for a replay.
+    var isProcessed: Bool
     /// The row's ids of the headers of its parts.
     var headerIDs: JWSHeaderIDs
   }
 
   static func insert(_ rows: [NewRow]) -> Query {
     let kept = rows.map(\.notification)
-    let processedAt = kept.map { $0.obstacle == nil ? $0.receivedAt : nil }
+    let processedAt = rows.map { $0.isProcessed ? $0.notification.receivedAt : nil }
     return """
       INSERT INTO notifications (notification_uuid, type, subtype, bundle_id, environment,
         original_transaction_id, signed_at, received_at, processed_at, outcome,

@@ -12,6 +12,7 @@ public final class Service: Sendable {
   let notifications: NotificationIntake
   let profiles: ProfileSync
   let readiness: Readiness
+  let sweep: ExpirySweep
   /// Where everything is kept.
   public let pool: PostgresPool
   /// Applies the migrations.
@@ -44,6 +45,7 @@ public final class Service: Sendable {
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool, clock: clock)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     readiness = Readiness(pool: pool, migrator: migrator)
+    sweep = ExpirySweep(pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
     self.pool = pool
     self.client = client
   }
@@ -63,6 +65,11 @@ public final class Service: Sendable {
             timeout: .seconds(5))
         )
       })
+  }
+
+  /// Brings rows and profiles up to date with the time, again and again, until the task is cancelled.
+  public func runJobs() async {
+    await sweep.runForever()
   }
 
   /// Ends what is under way with the database and the store.

@@ -24,6 +24,9 @@ struct Validation: Sendable {
     guard purchase.app.product(named: purchase.productID) != nil else {
       throw ServiceError.unknownProduct(purchase.productID)
     }
+    if receipt.isContradiction {
+      throw ServiceError.wrongApp("The purchase is known as one of another app or environment.")
+    }
     if case .refused = receipt.claim { throw ServiceError.belongsToAnotherCustomer }
     guard let stored = receipt.subscription else { throw ServiceError.internalError }
 

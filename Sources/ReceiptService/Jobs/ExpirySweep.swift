@@ -1,0 +1,60 @@
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+
+/// Brings rows and profiles up to date with the time.
+///
+/// Answers and support views read the phases of a row and are right at every instant by themselves. What
+/// others read (the columns `status` and `store_status`, `user_preferences`) has to be written anew
+/// when a phase ends. Any number of servers may sweep: a purchase is judged again under its lock, so a
+/// second judgement writes the same row.
+struct ExpirySweep: Sendable {
+  let pool: PostgresPool
+  let ledger: LedgerWriter
+  let catalog: AppCatalog
+  let clock: ServiceClock
+  let logger: Logger
+
+  private static let pause = Duration.seconds(20)
+  private static let batch = 256
+
+  /// Sweeps until the task is cancelled. A database that is away is tried again at the next turn.
+  func runForever() async {
+    while !Task.isCancelled {
+      do {
+        let count = try await run()
+        if count > 0 { logger.info("swept", metadata: ["subscriptions": "\(count)"]) }
+      } catch {
+        logger.warning("a sweep was cut short", metadata: ["reason": "\(error)"])
+      }
+      // Jittered, so that servers that started together do not sweep together.
+      try? await Task.sleep(for: Self.pause * Double.random(in: 0.75...1.25))
+    }
+  }
+
+  /// Judges everything again whose status has changed by itself.
+  /// - Returns: how many purchases were due.
+  func run() async throws -> Int {
+    var seen: Set<String> = []
+    while true {
+      let instant = clock.now()
+      let rows = try await pool.query(
+        SubscriptionRows.due(in: catalog.apps.map(\.bundleID), at: instant, limit: Self.batch))
+      let due = try rows.map {
+        (id: try $0.decode(0, as: String.self), bundleID: try $0.decode(1, as: String.self))
+      }
+      let fresh = due.filter { seen.insert($0.id).inserted }
+      // What is due a second time could not be judged; another turn will try again.
+      guard !fresh.isEmpty else { return seen.count }
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for purchase in fresh {
+          let entry = LedgerEntry(
+            app: catalog[purchase.bundleID], originalTransactionID: purchase.id, instant: instant)
+          group.addTask { _ = try await ledger.record(entry) }
+        }
+        try await group.waitForAll()
+      }
+    }
+  }
+}

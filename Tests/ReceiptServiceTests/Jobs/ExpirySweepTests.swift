@@ -1,0 +1,59 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct ExpirySweepTests {
+  @Test func `an end that nobody announced shows in the answer at once, and in the rows after a sweep`()
+    async throws
+  {
+    try await withHarness { harness in
+      let user = UUID()
+      let token = try await harness.token(for: user) { $0.exp = ($0.exp ?? 0) + 400 * 86_400 }
+      let bought = try harness.buy(token: user)
+      _ = try await harness.notify(bought.notification.signedPayload)
+      #expect(try await harness.service.sweep.run() == 0)
+
+      let end = try #require(bought.transaction.expiresDate)
+      harness.clock.set(end - 0.001)
+      #expect(try await harness.profile(of: user, token: token).bool("isPremium") == true)
+      harness.clock.set(end)
+      let answer = try await harness.profile(of: user, token: token)
+      #expect(answer.bool("isPremium") == false)
+      #expect(answer.date("premiumExpiresAt") == end)
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
+
+      #expect(try await harness.service.sweep.run() == 1)
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "expired")
+      #expect(try await harness.profileRow(of: user)?.expiresAt == end)
+      let preferences = try await harness.pool.query(
+        "SELECT is_premium, bookmark_limit FROM user_preferences")[0]
+      #expect(try preferences.decode(0, as: Bool.self) == false)
+      #expect(try preferences.decode(1, as: Int.self) == 2)
+      #expect(try await harness.service.sweep.run() == 0)
+    }
+  }
+
+  @Test func `300 ends at once are swept by two servers at once`() async throws {
+    try await withHarness { harness in
+      var end = harness.clock.now
+      try await withThrowingTaskGroup(of: Int.self) { group in
+        for _ in 0..<300 {
+          let bought = try harness.buy()
+          end = try #require(bought.transaction.expiresDate)
+          group.addTask { try await harness.notify(bought.notification.signedPayload).status }
+        }
+        for try await status in group { #expect(status == 200) }
+      }
+      harness.clock.set(end)
+      async let first = harness.service.sweep.run()
+      async let second = harness.service.sweep.run()
+      _ = try await (first, second)
+      let left = try await harness.pool.query("SELECT 1 FROM subscriptions WHERE status <> 'expired'").count
+      #expect(left == 0)
+    }
+  }
+}
