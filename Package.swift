@@ -61,7 +61,11 @@ let package = Package(
       swiftSettings: swiftSettings),
     .target(
       name: "Curl",
-      dependencies: ["CLibcurl", .product(name: "HTTPTypes", package: "swift-http-types")],
+      dependencies: [
+        "CLibcurl",
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+      ],
       swiftSettings: swiftSettings),
 
     // What the App Store says, and what it means.
@@ -137,7 +141,14 @@ let package = Package(
     .testTarget(
       name: "PostgresTests", dependencies: ["Postgres", "TestDatabase"],
       swiftSettings: swiftSettings),
-    .testTarget(name: "CurlTests", dependencies: ["Curl", "HTTP"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CurlTests",
+      dependencies: [
+        "Curl", "HTTP", "Sockets", "TestDatabase",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
     .testTarget(
       name: "AppStoreTests",
       dependencies: [

@@ -1,0 +1,43 @@
+import CLibcurl
+
+/// Sets options of a handle and remembers whether libcurl took all of them.
+struct Options {
+  let handle: UnsafeMutableRawPointer
+  private(set) var areAllTaken = true
+
+  init(handle: UnsafeMutableRawPointer) { self.handle = handle }
+
+  mutating func set(_ option: CURLoption, _ value: Int) {
+    note(receiptd_curl_set_long(handle, option, value))
+  }
+
+  mutating func set(_ option: CURLoption, large value: curl_off_t) {
+    note(receiptd_curl_set_large(handle, option, value))
+  }
+
+  /// libcurl copies the text.
+  mutating func set(_ option: CURLoption, _ value: String) {
+    note(receiptd_curl_set_string(handle, option, value))
+  }
+
+  mutating func set(_ option: CURLoption, _ value: UnsafeMutableRawPointer?) {
+    note(receiptd_curl_set_pointer(handle, option, value))
+  }
+
+  mutating func set(_ option: CURLoption, _ receiver: receiptd_curl_receiver) {
+    note(receiptd_curl_set_receiver(handle, option, receiver))
+  }
+
+  /// Sets the body, which libcurl copies; its size must have been set before.
+  mutating func setCopied(_ body: [UInt8]) {
+    body.withUnsafeBytes { bytes in
+      // An empty array may have no address, and without one libcurl would read standard input.
+      let base = bytes.baseAddress ?? UnsafeRawPointer(handle)
+      note(receiptd_curl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: base)))
+    }
+  }
+
+  private mutating func note(_ code: CURLcode) {
+    if code != CURLE_OK { areAllTaken = false }
+  }
+}

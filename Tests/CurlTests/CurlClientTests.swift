@@ -1,0 +1,179 @@
+import HTTPTypes
+import Sockets
+import TestDatabase
+import Testing
+
+@testable import Curl
+
+@Suite struct CurlClientTests {
+  @Test func `a body, fields and the method arrive, and so does the answer`() async throws {
+    try await withEcho { server, client in
+      for method in [HTTPRequest.Method.post, .put, .delete] {
+        let answer = try await client.send(
+          CurlRequest(
+            method: method, url: server.url("/echo"),
+            headers: [field("X-Given"): "a value", .contentType: "application/json"],
+            body: Array(#"{"a": "ü"}"#.utf8)))
+        #expect(answer.status == 200)
+        #expect(answer.headers[field("X-Method")] == method.rawValue)
+        #expect(answer.headers[field("X-Given")] == "a value")
+        #expect(answer.headers[field("X-Content-Type")] == "application/json")
+        #expect(answer.headers[field("X-Expect")] == "none")
+        #expect(answer.body == Array(#"{"a": "ü"}"#.utf8))
+        #expect(answer.httpVersion == .http11)
+      }
+    }
+  }
+
+  @Test(arguments: [0, 1, 100_000]) func `a body of any length arrives whole`(length: Int) async throws {
+    try await withEcho { server, client in
+      let body = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
+      let answer = try await client.send(
+        CurlRequest(method: .post, url: server.url("/echo"), body: body))
+      #expect(answer.body == body)
+      #expect(answer.headers[field("X-Content-Type")] == "none")
+    }
+  }
+
+  @Test func `any status is an answer, and a redirect is not followed`() async throws {
+    try await withEcho { server, client in
+      for code in [401, 404, 429, 500, 503] {
+        let answer = try await client.send(CurlRequest(url: server.url("/status/\(code)")))
+        #expect(answer.status == code)
+        #expect(answer.body == Array("not JSON".utf8))
+      }
+      let redirect = try await client.send(CurlRequest(url: server.url("/elsewhere")))
+      #expect(redirect.status == 302)
+      #expect(redirect.headers[.location] == "http://127.0.0.1:1/")
+    }
+  }
+
+  @Test func `an answer that is too long is given up while it arrives`() async throws {
+    try await withEcho { server, client in
+      let exact = try await client.send(
+        CurlRequest(url: server.url("/large/1000"), maximumResponseLength: 1000))
+      #expect(exact.body.count == 1000)
+      await #expect(throws: CurlError.tooLarge) {
+        _ = try await client.send(CurlRequest(url: server.url("/large/1001"), maximumResponseLength: 1000))
+      }
+    }
+  }
+
+  @Test func `a server that does not answer is given up at the deadline`() async throws {
+    try await withEcho { server, client in
+      await #expect(throws: CurlError.timedOut) {
+        try await client.send(CurlRequest(url: server.url("/never"), timeout: .milliseconds(200)))
+      }
+    }
+  }
+
+  @Test func `a server that is not there could not be connected to`() async throws {
+    let client = CurlClient()
+    await #expect {
+      _ = try await client.send(CurlRequest(url: "http://127.0.0.1:1/"))
+    } throws: { error in
+      if case CurlError.couldNotConnect = error { true } else { false }
+    }
+    await client.shutDown()
+  }
+
+  @Test(arguments: ["ftp://127.0.0.1/", "file:///etc/passwd", "nonsense://x", "http://", ""])
+  func `nothing but http and https is called`(url: String) async throws {
+    let client = CurlClient()
+    await #expect {
+      _ = try await client.send(CurlRequest(url: url))
+    } throws: { error in
+      if case CurlError.refused = error { true } else { false }
+    }
+    await client.shutDown()
+  }
+
+  @Test func `a connection that is cut is an error, and the next request has another one`() async throws {
+    try await withEcho { server, client in
+      let proxy = try Proxy(to: UInt16(server.address.port))
+      defer { proxy.stop() }
+      let url = "http://127.0.0.1:\(proxy.port)"
+      #expect(try await client.send(CurlRequest(url: url + "/status/200")).status == 200)
+      proxy.set(.swallowAnswers)
+      let cut = Task { try await client.send(CurlRequest(url: url + "/status/200", timeout: .seconds(5))) }
+      try await Task.sleep(for: .milliseconds(100))
+      proxy.cut()
+      await #expect(throws: CurlError.self) { try await cut.value }
+      proxy.set(.pass)
+      #expect(try await client.send(CurlRequest(url: url + "/status/200")).status == 200)
+    }
+  }
+
+  @Test func `many requests at once each get their own answer`() async throws {
+    var configuration = CurlConfiguration()
+    configuration.maximumInFlight = 16
+    try await withEcho(configuration) { server, client in
+      try await withThrowingTaskGroup(of: Bool.self) { group in
+        for number in 0..<300 {
+          group.addTask {
+            let body = Array("request \(number)".utf8)
+            return try await client.send(
+              CurlRequest(method: .post, url: server.url("/echo"), body: body)
+            ).body == body
+          }
+        }
+        for try await isOwn in group { #expect(isOwn) }
+      }
+    }
+  }
+
+  @Test func `what exceeds the queue is refused, and what waits too long is given up`() async throws {
+    var configuration = CurlConfiguration()
+    configuration.maximumInFlight = 1
+    configuration.maximumQueued = 1
+    try await withEcho(configuration) { server, client in
+      let results = await withTaskGroup(of: CurlError?.self) { group in
+        for _ in 0..<5 {
+          group.addTask {
+            do throws(CurlError) {
+              _ = try await client.send(
+                CurlRequest(url: server.url("/never"), timeout: .milliseconds(300)))
+              return nil
+            } catch {
+              return error
+            }
+          }
+        }
+        return await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(results.filter { $0 == .timedOut }.count == 2)
+      #expect(results.filter { $0 == .busy }.count == 3)
+    }
+  }
+
+  @Test func `a cancelled task does not wait`() async throws {
+    try await withEcho { server, client in
+      let tasks = (0..<20).map { _ in
+        Task {
+          try await client.send(CurlRequest(url: server.url("/never"), timeout: .seconds(60)))
+        }
+      }
+      for task in tasks { task.cancel() }
+      for task in tasks {
+        await #expect(throws: CurlError.cancelled) { try await task.value }
+      }
+      let after = try await client.send(CurlRequest(url: server.url("/status/200")))
+      #expect(after.status == 200)
+    }
+  }
+
+  @Test func `a client that was shut down answers at once`() async throws {
+    try await withEcho { server, client in
+      let running = Task {
+        try await client.send(CurlRequest(url: server.url("/never"), timeout: .seconds(60)))
+      }
+      try await Task.sleep(for: .milliseconds(50))
+      await client.shutDown()
+      await #expect(throws: CurlError.shutDown) { try await running.value }
+      await #expect(throws: CurlError.shutDown) {
+        try await client.send(CurlRequest(url: server.url("/status/200")))
+      }
+      await client.shutDown()
+    }
+  }
+}
