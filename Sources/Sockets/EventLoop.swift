@@ -30,7 +30,8 @@ public final class EventLoop: Sendable {
 
   /// Runs `work` on the loop after a while.
   public func execute(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
-    queue.asyncAfter(deadline: .now() + .nanoseconds(delay.wholeNanoseconds), execute: work)
+    let deadline = MonotonicInstant.now.advanced(by: delay)
+    queue.asyncAfter(deadline: DispatchTime(uptimeNanoseconds: deadline.nanoseconds), execute: work)
   }
 
   /// Stops the program unless the loop is running the caller.
@@ -48,12 +49,5 @@ extension EventLoop: TaskExecutor {
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-  }
-}
-
-extension Duration {
-  /// For Dispatch, which counts in nanoseconds.
-  var wholeNanoseconds: Int {
-    Int(components.seconds) * 1_000_000_000 + Int(components.attoseconds / 1_000_000_000)
   }
 }
