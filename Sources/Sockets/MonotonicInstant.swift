@@ -48,14 +48,14 @@ extension MonotonicInstant: Comparable {
 }
 
 extension Duration {
-  /// The duration in nanoseconds, from zero up to some 272 years.
+  /// The duration in nanoseconds, not less than zero; the greatest integer from 272 years on.
   ///
   /// A duration counts attoseconds in 128 bits; what is added to instants all the time is better converted
   /// once.
   public var wholeNanoseconds: UInt64 {
     let (seconds, attoseconds) = components
     guard seconds >= 0, attoseconds >= 0 else { return 0 }
-    guard seconds < 1 << 33 else { return 1 << 63 }
+    guard seconds < 1 << 33 else { return .max }
     return UInt64(seconds) * 1_000_000_000 + UInt64(attoseconds) / 1_000_000_000
   }
 }
