@@ -29,7 +29,8 @@ final class Acceptor {
     let bound = LoopBound(self, to: loop)
     let source = SourceSwitch(
       DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: loop.queue),
-      onEvent: { bound.value.acceptWaiting() }, onCancel: { [descriptor] in _ = close(descriptor) })
+      onEvent: { [loop] in loop.turn { bound.value.acceptWaiting() } },
+      onCancel: { [descriptor] in _ = close(descriptor) })
     self.source = source
     source.turn(on: true)
   }

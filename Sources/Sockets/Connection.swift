@@ -69,7 +69,8 @@ public final class Connection {
     liveSources += 1
     let bound = LoopBound(self, to: loop)
     return SourceSwitch(
-      source, onEvent: { onEvent(bound.value) }, onCancel: { bound.value.sourceEnded() })
+      source, onEvent: { [loop] in loop.turn { onEvent(bound.value) } },
+      onCancel: { [loop] in loop.turn { bound.value.sourceEnded() } })
   }
 
   /// Whether it has not been closed.

@@ -7,6 +7,8 @@ public final class EventLoop: Sendable {
   /// Which of its group's loops this is, from 0.
   public let index: Int
   let queue: DispatchQueue
+  /// Set on the loop's own queue only, and so tells whether it is running the caller.
+  private let mark = DispatchSpecificKey<Void>()
   private let bound: LoopBound<LoopResources>
 
   /// A loop with a queue of its own.
@@ -14,6 +16,7 @@ public final class EventLoop: Sendable {
     self.index = index
     queue = DispatchQueue(label: "event-loop-\(index)", qos: .userInitiated)
     bound = LoopBound(LoopResources(queue: queue), to: queue)
+    queue.setSpecific(key: mark, value: ())
     let bound = bound
     queue.async { bound.value.deadlines.start() }
   }
@@ -25,12 +28,13 @@ public final class EventLoop: Sendable {
 
   /// Runs `work` on the loop, after what is running and waiting there.
   public func execute(_ work: @escaping @Sendable () -> Void) {
-    queue.async(execute: work)
+    queue.async { self.turn(work) }
   }
 
   /// Runs `work` on the loop after a while.
   public func execute(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
-    queue.asyncAfter(deadline: .now() + .nanoseconds(delay.wholeNanoseconds), execute: work)
+    let deadline = MonotonicInstant.now.advanced(by: delay)
+    queue.asyncAfter(deadline: DispatchTime(uptimeNanoseconds: deadline.nanoseconds)) { self.turn(work) }
   }
 
   /// Stops the program unless the loop is running the caller.
@@ -41,19 +45,32 @@ public final class EventLoop: Sendable {
 
   /// What the loop's connections share.
   var resources: LoopResources { bound.value }
-}
 
-extension EventLoop: TaskExecutor {
-  /// Runs a piece of a task on the loop.
-  public func enqueue(_ job: consuming ExecutorJob) {
-    let job = UnownedJob(job)
-    queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+  /// One turn of the loop: whatever it does is done in one, so that the tasks that it sets off run in the
+  /// same turn.
+  @inline(__always)
+  func turn(_ work: () -> Void) {
+    let jobs = bound.value.jobs
+    jobs.isTurning = true
+    work()
+    jobs.runWaiting(on: self)
+    jobs.isTurning = false
   }
 }
 
-extension Duration {
-  /// For Dispatch, which counts in nanoseconds.
-  var wholeNanoseconds: Int {
-    Int(components.seconds) * 1_000_000_000 + Int(components.attoseconds / 1_000_000_000)
+extension EventLoop: TaskExecutor {
+  /// Runs a piece of a task on the loop: at the end of its turn if this is called in one, which spares a
+  /// trip through Dispatch for each, or in a turn of its own.
+  public func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    if DispatchQueue.getSpecific(key: mark) != nil, bound.value.jobs.isTurning {
+      bound.value.jobs.append(job)
+    } else {
+      enqueueLater(job)
+    }
+  }
+
+  func enqueueLater(_ job: UnownedJob) {
+    queue.async { self.turn { job.runSynchronously(on: self.asUnownedTaskExecutor()) } }
   }
 }

@@ -9,6 +9,7 @@ public struct MonotonicInstant: Sendable, Hashable {
   public let nanoseconds: UInt64
 
   /// The instant that is so many nanoseconds after the machine's start; tests make their own time of it.
+  @inlinable
   public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
   /// The present.
@@ -18,9 +19,12 @@ public struct MonotonicInstant: Sendable, Hashable {
 
   /// The instant that is so much later, or the end of time if that is beyond it.
   public func advanced(by duration: Duration) -> MonotonicInstant {
-    let (seconds, attoseconds) = duration.components
-    guard seconds >= 0, seconds < 1 << 33 else { return seconds < 0 ? self : MonotonicInstant.distantFuture }
-    let delta = UInt64(seconds) &* 1_000_000_000 &+ UInt64(max(attoseconds, 0)) / 1_000_000_000
+    advanced(byNanoseconds: duration.wholeNanoseconds)
+  }
+
+  /// The instant that is so much later, or the end of time if that is beyond it.
+  @inlinable
+  public func advanced(byNanoseconds delta: UInt64) -> MonotonicInstant {
     let (sum, overflow) = nanoseconds.addingReportingOverflow(delta)
     return overflow ? .distantFuture : MonotonicInstant(nanoseconds: sum)
   }
@@ -31,12 +35,27 @@ public struct MonotonicInstant: Sendable, Hashable {
   }
 
   /// Later than any deadline.
-  public static let distantFuture = MonotonicInstant(nanoseconds: .max)
+  @inlinable
+  public static var distantFuture: MonotonicInstant { MonotonicInstant(nanoseconds: .max) }
 }
 
 extension MonotonicInstant: Comparable {
   /// Whether `left` is earlier.
+  @inlinable
   public static func < (left: MonotonicInstant, right: MonotonicInstant) -> Bool {
     left.nanoseconds < right.nanoseconds
+  }
+}
+
+extension Duration {
+  /// The duration in nanoseconds, not less than zero; the greatest integer from 272 years on.
+  ///
+  /// A duration counts attoseconds in 128 bits; what is added to instants all the time is better converted
+  /// once.
+  public var wholeNanoseconds: UInt64 {
+    let (seconds, attoseconds) = components
+    guard seconds >= 0, attoseconds >= 0 else { return 0 }
+    guard seconds < 1 << 33 else { return .max }
+    return UInt64(seconds) * 1_000_000_000 + UInt64(attoseconds) / 1_000_000_000
   }
 }

@@ -6,7 +6,7 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
     commandName: "appstore-simulator",
     abstract: "A stand-in for the App Store: sells, renews, refunds, signs, notifies and answers.",
     discussion: """
-      `serve` runs it. The other commands make things happen in one that runs, by its control API
+      `serve` runs it. The other commands make things happen in one that runs, by its control API \
       (docs/simulator.md), and print what it answers.
       """,
     subcommands: [Authority.self, Serve.self, Sign.self, Webhook.self],

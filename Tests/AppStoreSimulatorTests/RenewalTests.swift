@@ -92,6 +92,9 @@ struct RenewalTests {
     #expect(failed.notification.subtype == nil)
     #expect(failed.notification.status == .billingRetry)
     #expect(failed.renewalInfo?.gracePeriodExpiresDate == nil)
+    #expect(throws: StoreRefusal.inBillingRetry) {
+      try store.perform(.failToRenew(grace: true), on: id, at: .day(32))
+    }
     let recovered = try store.perform(.recover, on: id, at: .day(41))
     #expect(recovered.transaction.purchaseDate == .day(41))
     #expect(recovered.transaction.expiresDate == .day(69))  // 11 February to 11 March.

@@ -27,7 +27,7 @@ struct Conversation {
 
   init(limits: HTTPLimits = HTTPLimits(), deadlines: HTTPDeadlines = HTTPDeadlines()) {
     now = MonotonicInstant(nanoseconds: 100 * Self.second)
-    state = ConnectionState(limits: limits, deadlines: deadlines, now: now)
+    state = ConnectionState(limits: limits, waits: .init(deadlines), now: now)
   }
 
   var isClosed: Bool {

@@ -63,9 +63,7 @@ import Testing
     #expect(try !encode(response).contains("\r\nSet-Cookie"))
     for value in ["a\r\nb", "a\nb", "a\rb", "a\0b"] {
       var output: [UInt8] = []
-      let isSafe = Array(value.utf8).withUnsafeBufferPointer {
-        ResponseEncoder.append(name: "X", value: $0, to: &output)
-      }
+      let isSafe = ResponseEncoder.append(name: "X", value: value, to: &output)
       #expect(!isSafe)
       #expect(output.isEmpty)
     }
@@ -87,6 +85,7 @@ import Testing
 @Suite struct RequestIDTests {
   @Test func `a generated one is 32 hexadecimal digits`() {
     #expect(RequestID.generated(0x0123, .max).description == "0000000000000123ffffffffffffffff")
+    #expect(RequestID.generated(0x0123_4567_89AB_CDEF, 9).description == "0123456789abcdef0000000000000009")
   }
 
   @Test func `a client's own is taken if it is short and plain`() {

@@ -19,9 +19,10 @@ import Testing
 
   private func outcome(_ method: HTTPRequest.Method, _ path: String) -> String {
     switch Self.router.match(method, path) {
-    case .route(let route, let parameters):
+    case .route(let endpoint, let parameters):
       let names = ["userID", "deviceID", "childID"]
-      return ([route.pattern] + names.compactMap { name in parameters[name].map { "\(name)=\($0)" } })
+      return
+        ([endpoint.route.pattern] + names.compactMap { name in parameters[name].map { "\(name)=\($0)" } })
         .joined(separator: " ")
     case .options(let allow): return "allow \(allow)"
     case .problem(let problem): return "\(problem.status.code) \(problem.headers[.allow] ?? "")"

@@ -44,11 +44,11 @@ extension SimulatedStore {
     let current = try current(of: subscription)
     let next = try product(subscription.renewsAs, of: subscription.bundleID)
     var info = RenewalInfo(
-      originalTransactionId: subscription.originalTransactionID, signedDate: signedDate,
+      originalTransactionId: subscription.originalTransactionID,
+      autoRenewStatus: subscription.autoRenews ? .on : .off, signedDate: signedDate,
       environment: environment)
     info.productId = current.productId
     info.autoRenewProductId = next.id
-    info.autoRenewStatus = subscription.autoRenews ? .on : .off
     info.recentSubscriptionStartDate = subscription.recentStart
     info.renewalDate = current.expiresDate
     info.appAccountToken = current.appAccountToken

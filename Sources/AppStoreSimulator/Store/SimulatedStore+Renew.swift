@@ -19,6 +19,7 @@ extension SimulatedStore {
   ) throws(StoreRefusal) -> StoreOutcome {
     var subscription = try renewable(id)
     guard subscription.autoRenews else { throw .renewalIsOff }
+    if subscription.billing.hasFailed { throw .inBillingRetry }
     let setting = try app(subscription.bundleID).billingGrace
     let length = grace == false ? nil : setting ?? (grace == true ? StorePeriod(16, .day) : nil)
     if let length, let expiresDate = try current(of: subscription).expiresDate {

@@ -18,6 +18,8 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   case billingGraceRuns(until: Date)
   /// There is no failed charge to recover from or to give up.
   case notInBillingRetry
+  /// The charge has failed already and is being tried again.
+  case inBillingRetry
   /// There was no billing grace.
   case notInBillingGrace
   /// The subscription has ended; only buying it again goes on.
@@ -47,6 +49,7 @@ public enum StoreRefusal: Error, Hashable, Sendable {
     case .paidTimeRuns(let date): "the paid time runs until \(date.formatted(.iso8601))"
     case .billingGraceRuns(let date): "the billing grace runs until \(date.formatted(.iso8601))"
     case .notInBillingRetry: "no charge has failed"
+    case .inBillingRetry: "the charge has failed already"
     case .notInBillingGrace: "there is no billing grace"
     case .ended: "the subscription has ended"
     case .renewalIsOff: "the customer has turned renewal off"

@@ -26,7 +26,7 @@ struct ConnectionState {
     /// The handler took too long: give it up and answer in its place.
     case abandonHandler
     /// Answer with this problem, then call ``ConnectionState/answer(now:)``.
-    case refuse(Problem)
+    indirect case refuse(Problem)
     /// No more will be sent.
     case finishSending
     /// Close the connection.
@@ -56,7 +56,7 @@ struct ConnectionState {
     /// An answer is being made.
     case handling
     /// The request will be answered with this problem.
-    case refused(Problem)
+    indirect case refused(Problem)
     /// The last answer has been given.
     case closing
     /// What still arrives is discarded until the client closes its side. Closing at once would make the
@@ -65,7 +65,7 @@ struct ConnectionState {
   }
 
   private let limits: HTTPLimits
-  private let deadlines: HTTPDeadlines
+  private let waits: Waits
   private var phase = Phase.idle
   private var input = InputBuffer()
   private var headDecoder: HeadDecoder
@@ -81,11 +81,30 @@ struct ConnectionState {
   /// When the first byte of the current request was seen.
   private(set) var requestBegan: MonotonicInstant
 
-  init(limits: HTTPLimits, deadlines: HTTPDeadlines, now: MonotonicInstant) {
+  /// ``HTTPDeadlines`` in nanoseconds, as they are needed for every request.
+  struct Waits {
+    let head: UInt64
+    let body: UInt64
+    let handler: UInt64
+    let write: UInt64
+    let idle: UInt64
+    let linger: UInt64
+
+    init(_ deadlines: HTTPDeadlines) {
+      head = deadlines.head.wholeNanoseconds
+      body = deadlines.body.wholeNanoseconds
+      handler = deadlines.handler.wholeNanoseconds
+      write = deadlines.write.wholeNanoseconds
+      idle = deadlines.idle.wholeNanoseconds
+      linger = deadlines.linger.wholeNanoseconds
+    }
+  }
+
+  init(limits: HTTPLimits, waits: Waits, now: MonotonicInstant) {
     self.limits = limits
-    self.deadlines = deadlines
+    self.waits = waits
     headDecoder = HeadDecoder(limits: limits)
-    phaseDeadline = now.advanced(by: deadlines.idle)
+    phaseDeadline = now.advanced(byNanoseconds: waits.idle)
     requestBegan = now
   }
 
@@ -115,16 +134,16 @@ struct ConnectionState {
 
   /// The system did not take all of the output.
   mutating func outputBlocked(now: MonotonicInstant) {
-    if outputDeadline == nil { outputDeadline = now.advanced(by: deadlines.write) }
+    if outputDeadline == nil { outputDeadline = now.advanced(byNanoseconds: waits.write) }
   }
 
   /// The system has taken all of the output.
   mutating func outputDrained(now: MonotonicInstant) {
     outputDeadline = nil
     switch phase {
-    case .idle: phaseDeadline = now.advanced(by: deadlines.idle)
-    case .head: phaseDeadline = now.advanced(by: deadlines.head)
-    case .lingering: phaseDeadline = now.advanced(by: deadlines.linger)
+    case .idle: phaseDeadline = now.advanced(byNanoseconds: waits.idle)
+    case .head: phaseDeadline = now.advanced(byNanoseconds: waits.head)
+    case .lingering: phaseDeadline = now.advanced(byNanoseconds: waits.linger)
     default: break
     }
   }
@@ -173,7 +192,7 @@ struct ConnectionState {
       return .wait
     case .closing:
       phase = .lingering
-      phaseDeadline = now.advanced(by: deadlines.linger)
+      phaseDeadline = now.advanced(byNanoseconds: waits.linger)
       return .finishSending
     case .lingering:
       return hasInputEnded ? .close(.finished) : .wait
@@ -190,7 +209,7 @@ struct ConnectionState {
     do throws(Problem) {
       bodyDecoder = try BodyDecoder(framing: framing, maximumLength: maximumBodyLength, limits: limits)
       phase = .body
-      phaseDeadline = now.advanced(by: deadlines.body)
+      phaseDeadline = now.advanced(byNanoseconds: waits.body)
       // RFC 9110 §10.1.1: not needed once some of the body is there.
       shouldSendContinue = expectsContinue && input.isEmpty
     } catch {
@@ -214,7 +233,7 @@ struct ConnectionState {
     } else if input.isEmpty {
       input.removeAll()
       phase = .idle
-      phaseDeadline = now.advanced(by: deadlines.idle)
+      phaseDeadline = now.advanced(byNanoseconds: waits.idle)
     } else {
       beginHead(now)
     }
@@ -225,13 +244,13 @@ struct ConnectionState {
 
   private mutating func beginHead(_ now: MonotonicInstant) {
     phase = .head
-    phaseDeadline = now.advanced(by: deadlines.head)
+    phaseDeadline = now.advanced(byNanoseconds: waits.head)
     requestBegan = now
   }
 
   private mutating func beginHandling(_ now: MonotonicInstant) {
     phase = .handling
-    phaseDeadline = now.advanced(by: deadlines.handler)
+    phaseDeadline = now.advanced(byNanoseconds: waits.handler)
   }
 
   private mutating func nextOfHead() -> Step {

@@ -11,75 +11,83 @@ final class HTTPConnection {
   private var task: Task<Void, Never>?
   private var exchangeCount = 0
 
-  /// The request that is being answered.
-  private struct Exchange {
+  /// The request that is being answered; an object, because it is looked at in several places.
+  private final class Exchange {
     let head: RequestHead
     let match: Router.Match
     let requestID: RequestID
+
+    init(head: RequestHead, match: Router.Match, requestID: RequestID) {
+      self.head = head
+      self.match = match
+      self.requestID = requestID
+    }
   }
 
   init(_ connection: Connection, on server: ServerLoop) {
     self.connection = connection
     self.server = server
     state = ConnectionState(
-      limits: server.core.limits, deadlines: server.core.deadlines, now: .now)
+      limits: server.core.limits, waits: server.core.waits, now: .now)
     connection.deadline = state.deadline
   }
 
   func drain() {
     state.drain()
-    run(now: .now)
+    run(&state, now: .now)
   }
 
   func cut() { connection.close(because: .shutdown) }
 
   // MARK: Doing what the state says
 
-  private func run(now: MonotonicInstant) {
-    while connection.isOpen, perform(state.next(now: now), now: now) {}
-    flush(now: now)
+  private func run(_ state: inout ConnectionState, now: MonotonicInstant) {
+    while connection.isOpen, perform(state.next(now: now), &state, now: now) {}
+    flush(&state, now: now)
     guard connection.isOpen else { return }
     connection.deadline = state.deadline
     if state.wantsInput { connection.resumeReading() } else { connection.pauseReading() }
   }
 
   /// - Returns: whether there may be more to do.
-  private func perform(_ step: ConnectionState.Step, now: MonotonicInstant) -> Bool {
+  private func perform(
+    _ step: ConnectionState.Step, _ state: inout ConnectionState, now: MonotonicInstant
+  ) -> Bool {
     switch step {
     case .wait:
       return false
     case .route(let head):
-      route(head, now: now)
+      route(head, &state, now: now)
     case .sendContinue:
       server.output.append(contentsOf: ResponseEncoder.continueResponse)
     case .handle(let body):
-      handle(body: body, now: now)
+      handle(body: body, &state, now: now)
     case .abandonHandler:
       abandonHandler()
-      answer(.failure(Problem.overloaded("The answer was not ready in time.")), now: now)
+      answer(.failure(Problem.overloaded("The answer was not ready in time.")), &state, now: now)
     case .refuse(let problem):
-      answer(.failure(problem), now: now)
+      answer(.failure(problem), &state, now: now)
     case .finishSending:
-      flush(now: now)
+      flush(&state, now: now)
       connection.finishSending()
     case .close(let reason):
-      flush(now: now)
+      flush(&state, now: now)
       connection.close(because: reason)
       return false
     }
     // Many small answers go out in one system call, but not so many that memory grows.
-    if server.output.count > 65_536 { flush(now: now) }
+    if server.output.count > 65_536 { flush(&state, now: now) }
     return true
   }
 
-  private func route(_ head: RequestHead, now: MonotonicInstant) {
+  private func route(_ head: RequestHead, _ state: inout ConnectionState, now: MonotonicInstant) {
     let match = server.core.router.match(head.method, head.target.path)
     exchange = Exchange(
       head: head, match: match,
       requestID: head.givenID.map { .given($0) } ?? server.makeRequestID())
     switch match {
-    case .route(let route, _):
-      state.admit(maximumBodyLength: route.maximumBodyLength, now: now)
+    case .route(let endpoint, _):
+      state.admit(maximumBodyLength: endpoint.route.maximumBodyLength, now: now)
     case .problem(let problem) where head.expectsContinue:
       // The client asked before it sent its body.
       state.reject(problem)
@@ -88,22 +96,22 @@ final class HTTPConnection {
     }
   }
 
-  private func handle(body: [UInt8], now: MonotonicInstant) {
+  private func handle(body: [UInt8], _ state: inout ConnectionState, now: MonotonicInstant) {
     guard let exchange else { return }
     switch exchange.match {
     case .options(let allow):
-      answer(.success(Response(status: .noContent, headers: [.allow: allow])), now: now)
+      answer(.success(Response(status: .noContent, headers: [.allow: allow])), &state, now: now)
     case .problem(let problem):
-      answer(.failure(problem), now: now)
-    case .route(let route, let parameters):
+      answer(.failure(problem), &state, now: now)
+    case .route(let endpoint, let parameters):
       do {
-        let request = try makeRequest(exchange, route, parameters, body)
-        switch route.handler {
-        case .immediate(let handler): answer(.success(try handler(request)), now: now)
+        let request = try makeRequest(exchange, endpoint.route, parameters, body)
+        switch endpoint.route.handler {
+        case .immediate(let handler): answer(.success(try handler(request)), &state, now: now)
         case .asynchronous(let handler): start(handler, request)
         }
       } catch {
-        answer(.failure(error), now: now)
+        answer(.failure(error), &state, now: now)
       }
     }
   }
@@ -141,8 +149,8 @@ final class HTTPConnection {
     guard number == exchangeCount, task != nil, connection.isOpen else { return }
     task = nil
     let now = MonotonicInstant.now
-    answer(result, now: now)
-    run(now: now)
+    answer(result, &state, now: now)
+    run(&state, now: now)
   }
 
   private func abandonHandler() {
@@ -152,7 +160,9 @@ final class HTTPConnection {
 
   // MARK: Answers
 
-  private func answer(_ result: Result<Response, any Error>, now: MonotonicInstant) {
+  private func answer(
+    _ result: Result<Response, any Error>, _ state: inout ConnectionState, now: MonotonicInstant
+  ) {
     let requestID = exchange?.requestID ?? server.makeRequestID()
     let response: Response
     switch result {
@@ -205,7 +215,7 @@ final class HTTPConnection {
     return Response(Problem.internalError, requestID: requestID)
   }
 
-  private func flush(now: MonotonicInstant) {
+  private func flush(_ state: inout ConnectionState, now: MonotonicInstant) {
     guard !server.output.isEmpty else { return }
     let isDrained = server.output.withUnsafeBytes { connection.send($0) }
     if !isDrained { state.outputBlocked(now: now) }
@@ -218,23 +228,23 @@ extension HTTPConnection: ConnectionHandler {
   func connection(_ connection: Connection, received bytes: UnsafeRawBufferPointer) {
     let now = MonotonicInstant.now
     state.received(bytes, now: now)
-    run(now: now)
+    run(&state, now: now)
   }
 
   func connectionReachedEnd(_ connection: Connection) {
     state.inputEnded()
-    run(now: .now)
+    run(&state, now: .now)
   }
 
   func connectionDrained(_ connection: Connection) {
     let now = MonotonicInstant.now
     state.outputDrained(now: now)
-    run(now: now)
+    run(&state, now: now)
   }
 
   func connection(_ connection: Connection, deadlinePassedAt now: MonotonicInstant) {
-    _ = perform(state.deadlinePassed(now: now), now: now)
-    run(now: now)
+    _ = perform(state.deadlinePassed(now: now), &state, now: now)
+    run(&state, now: now)
   }
 
   func connection(_ connection: Connection, closedBecause reason: CloseReason) {

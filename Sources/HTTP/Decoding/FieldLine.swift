@@ -4,6 +4,8 @@ struct FieldLine {
   let nameEnd: Int
   /// The value, without the white space around it.
   let value: Range<Int>
+  /// Whether the value is ASCII, as all but a few are.
+  let isASCII: Bool
 
   /// - Parameter line: without its CR LF, and not empty.
   /// - Throws: 400 for anything but a token, a colon that follows at once, and visible characters. A line
@@ -19,14 +21,17 @@ struct FieldLine {
     while index < line.count, Self.isBlank(line[index]) { index += 1 }
     let start = index
     var end = start
+    var union: UInt8 = 0
     while index < line.count {
       guard ASCII.isFieldValueCharacter(line[index]) else {
         throw .invalidRequest("A header field's value holds a control character.")
       }
       if !Self.isBlank(line[index]) { end = index + 1 }
+      union |= line[index]
       index += 1
     }
     value = start..<end
+    isASCII = union < 0x80
   }
 
   private static func isBlank(_ byte: UInt8) -> Bool { byte == ASCII.space || byte == ASCII.tab }

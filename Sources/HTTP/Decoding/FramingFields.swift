@@ -5,7 +5,7 @@ import HTTPTypes
 struct FramingFields {
   private var contentLength: Int?
   private var isChunked = false
-  private var host: String?
+  private(set) var host: String?
   private var connectionClose = false
   private var connectionKeepAlive = false
   private var expectsContinue = false
@@ -47,8 +47,7 @@ struct FramingFields {
     let framing: BodyFraming =
       isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
     return RequestHead(
-      method: line.method, target: line.target, version: line.version,
-      authority: line.target.authority ?? host, fields: fields, framing: framing,
+      line: line, authority: line.target.authority ?? host, fields: fields, framing: framing,
       expectsContinue: expectsContinue && line.version == .http11 && framing != .none,
       wantsKeepAlive: !connectionClose && (line.version == .http11 || connectionKeepAlive),
       givenID: givenID)

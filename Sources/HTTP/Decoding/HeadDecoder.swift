@@ -7,7 +7,8 @@ import HTTPTypes
 struct HeadDecoder {
   private let limits: HTTPLimits
   private var lines = LineReader()
-  private var requestLine: RequestLine?
+  private var requestLine = RequestLine()
+  private var hasRequestLine = false
   private var fields = HTTPFields()
   private var framing = FramingFields()
   /// Bytes of the head in lines that are done.
@@ -22,7 +23,7 @@ struct HeadDecoder {
   /// decoder is then ready for the next one.
   mutating func decode(_ input: Span<UInt8>, from position: inout Int) throws(Problem) -> RequestHead? {
     while position < input.count {
-      if requestLine == nil { try checkBeginning(input[position]) }
+      if !hasRequestLine { try checkBeginning(input[position]) }
       guard let lineLength = try lines.lengthOfLine(in: input, at: position) else {
         try checkLength(ofLine: input.count - position)
         return nil
@@ -40,13 +41,14 @@ struct HeadDecoder {
   }
 
   private mutating func take(_ line: Span<UInt8>) throws(Problem) -> RequestHead? {
-    guard let requestLine else {
+    guard hasRequestLine else {
       if line.isEmpty, !hasSkippedEmptyLine {
         // RFC 9112 §2.2: one empty line before a request is forgiven, for clients of old that end a body
         // with one too many.
         hasSkippedEmptyLine = true
       } else {
-        self.requestLine = try RequestLine(parsing: line)
+        requestLine = try RequestLine(parsing: line)
+        hasRequestLine = true
       }
       return nil
     }
@@ -68,7 +70,11 @@ struct HeadDecoder {
     guard let fieldName = HTTPField.Name(copying: name) else {
       throw .invalidRequest("A header field's name is not a token.")
     }
-    fields.append(value.withUnsafeBufferPointer { HTTPField(name: fieldName, value: $0) })
+    // Of bytes that are not ASCII the field keeps the bytes, which may be in any encoding.
+    fields.append(
+      field.isASCII
+        ? HTTPField(name: fieldName, value: String(copying: value))
+        : value.withUnsafeBufferPointer { HTTPField(name: fieldName, value: $0) })
   }
 
   /// What cannot begin a request, such as the first byte of TLS, is refused before its line is whole: its
@@ -80,7 +86,7 @@ struct HeadDecoder {
   }
 
   private func checkLength(ofLine lineLength: Int) throws(Problem) {
-    if requestLine == nil, lineLength > limits.requestLine { throw .uriTooLong(maximum: limits.requestLine) }
+    if !hasRequestLine, lineLength > limits.requestLine { throw .uriTooLong(maximum: limits.requestLine) }
     if length + lineLength > limits.head {
       throw .headersTooLarge("A request's head may have at most \(limits.head) bytes.")
     }

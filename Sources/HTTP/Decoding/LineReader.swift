@@ -1,3 +1,5 @@
+import Glibc
+
 /// Finds the ends of lines in bytes that arrive in pieces, and counts them against limits.
 ///
 /// A line ends with CR LF and with nothing else: whoever takes a bare LF for an end, while a proxy in front
@@ -28,6 +30,11 @@ struct LineReader {
 extension Span<UInt8> {
   /// The index of the first such byte at or after `start`.
   func firstIndex(of byte: UInt8, from start: Int) -> Int? {
-    extracting(start...).withUnsafeBufferPointer { $0.firstIndex(of: byte) }.map { start + $0 }
+    withUnsafeBufferPointer { bytes in
+      guard let base = bytes.baseAddress, start < bytes.count,
+        let found = memchr(base + start, Int32(byte), bytes.count - start)
+      else { return nil }
+      return UnsafeRawPointer(found) - UnsafeRawPointer(base)
+    }
   }
 }

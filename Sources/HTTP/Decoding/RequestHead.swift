@@ -1,20 +1,38 @@
 import HTTPTypes
 
 /// A request's line and header section, understood.
-struct RequestHead: Equatable {
-  var method: HTTPRequest.Method
-  var target: RequestTarget
-  var version: HTTPVersion
+///
+/// An object, since it is handed from the decoder to the connection, the router and the request, and has
+/// many parts that each would have to be counted anew.
+final class RequestHead: Sendable {
+  let method: HTTPRequest.Method
+  let target: RequestTarget
+  let version: HTTPVersion
   /// The host and port that the client asked for; nil only in HTTP/1.0.
-  var authority: String?
-  var fields: HTTPFields
-  var framing: BodyFraming
+  let authority: String?
+  let fields: HTTPFields
+  let framing: BodyFraming
   /// Whether the client holds its body back until it is told to continue.
-  var expectsContinue: Bool
+  let expectsContinue: Bool
   /// Whether the client is ready to send another request after this one.
-  var wantsKeepAlive: Bool
+  let wantsKeepAlive: Bool
   /// The client's own `X-Request-ID`, if it is fit to be used.
-  var givenID: String?
+  let givenID: String?
+
+  init(
+    line: RequestLine, authority: String?, fields: HTTPFields, framing: BodyFraming, expectsContinue: Bool,
+    wantsKeepAlive: Bool, givenID: String?
+  ) {
+    method = line.method
+    target = line.target
+    version = line.version
+    self.authority = authority
+    self.fields = fields
+    self.framing = framing
+    self.expectsContinue = expectsContinue
+    self.wantsKeepAlive = wantsKeepAlive
+    self.givenID = givenID
+  }
 }
 
 /// The two versions that are spoken.

@@ -2,9 +2,12 @@ import HTTPTypes
 
 /// The first line of a request (RFC 9112 §3), with exactly one space between its parts.
 struct RequestLine {
-  let method: HTTPRequest.Method
-  let target: RequestTarget
-  let version: HTTPVersion
+  var method = HTTPRequest.Method.get
+  var target = RequestTarget()
+  var version = HTTPVersion.http11
+
+  /// The place of a line that has not come yet.
+  init() {}
 
   /// - Parameter line: without its CR LF.
   init(parsing line: Span<UInt8>) throws(Problem) {

@@ -3,11 +3,14 @@ import HTTPTypes
 /// What a request asks for (RFC 9112 §3.2), not percent-decoded.
 struct RequestTarget: Equatable {
   /// Begins with a slash, or is `*`.
-  var path: String
+  var path = "/"
   /// Without the question mark; nil if there is none.
   var query: String?
   /// The host and port of an absolute-form target, which outranks `Host`.
   var authority: String?
+
+  /// The root.
+  init() {}
 
   /// Takes origin form, absolute form with `http` or `https`, and `*` for `OPTIONS`.
   init(parsing bytes: Span<UInt8>, method: HTTPRequest.Method) throws(Problem) {

@@ -37,12 +37,23 @@ enum RequestID: Sendable, Hashable {
   }
 
   private static func writeHex(_ value: UInt64, to output: inout [UInt8]) {
-    var shift: UInt64 = 64
-    while shift > 0 {
-      shift -= 4
-      let digit = UInt8(truncatingIfNeeded: (value >> shift) & 0xF)
-      output.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
-    }
+    let digits = (
+      hexDigits(of: UInt32(truncatingIfNeeded: value >> 32)).bigEndian,
+      hexDigits(of: UInt32(truncatingIfNeeded: value)).bigEndian
+    )
+    withUnsafeBytes(of: digits) { output.append(contentsOf: $0) }
+  }
+
+  /// Eight hexadecimal digits, made all at once.
+  static func hexDigits(of value: UInt32) -> UInt64 {
+    // Each four bits get a byte of their own.
+    var digits = UInt64(value)
+    digits = (digits | digits << 16) & 0x0000_FFFF_0000_FFFF
+    digits = (digits | digits << 8) & 0x00FF_00FF_00FF_00FF
+    digits = (digits | digits << 4) & 0x0F0F_0F0F_0F0F_0F0F
+    // A byte of 10 or more reaches 16 when 6 is added; from "9" + 1 to "a" are 39 further.
+    let letters = (digits + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+    return digits + 0x3030_3030_3030_3030 + letters * 39
   }
 }
 

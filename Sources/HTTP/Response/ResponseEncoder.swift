@@ -12,19 +12,16 @@ enum ResponseEncoder {
   /// Appends the response to `output`.
   ///
   /// - Parameter dateField: the whole line, as ``DateField`` makes it.
-  /// - Throws: if a field's value holds CR, LF or NUL, which would let whoever chose it write further
-  ///   fields or answers. Nothing has been appended then.
+  /// - Throws: if a field's value holds CR, LF, NUL or another control character, which would let whoever
+  ///   chose it write further fields or answers. Nothing has been appended then.
   static func encode(
     _ response: Response, form: ConnectionState.AnswerForm, requestID: RequestID, dateField: [UInt8],
     to output: inout [UInt8]
   ) throws(UnsafeField) {
     let start = output.count
     output.append(contentsOf: StatusLines.line(for: response.status))
-    for field in response.headers where !isReserved(field.name) {
-      let isSafe = field.withUnsafeBytesOfValue { value in
-        append(name: field.name.rawName, value: value, to: &output)
-      }
-      guard isSafe else {
+    for field in response.headers where !isReserved(field.name.canonicalName) {
+      guard append(name: field.name.rawName, value: field.value, to: &output) else {
         output.removeSubrange(start...)
         throw UnsafeField(name: field.name.rawName)
       }
@@ -48,25 +45,37 @@ enum ResponseEncoder {
     if hasContent, !form.omitsBody { output.append(contentsOf: response.body) }
   }
 
-  /// - Returns: whether the value holds no byte that ends it early.
-  static func append(
-    name: String, value: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]
-  ) -> Bool {
-    for byte in value where byte == 0 || byte == ASCII.carriageReturn || byte == ASCII.lineFeed {
-      return false
-    }
-    output.append(contentsOf: name.utf8)
+  /// - Returns: whether the value holds no control character; else nothing has been appended.
+  static func append(name: String, value: String, to output: inout [UInt8]) -> Bool {
+    let bytes = value.utf8.span
+    guard !bytes.containsControlCharacters else { return false }
+    output.append(copying: name.utf8.span)
     output.append(": ")
-    output.append(contentsOf: value)
+    output.append(copying: bytes)
     output.append("\r\n")
     return true
   }
 
   /// Whether the server writes this field itself.
-  private static func isReserved(_ name: HTTPField.Name) -> Bool {
-    switch name.canonicalName {
-    case "content-length", "transfer-encoding", "connection", "date", "x-request-id", "keep-alive": true
+  private static func isReserved(_ name: String) -> Bool {
+    // Their lengths tell most others apart, which is quicker than to compare texts.
+    switch name.utf8.count {
+    case 4: name == "date"
+    case 10: name == "connection" || name == "keep-alive"
+    case 12: name == "x-request-id"
+    case 14: name == "content-length"
+    case 17: name == "transfer-encoding"
     default: false
+    }
+  }
+}
+
+extension Span<UInt8> {
+  /// Whether there is anything below the space but tabs. It looks at all bytes, so that it can do so many
+  /// at a time.
+  fileprivate var containsControlCharacters: Bool {
+    withUnsafeBufferPointer { bytes in
+      bytes.reduce(false) { found, byte in found || (byte < 0x20 && byte != ASCII.tab) }
     }
   }
 }

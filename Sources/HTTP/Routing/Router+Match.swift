@@ -3,11 +3,11 @@ import HTTPTypes
 extension Router {
   /// Who answers a request.
   enum Match {
-    case route(Route, PathParameters)
+    case route(Endpoint, PathParameters)
     /// `OPTIONS` at a path that has no route for it.
     case options(allow: String)
     /// Nobody: the problem says why.
-    case problem(Problem)
+    indirect case problem(Problem)
   }
 
   /// Finds who answers the method at the path.
@@ -26,10 +26,11 @@ extension Router {
     }
     if let endpoint = node.endpoint(for: method) {
       var named = PathParameters()
+      if parameters.isEmpty { return .route(endpoint, named) }
       for (name, value) in zip(endpoint.parameterNames, parameters) {
         named.append(name: name, value: value)
       }
-      return .route(endpoint.route, named)
+      return .route(endpoint, named)
     }
     return method == .options
       ? .options(allow: node.allow) : .problem(.methodNotAllowed(allow: node.allow))
@@ -97,6 +98,6 @@ extension [HTTPRequest.Method] {
 extension Router.Match {
   /// The pattern of the route, if there is one.
   var pattern: String? {
-    if case .route(let route, _) = self { route.pattern } else { nil }
+    if case .route(let endpoint, _) = self { endpoint.route.pattern } else { nil }
   }
 }

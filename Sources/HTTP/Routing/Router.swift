@@ -20,9 +20,15 @@ public struct Router: Sendable {
     var allow = ""
   }
 
-  struct Endpoint: Sendable {
+  /// A route where it is found; an object, because it is handed on for each request.
+  final class Endpoint: Sendable {
     let route: Route
     let parameterNames: [String]
+
+    init(route: Route, parameterNames: [String]) {
+      self.route = route
+      self.parameterNames = parameterNames
+    }
   }
 
   /// A router without routes, which answers 404 to everything.

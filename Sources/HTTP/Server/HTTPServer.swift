@@ -22,7 +22,8 @@ public final class HTTPServer: Sendable {
   ) {
     self.configuration = configuration
     let core = ServerCore(
-      router: router, limits: configuration.limits, deadlines: configuration.deadlines, logger: logger,
+      router: router, limits: configuration.limits,
+      waits: ConnectionState.Waits(configuration.deadlines), logger: logger,
       onResponse: onResponse)
     self.core = core
     loops = configuration.eventLoops.map { EventLoopGroup(count: $0) } ?? .shared

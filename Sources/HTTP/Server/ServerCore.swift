@@ -5,7 +5,7 @@ import Sockets
 struct ServerCore: Sendable {
   let router: Router
   let limits: HTTPLimits
-  let deadlines: HTTPDeadlines
+  let waits: ConnectionState.Waits
   let logger: Logger
   let onResponse: (@Sendable (RequestSummary) -> Void)?
 }
