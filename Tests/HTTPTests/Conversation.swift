@@ -73,7 +73,7 @@ struct Conversation {
     case .wait:
       return false
     case .route(let head):
-      pending = (head.method.rawValue, head.target.path)
+      pending = (head.method.rawValue, head.path)
       state.admit(maximumBodyLength: maximumBodyLength, now: now)
     case .sendContinue:
       events.append(.continued)

@@ -18,7 +18,7 @@ import Testing
   }()
 
   private func outcome(_ method: HTTPRequest.Method, _ path: String) -> String {
-    switch Self.router.match(method, path) {
+    switch Self.router.match(method, path.utf8.span) {
     case .route(let endpoint, let parameters):
       let names = ["userID", "deviceID", "childID"]
       return

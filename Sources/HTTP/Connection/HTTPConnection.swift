@@ -81,7 +81,7 @@ final class HTTPConnection {
   }
 
   private func route(_ head: RequestHead, _ state: inout ConnectionState, now: MonotonicInstant) {
-    let match = server.core.router.match(head.method, head.target.path)
+    let match = head.withPath { server.core.router.match(head.method, $0) }
     exchange = Exchange(
       head: head, match: match,
       requestID: head.givenID.map { .given($0) } ?? server.makeRequestID())
@@ -119,12 +119,11 @@ final class HTTPConnection {
   private func makeRequest(
     _ exchange: Exchange, _ route: Route, _ parameters: PathParameters, _ body: [UInt8]
   ) throws(Problem) -> Request {
-    let head = exchange.head
-    return Request(
-      method: head.method, path: head.target.path,
-      query: try head.target.query.map { query throws(Problem) in try Query(decoding: query) } ?? Query(),
-      authority: head.authority, headers: head.fields, parameters: parameters, body: body,
-      remoteAddress: connection.remoteAddress, routePattern: route.pattern, requestID: exchange.requestID)
+    Request(
+      head: exchange.head,
+      query: try exchange.head.query.map { query throws(Problem) in try Query(decoding: query) } ?? Query(),
+      parameters: parameters, body: body, remoteAddress: connection.remoteAddress,
+      routePattern: route.pattern, requestID: exchange.requestID)
   }
 
   // MARK: Handlers in tasks

@@ -112,6 +112,10 @@ struct ChunkedDecoder {
 }
 
 extension [UInt8] {
+  init(copying bytes: Span<UInt8>) {
+    self = bytes.withUnsafeBufferPointer { Array($0) }
+  }
+
   mutating func append(copying bytes: Span<UInt8>) {
     bytes.withUnsafeBufferPointer { append(contentsOf: $0) }
   }

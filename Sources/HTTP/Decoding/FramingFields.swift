@@ -1,38 +1,42 @@
-import HTTPTypes
-
 /// The fields of a header section that decide where a request ends and what happens to its connection,
 /// gathered as they come.
 struct FramingFields {
   private var contentLength: Int?
   private var isChunked = false
-  private(set) var host: String?
+  /// Where the host is in the head.
+  private var host: Range<Int>?
   private var connectionClose = false
   private var connectionKeepAlive = false
   private var expectsContinue = false
   private var unknownExpectation = false
-  private(set) var givenID: String?
+  private var givenID: Range<Int>?
 
   /// Looks at one field.
   ///
+  /// - Parameter place: where the value is in the head.
   /// - Throws: 400 if it is one of these and malformed, or there twice; 501 for a transfer coding that is
   ///   not known.
-  mutating func take(name: Span<UInt8>, value: Span<UInt8>) throws(Problem) {
+  mutating func take(name: Span<UInt8>, value: Span<UInt8>, at place: Range<Int>) throws(Problem) {
     // Most fields are none of these, which their length alone tells mostly.
     switch name.count {
-    case 4 where ASCII.isEqual(name, lowercase: "host"): try takeHost(value)
+    case 4 where ASCII.isEqual(name, lowercase: "host"): try takeHost(value, at: place)
     case 6 where ASCII.isEqual(name, lowercase: "expect"): takeExpect(value)
     case 10 where ASCII.isEqual(name, lowercase: "connection"): takeConnection(value)
-    case 12 where ASCII.isEqual(name, lowercase: "x-request-id"): takeRequestID(value)
+    case 12 where ASCII.isEqual(name, lowercase: "x-request-id"):
+      if RequestID.isAcceptable(value) { givenID = place }
     case 14 where ASCII.isEqual(name, lowercase: "content-length"): try takeContentLength(value)
     case 17 where ASCII.isEqual(name, lowercase: "transfer-encoding"): try takeTransferEncoding(value)
     default: break
     }
   }
 
-  /// Completes a head with what was gathered.
+  /// Makes the head of what was gathered.
   ///
+  /// - Parameters:
+  ///   - bytes: the line and all fields.
+  ///   - fields: where the fields are in them.
   /// - Throws: what is wrong with the fields taken together.
-  func head(_ line: RequestLine, fields: HTTPFields) throws(Problem) -> RequestHead {
+  func head(_ line: RequestLine, bytes: [UInt8], fields: Range<Int>) throws(Problem) -> RequestHead {
     if line.version == .http11, host == nil {
       throw .invalidRequest("A request of HTTP/1.1 needs a Host field.")
     }
@@ -47,16 +51,21 @@ struct FramingFields {
     let framing: BodyFraming =
       isChunked ? .chunked : contentLength.map { $0 == 0 ? .none : .length($0) } ?? .none
     return RequestHead(
-      line: line, authority: line.target.authority ?? host, fields: fields, framing: framing,
+      method: line.method, version: line.version, framing: framing,
       expectsContinue: expectsContinue && line.version == .http11 && framing != .none,
       wantsKeepAlive: !connectionClose && (line.version == .http11 || connectionKeepAlive),
-      givenID: givenID)
+      bytes: bytes,
+      places: RequestHead.Places(
+        path: line.target.path.moved(by: line.targetStart),
+        query: line.target.query?.moved(by: line.targetStart),
+        authority: line.target.authority?.moved(by: line.targetStart) ?? host, givenID: givenID,
+        fields: fields))
   }
 
-  private mutating func takeHost(_ value: Span<UInt8>) throws(Problem) {
+  private mutating func takeHost(_ value: Span<UInt8>, at place: Range<Int>) throws(Problem) {
     guard host == nil else { throw .invalidRequest("There are two Host fields.") }
     guard Authority.isValid(value) else { throw .invalidRequest("The Host field is malformed.") }
-    host = String(copying: value)
+    host = place
   }
 
   private mutating func takeContentLength(_ value: Span<UInt8>) throws(Problem) {
@@ -91,8 +100,8 @@ struct FramingFields {
       if ASCII.isEqual(element, lowercase: "keep-alive") { connectionKeepAlive = true }
     }
   }
+}
 
-  private mutating func takeRequestID(_ value: Span<UInt8>) {
-    if RequestID.isAcceptable(value) { givenID = String(copying: value) }
-  }
+extension Range<Int> {
+  func moved(by offset: Int) -> Range<Int> { (lowerBound + offset)..<(upperBound + offset) }
 }

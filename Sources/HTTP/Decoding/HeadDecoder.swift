@@ -1,5 +1,3 @@
-import HTTPTypes
-
 /// Turns bytes into request heads, one line at a time.
 ///
 /// It is fed the same buffer again with more at its end until the head is whole; what it has understood
@@ -9,72 +7,65 @@ struct HeadDecoder {
   private var lines = LineReader()
   private var requestLine = RequestLine()
   private var hasRequestLine = false
-  private var fields = HTTPFields()
   private var framing = FramingFields()
-  /// Bytes of the head in lines that are done.
+  private var fieldCount = 0
+  /// Bytes of the head in lines that are done, what stands before the request line included.
   private var length = 0
-  private var hasSkippedEmptyLine = false
+  /// Where the request line and the fields begin.
+  private var start = 0
+  private var fieldsStart = 0
 
   init(limits: HTTPLimits) {
     self.limits = limits
   }
 
-  /// Takes lines off `input` from `position` on, and returns the head once its empty line was there. The
-  /// decoder is then ready for the next one.
+  /// Takes a head off `input` from `position` on, once its empty line is there. The decoder is then ready for
+  /// the next one.
   mutating func decode(_ input: Span<UInt8>, from position: inout Int) throws(Problem) -> RequestHead? {
-    while position < input.count {
-      if !hasRequestLine { try checkBeginning(input[position]) }
-      guard let lineLength = try lines.lengthOfLine(in: input, at: position) else {
-        try checkLength(ofLine: input.count - position)
+    while position + length < input.count {
+      let lineStart = position + length
+      if !hasRequestLine { try checkBeginning(input[lineStart]) }
+      guard let lineLength = try lines.lengthOfLine(in: input, at: lineStart) else {
+        try checkLength(ofLine: input.count - lineStart)
         return nil
       }
       try checkLength(ofLine: lineLength)
-      let line = input.extracting(position..<(position + lineLength))
-      length += lineLength + 2
-      position += lineLength + 2
-      if let head = try take(line) {
+      let line = input.extracting(lineStart..<(lineStart + lineLength))
+      if hasRequestLine, line.isEmpty {
+        let head = try framing.head(
+          requestLine, bytes: Array(copying: input.extracting((position + start)..<lineStart)),
+          fields: (fieldsStart - start)..<(length - start))
+        position = lineStart + 2
         self = HeadDecoder(limits: limits)
         return head
       }
+      try take(line)
+      length += lineLength + 2
+      if fieldsStart == 0 { if hasRequestLine { fieldsStart = length } else { start = length } }
     }
     return nil
   }
 
-  private mutating func take(_ line: Span<UInt8>) throws(Problem) -> RequestHead? {
-    guard hasRequestLine else {
-      if line.isEmpty, !hasSkippedEmptyLine {
-        // RFC 9112 §2.2: one empty line before a request is forgiven, for clients of old that end a body
-        // with one too many.
-        hasSkippedEmptyLine = true
-      } else {
-        requestLine = try RequestLine(parsing: line)
-        hasRequestLine = true
-      }
-      return nil
-    }
-    guard line.isEmpty else {
+  private mutating func take(_ line: Span<UInt8>) throws(Problem) {
+    if hasRequestLine {
       try takeField(line)
-      return nil
+    } else if !line.isEmpty || start > 0 {
+      requestLine = try RequestLine(parsing: line)
+      hasRequestLine = true
     }
-    return try framing.head(requestLine, fields: fields)
+    // RFC 9112 §2.2: one empty line before a request is forgiven, for clients of old that end a body with
+    // one too many.
   }
 
   private mutating func takeField(_ line: Span<UInt8>) throws(Problem) {
-    guard fields.count < limits.fields else {
+    fieldCount += 1
+    guard fieldCount <= limits.fields else {
       throw .headersTooLarge("A request may have at most \(limits.fields) header fields.")
     }
     let field = try FieldLine(parsing: line)
-    let name = line.extracting(..<field.nameEnd)
-    let value = line.extracting(field.value)
-    try framing.take(name: name, value: value)
-    guard let fieldName = HTTPField.Name(copying: name) else {
-      throw .invalidRequest("A header field's name is not a token.")
-    }
-    // Of bytes that are not ASCII the field keeps the bytes, which may be in any encoding.
-    fields.append(
-      field.isASCII
-        ? HTTPField(name: fieldName, value: String(copying: value))
-        : value.withUnsafeBufferPointer { HTTPField(name: fieldName, value: $0) })
+    try framing.take(
+      name: line.extracting(..<field.nameEnd), value: line.extracting(field.value),
+      at: field.value.moved(by: length - start))
   }
 
   /// What cannot begin a request, such as the first byte of TLS, is refused before its line is whole: its

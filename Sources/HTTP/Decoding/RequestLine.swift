@@ -3,6 +3,8 @@ import HTTPTypes
 /// The first line of a request (RFC 9112 §3), with exactly one space between its parts.
 struct RequestLine {
   var method = HTTPRequest.Method.get
+  /// Where the target begins in the line.
+  var targetStart = 0
   var target = RequestTarget()
   var version = HTTPVersion.http11
 
@@ -18,6 +20,7 @@ struct RequestLine {
     }
     method = try Self.method(line.extracting(..<methodEnd))
     version = try Self.version(line.extracting((targetEnd + 1)...))
+    targetStart = methodEnd + 1
     target = try RequestTarget(parsing: line.extracting((methodEnd + 1)..<targetEnd), method: method)
   }
 

@@ -1,41 +1,45 @@
 import HTTPTypes
 
-/// What a request asks for (RFC 9112 §3.2), not percent-decoded.
+/// What a request asks for (RFC 9112 §3.2): where its parts are in the target's bytes.
 struct RequestTarget: Equatable {
-  /// Begins with a slash, or is `*`.
-  var path = "/"
+  /// Begins with a slash or is `*`; empty stands for the root.
+  var path = 0..<0
   /// Without the question mark; nil if there is none.
-  var query: String?
+  var query: Range<Int>?
   /// The host and port of an absolute-form target, which outranks `Host`.
-  var authority: String?
+  var authority: Range<Int>?
 
   /// The root.
   init() {}
 
   /// Takes origin form, absolute form with `http` or `https`, and `*` for `OPTIONS`.
   init(parsing bytes: Span<UInt8>, method: HTTPRequest.Method) throws(Problem) {
-    if bytes.isEqual(to: "*") {
+    if bytes.count == 1, bytes[0] == UInt8(ascii: "*") {
       guard method == .options else { throw .invalidRequest("Only OPTIONS can have the target '*'.") }
-      path = "*"
+      path = 0..<1
       return
     }
-    var rest = bytes
+    var index = 0
     if bytes.isEmpty || bytes[0] != UInt8(ascii: "/") {
-      let (host, end) = try Self.absolute(bytes)
-      authority = host
-      rest = bytes.extracting(end...)
+      let authority = try Self.authority(bytes)
+      self.authority = authority
+      index = authority.upperBound
     }
-    guard rest.indices.allSatisfy({ ASCII.isTargetCharacter(rest[$0]) }) else {
-      throw .invalidRequest("The target holds a character that must be percent-encoded.")
+    let start = index
+    var question: Int?
+    while index < bytes.count {
+      guard ASCII.isTargetCharacter(bytes[index]) else {
+        throw .invalidRequest("The target holds a character that must be percent-encoded.")
+      }
+      if question == nil, bytes[index] == UInt8(ascii: "?") { question = index }
+      index += 1
     }
-    let question = rest.firstIndex(of: UInt8(ascii: "?"), from: 0)
-    let pathBytes = rest.extracting(..<(question ?? rest.count))
-    path = pathBytes.isEmpty ? "/" : String(copying: pathBytes)
-    if let question { query = String(copying: rest.extracting((question + 1)...)) }
+    path = start..<(question ?? bytes.count)
+    query = question.map { ($0 + 1)..<bytes.count }
   }
 
-  /// The authority of an absolute-form target, and where its path begins.
-  private static func absolute(_ bytes: Span<UInt8>) throws(Problem) -> (authority: String, end: Int) {
+  /// Where the authority of an absolute-form target is.
+  private static func authority(_ bytes: Span<UInt8>) throws(Problem) -> Range<Int> {
     let start: Int
     if bytes.count > 7, ASCII.isEqual(bytes.extracting(..<7), lowercase: "http://") {
       start = 7
@@ -49,6 +53,6 @@ struct RequestTarget: Equatable {
     guard Authority.isValid(bytes.extracting(start..<end)) else {
       throw .invalidRequest("The target's host is malformed.")
     }
-    return (String(copying: bytes.extracting(start..<end)), end)
+    return start..<end
   }
 }

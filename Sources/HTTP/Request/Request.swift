@@ -3,16 +3,9 @@ public import Sockets
 
 /// One request, whole: its body has arrived and is within the route's limit.
 public struct Request: Sendable {
-  /// The method, as sent.
-  public let method: HTTPRequest.Method
-  /// The path of the target as sent: not percent-decoded, without the query.
-  public let path: String
+  private let parsed: RequestHead
   /// The decoded query.
   public let query: Query
-  /// The host that the client asked for, from the target (absolute form) or `Host`; nil only in HTTP/1.0.
-  public let authority: String?
-  /// The header section in the order in which it was sent.
-  public let headers: HTTPFields
   /// What stood in the path where the route's pattern has `{name}`.
   public let parameters: PathParameters
   /// The body, with any transfer coding removed.
@@ -26,6 +19,18 @@ public struct Request: Sendable {
   public let routePattern: String
   /// What names this request in logs and answers; see ``id``.
   let requestID: RequestID
+
+  /// The method, as sent.
+  public var method: HTTPRequest.Method { parsed.method }
+
+  /// The path of the target as sent: not percent-decoded, without the query.
+  public var path: String { parsed.path }
+
+  /// The host that the client asked for, from the target (absolute form) or `Host`; nil only in HTTP/1.0.
+  public var authority: String? { parsed.authority }
+
+  /// The header section in the order in which it was sent. It is made when it is first asked for.
+  public var headers: HTTPFields { parsed.fields }
 
   /// What names this request in logs and in the answer's `X-Request-ID`: the client's own
   /// `X-Request-ID` if it is 1 to 128 characters of `[A-Za-z0-9._-]`, else 32 random hex digits.
@@ -48,21 +53,18 @@ public struct Request: Sendable {
     id: String = "test"
   ) {
     self.init(
-      method: method, path: path, query: query, authority: authority, headers: headers,
+      head: RequestHead(
+        method: method, path: path, query: query.raw, authority: authority, fields: headers), query: query,
       parameters: parameters, body: body, remoteAddress: remoteAddress, routePattern: routePattern,
       requestID: .given(id))
   }
 
   init(
-    method: HTTPRequest.Method, path: String, query: Query, authority: String?, headers: HTTPFields,
-    parameters: PathParameters, body: [UInt8], remoteAddress: SocketAddress, routePattern: String,
-    requestID: RequestID
+    head: RequestHead, query: Query, parameters: PathParameters, body: [UInt8],
+    remoteAddress: SocketAddress, routePattern: String, requestID: RequestID
   ) {
-    self.method = method
-    self.path = path
+    parsed = head
     self.query = query
-    self.authority = authority
-    self.headers = headers
     self.parameters = parameters
     self.body = body
     self.remoteAddress = remoteAddress

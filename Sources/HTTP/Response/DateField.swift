@@ -1,6 +1,6 @@
 import Glibc
 
-/// The `Date` field, which changes once a second at most.
+/// The `Date` field, which changes once a second at most, and the name of the field that follows it.
 struct DateField {
   private var second: Int64
   private(set) var line: [UInt8]
@@ -18,7 +18,8 @@ struct DateField {
     self = DateField(secondsSinceEpoch: secondsSinceEpoch)
   }
 
-  /// `Date: Sun, 06 Nov 1994 08:49:37 GMT`, the IMF-fixdate of RFC 9110 §5.6.7, with its CR LF.
+  /// `Date: Sun, 06 Nov 1994 08:49:37 GMT`, the IMF-fixdate of RFC 9110 §5.6.7, and on the
+  /// next line `X-Request-ID: `, so that one copy writes both.
   static func line(_ secondsSinceEpoch: Int64) -> [UInt8] {
     let (days, secondOfDay) = secondsSinceEpoch.flooredDivision(by: 86_400)
     let date = CivilDate(daysSinceEpoch: days)
@@ -30,7 +31,8 @@ struct DateField {
     ][Int(date.month) - 1]
     let time = [secondOfDay / 3600, secondOfDay / 60 % 60, secondOfDay % 60].map(twoDigits)
       .joined(separator: ":")
-    return Array("Date: \(weekday), \(twoDigits(date.day)) \(month) \(date.year) \(time) GMT\r\n".utf8)
+    return Array(
+      "Date: \(weekday), \(twoDigits(date.day)) \(month) \(date.year) \(time) GMT\r\nX-Request-ID: ".utf8)
   }
 
   private static func twoDigits(_ value: Int64) -> String { value < 10 ? "0\(value)" : "\(value)" }

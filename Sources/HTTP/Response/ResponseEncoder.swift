@@ -27,7 +27,6 @@ enum ResponseEncoder {
       }
     }
     output.append(contentsOf: dateField)
-    output.append("X-Request-ID: ")
     requestID.write(to: &output)
     // RFC 9110 §8.6: 204 and 304 have no content, so no length either.
     let hasContent = response.status != .noContent && response.status != .notModified

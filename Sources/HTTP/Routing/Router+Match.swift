@@ -12,9 +12,11 @@ extension Router {
 
   /// Finds who answers the method at the path.
   ///
-  /// - Parameter path: as sent, beginning with a slash, or `*`.
-  func match(_ method: HTTPRequest.Method, _ path: String) -> Match {
-    guard path != "*" else { return .options(allow: Self.allow(routes.map(\.method).unique)) }
+  /// - Parameter path: as sent, beginning with a slash, or `*`; empty stands for the root.
+  func match(_ method: HTTPRequest.Method, _ path: Span<UInt8>) -> Match {
+    guard path.count != 1 || path[0] != UInt8(ascii: "*") else {
+      return .options(allow: Self.allow(routes.map(\.method).unique))
+    }
     var parameters: [String] = []
     let node: Node
     switch find(path, &parameters) {
@@ -42,8 +44,7 @@ extension Router {
     case malformed
   }
 
-  private func find(_ path: String, _ parameters: inout [String]) -> Finding {
-    let bytes = path.utf8.span
+  private func find(_ bytes: Span<UInt8>, _ parameters: inout [String]) -> Finding {
     guard bytes.count > 1 else { return nodes[0].endpoints.isEmpty ? .missing : .found(0) }
     var node = 0
     var start = 1
