@@ -16,14 +16,16 @@ struct TransactionRecord: Sendable {
       throw .environment
     }
     fact = TransactionFact(
-      transactionID: info.transactionId, originalTransactionID: info.originalTransactionId,
-      bundleID: info.bundleId, environment: environment, productID: info.productId,
-      kind: PurchaseKind(rawValue: info.type?.rawValue ?? ""),
-      ownership: info.inAppOwnershipType?.rawValue ?? "PURCHASED", purchaseDate: info.purchaseDate,
+      transactionID: info.transactionId.storable,
+      originalTransactionID: info.originalTransactionId.storable, bundleID: info.bundleId.storable,
+      environment: environment, productID: info.productId.storable,
+      kind: PurchaseKind(rawValue: info.type?.rawValue.storable ?? ""),
+      ownership: info.inAppOwnershipType?.rawValue.storable ?? "PURCHASED",
+      purchaseDate: info.purchaseDate,
       originalPurchaseDate: info.originalPurchaseDate, expiresDate: info.expiresDate,
       revocationDate: info.revocationDate, isUpgraded: info.isUpgraded ?? false,
-      appAccountToken: info.customerToken, appTransactionID: info.appTransactionId,
-      priceMilliunits: info.price, currency: info.currency, signedAt: info.signedDate)
+      appAccountToken: info.customerToken, appTransactionID: info.appTransactionId?.storable,
+      priceMilliunits: info.price, currency: info.currency?.storable, signedAt: info.signedDate)
     otherClaims = remainingClaims(of: signed.payloadBytes, beyond: Self.claimsWithColumns)
   }
 
@@ -47,8 +49,8 @@ struct RenewalRecord: Sendable {
       throw .environment
     }
     fact = RenewalFact(
-      originalTransactionID: info.originalTransactionId, environment: environment,
-      productID: info.productId ?? "", renewsAs: info.autoRenewProductId,
+      originalTransactionID: info.originalTransactionId.storable, environment: environment,
+      productID: info.productId?.storable ?? "", renewsAs: info.autoRenewProductId?.storable,
       willAutoRenew: info.autoRenewStatus.map { $0 == .on },
       isInBillingRetry: info.isInBillingRetryPeriod ?? false,
       graceExpiresDate: info.gracePeriodExpiresDate,
@@ -67,6 +69,11 @@ struct RenewalRecord: Sendable {
 /// Why a signed payload is no fact for the rules.
 enum Unkept: Error {
   case environment
+}
+
+extension String {
+  /// PostgreSQL's text has no U+0000, which is legal in JSON. It must not cost us a whole notification.
+  var storable: String { utf8.contains(0) ? replacing("\0", with: "\u{FFFD}") : self }
 }
 
 /// The members of a JSON object that have no column of their own.

@@ -84,8 +84,22 @@ final class LedgerWriter: Sendable {
       for waiting in batch { await commit([waiting]) }
     } catch {
       logger.error("an entry could not be written", metadata: ["reason": "\(error)"])
-      for waiting in batch { waiting.continuation.resume(throwing: ServiceError.internalError) }
+      for waiting in batch { await commitWithoutFacts(waiting) }
     }
+  }
+
+  /// Keeps at least the notification of an entry that cannot be taken in: the fault is ours, the App Store
+  /// stops asking after a few days, and a replay can make it good.
+  private func commitWithoutFacts(_ waiting: Waiting) async {
+    guard var notification = waiting.entry.notification, notification.obstacle != .failed else {
+      waiting.continuation.resume(throwing: ServiceError.internalError)
+      return
+    }
+    notification.obstacle = .failed
+    let entry = LedgerEntry(
+      app: nil, originalTransactionID: waiting.entry.originalTransactionID, notification: notification,
+      instant: waiting.entry.instant)
+    await commit([Waiting(entry: entry, continuation: waiting.continuation)])
   }
 
   private func run(_ entries: [LedgerEntry]) async throws -> [LedgerReceipt] {

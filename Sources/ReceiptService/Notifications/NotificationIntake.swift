@@ -46,9 +46,10 @@ struct NotificationIntake: Sendable {
     let payload = notification.payload
     let reading = read(notification)
     let kept = KeptNotification(
-      uuid: UUID(notificationUUID: payload.notificationUUID), type: payload.notificationType.rawValue,
-      subtype: payload.subtype?.rawValue, bundleID: payload.bundleId,
-      environment: payload.environment?.rawValue, signedAt: payload.signedDate, receivedAt: instant,
+      uuid: UUID(notificationUUID: payload.notificationUUID),
+      type: payload.notificationType.rawValue.storable,
+      subtype: payload.subtype?.rawValue.storable, bundleID: payload.bundleId?.storable,
+      environment: payload.environment?.rawValue.storable, signedAt: payload.signedDate, receivedAt: instant,
       obstacle: reading.obstacle, payload: KeptPayload(notification))
     if let obstacle = reading.obstacle {
       logger.error(
@@ -76,8 +77,8 @@ struct NotificationIntake: Sendable {
     let payload = notification.payload
     var reading = Reading()
     reading.originalTransactionID =
-      notification.transaction?.payload.originalTransactionId
-      ?? notification.renewalInfo?.payload.originalTransactionId
+      (notification.transaction?.payload.originalTransactionId
+      ?? notification.renewalInfo?.payload.originalTransactionId)?.storable
     guard let app = payload.bundleId.flatMap({ catalog[$0] }) else {
       reading.obstacle = .unknownApp
       return reading

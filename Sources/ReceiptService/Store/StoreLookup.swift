@@ -21,7 +21,7 @@ struct StoreLookup: Sendable {
       let located = try await api.locate(transactionID)
       let found = try verified(located.signedTransactionInfo, in: app)
       var purchase = ProvenPurchase(
-        app: app, originalTransactionID: found.payload.originalTransactionId,
+        app: app, originalTransactionID: found.payload.originalTransactionId.storable,
         productID: found.payload.productId, transactions: [try TransactionRecord(found)], renewals: [])
       if found.payload.type == .autoRenewableSubscription {
         try await addStatus(to: &purchase, api, transactionID, located.environment)

@@ -77,7 +77,7 @@ struct ProofVerifier: Sendable {
     }
     return .success(
       ProvenPurchase(
-        app: app, originalTransactionID: info.originalTransactionId, productID: info.productId,
+        app: app, originalTransactionID: info.originalTransactionId.storable, productID: info.productId,
         transactions: [record], renewals: renewalInfo.flatMap { try? [RenewalRecord($0)] } ?? []))
   }
 }

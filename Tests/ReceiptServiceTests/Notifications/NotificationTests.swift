@@ -209,4 +209,54 @@ import Testing
       #expect(try await harness.count("jws_headers") == 1)
     }
   }
+
+  @Test func `what the database refuses is kept all the same, and costs its neighbours nothing`() async throws
+  {
+    try await withHarness { harness in
+      // A constraint stands for whatever we did not think of.
+      _ = try await harness.pool.query(
+        "ALTER TABLE transactions ADD CONSTRAINT surprise CHECK (currency <> 'XXX')")
+      let signer = harness.store.identity.authority.signer
+      func notification(currency: String) throws -> String {
+        var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
+        data.appAppleId = 1_500_000_001
+        data.signedTransactionInfo = try harness.sign(harness.transaction { $0.currency = currency })
+        var payload = NotificationPayload(
+          notificationType: .subscribed, notificationUUID: UUID().uuidString, signedDate: harness.clock.now)
+        payload.data = data
+        return try signer.sign(payload)
+      }
+      let payloads = try (0..<40).map { try notification(currency: $0 == 20 ? "XXX" : "USD") }
+      let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+        for payload in payloads { group.addTask { try await harness.notify(payload).status } }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(statuses == Array(repeating: 200, count: 40))
+      #expect(try await harness.count("transactions") == 39)
+      let failed = try await harness.pool.query(
+        "SELECT processed_at FROM notifications WHERE outcome = 'failed'")
+      #expect(failed.count == 1)
+      #expect(try failed[0].decode(0, as: Date?.self) == nil)
+    }
+  }
+
+  @Test func `a U+0000, which JSON has and PostgreSQL has not, loses nothing`() async throws {
+    try await withHarness { harness in
+      let info = try harness.transaction {
+        $0.currency = "U\0D"
+        $0.offerIdentifier = "\0"
+      }
+      var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
+      data.appAppleId = 1_500_000_001
+      data.signedTransactionInfo = try harness.sign(info)
+      var payload = NotificationPayload(
+        notificationType: .subscribed, notificationUUID: UUID().uuidString, signedDate: harness.clock.now)
+      payload.data = data
+      let answer = try await harness.notify(harness.store.identity.authority.signer.sign(payload))
+      #expect(answer.status == 200)
+      let outcome = try await harness.pool.query("SELECT outcome FROM notifications")[0]
+      #expect(try outcome.decode(0, as: String.self) == "applied")
+      #expect(try await harness.row(of: info.originalTransactionId).status == "active")
+    }
+  }
 }
