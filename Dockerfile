@@ -1,0 +1,39 @@
+# receiptd, and the simulated App Store as a target of its own (`--target simulator`).
+
+FROM swift:6.2-bookworm AS build
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends libpq-dev libcurl4-openssl-dev pkg-config \
+  && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY Package.swift ./
+COPY Sources ./Sources
+COPY Tests ./Tests
+RUN swift build -c release --static-swift-stdlib --product receiptd \
+  && swift build -c release --static-swift-stdlib --product appstore-simulator \
+  && mkdir /out \
+  && cp "$(swift build -c release --show-bin-path)"/receiptd "$(swift build -c release --show-bin-path)"/appstore-simulator /out/
+
+FROM debian:bookworm-slim AS runtime
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends libpq5 libcurl4 ca-certificates curl \
+  && rm -rf /var/lib/apt/lists/*
+USER nobody
+WORKDIR /app
+
+FROM runtime AS simulator
+COPY --from=build /out/appstore-simulator /usr/local/bin/
+COPY config ./config
+EXPOSE 4000
+ENTRYPOINT ["appstore-simulator"]
+
+FROM runtime AS receiptd
+COPY --from=build /out/receiptd /usr/local/bin/
+COPY config ./config
+COPY migrations ./migrations
+# Inside a container only the proxy in front reaches these.
+ENV HOST=0.0.0.0 ADMIN_HOST=0.0.0.0
+EXPOSE 3000 3001
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
+  CMD curl -fsS http://127.0.0.1:3001/healthz || exit 1
+ENTRYPOINT ["receiptd"]
+CMD ["serve"]
