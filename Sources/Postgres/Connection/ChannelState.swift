@@ -94,14 +94,14 @@ struct ChannelState {
       return isConnected && !session.isBroken
     }
     self.exchange = nil
-    while !exchange.isFinished, session.hasResult {
+    while !exchange.isFinished, !exchange.isUnusable, session.hasResult {
       // After a loss libpq makes up one result that tells of it, and would not stop doing so.
       let isLast = session.isBroken
       exchange.receive(session.nextResult())
       if isLast { break }
     }
     for statement in exchange.unprepared { statements.forget(statement) }
-    let isUsable = isConnected && !session.isBroken && !exchange.isInCopy
+    let isUsable = isConnected && !session.isBroken && !exchange.isUnusable
     self.exchange = exchange
     return isUsable
   }

@@ -25,8 +25,9 @@ struct Exchange {
   private(set) var failure: PostgresError?
   /// Preparations that did not succeed.
   private(set) var unprepared: [StatementCache.Statement] = []
-  /// The connection speaks COPY now, which nobody here does.
-  private(set) var isInCopy = false
+  /// The connection cannot go on: it speaks COPY, which nobody here does, or has lost count.
+  private(set) var isUnusable = false
+  private var hasEndedStep = false
 
   init(_ steps: [Step], resultCount: Int = 1) {
     self.steps = steps
@@ -38,6 +39,7 @@ struct Exchange {
   /// Takes the next result; nil ends the results of one step.
   mutating func receive(_ result: OpaquePointer?) {
     guard let result else { return endStep() }
+    hasEndedStep = false
     switch PQresultStatus(result) {
     case PGRES_PIPELINE_SYNC:
       PQclear(result)
@@ -50,7 +52,7 @@ struct Exchange {
       }
     case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH:
       PQclear(result)
-      isInCopy = true
+      isUnusable = true
       fail(PostgresError(.misuse("COPY is not supported")))
     case PGRES_PIPELINE_ABORTED:
       PQclear(result)
@@ -69,6 +71,9 @@ struct Exchange {
 
   private mutating func endStep() {
     guard position < steps.count else { return }
+    // Two ends without a result in between: libpq has nothing more, and would say so forever.
+    if hasEndedStep { isUnusable = true }
+    hasEndedStep = true
     // Only a sync result ends a pipeline. An error of the commit itself comes before it.
     if case .sync = steps[position] { return }
     position += 1

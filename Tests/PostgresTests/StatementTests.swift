@@ -1,0 +1,135 @@
+import Testing
+
+@testable import Postgres
+
+/// Prepared statements: remembered, replaced, and healed.
+struct StatementTests {
+  @Test func `a statement is prepared once per connection`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      for n in 0..<5 { _ = try await pool.query("select \(n)::int") }
+      let count = try await pool.number(
+        "select count(*) from pg_prepared_statements where statement like 'select $1%'")
+      #expect(count == 1)
+    }
+  }
+
+  @Test func `the least recently used statement goes when there are too many`() async throws {
+    try await withPool { configuration in
+      configuration.maximumConnections = 1
+      configuration.maximumPreparedStatements = 4
+    } _: { pool in
+      for n in 0..<20 {
+        _ = try await pool.query("select 'kept'")
+        _ = try await pool.query(Query(unescaped: "select \(n)"))
+      }
+      let rows = try await pool.query("select statement from pg_prepared_statements order by prepare_time")
+      let statements = try rows.map { try $0.decode("statement", as: String.self) }
+      #expect(statements.count <= 5)
+      #expect(statements.first == "select 'kept'")
+    }
+  }
+
+  @Test func `a column that changes its type does not break a statement`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      _ = try await pool.query("create table t (a int)")
+      _ = try await pool.query("insert into t values (1)")
+      let query: Query = "select * from t"
+      _ = try await pool.query(query)
+      _ = try await pool.query("alter table t alter a type text, add b int default 2")
+      let rows = try await pool.query(query)
+      #expect(rows.columns == ["a", "b"])
+      #expect(try rows[0].decode("a", as: String.self) == "1")
+      // The stale one is closed with the next batch.
+      _ = try await pool.query(query)
+      let count = try await pool.number(
+        "select count(*) from pg_prepared_statements where statement = 'select * from t'")
+      #expect(count == 1)
+    }
+  }
+
+  @Test func `statements that the server forgot are prepared again`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      let query: Query = "select \(7)::int"
+      _ = try await pool.query(query)
+      _ = try await pool.query("deallocate all")
+      let seven = try await pool.number(query)
+      #expect(seven == 7)
+    }
+  }
+
+  @Test func `in a transaction the error is the caller's, and the next transaction works`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      let query: Query = "select \(7)::int"
+      _ = try await pool.query(query)
+      _ = try await pool.query("deallocate all")
+      let error = try await postgresError {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("select 1")
+          return try await connection.query(query)
+        }
+      }
+      #expect(error?.sqlState == "26000")
+      let rows = try await pool.withTransaction { try await $0.query(query) }
+      #expect(rows.count == 1)
+    }
+  }
+
+  @Test func `the same text with values of another type is prepared for that type`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      func typed(_ value: some PostgresEncodable) -> Query { "select pg_typeof(\(value))::text as t" }
+      for _ in 0..<2 {
+        let bool = try await pool.query(typed(true))
+        let bytes = try await pool.query(typed([1] as [UInt8]))
+        #expect(try bool[0].decode("t", as: String.self) == "boolean")
+        #expect(try bytes[0].decode("t", as: String.self) == "bytea")
+      }
+    }
+  }
+
+  @Test func `a statement that could not be prepared is not remembered`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      let query: Query = "select n from later"
+      let error = try await postgresError { try await pool.query(query) }
+      #expect(error?.sqlState == "42P01")
+      _ = try await pool.query("create table later as select 5 as n")
+      let five = try await pool.number(query)
+      #expect(five == 5)
+    }
+  }
+
+  @Test func `one statement twice in a pipeline is prepared once`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      let results = try await pool.transaction(pipeline: (0..<5).map { "select \($0)::int as n" })
+      #expect(try results.map { try $0[0].decode("n", as: Int.self) } == [0, 1, 2, 3, 4])
+      let count = try await pool.number(
+        "select count(*) from pg_prepared_statements where statement like 'select $1%'")
+      #expect(count == 1)
+    }
+  }
+
+  @Test func `a full cache lets go of what was used least recently`() {
+    var cache = StatementCache(capacity: 2)
+    let queries: [Query] = ["a", "b", "c"]
+    let a = cache.insert(queries[0])
+    let b = cache.insert(queries[1])
+    #expect(cache.statement(for: queries[0]) === a)
+    _ = cache.insert(queries[2])
+    #expect(cache.statement(for: queries[1]) == nil)
+    #expect(cache.takeAbandoned() == [b.name])
+    #expect(cache.takeAbandoned() == [])
+  }
+}

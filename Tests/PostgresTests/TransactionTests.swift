@@ -1,0 +1,183 @@
+import Postgres
+import Testing
+
+struct TransactionTests {
+  private struct Unwanted: Error {}
+
+  private func count(_ pool: PostgresPool) async throws -> Int {
+    try await pool.number("select count(*) from t")
+  }
+
+  private func withTable(_ body: nonisolated(nonsending) (PostgresPool) async throws -> Void) async throws {
+    try await withPool {
+      $0.maximumConnections = 2
+    } _: { pool in
+      _ = try await pool.query("create table t (n int unique deferrable initially deferred)")
+      try await body(pool)
+    }
+  }
+
+  @Test func `a transaction that returns is committed`() async throws {
+    try await withTable { pool in
+      let result = try await pool.withTransaction { connection in
+        _ = try await connection.query("insert into t values (1)")
+        let others = try await count(pool)
+        #expect(others == 0)
+        return "done"
+      }
+      #expect(result == "done")
+      let after = try await count(pool)
+      #expect(after == 1)
+    }
+  }
+
+  @Test func `a transaction that throws is rolled back`() async throws {
+    try await withTable { pool in
+      await #expect(throws: Unwanted.self) {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("insert into t values (1)")
+          throw Unwanted()
+        }
+      }
+      let after = try await count(pool)
+      #expect(after == 0)
+    }
+  }
+
+  @Test func `a transaction without statements costs nothing`() async throws {
+    try await withTable { pool in
+      let value = try await pool.withTransaction { _ in 5 }
+      #expect(value == 5)
+      await #expect(throws: Unwanted.self) { try await pool.withTransaction { _ in throw Unwanted() } }
+      let open = try await pool.number("select count(*) from pg_stat_activity where state like 'idle in%'")
+      #expect(open == 0)
+    }
+  }
+
+  @Test func `an error that was swallowed is not committed as if nothing had been`() async throws {
+    try await withTable { pool in
+      let error = try await postgresError {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("insert into t values (1)")
+          _ = try? await connection.query("select 1 / 0")
+        }
+      }
+      #expect(error != nil)
+      let after = try await count(pool)
+      #expect(after == 0)
+    }
+  }
+
+  @Test func `a constraint that fails at COMMIT is thrown, and the outcome is known`() async throws {
+    try await withTable { pool in
+      let error = try await postgresError {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("insert into t values (1), (1)")
+        }
+      }
+      #expect(error?.kind == .server(sqlState: "23505"))
+      let after = try await count(pool)
+      #expect(after == 0)
+    }
+  }
+
+  @Test func `a savepoint keeps the transaction when its statements fail`() async throws {
+    try await withTable { pool in
+      try await pool.withTransaction { connection in
+        _ = try await connection.query("insert into t values (1)")
+        let error = try await postgresError {
+          try await connection.savepoint { connection in
+            _ = try await connection.query("insert into t values (2)")
+            _ = try await connection.query("select 1 / 0")
+          }
+        }
+        #expect(error?.sqlState == "22012")
+        try await connection.savepoint { connection in
+          _ = try await connection.query("insert into t values (3)")
+        }
+        _ = try await connection.query("insert into t values (4)")
+      }
+      let rows = try await pool.query("select n from t order by n")
+      #expect(try rows.map { try $0.decode("n", as: Int.self) } == [1, 3, 4])
+    }
+  }
+
+  @Test func `savepoints nest, and a savepoint may be the first thing`() async throws {
+    try await withTable { pool in
+      try await pool.withTransaction { connection in
+        try await connection.savepoint { connection in
+          try await connection.savepoint { _ in }
+          _ = try? await connection.savepoint { connection in
+            _ = try await connection.query("insert into t values (1)")
+            throw Unwanted()
+          }
+          _ = try await connection.query("insert into t values (2)")
+        }
+      }
+      let rows = try await pool.query("select n from t")
+      #expect(try rows.map { try $0.decode("n", as: Int.self) } == [2])
+    }
+  }
+
+  @Test func `a transaction that somebody left open does not reach the next one`() async throws {
+    try await withTable { pool in
+      try await pool.withConnection { connection in
+        _ = try await connection.query("begin")
+        _ = try await connection.query("insert into t values (1)")
+      }
+      let isRolledBack = try await pool.wait(
+        until:
+          "select count(*) = 0 from pg_stat_activity where state like 'idle in%' and datname = current_database()"
+      )
+      #expect(isRolledBack)
+      let after = try await count(pool)
+      #expect(after == 0)
+    }
+  }
+
+  @Test func `a cancelled transaction is rolled back`() async throws {
+    try await withTable { pool in
+      let task = Task {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("insert into t values (1)")
+          _ = try await connection.query("select pg_sleep(600)")
+        }
+      }
+      let isSleeping = try await pool.wait(
+        until:
+          "select count(*) = 1 from pg_stat_activity where query like 'select pg_sleep(600)%' and state = 'active'"
+      )
+      #expect(isSleeping)
+      task.cancel()
+      await #expect(throws: CancellationError.self) { try await task.value }
+      let isGone = try await pool.wait(
+        until:
+          "select count(*) = 0 from pg_stat_activity where query like 'select pg_sleep(600)%' and state = 'active'"
+      )
+      #expect(isGone)
+      let after = try await count(pool)
+      #expect(after == 0)
+    }
+  }
+
+  @Test func `scripts run their statements and hand over the notices`() async throws {
+    try await withTable { pool in
+      let notices = try await pool.withConnection { connection in
+        try await connection.execute(
+          script:
+            "do $$ begin raise notice 'one'; raise warning 'two'; end $$; insert into t values (1); select 1;"
+        )
+      }
+      #expect(notices.map(\.message) == ["one", "two"])
+      #expect(notices.map(\.severity) == ["NOTICE", "WARNING"])
+      let error = try await postgresError {
+        try await pool.withConnection {
+          try await $0.execute(script: "insert into t values (2); select 1 / 0;")
+        }
+      }
+      #expect(error?.sqlState == "22012")
+      let after = try await count(pool)
+      #expect(after == 1)
+    }
+  }
+}

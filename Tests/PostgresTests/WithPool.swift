@@ -1,0 +1,41 @@
+import Postgres
+import TestDatabase
+
+/// Runs `body` with a pool for a database of its own.
+nonisolated(nonsending) func withPool<R>(
+  _ configure: (inout PostgresConfiguration) -> Void = { _ in },
+  _ body: nonisolated(nonsending) (PostgresPool) async throws -> R
+) async throws -> R {
+  try await withTestDatabase { database in
+    try await database.withPool(configure, body)
+  }
+}
+
+/// The error that `body` throws, if it is one of the pool's.
+nonisolated(nonsending) func postgresError<R>(
+  _ body: nonisolated(nonsending) () async throws -> R
+) async throws -> PostgresError? {
+  do {
+    _ = try await body()
+    return nil
+  } catch let error as PostgresError {
+    return error
+  }
+}
+
+extension PostgresPool {
+  /// The one number that a query answers.
+  nonisolated(nonsending) func number(_ query: Query) async throws -> Int {
+    try await self.query(query)[0].decode(0, as: Int.self)
+  }
+
+  /// Asks until a condition holds or a minute has passed.
+  nonisolated(nonsending) func wait(until query: Query) async throws -> Bool {
+    let end = ContinuousClock.now + .seconds(60)
+    while ContinuousClock.now < end {
+      if try await self.query(query)[0].decode(0, as: Bool.self) { return true }
+      await Task.yield()
+    }
+    return false
+  }
+}
