@@ -34,6 +34,7 @@ ALTER TABLE public.subscriptions
   ADD COLUMN IF NOT EXISTS owned_because text,
   ADD COLUMN IF NOT EXISTS app_account_token uuid,
   ADD COLUMN IF NOT EXISTS app_transaction_id text,
+  ADD COLUMN IF NOT EXISTS is_counted boolean,
   ADD COLUMN IF NOT EXISTS phase_starts timestamptz[],
   ADD COLUMN IF NOT EXISTS phase_statuses text[],
   ADD COLUMN IF NOT EXISTS phase_store_statuses text[],
@@ -80,6 +81,7 @@ COMMENT ON COLUMN public.subscriptions.renews_as IS 'The product of the next per
 COMMENT ON COLUMN public.subscriptions.owned_because IS 'What decided the owner: app_account_token, first_claim, transfer or support.';
 COMMENT ON COLUMN public.subscriptions.app_account_token IS 'The last appAccountToken that decided the owner.';
 COMMENT ON COLUMN public.subscriptions.app_transaction_id IS 'Apple''s appTransactionId: the same Apple Account and app.';
+COMMENT ON COLUMN public.subscriptions.is_counted IS 'Whether it opens anything at all: the catalog knows its product, and a sandbox purchase is a tester''s.';
 COMMENT ON COLUMN public.subscriptions.phase_starts IS 'When each phase of its life begins (the first is NULL: always been). A status at an instant is that of the last phase begun.';
 COMMENT ON COLUMN public.subscriptions.phase_statuses IS 'The status in each phase.';
 COMMENT ON COLUMN public.subscriptions.phase_store_statuses IS 'The store status in each phase.';

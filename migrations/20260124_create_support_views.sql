@@ -11,7 +11,8 @@ SELECT
   s.tier,
   s.phase_statuses[phase.n] AS status,
   s.phase_store_statuses[phase.n] AS store_status,
-  s.phase_statuses[phase.n] IN ('active', 'grace') AS has_access,
+  s.is_counted AND s.phase_statuses[phase.n] IN ('active', 'grace') AS has_access,
+  CASE WHEN s.is_counted THEN phase.access_ends_at END AS access_ends_at,
   s.purchase_date,
   s.expiry_date,
   s.grace_expires_at,
@@ -29,13 +30,16 @@ SELECT
   s.updated_at
 FROM public.subscriptions s
 CROSS JOIN LATERAL (
-  SELECT 1 + count(*)::integer AS n FROM unnest(s.phase_starts) AS start WHERE start <= now()
+  SELECT 1 + count(*) FILTER (WHERE start <= now())::integer AS n,
+    min(start) FILTER (WHERE status IN ('expired', 'cancelled')) AS access_ends_at
+  FROM unnest(s.phase_starts, s.phase_statuses) AS p (start, status)
 ) AS phase;
 COMMENT ON VIEW public.support_subscriptions IS
   'subscriptions, with both statuses as of now: an end that has passed shows at once.';
 COMMENT ON COLUMN public.support_subscriptions.status IS 'active, grace, expired or cancelled, now.';
 COMMENT ON COLUMN public.support_subscriptions.store_status IS 'active, billingRetry, billingGrace, expired or revoked, now.';
 COMMENT ON COLUMN public.support_subscriptions.has_access IS 'Whether the subscription opens anything, now.';
+COMMENT ON COLUMN public.support_subscriptions.access_ends_at IS 'When access ends or ended: after the paid time, Apple''s billing grace and the app''s own grace. NULL: it has no end, or never was.';
 COMMENT ON COLUMN public.support_subscriptions.price IS 'The configured price in the currency''s unit; not what was earned.';
 
 CREATE VIEW public.support_customers AS
@@ -44,10 +48,10 @@ SELECT
   user_id,
   device_id,
   coalesce(user_id::text, device_id) AS customer,
-  bool_or(has_access AND tier IS NOT NULL) AS has_access,
+  bool_or(has_access) AS has_access,
   string_agg(DISTINCT tier, ', ') FILTER (WHERE has_access) AS tiers,
-  max(greatest(expiry_date, grace_expires_at)) FILTER (WHERE has_access) AS access_until,
-  bool_or(has_access AND expiry_date IS NULL) AS lifetime,
+  max(access_ends_at) FILTER (WHERE has_access) AS access_until,
+  bool_or(has_access AND access_ends_at IS NULL) AS lifetime,
   count(*) AS subscriptions,
   min(created_at) AS first_seen_at,
   max(last_validated_at) AS last_validated_at

@@ -22,7 +22,7 @@ struct Authenticator: Sendable {
     for issuer in Set(catalog.apps.compactMap(\.auth)) {
       verifiers[issuer] = await TokenVerifier(
         requirements: TokenRequirements(issuer: issuer.issuer, audience: issuer.audience),
-        secret: issuer.secretEnvironmentVariable.flatMap { environment[$0] },
+        secret: issuer.secret(in: environment),
         publicKeys: issuer.jwks.map {
           PublicKeys(address: $0, client: client, clock: clock, logger: logger)
         })
@@ -68,5 +68,15 @@ struct Authenticator: Sendable {
       !parts[1].isEmpty
     else { throw ServiceError.unauthenticated }
     return String(decoding: parts[1], as: UTF8.self)
+  }
+}
+
+extension TokenIssuer {
+  /// An HS256 secret needs at least as many bytes as the hash (RFC 7518 section 3.2).
+  static let minimumSecretLength = 32
+
+  /// The shared secret; an empty one is none, and would let anybody sign.
+  func secret(in environment: [String: String]) -> String? {
+    secretEnvironmentVariable.flatMap { environment[$0] }.flatMap { $0.isEmpty ? nil : $0 }
   }
 }

@@ -45,7 +45,8 @@ public struct Settings: Sendable {
     }
     // The App Store wants its answer within about a second and gives up after a few; a database that
     // hangs must be reported as away before that, not after.
-    database.queryTimeout = .seconds(4)
+    database.queryTimeout = .seconds(3)
+    database.acquireTimeout = .milliseconds(1_500)
     database.maximumConnections = 16
     host = reader.text("HOST") ?? "127.0.0.1"
     port = try reader.port("PORT") ?? 3000

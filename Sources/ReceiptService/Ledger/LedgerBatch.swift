@@ -90,7 +90,10 @@ struct LedgerBatch {
     let owned = Dictionary(
       grouping: try rows.map(SubscriptionRows.decode), by: { $0.owner?.customer })
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
-    try await writer.write(users: users, owned: owned, on: connection)
+    let unwritten = try await writer.write(users: users, owned: owned, on: connection)
+    if !unwritten.isEmpty {
+      _ = try await connection.query(OutboxRows.insertProfiles(Array(unwritten), at: instant))
+    }
 
     return zip(entries, receipts).map { entry, receipt in
       var receipt = receipt

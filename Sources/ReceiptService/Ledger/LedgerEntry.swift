@@ -46,6 +46,8 @@ struct StoredSubscription: Sendable {
   var owner: Ownership?
   /// The last `appAccountToken` that decided the owner.
   var decidedToken: UUID?
+  /// Whether it opens anything at all: the catalog knows its product, and a sandbox purchase is a tester's.
+  var isCounted: Bool
 
   var originalTransactionID: String { subscription.current.originalTransactionID }
   var bundleID: String { subscription.current.bundleID }

@@ -142,10 +142,11 @@ extension LedgerState.Purchase {
     let before = stored?.owner
     if let before { owners.insert(before.customer) }
     receipt.claim = settle(entry, subscription)
-    let token = entry.app?.customer == .user ? subscription.current.appAccountToken : nil
+    let token = entry.app?.customer == .user ? subscription.customerToken : nil
     stored = StoredSubscription(
       subscription: subscription, owner: receipt.claim.owner,
-      decidedToken: token ?? stored?.decidedToken)
+      decidedToken: token ?? stored?.decidedToken,
+      isCounted: entry.app?.counts(subscription, for: receipt.claim.owner?.customer) ?? false)
     if case .moved(let owner, let previous) = receipt.claim {
       moves.append(OwnershipMove(subscription: subscription, owner: owner, previous: previous))
     }
@@ -170,9 +171,10 @@ extension LedgerState.Purchase {
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> ClaimOutcome {
     guard let app = entry.app else { return .settled(stored?.owner) }
     return Subscriptions.settle(
-      claimant: entry.claimant, owner: stored?.owner, token: subscription.current.appAccountToken,
+      claimant: entry.claimant, owner: stored?.owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer, policy: app.transferPolicy,
-      isActive: subscription.phase(at: entry.instant).status.grantsAccess)
+      isActive: app.counts(subscription, for: stored?.owner?.customer)
+        && subscription.phase(at: entry.instant).status.grantsAccess)
   }
 }
 

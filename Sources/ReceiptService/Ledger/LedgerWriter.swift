@@ -13,9 +13,9 @@ final class LedgerWriter: Sendable {
   private let logger: Logger
   private let state = Mutex(State())
 
-  /// How many transactions may be under way. Two, so that one is prepared while the other's commit waits
-  /// for the disk.
-  private static let lanes = 2
+  /// How many transactions may be under way: one is prepared while another's commit waits for the disk, and
+  /// one that waits for a lock does not hold up the rest.
+  private static let lanes = 4
   private static let entriesPerTransaction = 64
   /// Beyond this, entries are refused rather than kept waiting.
   private static let maximumQueued = 4_096
@@ -104,13 +104,17 @@ final class LedgerWriter: Sendable {
 
   private func run(_ entries: [LedgerEntry]) async throws -> [LedgerReceipt] {
     let parts = entries.compactMap(\.notification).flatMap(\.payload.parts)
-    let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
-    let batch = LedgerBatch(entries: entries, headerIDs: headerIDs, catalog: catalog, logger: logger)
     var attempts = 0
     while true {
       do {
+        let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
+        let batch = LedgerBatch(entries: entries, headerIDs: headerIDs, catalog: catalog, logger: logger)
         return try await pool.withTransaction { connection in try await batch.run(on: connection) }
       } catch let error as PostgresError where error.isRetryable && attempts < 3 {
+        attempts += 1
+      } catch let error as PostgresError where error.sqlState == "23503" && attempts == 0 {
+        // The only foreign keys of the ledger are those to headers.
+        headers.forget()
         attempts += 1
       }
     }

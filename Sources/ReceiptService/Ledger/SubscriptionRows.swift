@@ -40,7 +40,7 @@ enum SubscriptionRows {
     original_transaction_id, transaction_id, bundle_id, environment, product_id, tier, kind, ownership,
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
     price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,
-    app_account_token, phase_starts, phase_statuses, phase_store_statuses
+    app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted
     """
 
   /// Writes what the facts mean, with the statuses as of `instant`.
@@ -52,13 +52,13 @@ enum SubscriptionRows {
       INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
-        user_id, device_id, owned_because, app_account_token, status, store_status,
+        user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts, phase_statuses, phase_store_statuses, next_change_at, last_validated_at,
         created_at, updated_at)
       SELECT original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
-        user_id, device_id, owned_because, app_account_token, status, store_status,
+        user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts::timestamptz[], phase_statuses::text[], phase_store_statuses::text[],
         next_change_at, CASE WHEN is_validated THEN \(instant)::timestamptz END,
         \(instant)::timestamptz, \(instant)::timestamptz
@@ -82,6 +82,7 @@ enum SubscriptionRows {
         \(stored.map { $0.owner?.customer.userID })::uuid[],
         \(stored.map { $0.owner?.customer.deviceID })::text[],
         \(stored.map { $0.owner?.reason.word })::text[], \(stored.map(\.decidedToken))::uuid[],
+        \(stored.map(\.isCounted))::boolean[],
         \(phases.map(\.status.rawValue))::text[], \(phases.map(\.storeStatus.rawValue))::text[],
         \(subscriptions.map { arrayLiteral($0.phases.map { $0.startsAt.map(RFC3339.string) }) })::text[],
         \(subscriptions.map { arrayLiteral($0.phases.map(\.status.rawValue)) })::text[],
@@ -91,7 +92,7 @@ enum SubscriptionRows {
       AS new (original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
-        user_id, device_id, owned_because, app_account_token, status, store_status,
+        user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts, phase_statuses, phase_store_statuses, next_change_at, is_validated)
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         transaction_id = excluded.transaction_id, bundle_id = excluded.bundle_id,
@@ -104,6 +105,7 @@ enum SubscriptionRows {
         signed_at = excluded.signed_at, app_transaction_id = excluded.app_transaction_id,
         user_id = excluded.user_id, device_id = excluded.device_id,
         owned_because = excluded.owned_because, app_account_token = excluded.app_account_token,
+        is_counted = excluded.is_counted,
         status = excluded.status, store_status = excluded.store_status,
         phase_starts = excluded.phase_starts, phase_statuses = excluded.phase_statuses,
         phase_store_statuses = excluded.phase_store_statuses,
@@ -130,11 +132,12 @@ enum SubscriptionRows {
     let token: UUID? = try row.decode(21)
     return StoredSubscription(
       subscription: Subscription(
-        current: current, productID: try row.decode(4), tier: try row.decode(5),
+        current: current, productID: try row.decode(4), tier: try row.decode(5), customerToken: token,
         autoRenewEnabled: try row.decode(12), renewsAs: try row.decode(13),
         graceExpiresDate: try row.decode(11), phases: try phases(row), signedAt: try row.decode(16)),
       owner: try owner(row, token: token),
-      decidedToken: token)
+      decidedToken: token,
+      isCounted: try row.decode(25))
   }
 
   private static func phases(_ row: Row) throws -> [Phase] {

@@ -12,6 +12,10 @@ final class JWSHeaderStore: Sendable {
   /// emptied then, the table still has them.
   private static let capacity = 4_096
 
+  /// Forgets all ids: the table is not the one that they were read from (a backup was restored, a standby
+  /// without the last commits was promoted).
+  func forget() { known.withLock { $0.removeAll() } }
+
   /// The ids of the headers of these parts; those not seen before are written in a commit of their own.
   func ids(for parts: [KeptPayload.Part], in pool: PostgresPool) async throws -> JWSHeaderIDs {
     var ids = JWSHeaderIDs()

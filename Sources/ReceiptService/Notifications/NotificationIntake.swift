@@ -27,17 +27,30 @@ struct NotificationIntake: Sendable {
 
   func respond(to request: Request) async throws -> Response {
     let body = try request.decodeJSON(Body.self)
-    let notification: VerifiedNotification
+    _ = try await ledger.record(entry(for: body.signedPayload, request))
+    return try Response.json(.ok, Answer())
+  }
+
+  private func entry(for signedPayload: String, _ request: Request) throws(Problem) -> LedgerEntry {
     do throws(VerificationFailure) {
-      notification = try verifier.notification(body.signedPayload)
+      return entry(for: try verifier.notification(signedPayload))
     } catch {
+      // Signed by the App Store, but not as we know it: that is ours to understand, not to refuse. Only a
+      // notification that is put together from pieces of two apps is nothing that the App Store sends.
+      let instant = clock.now()
+      if error.isAuthentic, error.code == .malformedPayload,
+        let kept = KeptNotification(unreadable: signedPayload, receivedAt: instant)
+      {
+        logger.error(
+          "a notification cannot be read, is kept, and waits for a replay",
+          metadata: ["notification": "\(kept.uuid)", "reason": "\(error)"])
+        return LedgerEntry(notification: kept, instant: instant)
+      }
       logger.warning(
         "a notification was refused",
         metadata: ["request": "\(request.id)", "reason": "\(error)"])
       throw ServiceError.invalidSignature(.unauthorized, error.detail)
     }
-    _ = try await ledger.record(entry(for: notification))
-    return try Response.json(.ok, Answer())
   }
 
   /// What the ledger takes in of a notification.

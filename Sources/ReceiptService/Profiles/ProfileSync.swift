@@ -35,6 +35,9 @@ struct ProfileSync: Sendable {
     }
     if let jws = body.signedAppTransaction { try checkAppTransaction(jws, of: apps) }
     try await claim(purchases, for: user)
+    if let unknown = purchases.first(where: { $0.app.product(named: $0.productID) == nil }) {
+      throw ServiceError.unknownProduct(unknown.productID)
+    }
     let app = try await app(of: request, among: apps, preferring: purchases.last?.app, for: user)
     return try await answer(user, app)
   }
@@ -57,9 +60,6 @@ struct ProfileSync: Sendable {
         signedTransaction: jws, signedRenewalInfo: nil, bundleID: nil)
       guard apps.contains(where: { $0.bundleID == purchase.app.bundleID }) else {
         throw ServiceError.wrongApp("The token is not one of the transaction's app.")
-      }
-      guard purchase.app.product(named: purchase.productID) != nil else {
-        throw ServiceError.unknownProduct(purchase.productID)
       }
       return purchase
     } catch {

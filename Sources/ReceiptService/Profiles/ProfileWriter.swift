@@ -4,6 +4,10 @@ import Postgres
 import Subscriptions
 
 /// Writes users' premium status where their apps want it, in the transaction of the rows it follows from.
+///
+/// The tables are the app's own: somebody may hold a row locked, a trigger or a constraint may refuse, the
+/// row may need columns that we do not know. None of that may cost us the facts or hold up other customers,
+/// so nothing here waits long, and what cannot be written goes to the outbox, to be tried again.
 struct ProfileWriter {
   let catalog: AppCatalog
   let instant: Date
@@ -12,34 +16,20 @@ struct ProfileWriter {
   /// - Parameters:
   ///   - users: whose status may have changed; the transaction holds their locks.
   ///   - owned: all subscriptions of these users, of all apps.
+  /// - Returns: the users whose status could not be written everywhere.
   func write(
     users: [UUID], owned: [Customer?: [StoredSubscription]], on connection: PostgresConnection
-  ) async throws {
-    try await write(
-      users, owned, to: .profiles, existing: ProfileRows.existingProfiles,
-      update: ProfileRows.updateProfiles, insert: ProfileRows.insertProfile, connection)
-    try await write(
-      users, owned, to: .userPreferences, existing: ProfileRows.existingPreferences,
-      update: ProfileRows.updatePreferences, insert: ProfileRows.insertPreferences, connection)
-  }
-
-  private func write(
-    _ users: [UUID], _ owned: [Customer?: [StoredSubscription]], to mirror: Mirror,
-    existing: ([UUID]) -> Query, update: ([ProfileRows.Write]) -> Query,
-    insert: (ProfileRows.Write) -> Query, _ connection: PostgresConnection
-  ) async throws {
-    let apps = catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(mirror) }
-    guard !apps.isEmpty else { return }
-    guard !users.isEmpty else { return }
-    let writes = users.map { user in
-      ProfileRows.Write(userID: user, status: status(of: user, owned[.user(user)] ?? [], in: apps))
+  ) async throws -> Set<UUID> {
+    var unwritten: Set<UUID> = []
+    for table in ProfileTable.all {
+      let apps = catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.mirror) }
+      guard !apps.isEmpty, !users.isEmpty else { continue }
+      let writes = users.map { user in
+        ProfileWrite(userID: user, status: status(of: user, owned[.user(user)] ?? [], in: apps))
+      }
+      unwritten.formUnion(try await write(writes, to: table, connection))
     }
-    let answers = try await connection.pipeline([existing(writes.map(\.userID)), update(writes)])
-    let present = Set(try answers[0].map { row in try row.decode(0, as: UUID.self) })
-    // A user without a row is free already: nothing to say to nobody.
-    for write in writes where !present.contains(write.userID) && write.status.productID != nil {
-      try await insertRow(insert(write), mirror, connection)
-    }
+    return unwritten
   }
 
   /// The strongest status among the apps that write to one place.
@@ -52,17 +42,47 @@ struct ProfileWriter {
     .reduce(PremiumStatus.free) { best, status in status.isStronger(than: best) ? status : best }
   }
 
-  /// The app's own table may want more than we know (a foreign key to a user who is gone, a column
-  /// without a default). That must not cost us the facts, so it is said and left.
-  private func insertRow(
-    _ query: Query, _ mirror: Mirror, _ connection: PostgresConnection
-  ) async throws {
+  /// All at once; where that is refused, each alone, so that one user's trouble stays one user's.
+  private func write(
+    _ writes: [ProfileWrite], to table: ProfileTable, _ connection: PostgresConnection
+  ) async throws -> Set<UUID> {
     do {
-      try await connection.savepoint { connection in _ = try await connection.query(query) }
-    } catch let error as PostgresError where error.isIntegrityViolation {
-      logger.warning(
-        "a premium status has no row to stand in",
-        metadata: ["table": "\(mirror.rawValue)", "sqlstate": "\(error.sqlState ?? "")"])
+      return try await attempt(writes, table, connection)
+    } catch let error as PostgresError where error.isRefusal {
+      if writes.count == 1 {
+        logger.warning(
+          "a premium status could not be written and will be tried again",
+          metadata: ["table": "\(table.mirror.rawValue)", "sqlstate": "\(error.sqlState ?? "")"])
+        return Set(writes.map(\.userID))
+      }
+      var unwritten: Set<UUID> = []
+      for write in writes { unwritten.formUnion(try await self.write([write], to: table, connection)) }
+      return unwritten
+    }
+  }
+
+  private func attempt(
+    _ writes: [ProfileWrite], _ table: ProfileTable, _ connection: PostgresConnection
+  ) async throws -> Set<UUID> {
+    try await connection.savepoint { connection in
+      // A row that somebody else holds is passed over. One that somebody is just inserting cannot be seen,
+      // and making it as well would wait for them: not longer than this.
+      let answers = try await connection.pipeline([
+        "SET LOCAL lock_timeout = '250ms'", table.select(writes.map(\.userID)),
+      ])
+      var free: Set<UUID> = []
+      var held: Set<UUID> = []
+      for row in answers[1] {
+        let user = try row.decode(0, as: UUID.self)
+        if try row.decode(1, as: Bool.self) { free.insert(user) } else { held.insert(user) }
+      }
+      // A user without a row is free already: nothing to say to nobody.
+      let missing = writes.filter {
+        !free.contains($0.userID) && !held.contains($0.userID) && $0.status.productID != nil
+      }
+      let changes = [table.update(writes.filter { free.contains($0.userID) })] + missing.map(table.insert)
+      _ = try await connection.pipeline(changes + ["SET LOCAL lock_timeout = 0"])
+      return held
     }
   }
 }
@@ -76,6 +96,8 @@ extension PremiumStatus {
 }
 
 extension PostgresError {
-  /// Class 23 of the SQLSTATEs: the row breaks a rule of the table.
-  var isIntegrityViolation: Bool { sqlState?.hasPrefix("23") ?? false }
+  /// The server is there and says no: the statement's fault, or the table's.
+  var isRefusal: Bool {
+    if case .server = kind { !isUnavailable && !isRetryable } else { false }
+  }
 }

@@ -13,6 +13,7 @@ public final class Service: Sendable {
   let profiles: ProfileSync
   let readiness: Readiness
   let sweep: ExpirySweep
+  let profileRetry: ProfileRetry
   /// Where everything is kept.
   public let pool: PostgresPool
   /// Applies the migrations.
@@ -45,6 +46,7 @@ public final class Service: Sendable {
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool, clock: clock)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     readiness = Readiness(pool: pool, migrator: migrator)
+    profileRetry = ProfileRetry(pool: pool, catalog: catalog, clock: clock, logger: logger)
     sweep = ExpirySweep(pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
     self.pool = pool
     self.client = client
@@ -67,9 +69,12 @@ public final class Service: Sendable {
       })
   }
 
-  /// Brings rows and profiles up to date with the time, again and again, until the task is cancelled.
+  /// What has to be done without anybody asking, again and again, until the task is cancelled.
   public func runJobs() async {
-    await sweep.runForever()
+    await withTaskGroup { group in
+      group.addTask { await self.sweep.runForever() }
+      group.addTask { await self.profileRetry.runForever() }
+    }
   }
 
   /// Ends what is under way with the database and the store.
@@ -81,13 +86,18 @@ public final class Service: Sendable {
 
 extension AppCatalog {
   /// A shared secret that is named but not set leaves an app whose tokens nobody can check, unless it
-  /// has public keys too.
+  /// has public keys too. One that is too short can be guessed.
   fileprivate func checkSecrets(in environment: [String: String]) throws(ConfigurationProblem) {
     for app in apps {
-      guard let auth = app.auth, auth.jwks == nil, let name = auth.secretEnvironmentVariable,
-        environment[name, default: ""].isEmpty
-      else { continue }
-      throw ConfigurationProblem(name, "is not set; \(app.bundleID) needs it to check its users' tokens")
+      guard let auth = app.auth, let name = auth.secretEnvironmentVariable else { continue }
+      if let secret = auth.secret(in: environment) {
+        guard secret.utf8.count >= TokenIssuer.minimumSecretLength else {
+          throw ConfigurationProblem(
+            name, "is too short: an HS256 secret needs at least \(TokenIssuer.minimumSecretLength) bytes")
+        }
+      } else if auth.jwks == nil {
+        throw ConfigurationProblem(name, "is not set; \(app.bundleID) needs it to check its users' tokens")
+      }
     }
   }
 }

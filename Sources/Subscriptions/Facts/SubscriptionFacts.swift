@@ -1,3 +1,5 @@
+import FoundationEssentials
+
 /// Everything signed that is known of one `originalTransactionID`: the only input of the fold.
 ///
 /// A set in the mathematical sense: learning the same facts in any order, any number of times, gives
@@ -38,6 +40,12 @@ public struct SubscriptionFacts: Sendable, Hashable {
   /// Purchases of the same instant are an upgrade and what it upgraded; Apple marks the latter.
   public var current: TransactionFact? {
     transactions.values.max { $0.isReplaced(by: $1) }
+  }
+
+  /// The `appAccountToken` that decides: that of the latest purchase that carries one. A later purchase
+  /// without a token (made outside of the app, say) says nothing about whose it is.
+  public var customerToken: UUID? {
+    transactions.values.filter { $0.appAccountToken != nil }.max { $0.isReplaced(by: $1) }?.appAccountToken
   }
 }
 

@@ -27,6 +27,7 @@ extension SubscriptionFacts {
       current: resolved,
       productID: product?.id ?? current.productID,
       tier: product?.tier,
+      customerToken: customerToken,
       autoRenewEnabled: renews,
       renewsAs: renews
         ? app?.canonicalProductID(renewal?.renewsAs ?? current.productID)

@@ -11,6 +11,8 @@ public struct Subscription: Sendable, Hashable {
   public var productID: String
   /// The tier that the product belongs to; `nil` where the catalog does not know the product.
   public var tier: String?
+  /// Whom the app named at the purchase: the latest `appAccountToken` among its transactions.
+  public var customerToken: UUID?
   /// Whether the App Store intends to charge again.
   public var autoRenewEnabled: Bool
   /// The catalog's name of the product of the next period; `nil` if none will follow.
@@ -24,12 +26,13 @@ public struct Subscription: Sendable, Hashable {
 
   /// Creates a subscription from its parts; the fold does, and a store that reads rows back.
   public init(
-    current: TransactionFact, productID: String, tier: String?, autoRenewEnabled: Bool,
+    current: TransactionFact, productID: String, tier: String?, customerToken: UUID?, autoRenewEnabled: Bool,
     renewsAs: String?, graceExpiresDate: Date?, phases: [Phase], signedAt: Date
   ) {
     self.current = current
     self.productID = productID
     self.tier = tier
+    self.customerToken = customerToken
     self.autoRenewEnabled = autoRenewEnabled
     self.renewsAs = renewsAs
     self.graceExpiresDate = graceExpiresDate

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import Subscriptions
 import Testing
 
@@ -104,6 +105,31 @@ import Testing
       _ = try Settings(environment: ["DATABASE_URL": "postgresql://u:s3cret@[::1/db"])
     } throws: { error in
       !"\(error)".contains("s3cret")
+    }
+  }
+
+  @Test(arguments: ["", "short", String(repeating: "x", count: 31)])
+  func `an empty or short secret stops the start, also where there are public keys`(secret: String)
+    async throws
+  {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let project = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
+    for auth in [TestApps.secretAuth, #"{ "secretEnv": "TEST_JWT_SECRET", "jwks": "https://auth.example" }"#]
+    {
+      let apps = folder.appending(path: "apps.json")
+      try Data(TestApps.configuration(auth: auth).utf8).write(to: apps)
+      let settings = try Settings(environment: [
+        "DATABASE_URL": "postgresql://localhost/db", "RECEIPTD_CONFIG": apps.path,
+        "APP_STORE_ROOTS": project.appending(path: "config/AppleRootCA-G3.cer").standardizedFileURL.path,
+        "TEST_JWT_SECRET": secret,
+      ])
+      let service = try? await Service(
+        settings: settings, logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() })
+      // An empty secret is none, which is fine where there are public keys.
+      #expect((service != nil) == (secret.isEmpty && auth.contains("jwks")))
+      await service?.close()
     }
   }
 }

@@ -27,6 +27,13 @@ extension Harness {
   }
 }
 
+extension Harness {
+  /// HS256 with the secret that the service knows.
+  static func hmac(_ input: Data) -> Data {
+    Data(HMAC<SHA256>.authenticationCode(for: input, using: SymmetricKey(data: Data(secret.utf8))))
+  }
+}
+
 /// A token with any header and claims, signed by whatever the test says.
 func rawToken(header: String, claims: String, sign: (Data) -> Data) -> String {
   func base64url(_ data: Data) -> String {

@@ -1,0 +1,66 @@
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+
+/// Writes premium statuses again that the app's own tables did not take at first, until they do.
+///
+/// The outbox holds only whose they are: what is written is the status of that moment, so a late attempt
+/// never puts back an older one.
+struct ProfileRetry: Sendable {
+  let pool: PostgresPool
+  let catalog: AppCatalog
+  let clock: ServiceClock
+  let logger: Logger
+
+  private static let pause = Duration.seconds(2)
+  private static let batch = 32
+
+  /// Tries until the task is cancelled.
+  func runForever() async {
+    while !Task.isCancelled {
+      do {
+        while try await run() == Self.batch {}
+      } catch {
+        logger.warning("statuses could not be tried again", metadata: ["reason": "\(error)"])
+      }
+      try? await Task.sleep(for: Self.pause * Double.random(in: 0.75...1.25))
+    }
+  }
+
+  /// Tries what is due, at most one batch of it.
+  /// - Returns: how many were due.
+  @discardableResult
+  func run() async throws -> Int {
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      let due = try await connection.query(
+        OutboxRows.due(for: OutboxRows.profiles, at: instant, limit: Self.batch))
+      for row in due {
+        let id = try row.decode(0, as: Int64.self)
+        let attempts = try row.decode(2, as: Int.self)
+        let user = UUID(uuidString: try row.decode(1, as: String.self))
+        let isWritten = if let user { try await write(user, at: instant, connection) } else { true }
+        let next = instant + Backoff.delay(afterAttempts: attempts, jitter: .random(in: 0...1))
+        _ = try await connection.query(
+          isWritten
+            ? OutboxRows.done(id, at: instant)
+            : OutboxRows.postpone(id, until: next, because: "the table did not take it"))
+      }
+      return due.count
+    }
+  }
+
+  private func write(
+    _ user: UUID, at instant: Date, _ connection: PostgresConnection
+  ) async throws -> Bool {
+    let answers = try await connection.pipeline([
+      AdvisoryLock.acquire(.customer, [user.uuidString]),
+      SubscriptionRows.select(users: [user], devices: []),
+    ])
+    let owned = Dictionary(
+      grouping: try answers[1].map(SubscriptionRows.decode), by: { $0.owner?.customer })
+    let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
+    return try await writer.write(users: [user], owned: owned, on: connection).isEmpty
+  }
+}

@@ -1,0 +1,59 @@
+import Foundation
+import Testing
+
+@testable import ReceiptService
+
+/// Tokens whose header or claims hold what no issuer writes. A stranger needs no account to send them.
+@Suite struct HostileTokenTests {
+  private static let values = [
+    "1e300", "-1e300", "9223372036854775808", "1.5", "-1", "0", "null", "true", "[]", "{}", #""""#, #"[""]"#,
+    "[[[[]]]]", #"{"a": 1e999}"#, #""\u0000""#, "1e400", "99999999999999999999999999", #"["a", 1]"#,
+  ]
+
+  @Test(arguments: ["alg", "kid", "typ", "cty", "crit", "x5c", "x5u", "jku", "jwk", "b64", "zip", "other"])
+  func `any value in a header is refused and never the end of the process`(name: String) async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      for value in Self.values {
+        let header =
+          name == "alg" ? #"{"alg": \#(value)}"# : #"{"alg": "HS256", "\#(name)": \#(value)}"#
+        let token = rawToken(header: header, claims: "{}") { _ in Data([0, 0, 0]) }
+        let answer = try await harness.profile(of: user, token: token)
+        #expect(answer.status == 401, "\(name): \(value)")
+      }
+    }
+  }
+
+  @Test(arguments: ["sub", "iss", "aud", "exp", "nbf", "role", "iat", "other"])
+  func `any value in the claims, even well signed, is refused or harmless`(name: String) async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let exp = Int(harness.clock.now.timeIntervalSince1970) + 60
+      for value in Self.values {
+        var claims = [
+          "sub": "\"\(user)\"", "iss": #""https://auth.example""#, "aud": #""authenticated""#,
+          "exp": "\(exp)",
+        ]
+        claims[name] = value
+        let text = "{" + claims.map { "\"\($0)\": \($1)" }.joined(separator: ",") + "}"
+        let token = rawToken(header: #"{"alg":"HS256"}"#, claims: text, sign: Harness.hmac)
+        let status = try await harness.profile(of: user, token: token).status
+        #expect(status == 401 || (status == 200 && ["nbf", "role", "iat", "other", "exp"].contains(name)))
+      }
+    }
+  }
+
+  @Test func `several audiences are fine if ours is among them`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let exp = Int(harness.clock.now.timeIntervalSince1970) + 60
+      for (audience, status) in [(#"["other", "authenticated"]"#, 200), (#"["other"]"#, 401)] {
+        let text =
+          #"{"sub": "\#(user)", "iss": "https://auth.example", "aud": \#(audience), "exp": \#(exp).5}"#
+        let token = rawToken(header: #"{"alg":"HS256","typ":"JWT"}"#, claims: text, sign: Harness.hmac)
+        let answer = try await harness.profile(of: user, token: token)
+        #expect(answer.status == status)
+      }
+    }
+  }
+}

@@ -1,0 +1,107 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// The tables of profiles are the app's own, and may refuse or be held: that must not cost us the facts, nor
+/// hold up anybody else.
+@Suite struct ProfileTroubleTests {
+  @Test func `a row that somebody holds delays nobody, and is written once it is free`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let token = try await harness.token(for: user)
+      _ = try await harness.pool.query("INSERT INTO profiles (id) VALUES (\(user))")
+      let bought = try harness.buy()
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query("SELECT 1 FROM profiles WHERE id = \(user) FOR UPDATE")
+        let answer = try await harness.validate(["signedTransaction": bought.signedTransaction], token: token)
+        #expect(answer.status == 200)
+        #expect(answer.bool("entitlements.isAccessGranted") == true)
+        for _ in 0..<5 {
+          let other = try harness.buy(token: UUID())
+          let status = try await harness.notify(other.notification.signedPayload).status
+          #expect(status == 200)
+        }
+        let held = try await harness.profileRow(of: user)
+        #expect(held?.product == nil)
+        // Tried while it is held: it goes on waiting.
+        harness.clock.advance(seconds: 2)
+        try await harness.service.profileRetry.run()
+      }
+      harness.clock.advance(seconds: 60)
+      try await harness.service.profileRetry.run()
+      #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
+      let row = try await harness.pool.query("SELECT attempts, done_at FROM outbox")[0]
+      #expect(try row.decode(0, as: Int.self) == 2)
+      #expect(try row.decode(1, as: Date?.self) != nil)
+    }
+  }
+
+  @Test(arguments: [
+    """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON profiles FOR EACH ROW EXECUTE FUNCTION refuse()
+    """,
+    "ALTER TABLE profiles ADD CONSTRAINT refuse CHECK (premium_product_id IS NULL)",
+    "ALTER TABLE profiles ADD COLUMN needed text NOT NULL",
+    "ALTER TABLE profiles RENAME COLUMN premium_expires_at TO elsewhere",
+  ])
+  func `a table that refuses costs no fact, and gets the status once it takes it`(trouble: String)
+    async throws
+  {
+    try await withHarness { harness in
+      for statement in trouble.split(separator: ";\n") {
+        _ = try await harness.pool.query(Query(unescaped: String(statement)))
+      }
+      let (user, other) = (UUID(), UUID())
+      let bought = try harness.buy(token: user)
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      let answer = try await harness.validate(
+        ["signedTransaction": harness.buy().signedTransaction], token: harness.token(for: other))
+      #expect(answer.status == 200)
+      #expect(try await harness.count("transactions") == 2)
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == user)
+      #expect(try await harness.count("outbox") == 2)
+
+      for cure in [
+        "DROP TRIGGER IF EXISTS refuse ON profiles", "ALTER TABLE profiles DROP CONSTRAINT IF EXISTS refuse",
+        "ALTER TABLE profiles DROP COLUMN IF EXISTS needed",
+        "ALTER TABLE profiles ADD COLUMN IF NOT EXISTS premium_expires_at timestamptz",
+      ] { _ = try await harness.pool.query(Query(unescaped: cure)) }
+      harness.clock.advance(seconds: 5)
+      try await harness.service.profileRetry.run()
+      #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
+      #expect(try await harness.profileRow(of: other)?.product == TestApps.monthly)
+    }
+  }
+
+  @Test func `two servers do not write the same status twice`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.pool.query("ALTER TABLE profiles ADD COLUMN needed text NOT NULL")
+      for _ in 0..<50 {
+        let bought = try harness.buy(token: UUID())
+        #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      }
+      _ = try await harness.pool.query("ALTER TABLE profiles DROP COLUMN needed")
+      harness.clock.advance(seconds: 5)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<4 { group.addTask { try await harness.service.profileRetry.run() } }
+        try await group.waitForAll()
+      }
+      try await harness.service.profileRetry.run()
+      #expect(try await harness.count("profiles") == 50)
+      let rows = try await harness.pool.query(
+        "SELECT 1 FROM outbox WHERE attempts = 1 AND done_at IS NOT NULL")
+      #expect(rows.count == 50)
+    }
+  }
+
+  @Test func `delays grow, are jittered, and end at an hour`() {
+    #expect(Backoff.delay(afterAttempts: 0, jitter: 1) == 2)
+    #expect(Backoff.delay(afterAttempts: 0, jitter: 0) == 1)
+    #expect(Backoff.delay(afterAttempts: 5, jitter: 1) == 64)
+    #expect(Backoff.delay(afterAttempts: 1_000_000, jitter: 1) == 3_600)
+  }
+}
