@@ -135,7 +135,9 @@ let package = Package(
     .testTarget(
       name: "HTTPTests",
       dependencies: [
-        "HTTP", "Sockets", "TestSocket", .product(name: "HTTPTypes", package: "swift-http-types"),
+        "HTTP", "Sockets", "TestSocket",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
     .testTarget(

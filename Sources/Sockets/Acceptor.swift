@@ -12,6 +12,8 @@ final class Acceptor {
   private var source: SourceSwitch?
   private var backoff = AcceptBackoff()
   private var isStopped = false
+  private var isClosed = false
+  private var waitingForClose: [@Sendable () -> Void] = []
 
   init(
     descriptor: Int32, loop: EventLoop, loops: EventLoopGroup, census: ConnectionCensus,
@@ -30,15 +32,25 @@ final class Acceptor {
     let source = SourceSwitch(
       DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: loop.queue),
       onEvent: { [loop] in loop.turn { bound.value.acceptWaiting() } },
-      onCancel: { [descriptor] in _ = close(descriptor) })
+      onCancel: { [loop] in loop.turn { bound.value.sourceEnded() } })
     self.source = source
     source.turn(on: true)
   }
 
-  func stop() {
+  /// Accepts no more, and runs `action` when the socket is closed.
+  func stop(then action: @escaping @Sendable () -> Void) {
+    guard !isClosed else { return action() }
+    waitingForClose.append(action)
     isStopped = true
     source?.cancel()
     source = nil
+  }
+
+  private func sourceEnded() {
+    close(descriptor)
+    isClosed = true
+    for action in waitingForClose { action() }
+    waitingForClose = []
   }
 
   /// Accepts some and lets the loop's connections have their turn; the source fires again for the rest.

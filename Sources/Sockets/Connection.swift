@@ -169,6 +169,9 @@ public final class Connection {
     updateReading()
   }
 
+  /// Whether bytes that arrive are read.
+  var isReading: Bool { reading?.isOn ?? false }
+
   private func readable() {
     guard isOpen else { return }
     let buffer = loop.resources.readBuffer

@@ -79,9 +79,11 @@ public final class Listener: Sendable {
   public var connectionCount: Int { census.count }
 
   /// Accepts no more and closes the listening socket; what is connected stays.
-  public func stop() {
+  ///
+  /// - Parameter action: is run on a loop when new connections are refused.
+  public func stop(then action: @escaping @Sendable () -> Void = {}) {
     let acceptor = acceptor
-    loop.execute { acceptor.value.stop() }
+    loop.execute { acceptor.value.stop(then: action) }
   }
 
   /// Waits until the listener has stopped and its last connection is closed. To be called after ``stop()``.

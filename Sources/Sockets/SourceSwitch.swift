@@ -6,7 +6,7 @@ import Dispatch
 /// suspended one nothing of its cancellation. Here it is on or off, and cancelling always gets through.
 final class SourceSwitch {
   private let source: any DispatchSourceProtocol
-  private var isOn = false
+  private(set) var isOn = false
 
   /// Takes over a source that has not been resumed yet.
   init(

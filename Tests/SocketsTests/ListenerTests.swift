@@ -124,15 +124,15 @@ import Testing
     let peer = try TestSocket(connectingTo: listener.address)
     try peer.send("x")
     _ = try peer.receive(exactly: 1)
-    listener.stop()
+    await withCheckedContinuation { stopped in listener.stop { stopped.resume() } }
+    #expect(throws: TestSocket.Failure.system("connect", ECONNREFUSED)) {
+      try TestSocket(connectingTo: listener.address)
+    }
     try peer.send("y")
     #expect(try peer.receive(exactly: 1) == Array("y".utf8))
     #expect(listener.connectionCount == 1)
     peer.finishSending()
     await listener.allConnectionsEnded()
     #expect(listener.connectionCount == 0)
-    #expect(throws: TestSocket.Failure.system("connect", ECONNREFUSED)) {
-      try TestSocket(connectingTo: listener.address)
-    }
   }
 }

@@ -2,8 +2,8 @@ import Glibc
 
 /// The `Date` field, which changes once a second at most, and the name of the field that follows it.
 struct DateField {
-  private var second: Int64
-  private(set) var line: [UInt8]
+  let second: Int64
+  let line: [UInt8]
 
   init(secondsSinceEpoch: Int64) {
     second = secondsSinceEpoch
@@ -12,11 +12,6 @@ struct DateField {
 
   /// The field for this second.
   static var current: DateField { DateField(secondsSinceEpoch: Int64(time(nil))) }
-
-  mutating func update(secondsSinceEpoch: Int64) {
-    guard secondsSinceEpoch != second else { return }
-    self = DateField(secondsSinceEpoch: secondsSinceEpoch)
-  }
 
   /// `Date: Sun, 06 Nov 1994 08:49:37 GMT`, the IMF-fixdate of RFC 9110 §5.6.7, and on the
   /// next line `X-Request-ID: `, so that one copy writes both.

@@ -36,7 +36,9 @@ public struct Router: Sendable {
 
   /// Adds a route whose handler runs in a task of its own.
   ///
-  /// The task is cancelled when the client is gone or the handler's deadline has passed.
+  /// The handler's code runs on the connection's event loop, what it awaits runs where it likes: it may compute
+  /// for a moment, but must not block. The task is cancelled when the connection is lost or the handler's
+  /// deadline has passed; a client that only ends its sending half is still answered.
   ///
   /// - Parameter maximumBodyLength: in bytes; a longer body is answered 413.
   /// - Precondition: the pattern is well-formed and has no route for this method yet.

@@ -85,7 +85,8 @@ public final class HTTPServer: Sendable {
   /// returns when all are gone; what is left after `limit` is cut.
   public func shutdown(within limit: Duration) async {
     guard let listener = listener.withLock({ $0 }) else { return }
-    listener.stop()
+    // First of all, so that whoever sees its connection end cannot open a new one.
+    await withCheckedContinuation { stopped in listener.stop { stopped.resume() } }
     for (loop, server) in zip(loops.loops, serverLoops) {
       loop.execute { server.value.drain() }
       loop.execute(after: limit) { server.value.cut() }

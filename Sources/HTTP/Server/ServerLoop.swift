@@ -45,7 +45,8 @@ final class ServerLoop {
 
   /// The current `Date` field.
   func currentDateField() -> [UInt8] {
-    dateField.update(secondsSinceEpoch: Int64(time(nil)))
+    let now = Int64(time(nil))
+    if now != dateField.second { dateField = DateField(secondsSinceEpoch: now) }
     return dateField.line
   }
 }
