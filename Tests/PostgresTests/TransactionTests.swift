@@ -49,7 +49,8 @@ struct TransactionTests {
       let value = try await pool.withTransaction { _ in 5 }
       #expect(value == 5)
       await #expect(throws: Unwanted.self) { try await pool.withTransaction { _ in throw Unwanted() } }
-      let open = try await pool.number("select count(*) from pg_stat_activity where state like 'idle in%'")
+      let open = try await pool.number(
+        "select count(*) from pg_stat_activity where state like 'idle in%' and datname = current_database()")
       #expect(open == 0)
     }
   }

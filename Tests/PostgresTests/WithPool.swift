@@ -34,7 +34,7 @@ extension PostgresPool {
     let end = ContinuousClock.now + .seconds(60)
     while ContinuousClock.now < end {
       if try await self.query(query)[0].decode(0, as: Bool.self) { return true }
-      await Task.yield()
+      try await Task.sleep(for: .milliseconds(5))
     }
     return false
   }

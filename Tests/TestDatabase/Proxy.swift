@@ -8,8 +8,8 @@ public final class Proxy: Sendable {
   public enum Mode: Sendable {
     /// Both directions pass.
     case pass
-    /// What clients send arrives, what the server answers is thrown away.
-    case swallowAnswers
+    /// What clients send arrives; when the server answers, the connection is cut instead.
+    case cutAtAnswer
     /// Nothing passes, and nothing is closed.
     case silent
   }
@@ -110,7 +110,7 @@ public final class Proxy: Sendable {
         usleep(5000)
         mode = state.withLock { $0.mode }
       }
-      if isAnswer, case .swallowAnswers = mode { continue }
+      if isAnswer, case .cutAtAnswer = mode { break }
       var sent = 0
       while sent < count {
         let written = send(sink, Array(buffer[sent..<count]), count - sent, Int32(MSG_NOSIGNAL))

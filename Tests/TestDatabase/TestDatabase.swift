@@ -11,6 +11,9 @@ public struct TestDatabase: Sendable {
   /// The URI of the same database behind another port of 127.0.0.1, a ``Proxy``'s for instance.
   public func uri(port: UInt16) -> String { uri.replacingHost(with: "127.0.0.1:\(port)") }
 
+  /// The URI of the same database with another list of hosts and ports.
+  public func uri(hosts: String) -> String { uri.replacingHost(with: hosts) }
+
   /// A configuration for the database, changed by `configure`.
   public func configuration(
     _ configure: (inout PostgresConfiguration) -> Void = { _ in }
@@ -43,25 +46,29 @@ public struct TestDatabase: Sendable {
 }
 
 /// Runs `body` with a database of its own, on the server that `TEST_DATABASE_URL` names or on a
-/// private one, and drops it afterwards.
+/// private one. At most eight tests have one at the same time, so a test takes one and no second.
 ///
 /// - Parameter migrationsFolder: migrations that the database starts with; they run once a process,
-///   into a template that is then copied.
+///   into a template that is then copied. Without, the database is empty.
 nonisolated(nonsending) public func withTestDatabase<R>(
   migrationsFolder: String? = nil,
   _ body: nonisolated(nonsending) (TestDatabase) async throws -> R
 ) async throws -> R {
   let server = TestServer.shared
-  var template = "template0"
-  if let migrationsFolder { template = try await server.template(migratedFrom: migrationsFolder) }
-  let name = try await server.create(template: template)
-  let database = TestDatabase(uri: try await server.uri().replacingDatabase(with: name))
+  let name =
+    if let migrationsFolder {
+      try await server.lendCopy(ofMigrations: migrationsFolder)
+    } else {
+      try await server.lend()
+    }
+  let isReusable = migrationsFolder == nil
   do {
+    let database = TestDatabase(uri: try await server.uri().replacingDatabase(with: name))
     let result = try await body(database)
-    try await server.drop(name)
+    try await server.takeBack(name, isReusable: isReusable)
     return result
   } catch {
-    try? await server.drop(name)
+    try? await server.takeBack(name, isReusable: isReusable)
     throw error
   }
 }

@@ -131,6 +131,20 @@ final class Channel: Sendable {
     }
   }
 
+  /// Looks whether the server has hung up on a connection that nobody uses. Its farewell may lie
+  /// unread in the socket; one system call here saves the next caller an error.
+  func isAlive() -> Bool {
+    let (isAlive, outcome): (Bool, Outcome?) = state.withLock { state in
+      guard state.wire.closed == nil else { return (false, nil) }
+      guard state.wire.exchange == nil, state.wire.session.isReadable, !state.wire.receive() else {
+        return (true, nil)
+      }
+      return (false, lose(&state))
+    }
+    finish(outcome)
+    return isAlive
+  }
+
   /// Lets nobody else have the connection.
   func retire() {
     state.withLock { $0.wire.isRetired = true }

@@ -1,4 +1,5 @@
 import CLibpq
+import Glibc
 
 /// One `PGconn` in non-blocking mode, with libpq's calls under names of their own. No policy.
 ///
@@ -26,6 +27,12 @@ struct LibpqSession {
     let message = PQerrorMessage(handle).map { String(cString: $0) } ?? ""
     let lines = message.split(separator: "\n").filter { !$0.hasPrefix("\t") }
     return lines.isEmpty ? "the connection was lost" : lines.joined(separator: "; ")
+  }
+
+  /// Something has come that nobody has read: data or the end.
+  var isReadable: Bool {
+    var descriptor = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+    return poll(&descriptor, 1, 0) > 0
   }
 
   /// Reads what the socket has.

@@ -148,6 +148,8 @@ public struct Migrator: Sendable {
     guard try mark.first?.decode("version", as: String?.self) == file.version else {
       throw MigrationError(.endsTransaction, file: file.fileName)
     }
+    // The row is written by whoever migrates, also if the file took another role.
+    _ = try await connection.query("reset role")
     let date = try await table.insert(file, connection)
     return MigrationEntry(version: file.version, name: file.name, state: .applied(date))
   }

@@ -50,11 +50,15 @@ final class Lobby: Sendable {
   // MARK: Lending
 
   nonisolated(nonsending) func acquire() async throws -> PostgresConnection {
-    let idle = state.withLock { state in
-      state.machine.leaseIdle().flatMap { state.connections[$0] }
+    while let connection = leaseIdle() {
+      if connection.channel.isAlive() { return connection }
+      release(connection)
     }
-    if let idle { return idle }
     return try await waitForConnection()
+  }
+
+  private func leaseIdle() -> PostgresConnection? {
+    state.withLock { state in state.machine.leaseIdle().flatMap { state.connections[$0] } }
   }
 
   private nonisolated(nonsending) func waitForConnection() async throws -> PostgresConnection {

@@ -1,0 +1,252 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+struct MigratorTests {
+  /// A folder of migrations that goes away with the test.
+  private func withFolder(
+    _ files: [String: String],
+    _ body: nonisolated(nonsending) (MigrationsFolder, PostgresPool) async throws -> Void
+  ) async throws {
+    let folder = try MigrationsFolder(files)
+    defer { folder.remove() }
+    try await withPool {
+      $0.maximumConnections = 4
+    } _: { pool in
+      try await body(folder, pool)
+    }
+  }
+
+  private func failure(
+    _ body: nonisolated(nonsending) () async throws -> Void
+  ) async throws -> MigrationError? {
+    do {
+      try await body()
+      return nil
+    } catch let error as MigrationError {
+      return error
+    }
+  }
+
+  private let two = [
+    "20260102_second.sql": "create table b (n int); insert into b select n from a;",
+    "20260101_first.sql": "create table a (n int);\ninsert into a values (1), (2);",
+    "notes.txt": "not a migration",
+  ]
+
+  @Test func `migrations run in the order of their names, once`() async throws {
+    try await withFolder(two) { folder, pool in
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      let pending = try await migrator.pending()
+      #expect(pending.map(\.version) == ["20260101", "20260102"])
+      let applied = try await migrator.apply()
+      #expect(applied.map(\.name) == ["first", "second"])
+      let again = try await migrator.apply()
+      #expect(again.isEmpty)
+      let rows = try await pool.number("select count(*) from b")
+      #expect(rows == 2)
+      let status = try await migrator.status()
+      #expect(status == applied)
+    }
+  }
+
+  @Test func `status changes nothing`() async throws {
+    try await withFolder(two) { folder, pool in
+      let status = try await Migrator(pool: pool, folder: folder.path).status()
+      #expect(status.map(\.state) == [.pending, .pending])
+      let tables = try await pool.number("select count(*) from pg_tables where schemaname = 'public'")
+      #expect(tables == 0)
+    }
+  }
+
+  @Test func `every column of schema_migrations has a comment`() async throws {
+    try await withFolder(two) { folder, pool in
+      try await Migrator(pool: pool, folder: folder.path).apply()
+      let missing = try await pool.number(
+        """
+        select count(*) from pg_attribute where attrelid = 'schema_migrations'::regclass and attnum > 0
+          and col_description(attrelid, attnum) is null
+        """)
+      #expect(missing == 0)
+      let checksum = try await pool.query("select checksum from schema_migrations where version = '20260101'")
+      #expect(try checksum[0].decode("checksum", as: String.self).utf8.count == 64)
+    }
+  }
+
+  @Test func `ten servers that start at once apply each migration once`() async throws {
+    var files = two
+    for n in 3...9 { files["2026010\(n)_more.sql"] = "create table t\(n) (n int); select pg_sleep(0.01);" }
+    try await withFolder(files) { folder, pool in
+      let path = folder.path
+      let applied = try await withThrowingTaskGroup(of: [String].self) { group in
+        for _ in 0..<10 {
+          group.addTask { try await Migrator(pool: pool, folder: path).apply().map(\.version) }
+        }
+        return try await group.reduce([], +)
+      }
+      #expect(
+        applied.sorted() == files.keys.filter { $0.hasSuffix("sql") }.map { String($0.prefix(8)) }.sorted())
+      let rows = try await pool.number("select count(*) from schema_migrations")
+      #expect(rows == 9)
+    }
+  }
+
+  @Test func `an applied file that was edited stops everything and is named`() async throws {
+    try await withFolder(two) { folder, pool in
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      try await migrator.apply()
+      try folder.write("20260101_first.sql", "create table a (n bigint);")
+      try folder.write("20260103_third.sql", "create table c (n int);")
+      let error = try await failure { try await migrator.apply() }
+      #expect(error?.kind == .changed)
+      #expect(error?.file == "20260101_first.sql")
+      let third = try await pool.query("select to_regclass('c') is null as missing")
+      #expect(try third[0].decode("missing", as: Bool.self))
+      let status = try await migrator.status()
+      guard case .changed = status[0].state else {
+        Issue.record("\(status)")
+        return
+      }
+    }
+  }
+
+  @Test func `a migration that fails leaves nothing, and those before it stay`() async throws {
+    try await withFolder(two) { folder, pool in
+      try folder.write("20260103_third.sql", "create table c (n int);\n\ninsert into ü values (1);\n")
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      let error = try await failure { try await migrator.apply() }
+      #expect(error?.kind == .failed)
+      #expect(error?.file == "20260103_third.sql")
+      #expect(error?.line == 3)
+      #expect(error?.report?.sqlState == "42P01")
+      let status = try await migrator.status()
+      #expect(status.count { $0.state == .pending } == 1)
+      let tables = try await pool.number("select count(*) from pg_tables where tablename in ('a', 'b', 'c')")
+      #expect(tables == 2)
+      try folder.write("20260103_third.sql", "create table c (n int);")
+      let applied = try await migrator.apply()
+      #expect(applied.map(\.version) == ["20260103"])
+    }
+  }
+
+  @Test func `what a newer server applied is reported and no error`() async throws {
+    try await withFolder(two) { folder, pool in
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      try await migrator.apply()
+      folder.delete("20260102_second.sql")
+      let applied = try await migrator.apply()
+      #expect(applied.isEmpty)
+      let status = try await migrator.status()
+      #expect(status.map(\.version) == ["20260101", "20260102"])
+      guard case .unknown = status[1].state else {
+        Issue.record("\(status)")
+        return
+      }
+    }
+  }
+
+  @Test func `a dry run says what would happen and leaves nothing`() async throws {
+    try await withFolder(two) { folder, pool in
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      let would = try await migrator.dryRun()
+      #expect(would.map(\.version) == ["20260101", "20260102"])
+      let tables = try await pool.number("select count(*) from pg_tables where schemaname = 'public'")
+      #expect(tables == 0)
+      try folder.write("20260103_third.sql", "\nselect nothing from b;")
+      let error = try await failure { _ = try await migrator.dryRun() }
+      #expect(error?.file == "20260103_third.sql")
+      #expect(error?.line == 2)
+      #expect(error?.report?.sqlState == "42703")
+    }
+  }
+
+  @Test func `a migration that somebody applied by hand can be written to run again`() async throws {
+    let files = [
+      "20260119_columns.sql":
+        "create table if not exists p (id int); alter table p add column if not exists n int;"
+    ]
+    try await withFolder(files) { folder, pool in
+      _ = try await pool.query("create table p (id int, n int)")
+      _ = try await pool.query("insert into p values (1, 2)")
+      let applied = try await Migrator(pool: pool, folder: folder.path).apply()
+      #expect(applied.map(\.name) == ["columns"])
+      let kept = try await pool.number("select n from p")
+      #expect(kept == 2)
+    }
+  }
+
+  @Test func `a migration that ends its transaction is refused`() async throws {
+    try await withFolder(["20260101_commits.sql": "create table a (n int); commit; begin;"]) { folder, pool in
+      let error = try await failure { try await Migrator(pool: pool, folder: folder.path).apply() }
+      #expect(error?.kind == .endsTransaction)
+    }
+  }
+
+  @Test func `settings of one migration do not reach the next one or the pool`() async throws {
+    let files = [
+      "20260101_path.sql": "create schema s; set search_path to s; set role pg_monitor;",
+      "20260102_table.sql": "create table here (n int);",
+    ]
+    try await withFolder(files) { folder, pool in
+      let dry = try await Migrator(pool: pool, folder: folder.path).dryRun()
+      #expect(dry.count == 2)
+      try await Migrator(pool: pool, folder: folder.path).apply()
+      let schema = try await pool.query("select schemaname from pg_tables where tablename = 'here'")
+      #expect(try schema[0].decode("schemaname", as: String.self) == "public")
+    }
+  }
+
+  @Test(arguments: [
+    "first.sql", "2026_first.sql", "20260101first.sql", "20260101_.sql", "202601011234567_x.sql",
+  ])
+  func `a file without a version is refused`(name: String) async throws {
+    try await withFolder([name: "select 1"]) { folder, pool in
+      let error = try await failure { _ = try await Migrator(pool: pool, folder: folder.path).status() }
+      #expect(error?.kind == .badName)
+      #expect(error?.file == name)
+    }
+  }
+
+  @Test func `two files of one version, bytes that are no text, and a missing folder are refused`()
+    async throws
+  {
+    try await withFolder(["20260101_a.sql": "", "20260101_b.sql": ""]) { folder, pool in
+      let duplicate = try await failure { _ = try await Migrator(pool: pool, folder: folder.path).status() }
+      #expect(duplicate?.kind == .duplicateVersion)
+      folder.delete("20260101_b.sql")
+      try folder.write("20260101_a.sql", Data([0xFF, 0xFE]))
+      let bytes = try await failure { _ = try await Migrator(pool: pool, folder: folder.path).status() }
+      #expect(bytes?.kind == .notText)
+      let missing = try await failure {
+        _ = try await Migrator(pool: pool, folder: folder.path + "/none").status()
+      }
+      #expect(missing?.kind == .unreadable)
+    }
+  }
+
+  @Test func `without prepared statements migrations run too`() async throws {
+    let folder = try MigrationsFolder(two)
+    defer { folder.remove() }
+    try await withPool {
+      $0.usesPreparedStatements = false
+    } _: { pool in
+      let applied = try await Migrator(pool: pool, folder: folder.path).apply()
+      #expect(applied.count == 2)
+    }
+  }
+
+  @Test func `a test database can start from migrations`() async throws {
+    let folder = try MigrationsFolder(two)
+    defer { folder.remove() }
+    for _ in 0..<2 {
+      try await withTestDatabase(migrationsFolder: folder.path) { database in
+        try await database.withPool { pool in
+          let rows = try await pool.number("select count(*) from b")
+          #expect(rows == 2)
+          _ = try await pool.query("delete from b")
+        }
+      }
+    }
+  }
+}

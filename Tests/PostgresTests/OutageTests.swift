@@ -1,0 +1,207 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+/// What happens when the server or the network goes away, on real ones.
+struct OutageTests {
+  @Test func `a query that takes too long is given up, here and on the server`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool {
+        $0.queryTimeout = .milliseconds(200)
+      } _: { pool in
+        let error = try await postgresError { try await pool.query("select pg_sleep(600)") }
+        #expect(error?.kind == .timedOut)
+      }
+      try await database.withPool { pool in
+        let isStopped = try await pool.wait(
+          until:
+            "select count(*) = 0 from pg_stat_activity where query like '%sleep(600)' and state = 'active'")
+        #expect(isStopped)
+      }
+    }
+  }
+
+  @Test func `a cancelled query is given up, here and on the server`() async throws {
+    try await withPool { pool in
+      let task = Task { try await pool.query("select pg_sleep(601)") }
+      let isRunning = try await pool.wait(
+        until: "select count(*) = 1 from pg_stat_activity where query = 'select pg_sleep(601)'")
+      #expect(isRunning)
+      task.cancel()
+      await #expect(throws: CancellationError.self) { _ = try await task.value }
+      let isStopped = try await pool.wait(
+        until:
+          "select count(*) = 0 from pg_stat_activity where query = 'select pg_sleep(601)' and state = 'active'"
+      )
+      #expect(isStopped)
+    }
+  }
+
+  @Test func `a killed session is one error, and the pool goes on`() async throws {
+    try await withPool { pool in
+      let task = Task { try await pool.query("select pg_sleep(602)") }
+      let isRunning = try await pool.wait(
+        until: "select count(*) = 1 from pg_stat_activity where query = 'select pg_sleep(602)'")
+      #expect(isRunning)
+      _ = try await pool.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(602)'")
+      let error = try await postgresError { try await task.value }
+      #expect(error?.sqlState == "57P01")
+      #expect(error?.isUnavailable == true)
+      let one = try await pool.number("select 1")
+      #expect(one == 1)
+    }
+  }
+
+  @Test func `sessions killed while idle are not lent again`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool {
+        $0.maximumConnections = 3
+      } _: { pool in
+        for _ in 0..<5 {
+          try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<3 { group.addTask { try await pool.number("select 1 from pg_sleep(0.01)") } }
+            for try await one in group { #expect(one == 1) }
+          }
+          try await database.withPool { other in
+            _ = try await other.query(
+              """
+              select pg_terminate_backend(pid) from pg_stat_activity
+              where datname = current_database() and pid <> pg_backend_pid()
+              """)
+            let isDone = try await other.wait(
+              until: "select count(*) = 1 from pg_stat_activity where datname = current_database()")
+            #expect(isDone)
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `a server that comes back is used again without a new pool`() async throws {
+    let server = try await PrivatePostgres.start()
+    var configuration = try PostgresConfiguration(uri: server.uri)
+    configuration.acquireTimeout = .seconds(1)
+    let pool = PostgresPool(configuration: configuration)
+    let before = try await pool.number("select 1")
+    #expect(before == 1)
+    try await server.down()
+    for _ in 0..<5 {
+      let error = try await postgresError { try await pool.query("select 1") }
+      #expect(error?.isUnavailable == true)
+    }
+    try await server.up()
+    var after: Int?
+    let end = ContinuousClock.now + .seconds(30)
+    while after == nil, ContinuousClock.now < end { after = try? await pool.number("select 2") }
+    #expect(after == 2)
+    await pool.close()
+    try await server.remove()
+  }
+
+  @Test func `a dead first host of several is passed over`() async throws {
+    try await withTestDatabase { database in
+      let dead = try Proxy(to: 1)
+      dead.stop()
+      let hosts = "127.0.0.1:\(dead.port),127.0.0.1:\(database.port)"
+      let pool = PostgresPool(
+        configuration: try PostgresConfiguration(
+          uri: database.uri(hosts: hosts) + "?target_session_attrs=read-write"))
+      let port = try await pool.number("select inet_server_port()")
+      #expect(port == Int(database.port))
+      await pool.close()
+    }
+  }
+
+  @Test func `an unreachable server is named in the error, the password is not`() async throws {
+    let dead = try Proxy(to: 1)
+    dead.stop()
+    var configuration = try PostgresConfiguration(uri: "postgresql://user:s3cret@127.0.0.1:\(dead.port)/db")
+    configuration.acquireTimeout = .milliseconds(100)
+    let pool = PostgresPool(configuration: configuration)
+    let error = try await postgresError { try await pool.query("select 1") }
+    #expect("\(error as Any)".contains("port \(dead.port) failed"))
+    #expect(!"\(error as Any)".contains("s3cret"))
+    await pool.close()
+  }
+
+  @Test func `a COMMIT whose answer is lost has an unknown outcome`() async throws {
+    try await withTestDatabase { database in
+      let proxy = try Proxy(to: database.port)
+      let pool = PostgresPool(configuration: try PostgresConfiguration(uri: database.uri(port: proxy.port)))
+      _ = try await pool.query("create table t (n int)")
+      let error = try await postgresError {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("insert into t values (1)")
+          proxy.set(.cutAtAnswer)
+        }
+      }
+      guard case .outcomeUnknown = error?.kind else {
+        Issue.record("\(error as Any)")
+        return
+      }
+      // The server did commit, and the pool works again once the network does.
+      proxy.set(.pass)
+      let isCommitted = try await pool.wait(until: "select count(*) = 1 from t")
+      #expect(isCommitted)
+      await pool.close()
+      proxy.stop()
+    }
+  }
+
+  @Test func `a pipeline whose answer is lost has an unknown outcome`() async throws {
+    try await withTestDatabase { database in
+      let proxy = try Proxy(to: database.port)
+      let pool = PostgresPool(configuration: try PostgresConfiguration(uri: database.uri(port: proxy.port)))
+      _ = try await pool.query("create table t (n int)")
+      proxy.set(.cutAtAnswer)
+      let error = try await postgresError {
+        try await pool.transaction(pipeline: ["insert into t values (1)"])
+      }
+      guard case .outcomeUnknown = error?.kind else {
+        Issue.record("\(error as Any)")
+        return
+      }
+      await pool.close()
+      proxy.stop()
+    }
+  }
+
+  @Test func `a network that goes silent ends the wait at the time-out`() async throws {
+    try await withTestDatabase { database in
+      let proxy = try Proxy(to: database.port)
+      var configuration = try PostgresConfiguration(uri: database.uri(port: proxy.port))
+      configuration.queryTimeout = .milliseconds(200)
+      let pool = PostgresPool(configuration: configuration)
+      _ = try await pool.query("select 1")
+      proxy.set(.silent)
+      let error = try await postgresError { try await pool.query("select 1") }
+      #expect(error?.kind == .timedOut)
+      proxy.set(.pass)
+      var answer: Int?
+      let end = ContinuousClock.now + .seconds(30)
+      while answer == nil, ContinuousClock.now < end { answer = try? await pool.number("select 2") }
+      #expect(answer == 2)
+      await pool.close()
+      proxy.stop()
+    }
+  }
+
+  @Test func `a connection to a server that became read-only is not used again`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      _ = try await pool.query("create table t (n int)")
+      let first = try await pool.number("select pg_backend_pid()")
+      _ = try await pool.query("set default_transaction_read_only = on")
+      let error = try await postgresError { try await pool.query("insert into t values (1)") }
+      #expect(error?.sqlState == "25006")
+      #expect(error?.isUnavailable == true)
+      let second = try await pool.number("select pg_backend_pid()")
+      #expect(first != second)
+      let inserted = try await pool.query("insert into t values (1)")
+      #expect(inserted.affected == 1)
+    }
+  }
+}
