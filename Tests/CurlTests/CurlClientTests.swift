@@ -94,11 +94,10 @@ import Testing
       defer { proxy.stop() }
       let url = "http://127.0.0.1:\(proxy.port)"
       #expect(try await client.send(CurlRequest(url: url + "/status/200")).status == 200)
-      proxy.set(.swallowAnswers)
-      let cut = Task { try await client.send(CurlRequest(url: url + "/status/200", timeout: .seconds(5))) }
-      try await Task.sleep(for: .milliseconds(100))
-      proxy.cut()
-      await #expect(throws: CurlError.self) { try await cut.value }
+      proxy.set(.cutAtAnswer)
+      await #expect(throws: CurlError.self) {
+        _ = try await client.send(CurlRequest(url: url + "/status/200", timeout: .seconds(5)))
+      }
       proxy.set(.pass)
       #expect(try await client.send(CurlRequest(url: url + "/status/200")).status == 200)
     }
