@@ -49,6 +49,10 @@ enum Startup {
       } catch let error as PostgresError where error.isUnavailable && clock.now < deadline {
         logger.warning("waiting for the database", metadata: ["reason": "\(error)"])
         try await Task.sleep(for: .seconds(1))
+      } catch let error as PostgresError where error.isUnavailable {
+        throw failure("DATABASE_URL: \(error)")
+      } catch let error as MigrationError where error.report == nil {
+        throw failure("RECEIPTD_MIGRATIONS: \(error)")
       } catch {
         throw failure("migrate: \(error)")
       }

@@ -222,6 +222,9 @@ struct MigratorTests {
         _ = try await Migrator(pool: pool, folder: folder.path + "/none").status()
       }
       #expect(missing?.kind == .unreadable)
+      folder.delete("20260101_a.sql")
+      let empty = try await failure { _ = try await Migrator(pool: pool, folder: folder.path).status() }
+      #expect(empty?.kind == .empty)
     }
   }
 

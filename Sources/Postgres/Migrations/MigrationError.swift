@@ -4,6 +4,8 @@ public struct MigrationError: Error, Sendable {
   public enum Kind: Sendable, Equatable {
     /// The folder or the file cannot be read.
     case unreadable
+    /// The folder has no migrations: surely not the one that was meant.
+    case empty
     /// The name is not `<8 to 14 digits>_<name>.sql`.
     case badName
     /// Two files start with the same digits.
@@ -52,6 +54,7 @@ extension MigrationError: CustomStringConvertible {
   public var description: String {
     switch kind {
     case .unreadable: "\(file) cannot be read"
+    case .empty: "\(file) has no migrations in it"
     case .badName: "\(file) is not named like 20260119_what_it_does.sql"
     case .duplicateVersion: "\(file) has the version of another migration"
     case .notText: "\(file) is not UTF-8 text"

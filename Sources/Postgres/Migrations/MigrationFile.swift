@@ -53,6 +53,7 @@ struct MigrationFile: Sendable, Equatable {
     for file in files where !seen.insert(file.version).inserted {
       throw MigrationError(.duplicateVersion, file: file.fileName)
     }
+    if files.isEmpty { throw MigrationError(.empty, file: folder) }
     return files
   }
 }

@@ -38,7 +38,9 @@ extension TrustedRoots {
     do throws(TrustedRoots.ReadingFailure) {
       try self.init(files: files)
     } catch {
-      throw ConfigurationProblem("APP_STORE_ROOTS", "\(error)")
+      switch error {
+      case .notCertificates(let reason): throw ConfigurationProblem("APP_STORE_ROOTS", reason)
+      }
     }
   }
 }
