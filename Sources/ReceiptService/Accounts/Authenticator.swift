@@ -72,8 +72,8 @@ struct Authenticator: Sendable {
 }
 
 extension TokenIssuer {
-  /// An HS256 secret needs at least as many bytes as the hash (RFC 7518 section 3.2).
-  static let minimumSecretLength = 32
+  /// An HS256 secret should have at least as many bytes as the hash (RFC 7518 section 3.2).
+  static let advisedSecretLength = 32
 
   /// The shared secret; an empty one is none, and would let anybody sign.
   func secret(in environment: [String: String]) -> String? {

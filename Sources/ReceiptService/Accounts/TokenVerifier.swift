@@ -19,8 +19,12 @@ struct TokenVerifier: Sendable {
     self.requirements = requirements
     self.publicKeys = publicKeys
     if let secret {
+      // HMAC fills a short key up with zeros itself (RFC 2104 section 2), so these change no signature; the
+      // library would rather end the process than take a key of fewer bytes.
+      let bytes = Array(secret.utf8)
+      let zeros = [UInt8](repeating: 0, count: max(0, TokenIssuer.advisedSecretLength - bytes.count))
       self.secret = await JWTKeyCollection().add(
-        hmac: HMACKey(key: SymmetricKey(data: Array(secret.utf8))), digestAlgorithm: .sha256)
+        hmac: HMACKey(key: SymmetricKey(data: bytes + zeros)), digestAlgorithm: .sha256)
     } else {
       self.secret = nil
     }

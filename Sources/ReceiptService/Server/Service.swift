@@ -26,7 +26,7 @@ public final class Service: Sendable {
     settings: Settings, clock: ServiceClock = .system, logger: Logger
   ) async throws(ConfigurationProblem) {
     let catalog = try AppCatalog(contentsOf: settings.configurationFile)
-    try catalog.checkSecrets(in: settings.environment)
+    try catalog.checkSecrets(in: settings.environment, logger)
     let verifier = SignedDataVerifier(roots: try TrustedRoots(settings))
     let client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     let pool = PostgresPool(configuration: settings.database, logger: logger)
@@ -86,15 +86,17 @@ public final class Service: Sendable {
 
 extension AppCatalog {
   /// A shared secret that is named but not set leaves an app whose tokens nobody can check, unless it
-  /// has public keys too. One that is too short can be guessed.
-  fileprivate func checkSecrets(in environment: [String: String]) throws(ConfigurationProblem) {
+  /// has public keys too. One that is short can be guessed from any token, which its owner should know.
+  fileprivate func checkSecrets(
+    in environment: [String: String], _ logger: Logger
+  ) throws(ConfigurationProblem) {
     for app in apps {
       guard let auth = app.auth, let name = auth.secretEnvironmentVariable else { continue }
       if let secret = auth.secret(in: environment) {
-        guard secret.utf8.count >= TokenIssuer.minimumSecretLength else {
-          throw ConfigurationProblem(
-            name, "is too short: an HS256 secret needs at least \(TokenIssuer.minimumSecretLength) bytes")
-        }
+        guard secret.utf8.count < TokenIssuer.advisedSecretLength else { continue }
+        logger.warning(
+          "a shared secret is short: whoever has a token can guess it and sign as anybody",
+          metadata: ["setting": "\(name)", "bytes-advised": "\(TokenIssuer.advisedSecretLength)"])
       } else if auth.jwks == nil {
         throw ConfigurationProblem(name, "is not set; \(app.bundleID) needs it to check its users' tokens")
       }

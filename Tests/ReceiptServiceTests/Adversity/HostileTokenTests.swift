@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import Testing
 
@@ -55,5 +56,32 @@ import Testing
         #expect(answer.status == status)
       }
     }
+  }
+
+  @Test func `an empty secret lets nobody sign, where public keys are there instead`() async throws {
+    let auth = #"{ "secretEnv": "UNSET_SECRET", "jwks": "http://127.0.0.1:1/none" }"#
+    try await withHarness(configuration: TestApps.configuration(auth: auth)) { harness in
+      let user = UUID()
+      for secret in ["", "\0"] {
+        let exp = Int(harness.clock.now.timeIntervalSince1970) + 60
+        let token = rawToken(header: #"{"alg":"HS256"}"#, claims: #"{"sub":"\#(user)","exp":\#(exp)}"#) {
+          Data(HMAC<SHA256>.authenticationCode(for: $0, using: SymmetricKey(data: Data(secret.utf8))))
+        }
+        let answer = try await harness.profile(of: user, token: token)
+        #expect(answer.status == 401)
+      }
+    }
+  }
+
+  @Test func `a short secret verifies what was signed with it`() async throws {
+    let verifier = await TokenVerifier(requirements: TokenRequirements(), secret: "short", publicKeys: nil)
+    let user = UUID()
+    func token(_ secret: String) -> String {
+      rawToken(header: #"{"alg":"HS256"}"#, claims: #"{"sub":"\#(user)","exp":4000000000}"#) {
+        Data(HMAC<SHA256>.authenticationCode(for: $0, using: SymmetricKey(data: Data(secret.utf8))))
+      }
+    }
+    #expect(try await verifier.user(of: token("short"), at: Date()) == user)
+    #expect(try await verifier.user(of: token("shorter"), at: Date()) == nil)
   }
 }
