@@ -6,6 +6,7 @@ extension App {
     try object.allowOnly([
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "offlineGraceDays", "auth", "writeTo",
+      "appStore",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -32,7 +33,8 @@ extension App {
       grace: try readAllowance(object, "grace"),
       offlineGraceDays: try object.integer("offlineGraceDays", in: 0...365) ?? 7,
       auth: try readTokenIssuer(object),
-      writeTo: Set(try object.words("writeTo", as: Mirror.self) ?? []))
+      writeTo: Set(try object.words("writeTo", as: Mirror.self) ?? []),
+      storeKey: try readStoreKey(object))
     if customer == .user, auth == nil {
       throw ConfigurationProblem(
         object.path(of: "auth"),
@@ -124,6 +126,14 @@ private func readTokenIssuer(
     throw ConfigurationProblem(auth.path(of: "jwks"), "must be an http or https address")
   }
   return issuer
+}
+
+private func readStoreKey(_ object: ConfigurationObject) throws(ConfigurationProblem) -> StoreKey? {
+  guard let key = try object.object("appStore") else { return nil }
+  try key.allowOnly(["key", "keyID", "issuerID"])
+  return StoreKey(
+    file: try key.requiredString("key"), keyID: try key.requiredString("keyID"),
+    issuerID: try key.requiredString("issuerID"))
 }
 
 private func readFeatures(_ object: ConfigurationObject) throws(ConfigurationProblem) -> Features {

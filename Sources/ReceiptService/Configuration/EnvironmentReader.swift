@@ -41,17 +41,8 @@ struct EnvironmentReader {
     for (name, value) in zip(names, values) where value == nil {
       throw ConfigurationProblem(name, "is not set, but the other settings of the key are")
     }
-    let file = values[0] ?? ""
-    guard let data = try? Data(contentsOf: URL(filePath: file)) else {
-      throw ConfigurationProblem("APP_STORE_KEY", "cannot read \(file)")
-    }
-    do throws(AppStoreCredentials.Failure) {
-      return try AppStoreCredentials(
-        privateKey: String(decoding: data, as: UTF8.self), keyID: values[1] ?? "",
-        issuerID: values[2] ?? "")
-    } catch {
-      throw ConfigurationProblem("APP_STORE_KEY", "\(file) is not a .p8 file of App Store Connect")
-    }
+    return try AppStoreCredentials(
+      file: values[0] ?? "", keyID: values[1] ?? "", issuerID: values[2] ?? "", setting: "APP_STORE_KEY")
   }
 
   func logLevel() throws(ConfigurationProblem) -> Logger.Level {
@@ -69,6 +60,24 @@ struct EnvironmentReader {
     case "json": true
     case "text": false
     default: throw ConfigurationProblem("LOG_FORMAT", "must be json or text")
+    }
+  }
+}
+
+extension AppStoreCredentials {
+  /// Reads a key from its file.
+  /// - Parameter setting: what to call it in a problem.
+  init(
+    file: String, keyID: String, issuerID: String, setting: String
+  ) throws(ConfigurationProblem) {
+    guard let data = try? Data(contentsOf: URL(filePath: file)) else {
+      throw ConfigurationProblem(setting, "cannot read \(file)")
+    }
+    do throws(AppStoreCredentials.Failure) {
+      try self.init(
+        privateKey: String(decoding: data, as: UTF8.self), keyID: keyID, issuerID: issuerID)
+    } catch {
+      throw ConfigurationProblem(setting, "\(file) is not a .p8 file of App Store Connect")
     }
   }
 }

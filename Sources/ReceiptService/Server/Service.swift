@@ -35,7 +35,7 @@ public final class Service: Sendable {
     let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
     let store = StoreLookup(
-      apis: Self.storeAPIs(settings, catalog, client), verifier: verifier, logger: logger)
+      apis: try Self.storeAPIs(settings, catalog, client), verifier: verifier, logger: logger)
 
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
@@ -52,21 +52,25 @@ public final class Service: Sendable {
     self.client = client
   }
 
+  /// The App Store Server API of each app that has a key, its own or the settings'.
   private static func storeAPIs(
     _ settings: Settings, _ catalog: AppCatalog, _ client: CurlClient
-  ) -> [String: AppStoreServerAPI] {
-    guard let credentials = settings.storeCredentials else { return [:] }
-    let transport = CurlTransport(client: client)
-    return Dictionary(
-      uniqueKeysWithValues: catalog.apps.map { app in
-        (
-          app.bundleID,
-          AppStoreServerAPI(
-            transport: transport, credentials: credentials, bundleID: app.bundleID,
-            production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,
-            timeout: .seconds(5))
-        )
-      })
+  ) throws(ConfigurationProblem) -> [String: AppStoreServerAPI] {
+    var apis: [String: AppStoreServerAPI] = [:]
+    for app in catalog.apps {
+      var credentials = settings.storeCredentials
+      if let key = app.storeKey {
+        credentials = try AppStoreCredentials(
+          file: key.file, keyID: key.keyID, issuerID: key.issuerID,
+          setting: "\(settings.configurationFile): appStore of \(app.bundleID)")
+      }
+      guard let credentials else { continue }
+      apis[app.bundleID] = AppStoreServerAPI(
+        transport: CurlTransport(client: client), credentials: credentials, bundleID: app.bundleID,
+        production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,
+        timeout: .seconds(5))
+    }
+    return apis
   }
 
   /// What has to be done without anybody asking, again and again, until the task is cancelled.

@@ -32,6 +32,8 @@ public struct App: Sendable, Hashable {
   public var auth: TokenIssuer?
   /// Where the status is written besides `subscriptions`.
   public var writeTo: Set<Mirror>
+  /// A key of its own for the App Store Server API; the settings' key where it has none.
+  public var storeKey: StoreKey?
 
   /// Every name of a product, old ones included, to its canonical one.
   private var canonicalNames: [String: String]
@@ -43,7 +45,8 @@ public struct App: Sendable, Hashable {
     sandboxGrants: SandboxGrants = .nobody, customer: CustomerKind,
     transferPolicy: TransferPolicy = .keep, products: [Product], tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
-    offlineGraceDays: Int = 7, auth: TokenIssuer? = nil, writeTo: Set<Mirror> = []
+    offlineGraceDays: Int = 7, auth: TokenIssuer? = nil, writeTo: Set<Mirror> = [],
+    storeKey: StoreKey? = nil
   ) {
     self.bundleID = bundleID
     self.appAppleID = appAppleID
@@ -60,6 +63,7 @@ public struct App: Sendable, Hashable {
     self.offlineGraceDays = offlineGraceDays
     self.auth = auth
     self.writeTo = writeTo
+    self.storeKey = storeKey
     canonicalNames = [:]
     for product in products {
       for name in [product.id] + product.aliases { canonicalNames[name] = product.id }
@@ -135,6 +139,23 @@ public struct TokenIssuer: Sendable, Hashable {
     self.issuer = issuer
     self.audience = audience
     self.secretEnvironmentVariable = secretEnvironmentVariable
+  }
+}
+
+/// A key of App Store Connect, of an app that is not in the account of the others.
+public struct StoreKey: Sendable, Hashable {
+  /// The path of the `.p8` file.
+  public var file: String
+  /// The key's id.
+  public var keyID: String
+  /// The issuer's id.
+  public var issuerID: String
+
+  /// Creates a key.
+  public init(file: String, keyID: String, issuerID: String) {
+    self.file = file
+    self.keyID = keyID
+    self.issuerID = issuerID
   }
 }
 

@@ -46,6 +46,9 @@ final class Harness: Sendable {
     try Data(store.identity.authority.rootDER).write(to: rootFile)
     let keyFile = folder.appending(path: "test-key.p8")
     try Data(store.identity.connectKey.pem.utf8).write(to: keyFile)
+    if !FileManager.default.fileExists(atPath: TestApps.ownKeyFile) {
+      try Data(ConnectKey().pem.utf8).write(to: URL(filePath: TestApps.ownKeyFile), options: .atomic)
+    }
     let settings = try Settings(environment: [
       "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": appsFile.path,
       "RECEIPTD_MIGRATIONS": Self.migrations, "APP_STORE_ROOTS": rootFile.path,

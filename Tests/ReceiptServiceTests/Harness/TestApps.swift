@@ -1,3 +1,5 @@
+import Foundation
+
 /// Two apps, as a configuration has them: one whose customers are users, one whose customers are devices.
 enum TestApps {
   static let climbing = "com.example.climbing"
@@ -11,7 +13,8 @@ enum TestApps {
 
   static func configuration(
     sandboxGrants: String = #""nobody""#, transferPolicy: String = "keep",
-    writeTo: String = #"["profiles", "user_preferences"]"#, auth: String = secretAuth
+    writeTo: String = #"["profiles", "user_preferences"]"#, auth: String = secretAuth,
+    storeKey: Bool = false
   ) -> String {
     """
     { "apps": [
@@ -23,6 +26,7 @@ enum TestApps {
           "com.example.climbing.lifetime": { "tier": "premium" } },
         "tiers": { "premium": { "rank": 1, "features": { "insights": true, "history": null } } },
         "free": { "features": { "insights": false, "history": 30 } },
+        \(storeKey ? ownKey : "")
         "auth": \(auth), "writeTo": \(writeTo) },
       { "bundleID": "com.example.family", "appAppleID": 1500000002, "name": "Family",
         "customer": "device", "transferPolicy": "\(transferPolicy)",
@@ -37,6 +41,14 @@ enum TestApps {
     ] }
     """
   }
+
+  /// The harness writes this file: a key that the store has never heard of.
+  private static let ownKey = """
+    "appStore": { "key": "\(ownKeyFile)", "keyID": "OTHERKEY00", "issuerID": "another-issuer" },
+    """
+
+  static let ownKeyFile = FileManager.default.temporaryDirectory
+    .appending(path: "receiptd-own-key-\(UUID()).p8").path
 
   static let secretAuth = """
     { "secretEnv": "TEST_JWT_SECRET", "issuer": "https://auth.example", "audience": "authenticated" }

@@ -89,6 +89,23 @@ import Testing
     }
   }
 
+  @Test func `an app may have a key of its own for the App Store`() async throws {
+    try await withHarness(configuration: TestApps.configuration(storeKey: true)) { harness in
+      let bought = try harness.buy()
+      let answer = try await harness.validate([
+        "transactionID": bought.transactionID, "bundleID": TestApps.climbing,
+      ])
+      // The simulated store does not know this key, which shows that it was used.
+      #expect(answer.status == 503)
+      #expect(answer.code == "store_unavailable")
+      let other = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      let found = try await harness.validate([
+        "transactionID": other.transactionID, "bundleID": TestApps.family,
+      ])
+      #expect(found.status == 200)
+    }
+  }
+
   @Test func `a bare id brings the state that the store has now`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
