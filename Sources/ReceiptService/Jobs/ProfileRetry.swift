@@ -32,22 +32,29 @@ struct ProfileRetry: Sendable {
   /// - Returns: how many were due.
   @discardableResult
   func run() async throws -> Int {
-    let instant = clock.now()
-    return try await pool.withTransaction { connection in
+    var count = 0
+    while count < Self.batch, try await runOne(at: clock.now()) { count += 1 }
+    return count
+  }
+
+  /// Each in a transaction of its own: holding one customer while waiting for the next is how two servers
+  /// come to wait for each other.
+  /// - Returns: whether there was one.
+  private func runOne(at instant: Date) async throws -> Bool {
+    try await pool.withTransaction { connection in
       let due = try await connection.query(
-        OutboxRows.due(for: OutboxRows.profiles, at: instant, limit: Self.batch))
-      for row in due {
-        let id = try row.decode(0, as: Int64.self)
-        let attempts = try row.decode(2, as: Int.self)
-        let user = UUID(uuidString: try row.decode(1, as: String.self))
-        let isWritten = if let user { try await write(user, at: instant, connection) } else { true }
-        let next = instant + Backoff.delay(afterAttempts: attempts, jitter: .random(in: 0...1))
-        _ = try await connection.query(
-          isWritten
-            ? OutboxRows.done(id, at: instant)
-            : OutboxRows.postpone(id, until: next, because: "the table did not take it"))
-      }
-      return due.count
+        OutboxRows.due(for: OutboxRows.profiles, at: instant, limit: 1))
+      guard let row = due.first else { return false }
+      let id = try row.decode(0, as: Int64.self)
+      let attempts = try row.decode(2, as: Int.self)
+      let user = UUID(uuidString: try row.decode(1, as: String.self))
+      let isWritten = if let user { try await write(user, at: instant, connection) } else { true }
+      let next = instant + Backoff.delay(afterAttempts: attempts, jitter: .random(in: 0...1))
+      _ = try await connection.query(
+        isWritten
+          ? OutboxRows.done(id, at: instant)
+          : OutboxRows.postpone(id, until: next, because: "the table did not take it"))
+      return true
     }
   }
 
