@@ -48,13 +48,25 @@ struct ProfileRetry: Sendable {
       let id = try row.decode(0, as: Int64.self)
       let attempts = try row.decode(2, as: Int.self)
       let user = UUID(uuidString: try row.decode(1, as: String.self))
-      let isWritten = if let user { try await write(user, at: instant, connection) } else { true }
+      let isWritten = if let user { try await tryWriting(user, at: instant, connection) } else { true }
       let next = instant + Backoff.delay(afterAttempts: attempts, jitter: .random(in: 0...1))
       _ = try await connection.query(
         isWritten
-          ? OutboxRows.done(id, at: instant)
+          ? OutboxRows.done(id)
           : OutboxRows.postpone(id, until: next, because: "the table did not take it"))
       return true
+    }
+  }
+
+  /// A row that cannot be read is this user's trouble alone: those who wait behind must get their turn.
+  private func tryWriting(
+    _ user: UUID, at instant: Date, _ connection: PostgresConnection
+  ) async throws -> Bool {
+    do {
+      return try await write(user, at: instant, connection)
+    } catch let error as UnreadableRow {
+      logger.error("a subscription's row cannot be read", metadata: ["column": "\(error.column)"])
+      return false
     }
   }
 

@@ -159,13 +159,11 @@ extension LedgerState.Purchase {
   /// Whether the entry is about the same app and environment as what is known of the purchase. The App
   /// Store's ids are unique, so anything else is a mistake, and must not mix two purchases.
   private func agrees(with entry: LedgerEntry) -> Bool {
-    let known = facts.transactions.values.first ?? entry.transactions.first?.fact
-    let isSameApp = entry.transactions.allSatisfy {
-      $0.fact.bundleID == known?.bundleID && $0.fact.environment == known?.environment
-    }
-    let environment = known?.environment ?? facts.renewal?.environment
-    return isSameApp
-      && entry.renewals.allSatisfy { environment == nil || $0.fact.environment == environment }
+    let transactions = Array(facts.transactions.values) + entry.transactions.map(\.fact)
+    let renewals = [facts.renewal].compactMap(\.self) + entry.renewals.map(\.fact)
+    let apps = Set(transactions.map(\.bundleID) + [entry.app?.bundleID].compactMap(\.self))
+    return apps.count <= 1
+      && Set(transactions.map(\.environment) + renewals.map(\.environment)).count <= 1
   }
 
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> ClaimOutcome {

@@ -6,12 +6,14 @@ extension KeptNotification {
   /// A notification whose envelope carries the App Store's signature, but in which something is not as we
   /// know it: kept whole, under whatever names can be made out, until a newer version can read it.
   ///
-  /// - Returns: `nil` for claims that are not even text.
+  /// - Returns: `nil` for what is no notification at all.
   init?(unreadable signedPayload: String, receivedAt: Date) {
     guard let jws = try? CompactJWS(signedPayload),
       let text = String(validating: jws.payload, as: UTF8.self), !text.utf8.contains(0)
     else { return nil }
     let claims = (try? JSONDecoder().decode([String: JSONValue].self, from: Data(jws.payload))) ?? [:]
+    // Everything else that the App Store signs (other developers' transactions, say) is no notification.
+    guard claims["notificationUUID"] != nil || claims["notificationType"] != nil else { return nil }
     var data: [String: JSONValue] = [:]
     if case .object(let members)? = claims["data"] { data = members }
     let header = Array(jws.headerSegment)

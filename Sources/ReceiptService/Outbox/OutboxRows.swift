@@ -29,9 +29,8 @@ enum OutboxRows {
     """
   }
 
-  static func done(_ id: Int64, at instant: Date) -> Query {
-    "UPDATE outbox SET done_at = \(instant), attempts = attempts + 1, last_error = NULL WHERE id = \(id)"
-  }
+  /// What is done has no more to tell: the table it was written to does.
+  static func done(_ id: Int64) -> Query { "DELETE FROM outbox WHERE id = \(id)" }
 
   static func postpone(_ id: Int64, until next: Date, because reason: String) -> Query {
     """

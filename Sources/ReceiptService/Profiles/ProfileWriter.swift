@@ -49,7 +49,8 @@ struct ProfileWriter {
     do {
       return try await attempt(writes, table, connection)
     } catch let error as PostgresError where error.isRefusal {
-      if writes.count == 1 {
+      // What took too long once is not tried user by user while others wait.
+      if writes.count == 1 || error.isTimeUp {
         logger.warning(
           "a premium status could not be written and will be tried again",
           metadata: ["table": "\(table.mirror.rawValue)", "sqlstate": "\(error.sqlState ?? "")"])
@@ -68,11 +69,12 @@ struct ProfileWriter {
       // A row that somebody else holds is passed over. One that somebody is just inserting cannot be seen,
       // and making it as well would wait for them: not longer than this.
       let answers = try await connection.pipeline([
-        "SET LOCAL lock_timeout = '250ms'", table.select(writes.map(\.userID)),
+        "SET LOCAL lock_timeout = '250ms'", "SET LOCAL statement_timeout = '500ms'",
+        table.select(writes.map(\.userID)),
       ])
       var free: Set<UUID> = []
       var held: Set<UUID> = []
-      for row in answers[1] {
+      for row in answers[2] {
         let user = try row.decode(0, as: UUID.self)
         if try row.decode(1, as: Bool.self) { free.insert(user) } else { held.insert(user) }
       }
@@ -81,7 +83,12 @@ struct ProfileWriter {
         !free.contains($0.userID) && !held.contains($0.userID) && $0.status.productID != nil
       }
       let changes = [table.update(writes.filter { free.contains($0.userID) })] + missing.map(table.insert)
-      _ = try await connection.pipeline(changes + ["SET LOCAL lock_timeout = 0"])
+      // A deferred constraint would otherwise speak up at COMMIT, when it is too late to save the facts.
+      _ = try await connection.pipeline(
+        changes + [
+          "SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL lock_timeout = DEFAULT",
+          "SET LOCAL statement_timeout = DEFAULT",
+        ])
       return held
     }
   }
@@ -96,8 +103,12 @@ extension PremiumStatus {
 }
 
 extension PostgresError {
-  /// The server is there and says no: the statement's fault, or the table's.
+  /// The server is there and says no. Inside of a savepoint that is the app's own table speaking, whatever
+  /// word it chose (a trigger may raise any SQLSTATE), unless the session itself was ended (57P01 to 57P05).
   var isRefusal: Bool {
-    if case .server = kind { !isUnavailable && !isRetryable } else { false }
+    if case .server(let sqlState) = kind { !sqlState.hasPrefix("57P0") } else { false }
   }
+
+  /// A lock or a statement took longer than it may (55P03, 57014).
+  var isTimeUp: Bool { sqlState == "55P03" || sqlState == "57014" }
 }

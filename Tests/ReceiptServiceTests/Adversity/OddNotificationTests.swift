@@ -42,7 +42,6 @@ import Testing
     #"{"notificationType": "DID_RENEW", "notificationUUID": "u", "signedDate": "yesterday"}"#,
     #"{"notificationType": "DID_RENEW", "notificationUUID": "u", "signedDate": 99999999999999999}"#,
     #"{"notificationType": "DID_RENEW", "notificationUUID": "u", "signedDate": 1, "data": {"status": "one"}}"#,
-    #"[]"#,
   ])
   func `one that cannot be read is kept, once, to the letter`(claims: String) async throws {
     try await withHarness { harness in
@@ -55,6 +54,21 @@ import Testing
       #expect(try rows[0].decode(0, as: String.self) == "failed")
       #expect(try rows[0].decode(1, as: Date?.self) == nil)
       #expect(try rows[0].decode(2, as: String.self) == claims)
+    }
+  }
+
+  @Test func `what the App Store signed that is no notification is refused`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      let signer = harness.store.identity.authority.signer
+      for jws in [
+        bought.signedTransaction, try #require(bought.signedRenewalInfo),
+        try signer.sign(json: Array("[]".utf8)),
+      ] {
+        let answer = try await harness.notify(jws)
+        #expect(answer.status == 401)
+      }
+      #expect(try await harness.count("notifications") == 0)
     }
   }
 
