@@ -18,11 +18,11 @@ struct SubscriptionAnswer: Encodable, Sendable {
 
   init(_ subscription: Subscription, at instant: Date) {
     let phase = subscription.phase(at: instant)
-    tier = subscription.tier
+    tier = subscription.tier(at: instant)
     status = phase.status.rawValue
     expiryDate = subscription.current.expiresDate
     autoRenewEnabled = subscription.autoRenewEnabled
-    productID = subscription.productID
+    productID = subscription.productID(at: instant)
     originalTransactionID = subscription.current.originalTransactionID
     transactionID = subscription.current.transactionID
     environment = subscription.current.environment.rawValue

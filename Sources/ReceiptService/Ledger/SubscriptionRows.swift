@@ -40,7 +40,8 @@ enum SubscriptionRows {
     original_transaction_id, transaction_id, bundle_id, environment, product_id, tier, kind, ownership,
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
     price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,
-    app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted
+    app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted,
+    upcoming_product_id, upcoming_tier
     """
 
   /// Writes what the facts mean, with the statuses as of `instant`.
@@ -53,20 +54,21 @@ enum SubscriptionRows {
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
-        phase_starts, phase_statuses, phase_store_statuses, next_change_at, last_validated_at,
-        created_at, updated_at)
+        phase_starts, phase_statuses, phase_store_statuses, next_change_at, upcoming_product_id,
+        upcoming_tier, last_validated_at, created_at, updated_at)
       SELECT original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts::timestamptz[], phase_statuses::text[], phase_store_statuses::text[],
-        next_change_at, CASE WHEN is_validated THEN \(instant)::timestamptz END,
+        next_change_at, upcoming_product_id, upcoming_tier, CASE WHEN is_validated THEN \(instant)::timestamptz END,
         \(instant)::timestamptz, \(instant)::timestamptz
       FROM unnest(
         \(stored.map(\.originalTransactionID))::text[],
         \(subscriptions.map(\.current.transactionID))::text[],
         \(stored.map(\.bundleID))::text[], \(subscriptions.map(\.current.environment.rawValue))::text[],
-        \(subscriptions.map(\.productID))::text[], \(subscriptions.map(\.tier))::text[],
+        \(subscriptions.map { $0.productID(at: instant) })::text[],
+        \(subscriptions.map { $0.tier(at: instant) })::text[],
         \(subscriptions.map(\.current.kind.rawValue))::text[],
         \(subscriptions.map(\.current.ownership))::text[],
         \(subscriptions.map(\.current.purchaseDate))::timestamptz[],
@@ -88,12 +90,15 @@ enum SubscriptionRows {
         \(subscriptions.map { arrayLiteral($0.phases.map(\.status.rawValue)) })::text[],
         \(subscriptions.map { arrayLiteral($0.phases.map(\.storeStatus.rawValue)) })::text[],
         \(subscriptions.map { $0.nextChange(after: instant) })::timestamptz[],
+        \(subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.productID })::text[],
+        \(subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.tier })::text[],
         \(validated)::boolean[])
       AS new (original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
-        phase_starts, phase_statuses, phase_store_statuses, next_change_at, is_validated)
+        phase_starts, phase_statuses, phase_store_statuses, next_change_at, upcoming_product_id,
+        upcoming_tier, is_validated)
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         transaction_id = excluded.transaction_id, bundle_id = excluded.bundle_id,
         environment = excluded.environment, product_id = excluded.product_id, tier = excluded.tier,
@@ -110,6 +115,7 @@ enum SubscriptionRows {
         phase_starts = excluded.phase_starts, phase_statuses = excluded.phase_statuses,
         phase_store_statuses = excluded.phase_store_statuses,
         next_change_at = excluded.next_change_at,
+        upcoming_product_id = excluded.upcoming_product_id, upcoming_tier = excluded.upcoming_tier,
         last_validated_at = coalesce(excluded.last_validated_at, subscriptions.last_validated_at),
         updated_at = excluded.updated_at
       """
@@ -130,10 +136,14 @@ enum SubscriptionRows {
       appTransactionID: try row.decode(17), priceMilliunits: try row.decode(14),
       currency: try row.decode(15), signedAt: try row.decode(16))
     let token: UUID? = try row.decode(21)
+    let open = Preceding(productID: try row.decode(4), tier: try row.decode(5))
+    let upcoming: String? = try row.decode(26)
     return StoredSubscription(
       subscription: Subscription(
-        current: current, productID: try row.decode(4), tier: try row.decode(5), customerToken: token,
-        autoRenewEnabled: try row.decode(12), renewsAs: try row.decode(13),
+        current: current, productID: upcoming ?? open.productID,
+        tier: upcoming == nil ? open.tier : try row.decode(27),
+        preceding: upcoming == nil ? nil : open, customerToken: token, autoRenewEnabled: try row.decode(12),
+        renewsAs: try row.decode(13),
         graceExpiresDate: try row.decode(11), phases: try phases(row), signedAt: try row.decode(16)),
       owner: try owner(row, token: token),
       decidedToken: token,

@@ -38,10 +38,10 @@ extension App {
     let phase = best.phase(at: instant)
     let grants = phase.status.grantsAccess
     return Entitlements(
-      tier: grants ? best.tier : nil,
+      tier: grants ? best.tier(at: instant) : nil,
       status: phase.status,
       isAccessGranted: grants,
-      features: features(of: best, in: phase),
+      features: features(of: best, in: phase, at: instant),
       validUntil: grants ? best.nextChange(after: instant) : nil,
       offlineGraceUntil: grants
         ? instant.addingTimeInterval(TimeInterval(offlineGraceDays) * 86_400) : nil,
@@ -51,18 +51,18 @@ extension App {
   /// Whether a subscription opens anything at all: its product is in the catalog, and a sandbox
   /// purchase is one of a tester.
   public func counts(_ subscription: Subscription, for customer: Customer?) -> Bool {
-    guard subscription.tier != nil else { return false }
+    guard subscription.tier != nil || subscription.preceding?.tier != nil else { return false }
     switch subscription.current.environment {
     case .production: return true
     case .sandbox: return sandboxGrants.include(customer)
     }
   }
 
-  private func features(of subscription: Subscription, in phase: Phase) -> Features {
+  private func features(of subscription: Subscription, in phase: Phase, at instant: Date) -> Features {
     switch (phase.status, phase.storeStatus) {
     // Apple's own grace is access in full: Apple asks for it.
     case (.active, _), (.grace, .billingGrace), (.trial, _):
-      subscription.tier.flatMap { tiers[$0]?.features } ?? free
+      subscription.tier(at: instant).flatMap { tiers[$0]?.features } ?? free
     case (.grace, _): grace?.features ?? free
     case (.expired, _), (.cancelled, _): free
     }
@@ -79,7 +79,7 @@ extension App {
       case (.expired, _), (.cancelled, _): 0
       }
     return Strength(
-      access: access, rank: subscription.tier.flatMap { tiers[$0]?.rank } ?? Int.min,
+      access: access, rank: subscription.tier(at: instant).flatMap { tiers[$0]?.rank } ?? Int.min,
       lasts: subscription.storeAccessEnds ?? .distantFuture,
       purchased: subscription.current.purchaseDate,
       transactionID: subscription.current.originalTransactionID)

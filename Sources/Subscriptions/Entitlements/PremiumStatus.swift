@@ -36,7 +36,7 @@ public struct PremiumStatus: Sendable, Hashable {
       return
     }
     expiresAt = source.storeAccessEnds
-    productID = source.productID
+    productID = source.productID(at: instant)
     originalTransactionID = source.current.originalTransactionID
     willRenew = source.willRenew(at: instant)
   }

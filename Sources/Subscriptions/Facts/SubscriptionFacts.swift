@@ -42,6 +42,17 @@ public struct SubscriptionFacts: Sendable, Hashable {
     transactions.values.max { $0.isReplaced(by: $1) }
   }
 
+  /// The period that reaches up to the start of this one and stands; `nil` where there is none.
+  func paidUntilStart(of current: TransactionFact) -> TransactionFact? {
+    transactions.values
+      .filter { before in
+        guard let expires = before.expiresDate else { return false }
+        return before.purchaseDate < current.purchaseDate && expires >= current.purchaseDate
+          && before.revocationDate == nil && !before.isUpgraded
+      }
+      .max { $0.isReplaced(by: $1) }
+  }
+
   /// The `appAccountToken` that decides: that of the latest purchase that carries one. A later purchase
   /// without a token (made outside of the app, say) says nothing about whose it is.
   public var customerToken: UUID? {

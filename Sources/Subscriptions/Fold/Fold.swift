@@ -27,6 +27,7 @@ extension SubscriptionFacts {
       current: resolved,
       productID: product?.id ?? current.productID,
       tier: product?.tier,
+      preceding: preceding(current, under: app),
       customerToken: customerToken,
       autoRenewEnabled: renews,
       renewsAs: renews
@@ -50,6 +51,15 @@ extension SubscriptionFacts {
     if renewal.signedAt >= current.purchaseDate { return renewal }
     if let renewalDate = renewal.renewalDate, renewalDate == current.expiresDate { return renewal }
     return nil
+  }
+
+  /// What is paid for until the current period begins, if it is something else.
+  private func preceding(_ current: TransactionFact, under app: App?) -> Preceding? {
+    guard current.kind == .autoRenewable, let before = paidUntilStart(of: current) else { return nil }
+    let product = app?.product(named: before.productID)
+    let productID = product?.id ?? before.productID
+    guard productID != app?.canonicalProductID(current.productID) ?? current.productID else { return nil }
+    return Preceding(productID: productID, tier: product?.tier)
   }
 
   private func billingGraceEnd(

@@ -11,6 +11,9 @@ public struct Subscription: Sendable, Hashable {
   public var productID: String
   /// The tier that the product belongs to; `nil` where the catalog does not know the product.
   public var tier: String?
+  /// What is open until the current transaction begins, where that was charged ahead and is of another
+  /// product.
+  public var preceding: Preceding?
   /// Whom the app named at the purchase: the latest `appAccountToken` among its transactions.
   public var customerToken: UUID?
   /// Whether the App Store intends to charge again.
@@ -26,12 +29,14 @@ public struct Subscription: Sendable, Hashable {
 
   /// Creates a subscription from its parts; the fold does, and a store that reads rows back.
   public init(
-    current: TransactionFact, productID: String, tier: String?, customerToken: UUID?, autoRenewEnabled: Bool,
-    renewsAs: String?, graceExpiresDate: Date?, phases: [Phase], signedAt: Date
+    current: TransactionFact, productID: String, tier: String?, preceding: Preceding? = nil,
+    customerToken: UUID?, autoRenewEnabled: Bool, renewsAs: String?, graceExpiresDate: Date?,
+    phases: [Phase], signedAt: Date
   ) {
     self.current = current
     self.productID = productID
     self.tier = tier
+    self.preceding = preceding
     self.customerToken = customerToken
     self.autoRenewEnabled = autoRenewEnabled
     self.renewsAs = renewsAs
@@ -50,9 +55,24 @@ public struct Subscription: Sendable, Hashable {
     return found
   }
 
-  /// The next instant after `instant` at which a status changes by itself.
+  /// The next instant after `instant` at which a status or the product that is open changes by itself.
   public func nextChange(after instant: Date) -> Date? {
-    phases.lazy.compactMap(\.startsAt).first { $0 > instant }
+    let phaseChange = phases.lazy.compactMap(\.startsAt).first { $0 > instant }
+    guard preceding(at: instant) != nil else { return phaseChange }
+    return min(current.purchaseDate, phaseChange ?? .distantFuture)
+  }
+
+  /// The catalog's name of the product that is open at `instant`, or was last.
+  public func productID(at instant: Date) -> String { preceding(at: instant)?.productID ?? productID }
+
+  /// The tier of the product that is open at `instant`, or was last.
+  public func tier(at instant: Date) -> String? {
+    if let preceding = preceding(at: instant) { preceding.tier } else { tier }
+  }
+
+  /// What is open at `instant` in place of the current transaction's product.
+  public func preceding(at instant: Date) -> Preceding? {
+    instant < current.purchaseDate ? preceding : nil
   }
 
   /// The end of the access that the store speaks for (paid time and billing grace, not the app's own
@@ -69,5 +89,22 @@ public struct Subscription: Sendable, Hashable {
     case .active, .billingGrace, .billingRetry: return true
     case .expired, .revoked: return false
     }
+  }
+}
+
+/// The period before one that was charged ahead.
+///
+/// The App Store charges a renewal up to a day before it begins. Where the customer has moved down, the higher
+/// tier is paid for until then.
+public struct Preceding: Sendable, Hashable {
+  /// The catalog's name of its product (aliases resolved), or Apple's where it is unknown.
+  public var productID: String
+  /// The tier that the product belongs to; `nil` where the catalog does not know the product.
+  public var tier: String?
+
+  /// Creates a period.
+  public init(productID: String, tier: String?) {
+    self.productID = productID
+    self.tier = tier
   }
 }

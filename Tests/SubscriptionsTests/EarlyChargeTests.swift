@@ -1,0 +1,58 @@
+import FoundationEssentials
+import Testing
+
+@testable import Subscriptions
+
+/// The App Store charges a renewal up to a day before it begins.
+@Suite struct EarlyChargeTests {
+  private func moveDown(
+    _ before: TransactionFact = period("1", from: 0, to: 30, product: "family")
+  ) throws -> Subscription {
+    let next = period("2", from: 30, to: 60, product: "monthly", signed: 29.5)
+    return try #require(SubscriptionFacts([before, next]).subscription(under: sampleApp()))
+  }
+
+  @Test func `a downgrade that is charged ahead leaves the higher tier open to its last instant`() throws {
+    let subscription = try moveDown()
+    let app = sampleApp()
+    let eve = app.entitlements(of: [subscription], for: nil, at: day(30) - 0.001)
+    #expect(eve.tier == "family")
+    #expect(eve.features == ["seats": .count(5)])
+    #expect(eve.validUntil == day(30))
+    #expect(PremiumStatus(eve, at: day(29.9)).productID == "family")
+    let then = app.entitlements(of: [subscription], for: nil, at: day(30))
+    #expect(then.tier == "basic")
+    #expect(then.validUntil == day(60))
+    #expect(PremiumStatus(then, at: day(30)).productID == "monthly")
+  }
+
+  @Test func `what is charged ahead is paid for: the expiry is that of the new period at once`() throws {
+    let subscription = try moveDown()
+    #expect(subscription.storeAccessEnds == day(60))
+    #expect(subscription.phase(at: day(29.6)).status == .active)
+    #expect(subscription.nextChange(after: day(29.6)) == day(30))
+    #expect(subscription.nextChange(after: day(30)) == day(60))
+  }
+
+  @Test func `what was refunded or upgraded does not come back for the rest of its time`() throws {
+    let refunded = try moveDown(period("1", from: 0, to: 30, product: "family", revoked: 20))
+    #expect(refunded.tier(at: day(29.6)) == "basic")
+    let upgraded = try moveDown(period("1", from: 0, to: 30, product: "family", upgraded: true))
+    #expect(upgraded.tier(at: day(29.6)) == "basic")
+  }
+
+  @Test func `a renewal of the same product, charged ahead, changes nothing on its day`() throws {
+    let subscription = try moveDown(period("1", from: 0, to: 30, product: "old.monthly"))
+    #expect(subscription.preceding == nil)
+    #expect(subscription.nextChange(after: day(29.6)) == day(60))
+  }
+
+  @Test func `an upgrade is open at once, however long the time it replaces had to run`() throws {
+    let facts = SubscriptionFacts([
+      period("1", from: 0, to: 30, upgraded: true, signed: 10),
+      period("2", from: 10, to: 40, product: "family"),
+    ])
+    let subscription = try #require(facts.subscription(under: sampleApp()))
+    #expect(subscription.tier(at: day(10)) == "family")
+  }
+}
