@@ -63,6 +63,12 @@ struct LedgerBatch {
         outcome: $0.outcome, isProcessed: $0.isProcessed, headerIDs: headerIDs)
     }
     if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications)) }
+    for replayed in state.replayedNotifications {
+      queries.append(
+        NotificationRows.markReplayed(
+          replayed.notification, originalTransactionID: replayed.originalTransactionID,
+          outcome: replayed.outcome, isProcessed: replayed.isProcessed, at: instant))
+    }
     let transactions = state.newTransactions
     if !transactions.isEmpty { queries.append(TransactionRows.upsert(transactions, at: instant)) }
     let renewals = state.newRenewals

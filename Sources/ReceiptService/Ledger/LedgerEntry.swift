@@ -13,6 +13,8 @@ struct LedgerEntry: Sendable {
   var renewals: [RenewalRecord] = []
   /// The notification that carried them, to be kept with them in the same commit.
   var notification: KeptNotification?
+  /// Whether the notification is kept already and shall be processed once more.
+  var isReplay = false
   /// Who proves the purchase by them; `nil` where nobody does.
   var claimant: Customer?
   /// Whether a client sent them, which support sees as `last_validated_at`.
@@ -32,6 +34,12 @@ struct LedgerReceipt: Sendable {
   var isContradiction = false
   /// Whether any fact in it was news.
   var isNews = false
+  /// The word for the notification's column `outcome`; `nil` where there is no notification.
+  var outcome: String?
+  /// Whether the notification took effect; else it waits for a replay.
+  var isProcessed = true
+  /// The purchase as it stood before; `nil` where it was not known.
+  var previous: StoredSubscription?
   /// The purchase as it stands now; `nil` where no transaction of it is known.
   var subscription: StoredSubscription?
   /// What came of the claim.

@@ -11,6 +11,8 @@ struct LedgerState {
 
   /// Notifications to be written.
   private(set) var newNotifications: [NewNotification] = []
+  /// Notifications that were kept already and have been processed once more.
+  private(set) var replayedNotifications: [NewNotification] = []
   /// Purchases that changed hands.
   private(set) var moves: [OwnershipMove] = []
 
@@ -55,7 +57,9 @@ struct LedgerState {
 
   /// Takes in one entry.
   mutating func take(_ entry: LedgerEntry) -> LedgerReceipt {
-    if let notification = entry.notification, keptNotifications.contains(notification.uuid) {
+    if let notification = entry.notification, !entry.isReplay,
+      keptNotifications.contains(notification.uuid)
+    {
       return LedgerReceipt(isDuplicate: true)
     }
     var receipt = LedgerReceipt()
@@ -66,12 +70,18 @@ struct LedgerState {
       purchases[id] = purchase
     }
     if let notification = entry.notification {
-      keptNotifications.insert(notification.uuid)
-      newNotifications.append(
-        NewNotification(
-          notification: notification, originalTransactionID: entry.originalTransactionID,
-          outcome: outcome(of: notification, entry, receipt),
-          isProcessed: notification.obstacle == nil && !receipt.isContradiction))
+      let outcome = outcome(of: notification, entry, receipt)
+      receipt.outcome = outcome
+      receipt.isProcessed = notification.obstacle == nil && !receipt.isContradiction
+      let row = NewNotification(
+        notification: notification, originalTransactionID: entry.originalTransactionID,
+        outcome: outcome, isProcessed: receipt.isProcessed)
+      if entry.isReplay {
+        replayedNotifications.append(row)
+      } else {
+        keptNotifications.insert(notification.uuid)
+        newNotifications.append(row)
+      }
     }
     return receipt
   }
@@ -139,6 +149,7 @@ extension LedgerState.Purchase {
     }
     guard let subscription = facts.subscription(under: entry.app) else { return receipt }
 
+    receipt.previous = stored
     let before = stored?.owner
     if let before { owners.insert(before.customer) }
     receipt.claim = settle(entry, subscription)

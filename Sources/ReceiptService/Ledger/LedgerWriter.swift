@@ -91,7 +91,9 @@ final class LedgerWriter: Sendable {
   /// Keeps at least the notification of an entry that cannot be taken in: the fault is ours, the App Store
   /// stops asking after a few days, and a replay can make it good.
   private func commitWithoutFacts(_ waiting: Waiting) async {
-    guard var notification = waiting.entry.notification, notification.obstacle != .failed else {
+    guard var notification = waiting.entry.notification, notification.obstacle != .failed,
+      !waiting.entry.isReplay
+    else {
       waiting.continuation.resume(throwing: ServiceError.internalError)
       return
     }

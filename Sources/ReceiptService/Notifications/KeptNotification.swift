@@ -10,9 +10,18 @@ struct KeptNotification: Sendable {
   var environment: String?
   var signedAt: Date
   var receivedAt: Date
+  var source = Source.webhook
   /// Why it cannot be processed now; `nil` if it can.
   var obstacle: Obstacle?
   var payload: KeptPayload
+
+  /// How a notification came; the word stands in the column `source`.
+  enum Source: String, Sendable {
+    /// The App Store posted it.
+    case webhook
+    /// It never arrived, and was read from the App Store's notification history.
+    case history
+  }
 
   /// Why a notification waits for a replay; the word stands in the column `outcome`.
   enum Obstacle: String, Sendable {

@@ -27,34 +27,43 @@ struct NotificationIntake: Sendable {
 
   func respond(to request: Request) async throws -> Response {
     let body = try request.decodeJSON(Body.self)
-    _ = try await ledger.record(entry(for: body.signedPayload, request))
+    let entry: LedgerEntry
+    do throws(VerificationFailure) {
+      entry = try self.entry(for: body.signedPayload)
+    } catch {
+      logger.warning(
+        "a notification was refused", metadata: ["request": "\(request.id)", "reason": "\(error)"])
+      throw ServiceError.invalidSignature(.unauthorized, error.detail)
+    }
+    _ = try await ledger.record(entry)
     return try Response.json(.ok, Answer())
   }
 
-  private func entry(for signedPayload: String, _ request: Request) throws(Problem) -> LedgerEntry {
+  /// What the ledger takes in of a signed notification, however it came.
+  /// - Throws: for what does not carry the App Store's signature.
+  func entry(
+    for signedPayload: String, from source: KeptNotification.Source = .webhook
+  ) throws(VerificationFailure) -> LedgerEntry {
+    var entry: LedgerEntry
     do throws(VerificationFailure) {
-      return entry(for: try verifier.notification(signedPayload))
+      entry = self.entry(for: try verifier.notification(signedPayload))
     } catch {
       // Signed by the App Store, but not as we know it: that is ours to understand, not to refuse. Only a
       // notification that is put together from pieces of two apps is nothing that the App Store sends.
       let instant = clock.now()
-      if error.isAuthentic, error.code == .malformedPayload,
+      guard error.isAuthentic, error.code == .malformedPayload,
         let kept = KeptNotification(unreadable: signedPayload, receivedAt: instant)
-      {
-        logger.error(
-          "a notification cannot be read, is kept, and waits for a replay",
-          metadata: ["notification": "\(kept.uuid)", "reason": "\(error)"])
-        return LedgerEntry(notification: kept, instant: instant)
-      }
-      logger.warning(
-        "a notification was refused",
-        metadata: ["request": "\(request.id)", "reason": "\(error)"])
-      throw ServiceError.invalidSignature(.unauthorized, error.detail)
+      else { throw error }
+      logger.error(
+        "a notification cannot be read, is kept, and waits for a replay",
+        metadata: ["notification": "\(kept.uuid)", "reason": "\(error)"])
+      entry = LedgerEntry(notification: kept, instant: instant)
     }
+    entry.notification?.source = source
+    return entry
   }
 
-  /// What the ledger takes in of a notification.
-  func entry(for notification: VerifiedNotification) -> LedgerEntry {
+  private func entry(for notification: VerifiedNotification) -> LedgerEntry {
     let instant = clock.now()
     let payload = notification.payload
     let reading = read(notification)
@@ -68,8 +77,7 @@ struct NotificationIntake: Sendable {
       logger.error(
         "a notification is kept and waits for a replay",
         metadata: [
-          "notification": "\(payload.notificationUUID)", "why": "\(obstacle.rawValue)",
-          "type": "\(kept.type)",
+          "notification": "\(kept.uuid)", "why": "\(obstacle.rawValue)", "type": "\(kept.type)",
         ])
     }
     return LedgerEntry(

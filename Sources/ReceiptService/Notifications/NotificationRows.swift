@@ -28,7 +28,7 @@ enum NotificationRows {
         original_transaction_id, signed_at, received_at, processed_at, outcome,
         envelope_header, envelope_claims, envelope_signature,
         transaction_header, transaction_claims, transaction_signature,
-        renewal_header, renewal_claims, renewal_signature)
+        renewal_header, renewal_claims, renewal_signature, source)
       SELECT * FROM unnest(
         \(kept.map(\.uuid))::uuid[], \(kept.map(\.type))::text[], \(kept.map(\.subtype))::text[],
         \(kept.map(\.bundleID))::text[], \(kept.map(\.environment))::text[],
@@ -43,9 +43,66 @@ enum NotificationRows {
         \(kept.map { $0.payload.transaction?.signature })::bytea[],
         \(rows.map { row in row.notification.payload.renewalInfo.flatMap { row.headerIDs[$0] } })::integer[],
         \(kept.map { $0.payload.renewalInfo.map { text($0.claims) } })::text[],
-        \(kept.map { $0.payload.renewalInfo?.signature })::bytea[])
+        \(kept.map { $0.payload.renewalInfo?.signature })::bytea[],
+        \(kept.map(\.source.rawValue))::text[])
       ON CONFLICT (notification_uuid) DO NOTHING
       """
+  }
+
+  /// Writes what came of processing a kept notification once more. What took effect before has done so for
+  /// good; then only the attempt is noted.
+  static func markReplayed(
+    _ notification: KeptNotification, originalTransactionID: String?, outcome: String, isProcessed: Bool,
+    at instant: Date
+  ) -> Query {
+    """
+    UPDATE notifications SET replayed_at = \(instant),
+      type = \(notification.type), subtype = \(notification.subtype)::text,
+      bundle_id = \(notification.bundleID)::text, environment = \(notification.environment)::text,
+      original_transaction_id = coalesce(\(originalTransactionID)::text, original_transaction_id),
+      outcome = CASE WHEN processed_at IS NULL THEN \(outcome) ELSE outcome END,
+      processed_at = coalesce(processed_at, CASE WHEN \(isProcessed) THEN \(instant)::timestamptz END)
+    WHERE notification_uuid = \(notification.uuid)
+    """
+  }
+
+  /// A kept notification's parts, with their headers.
+  static func payload(of uuid: UUID) -> Query {
+    """
+    SELECT eh.header, eh.sha256, n.envelope_claims, n.envelope_signature,
+      th.header, th.sha256, n.transaction_claims, n.transaction_signature,
+      rh.header, rh.sha256, n.renewal_claims, n.renewal_signature
+    FROM notifications n
+    JOIN jws_headers eh ON eh.id = n.envelope_header
+    LEFT JOIN jws_headers th ON th.id = n.transaction_header
+    LEFT JOIN jws_headers rh ON rh.id = n.renewal_header
+    WHERE n.notification_uuid = \(uuid)
+    """
+  }
+
+  static func decodePayload(_ row: Row) throws -> KeptPayload {
+    guard let envelope = try part(row, at: 0) else { throw UnreadableRow(column: "envelope_header") }
+    return KeptPayload(
+      envelope: envelope, transaction: try part(row, at: 4), renewalInfo: try part(row, at: 8))
+  }
+
+  private static func part(_ row: Row, at column: Int) throws -> KeptPayload.Part? {
+    guard let header = try row.decode(column, as: String?.self) else { return nil }
+    return KeptPayload.Part(
+      headerFingerprint: try row.decode(column + 1), headerSegment: Array(header.utf8),
+      claims: Array(try row.decode(column + 2, as: String.self).utf8),
+      signature: try row.decode(column + 3))
+  }
+
+  /// Notifications that wait for a replay, oldest first.
+  /// - Parameter last: the last one of the page before.
+  static func waiting(after last: (receivedAt: Date, uuid: UUID)?, limit: Int) -> Query {
+    """
+    SELECT received_at, notification_uuid FROM notifications
+    WHERE processed_at IS NULL AND (\(last?.receivedAt)::timestamptz IS NULL
+      OR (received_at, notification_uuid) > (\(last?.receivedAt)::timestamptz, \(last?.uuid)::uuid))
+    ORDER BY received_at, notification_uuid LIMIT \(limit)
+    """
   }
 
   /// Claims were decoded as JSON before, so they are UTF-8.

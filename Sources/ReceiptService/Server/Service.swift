@@ -14,11 +14,16 @@ public final class Service: Sendable {
   let readiness: Readiness
   let sweep: ExpirySweep
   let profileRetry: ProfileRetry
+  let replay: Replay
+  let reconciliation: Reconciliation
+  let reconcileJob: ReconcileJob
   /// Where everything is kept.
   public let pool: PostgresPool
   /// Applies the migrations.
   public let migrator: Migrator
   private let client: CurlClient
+  let clock: ServiceClock
+  let logger: Logger
 
   /// Reads the files that the settings name and puts the service together. Connects to nothing yet.
   /// - Throws: ``ConfigurationProblem``
@@ -34,8 +39,8 @@ public final class Service: Sendable {
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger)
     let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
-    let store = StoreLookup(
-      apis: try Self.storeAPIs(settings, catalog, client), verifier: verifier, logger: logger)
+    let apis = try Self.storeAPIs(settings, catalog, client)
+    let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
 
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
@@ -48,8 +53,19 @@ public final class Service: Sendable {
     readiness = Readiness(pool: pool, migrator: migrator)
     profileRetry = ProfileRetry(pool: pool, catalog: catalog, clock: clock, logger: logger)
     sweep = ExpirySweep(pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
+    replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
+    reconciliation = Reconciliation(
+      apis: apis, catalog: catalog, pool: pool,
+      missed: MissedNotifications(intake: notifications, ledger: ledger, logger: logger),
+      overdue: OverdueRenewals(
+        pool: pool, verifier: verifier, ledger: ledger, clock: clock, logger: logger),
+      clock: clock, logger: logger)
+    reconcileJob = ReconcileJob(
+      reconciliation: reconciliation, pool: pool, clock: clock, logger: logger)
     self.pool = pool
+    self.clock = clock
     self.client = client
+    self.logger = logger
   }
 
   /// The App Store Server API of each app that has a key, its own or the settings'.
@@ -78,6 +94,8 @@ public final class Service: Sendable {
     await withTaskGroup { group in
       group.addTask { await self.sweep.runForever() }
       group.addTask { await self.profileRetry.runForever() }
+      group.addTask { await self.reconcileJob.runForever() }
+      group.addTask { await self.replayWaiting() }
     }
   }
 

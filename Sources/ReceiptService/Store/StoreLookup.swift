@@ -82,7 +82,7 @@ struct StoreLookup: Sendable {
 
 extension AppStoreServerError {
   /// One line for a log.
-  fileprivate var reason: String {
+  var reason: String {
     switch self {
     case .rejected(let rejection):
       "status \(rejection.status), code \(rejection.code.map { "\($0.rawValue)" } ?? "none")"

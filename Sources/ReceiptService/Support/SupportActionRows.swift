@@ -18,6 +18,32 @@ enum SupportActionRows {
   }
 }
 
+extension SupportActionRows {
+  /// A purchase that the store's own status corrected: no notification tells of it.
+  static func insertRepair(
+    _ repair: ReconcileReport.Repair, bundleID: String, at instant: Date
+  ) -> Query {
+    """
+    INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, at)
+    VALUES ('reconcile', \(bundleID), \(repair.originalTransactionID), 'receiptd',
+      \("its renewal was overdue without news, so the App Store was asked: "
+        + "\(repair.before ?? "unknown") -> \(repair.after)"), \(instant))
+    """
+  }
+
+  /// A notification that a person had processed again.
+  static func insertReplay(
+    _ uuid: UUID, outcome: String, by author: String, reason: String, at instant: Date
+  ) -> Query {
+    """
+    INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, details, at)
+    SELECT 'replay', bundle_id, original_transaction_id, \(author), \(reason),
+      jsonb_build_object('notification_uuid', notification_uuid, 'outcome', \(outcome)::text), \(instant)
+    FROM notifications WHERE notification_uuid = \(uuid)
+    """
+  }
+}
+
 extension OwnershipMove {
   fileprivate var author: String {
     if case .appAccountToken = owner.reason { "app-store" } else { "policy" }

@@ -22,6 +22,7 @@ final class Harness: Sendable {
   private let servers: [HTTPServer]
   private let storeServer: SimulatorServer
   private let folder: URL
+  private let environment: [String: String]
 
   static let secret = "a shared secret of at least 32 bytes, for tests"
   static let migrations = URL(filePath: #filePath).deletingLastPathComponent()
@@ -49,7 +50,7 @@ final class Harness: Sendable {
     if !FileManager.default.fileExists(atPath: TestApps.ownKeyFile) {
       try Data(ConnectKey().pem.utf8).write(to: URL(filePath: TestApps.ownKeyFile), options: .atomic)
     }
-    let settings = try Settings(environment: [
+    environment = [
       "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": appsFile.path,
       "RECEIPTD_MIGRATIONS": Self.migrations, "APP_STORE_ROOTS": rootFile.path,
       "APP_STORE_URL": "http://\(storeAddress)",
@@ -57,7 +58,8 @@ final class Harness: Sendable {
       "APP_STORE_KEY": keyFile.path, "APP_STORE_KEY_ID": store.identity.connectKey.keyID,
       "APP_STORE_ISSUER_ID": store.identity.connectKey.issuerID,
       "TEST_JWT_SECRET": Self.secret,
-    ])
+    ]
+    let settings = try Settings(environment: environment)
     var logger = Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }
     logger.logLevel = .critical
     service = try await Service(settings: settings, clock: clock.service, logger: logger)
@@ -72,6 +74,17 @@ final class Harness: Sendable {
     adminAddress = try operators.start()
     http = CurlClient(configuration: CurlConfiguration(userAgent: "tests"))
     store.setWebhook("http://\(address)/api/v1/subscriptions/webhook")
+  }
+
+  /// Another server on the same database and store, with a configuration of its own. The caller closes it.
+  func service(configuration: String) async throws -> Service {
+    let file = folder.appending(path: "apps-\(UUID()).json")
+    try Data(configuration.utf8).write(to: file)
+    var environment = environment
+    environment["RECEIPTD_CONFIG"] = file.path
+    return try await Service(
+      settings: Settings(environment: environment), clock: clock.service,
+      logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() })
   }
 
   func stop() async {

@@ -1,0 +1,56 @@
+import AppStore
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+
+/// What an operator has repaired, from the command line.
+extension Service {
+  /// Reads the App Store's notification history and statuses and repairs what they contradict.
+  ///
+  /// - Parameters:
+  ///   - since: where to begin; `nil` for where the last time ended.
+  ///   - bundleID: only this app; `nil` for all that have a key.
+  /// - Returns: a report for each app and environment; empty where no app has a key.
+  public func reconcile(since: Date? = nil, bundleID: String? = nil) async -> [ReconcileReport] {
+    var reports: [ReconcileReport] = []
+    for (app, environment) in reconciliation.subjects where bundleID == nil || app.bundleID == bundleID {
+      reports.append(await reconciliation.run(app, environment, since: since))
+    }
+    return reports
+  }
+
+  /// Processes a kept notification again, and writes down who wanted it.
+  /// - Returns: the word in its column `outcome`, and whether it took effect.
+  /// - Throws: ``ReplayFailure``, and what the database throws.
+  public func replay(
+    _ notificationUUID: UUID, by author: String, reason: String
+  ) async throws -> (outcome: String, isProcessed: Bool) {
+    let receipt = try await replay.run(notificationUUID)
+    let outcome = receipt.outcome ?? "recorded"
+    _ = try await pool.query(
+      SupportActionRows.insertReplay(
+        notificationUUID, outcome: outcome, by: author, reason: reason, at: clock.now()))
+    return (outcome, receipt.isProcessed)
+  }
+
+  /// Processes all notifications that wait: this version, or this configuration, may understand more than
+  /// the one that kept them.
+  func replayWaiting() async {
+    while !Task.isCancelled {
+      do {
+        let (waiting, processed) = try await replay.runWaiting()
+        if waiting > 0 {
+          logger.notice(
+            "processed kept notifications again",
+            metadata: ["waited": "\(waiting)", "processed": "\(processed)"])
+        }
+        return
+      } catch {
+        logger.warning(
+          "kept notifications could not be processed again yet", metadata: ["reason": "\(error)"])
+        try? await Task.sleep(for: .seconds(30))
+      }
+    }
+  }
+}

@@ -1,0 +1,42 @@
+import ArgumentParser
+import FoundationEssentials
+import ReceiptService
+
+/// `receiptd replay`
+struct Replay: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Processes a kept notification again.",
+    discussion: """
+      Those that wait are processed again at every start; support_waiting_notifications counts them. Ends \
+      with status 1 if it still waits.
+      """)
+
+  @Argument(
+    help: "Apple's notificationUUID.",
+    transform: { text in
+      guard let uuid = UUID(uuidString: text) else { throw ValidationError("\(text) is not a UUID.") }
+      return uuid
+    })
+  var notificationUUID: UUID
+
+  @Option(help: "Who wants it; written down.")
+  var by = ProcessInfo.processInfo.environment["USER"] ?? "operator"
+
+  @Option(help: "Why; written down.")
+  var reason = "replayed by hand"
+
+  func run() async throws {
+    let settings = try Startup.settings()
+    let service = try await Startup.service(settings, Startup.logger(settings))
+    let result: (outcome: String, isProcessed: Bool)
+    do {
+      result = try await service.replay(notificationUUID, by: by, reason: reason)
+    } catch {
+      await service.close()
+      throw Startup.failure("replay: \(error)")
+    }
+    await service.close()
+    print("\(notificationUUID.uuidString.lowercased()): \(result.outcome)")
+    if !result.isProcessed { throw ExitCode.failure }
+  }
+}

@@ -1,0 +1,128 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct ReplayTests {
+  private static let secret = "com.example.climbing.secret"
+
+  /// The app of the tests with one product more than the first server knows.
+  private static let completed = TestApps.json.replacing(
+    #""com.example.climbing.lifetime": { "tier": "premium" }"#,
+    with: #""com.example.climbing.lifetime": { "tier": "premium" }, "\#(secret)": { "tier": "premium" }"#)
+
+  private func sellSecret(_ harness: Harness) throws {
+    var app = try #require(harness.store.app(TestApps.climbing))
+    app.products[Self.secret] = .subscription(Self.secret)
+    harness.store.put(app)
+  }
+
+  private func outcomes(_ harness: Harness) async throws -> [String] {
+    try await harness.pool.query("SELECT outcome FROM notifications ORDER BY outcome")
+      .map { try $0.decode(0, as: String.self) }
+  }
+
+  @Test func `a product that was unknown opens at the next start with a catalog that has it`() async throws {
+    try await withHarness { harness in
+      try sellSecret(harness)
+      let user = UUID()
+      let bought = try harness.buy(Self.secret, token: user)
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      #expect(try await outcomes(harness) == ["unknown_product"])
+      #expect(try await harness.profileRow(of: user) == nil)
+      let waiting = try await harness.pool.query(
+        "SELECT why, notifications FROM support_waiting_notifications")
+      #expect(try waiting[0].decode(0, as: String.self) == "unknown_product")
+      #expect(try waiting[0].decode(1, as: Int.self) == 1)
+
+      let upgraded = try await harness.service(configuration: Self.completed)
+      await upgraded.replayWaiting()
+      #expect(try await harness.row(of: bought.originalTransactionID).tier == "premium")
+      #expect(try await harness.profileRow(of: user)?.product == Self.secret)
+      #expect(try await harness.pool.query("SELECT FROM support_waiting_notifications").count == 0)
+      await upgraded.close()
+    }
+  }
+
+  @Test func `an app that was unknown is served at the next start, every notification in any number`()
+    async throws
+  {
+    try await withHarness { harness in
+      harness.store.put(
+        StoreApp(
+          bundleID: "com.example.new", appAppleID: 77, products: [.subscription("com.example.new.monthly")]))
+      var ids: [String] = []
+      for _ in 0..<100 {
+        let bought = try harness.store.buy(
+          PurchaseRequest(bundleID: "com.example.new", productID: "com.example.new.monthly"))
+        ids.append(bought.originalTransactionID)
+        #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      }
+      #expect(try await outcomes(harness) == Array(repeating: "unknown_app", count: 100))
+      #expect(try await harness.count("subscriptions") == 0)
+
+      let upgraded = try await harness.service(
+        configuration: """
+          { "apps": [ { "bundleID": "com.example.new", "appAppleID": 77, "name": "New", "customer": "device",
+            "products": { "com.example.new.monthly": { "tier": "pro" } },
+            "tiers": { "pro": { "rank": 1, "features": {} } } } ] }
+          """)
+      let result = try await upgraded.replay.runWaiting()
+      #expect(result == (100, 100))
+      #expect(try await outcomes(harness) == Array(repeating: "applied", count: 100))
+      #expect(try await harness.row(of: ids[99]).tier == "pro")
+      await upgraded.close()
+    }
+  }
+
+  @Test func `a replay of what took effect changes nothing, and is written down`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      let refunded = try harness.store.perform(
+        .refund(transactionID: nil, percentage: 100, reason: .refundedForOtherReason),
+        on: bought.originalTransactionID)
+      #expect(try await harness.notify(refunded.notification.signedPayload).status == 200)
+      let before = try await harness.row(of: bought.originalTransactionID)
+
+      let uuid = try #require(UUID(uuidString: bought.notification.uuid))
+      let result = try await harness.service.replay(uuid, by: "ada", reason: "to see")
+      #expect(result == ("unchanged", true))
+      #expect(try await harness.row(of: bought.originalTransactionID) == before)
+      #expect(try await outcomes(harness) == ["applied", "applied"])
+      let action = try await harness.pool.query(
+        "SELECT by, reason FROM support_actions WHERE action = 'replay'")
+      #expect(try action[0].decode(0, as: String.self) == "ada")
+      #expect(try action[0].decode(1, as: String.self) == "to see")
+    }
+  }
+
+  @Test func `a notification that was never kept cannot be replayed`() async throws {
+    try await withHarness { harness in
+      await #expect(throws: ReplayFailure.notKept) {
+        try await harness.service.replay(UUID(), by: "ada", reason: "to see")
+      }
+    }
+  }
+
+  @Test func `a type that nobody knows goes on waiting, with its facts taken in`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      var payload = NotificationPayload(
+        notificationType: NotificationType(rawValue: "SOMETHING_NEW"),
+        notificationUUID: UUID().uuidString.lowercased(), signedDate: harness.clock.now)
+      var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
+      data.appAppleId = 1_500_000_001
+      data.signedTransactionInfo = bought.signedTransaction
+      payload.data = data
+      let signed = try harness.store.identity.authority.signer.sign(payload)
+      #expect(try await harness.notify(signed).status == 200)
+      #expect(try await harness.service.replay.runWaiting() == (1, 0))
+      #expect(try await outcomes(harness) == ["unknown_type"])
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
+    }
+  }
+}
