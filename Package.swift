@@ -187,7 +187,7 @@ let package = Package(
     // The programs themselves, as processes, fed by implementations that are not ours.
     .testTarget(
       name: "AcceptanceTests",
-      dependencies: ["receiptd", "Curl", "Postgres", "TestDatabase"],
+      dependencies: ["receiptd", "AppStore", "AppStoreSimulator", "Curl", "Postgres", "TestDatabase"],
       exclude: ["Python"],
       swiftSettings: swiftSettings),
   ]

@@ -10,10 +10,12 @@ final class ReceiptdProcess {
   private let process = Process()
   private let log: URL
 
-  /// - Parameter environment: settings besides the ports, which are chosen here.
-  init(environment: [String: String], log: URL) throws {
-    port = try freePort()
-    adminPort = try freePort()
+  /// - Parameters:
+  ///   - environment: settings besides the ports.
+  ///   - ports: where to listen; chosen here if `nil`.
+  init(environment: [String: String], log: URL, ports: (clients: Int, operators: Int)? = nil) throws {
+    port = try ports?.clients ?? freePort()
+    adminPort = try ports?.operators ?? freePort()
     self.log = log
     try Data().write(to: log)
     process.executableURL = Self.executable
@@ -45,6 +47,12 @@ final class ReceiptdProcess {
     process.terminate()
     process.waitUntilExit()
     return process.terminationStatus
+  }
+
+  /// SIGKILL: it gets no chance to finish anything.
+  func kill() {
+    Foundation.kill(process.processIdentifier, SIGKILL)
+    process.waitUntilExit()
   }
 
   var logText: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }

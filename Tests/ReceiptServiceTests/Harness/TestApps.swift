@@ -8,6 +8,7 @@ enum TestApps {
   static let lifetime = "com.example.climbing.lifetime"
   static let family = "com.example.family"
   static let individual = "com.example.family.individual"
+  static let familyPlan = "com.example.family.family"
 
   static let json = configuration()
 

@@ -13,11 +13,8 @@ import Testing
     async throws
   {
     try await withHarness { harness in
-      let family = "com.example.family.family"
-      var app = try #require(harness.store.app(TestApps.family))
-      app.products[family] = .subscription(family, rank: 2)
-      app.products[TestApps.individual] = .subscription(TestApps.individual, rank: 1)
-      harness.store.put(app)
+      let family = TestApps.familyPlan
+      try harness.sellFamilySubscriptions()
       let bought = try harness.buy(family, bundleID: TestApps.family)
       let id = bought.originalTransactionID
       _ = try await harness.validate([
