@@ -13,12 +13,15 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
     groupedSubcommands: [
       CommandGroup(
         name: "Customers",
-        subcommands: [Buy.self, GetApp.self, AutoRenew.self, ChangeProduct.self, AcceptPrice.self]),
+        subcommands: [
+          Buy.self, GetApp.self, AutoRenew.self, ChangeProduct.self, Redeem.self, AcceptPrice.self,
+          Share.self, RescindConsent.self, ExternalPurchase.self,
+        ]),
       CommandGroup(
         name: "Renewals",
         subcommands: [
           Renew.self, FailRenewal.self, Recover.self, ExpireGrace.self, Expire.self, Extend.self,
-          AnnouncePrice.self,
+          FailExtension.self, AnnouncePrice.self, ChangePrice.self, UpdateMetadata.self, Migrate.self,
         ]),
       CommandGroup(
         name: "Refunds",

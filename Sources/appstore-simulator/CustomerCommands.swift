@@ -12,6 +12,8 @@ struct Buy: AsyncParsableCommand {
   @Option(help: "The app's own id of its customer, a UUID.") var appAccountToken: String?
   @Option(help: "The Apple Account, by any name; a new one by default.") var account: String?
   @Flag(help: "Begin with a free trial.") var freeTrial = false
+  @OptionGroup var offer: OfferOptions
+  @Flag(help: "Announce the offer by OFFER_REDEEMED and not by SUBSCRIBED.") var announceOffer = false
   @Flag(help: "Received from the family, not bought.") var familyShared = false
   @Option(help: "When it was bought, in RFC 3339; now by default.") var purchaseDate: String?
   @OptionGroup var control: ControlOptions
@@ -25,6 +27,8 @@ struct Buy: AsyncParsableCommand {
     }
     purchase.account = account
     purchase.freeTrial = freeTrial
+    purchase.offer = try offer.parameters
+    purchase.announcesOffer = announceOffer
     purchase.ownership = familyShared ? .familyShared : .purchased
     purchase.purchaseDate = try purchaseDate.map { try Date($0, strategy: .iso8601) }
     try await control.post("/control/purchases", purchase)

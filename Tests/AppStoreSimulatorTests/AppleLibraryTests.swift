@@ -138,7 +138,7 @@ struct AppleLibraryTests {
         _ = try store.perform(command, on: id)
       }
       let notifications = store.notifications
-      #expect(notifications.count == 21)
+      #expect(notifications.count == 22)
       var operations: [Operation] = []
       for notification in notifications {
         operations.append(Operation(do: "notification", jws: notification.signedPayload))
@@ -159,7 +159,7 @@ struct AppleLibraryTests {
           inner.append(Operation(do: "renewal_info", jws: jws))
         }
       }
-      #expect(inner.count == 20 + 18)
+      #expect(inner.count == 21 + 19)
       #expect(try await apple.run(inner).allSatisfy { $0.error == nil })
     }
   }

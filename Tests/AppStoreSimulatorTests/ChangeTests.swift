@@ -86,4 +86,21 @@ struct ChangeTests {
     let renewed = try store.perform(.renew, on: id, at: .day(31))
     #expect(renewed.transaction.price == 5990)
   }
+
+  @Test func `a change within the level and for the same length works at once, with a token of its own`()
+    throws
+  {
+    var app = Climb.app
+    app.products["climb.other"] = .subscription("climb.other")
+    var store = Climb.store(app: app)
+    let bought = try store.buy(
+      PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly, appAccountToken: UUID()),
+      at: Climb.start)
+    let token = UUID()
+    let changed = try store.perform(
+      .changeProduct("climb.other", appAccountToken: token), on: bought.originalTransactionID, at: .day(3))
+    #expect(changed.notification.subtype == .upgrade)
+    #expect(changed.transaction.purchaseDate == .day(3))
+    #expect(changed.transaction.appAccountToken == token)
+  }
 }

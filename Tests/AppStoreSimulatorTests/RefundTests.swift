@@ -114,4 +114,38 @@ struct RefundTests {
     #expect(store.status(of: shared.originalTransactionID, at: .day(2)) == .revoked)
     #expect(store.status(of: bought.originalTransactionID, at: .day(2)) == .active)
   }
+
+  @Test func `a refund of the current period turns renewal off and says so`() throws {
+    var store = Climb.store()
+    let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
+    let refunded = try store.perform(
+      .refund(transactionID: nil, percentage: 100, reason: .refundedForOtherReason), on: id, at: .day(3))
+    #expect(refunded.others.map(\.type) == [.didChangeRenewalStatus])
+    #expect(refunded.others.map(\.subtype) == [.autoRenewDisabled])
+    #expect(refunded.others[0].transaction?.revocationDate == .day(3))
+    #expect(refunded.others[0].status == .revoked)
+  }
+
+  @Test func `a refund of an upgrade ends access, for what it replaced never comes back`() throws {
+    var store = Climb.store()
+    let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
+    _ = try store.perform(.changeProduct(Climb.family), on: id, at: .day(3))
+    _ = try store.perform(
+      .refund(transactionID: nil, percentage: 100, reason: .refundedForOtherReason), on: id, at: .day(4))
+    #expect(store.status(of: id, at: .day(4)) == .revoked)
+    #expect(store.truth(of: id, at: .day(4))?.grantsAccess == false)
+  }
+
+  @Test func `a subscription is bought again after a refund, under its first id`() throws {
+    var store = Climb.store()
+    let bought = try store.buy(Climb.monthly, account: "ann", at: Climb.start)
+    let id = bought.originalTransactionID
+    _ = try store.perform(
+      .refund(transactionID: nil, percentage: 30, reason: .refundedForOtherReason), on: id, at: .day(3))
+    let again = try store.buy(Climb.monthly, account: "ann", at: .day(3))
+    #expect(again.originalTransactionID == id)
+    #expect(again.notification.subtype == .resubscribe)
+    #expect(store.status(of: id, at: .day(3)) == .active)
+    #expect(store.truth(of: id, at: .day(3))?.autoRenews == true)
+  }
 }

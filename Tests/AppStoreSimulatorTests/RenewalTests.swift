@@ -151,4 +151,40 @@ struct RenewalTests {
     #expect(extended.transaction.expiresDate == .day(41))
     #expect(store.status(of: bought.originalTransactionID, at: .day(40)) == .active)
   }
+
+  @Test func `billing retry is over after sixty days, with a command or without`() throws {
+    var store = Climb.store()
+    let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
+    _ = try store.perform(.failToRenew(grace: true), on: id, at: .day(31))
+    #expect(store.status(of: id, at: .day(91) - Date.millisecond) == .billingRetry)
+    #expect(store.status(of: id, at: .day(91)) == .expired)
+    #expect(throws: StoreRefusal.ended) { try store.perform(.recover, on: id, at: .day(91)) }
+  }
+
+  @Test func `who turns renewal off is not charged again`() throws {
+    var store = Climb.store()
+    let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
+    _ = try store.perform(.failToRenew(grace: false), on: id, at: .day(31))
+    _ = try store.perform(.setAutoRenew(false), on: id, at: .day(32))
+    #expect(throws: StoreRefusal.renewalIsOff) { try store.perform(.recover, on: id, at: .day(33)) }
+  }
+
+  @Test func `only an active subscription is extended`() throws {
+    var store = Climb.store()
+    let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
+    _ = try store.perform(.failToRenew(grace: true), on: id, at: .day(31))
+    #expect(throws: StoreRefusal.notActive) { try store.perform(.extend(days: 5), on: id, at: .day(32)) }
+  }
+
+  @Test func `a downgrade that was charged ahead leaves the higher product until its period begins`() throws {
+    var store = Climb.store()
+    let id = try store.buy(Climb.family, at: Climb.start).originalTransactionID
+    _ = try store.perform(.changeProduct(Climb.monthly), on: id, at: .day(1))
+    let renewed = try store.perform(.renew, on: id, at: .day(30.5))
+    #expect(renewed.transaction.purchaseDate == .day(31))
+    let before = store.truth(of: id, at: .day(31) - Date.millisecond)
+    #expect(before?.productID == Climb.monthly)
+    #expect(before?.entitledProductID == Climb.family)
+    #expect(store.truth(of: id, at: .day(31))?.entitledProductID == Climb.monthly)
+  }
 }

@@ -30,6 +30,8 @@ struct PurchaseAnswer: Encodable {
   let signedRenewalInfo: String?
   let signedAppTransaction: String
   let notification: NotificationAnswer
+  /// What else was sent because of it.
+  let others: [NotificationAnswer]
 }
 
 struct CommandAnswer: Encodable {
@@ -38,6 +40,8 @@ struct CommandAnswer: Encodable {
   let signedTransaction: String
   let signedRenewalInfo: String?
   let notification: NotificationAnswer
+  /// What else was sent because of it.
+  let others: [NotificationAnswer]
 }
 
 struct AppTransactionAnswer: Encodable {
@@ -65,6 +69,7 @@ struct NotificationAnswer: Encodable {
   let bundleID: String
   let originalTransactionID: String?
   let transactionID: String?
+  let externalPurchaseID: String?
   let signedDate: Date
   let signedPayload: String
   /// The latest attempt; absent before the first.
@@ -80,6 +85,7 @@ struct NotificationAnswer: Encodable {
     bundleID = content.bundleID
     originalTransactionID = content.transaction?.originalTransactionId
     transactionID = content.transaction?.transactionId
+    externalPurchaseID = content.externalPurchaseToken?.externalPurchaseId
     signedDate = content.signedDate
     signedPayload = notification.signedPayload
     delivery = notification.attempts.last.map(Delivery.init)
@@ -104,15 +110,24 @@ extension SubscriptionCommand {
     case "expire": self = .expire(try Self.intent(body.reason))
     case "extend": self = .extend(days: try Self.require(body.days, "days"))
     case "auto-renew": self = .setAutoRenew(try Self.require(body.on, "on"))
-    case "change-product": self = .changeProduct(try Self.require(body.productID, "productID"))
+    case "change-product":
+      self = .changeProduct(
+        try Self.require(body.productID, "productID"), appAccountToken: body.appAccountToken)
+    case "redeem":
+      self = .redeem(try Self.require(body.offer, "offer").storeOffer(), productID: body.productID)
     case "announce-price": self = .announcePrice(try Self.require(body.price, "price"))
     case "accept-price": self = .acceptPrice
+    case "change-price": self = .changePrice(try Self.require(body.price, "price"))
+    case "update-metadata": self = .updateMetadata
+    case "migrate": self = .migrate
+    case "fail-extension": self = .failToExtend
     case "refund":
       self = .refund(
         transactionID: body.transactionID, percentage: body.percentage ?? 100,
         reason: body.reason == "issue" ? .refundedDueToIssue : .refundedForOtherReason)
     case "decline-refund": self = .declineRefund(transactionID: body.transactionID)
     case "reverse-refund": self = .reverseRefund(transactionID: body.transactionID)
+    case "share": self = .share(accountID: body.account)
     case "revoke": self = .revoke
     case "request-consumption":
       self = .requestConsumption(

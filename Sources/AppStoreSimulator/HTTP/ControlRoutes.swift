@@ -30,7 +30,8 @@ struct ControlRoutes: Sendable {
         CommandAnswer(
           transactionID: outcome.transactionID, originalTransactionID: outcome.originalTransactionID,
           signedTransaction: outcome.signedTransaction, signedRenewalInfo: outcome.signedRenewalInfo,
-          notification: await delivered(outcome.notification, for: request)))
+          notification: await delivered(outcome.notification, for: request),
+          others: await delivered(outcome.others, for: request)))
     }
     on(.post, "/control/app-transactions", &router) { request in
       let body = try request.decodeJSON(AppTransactionBody.self)
@@ -45,6 +46,7 @@ struct ControlRoutes: Sendable {
       let notification = try store.test(bundleID: body.bundleID, in: body.environment ?? environment)
       return try .json(.ok, await delivered(notification, for: request))
     }
+    addAnnouncements(to: &router)
     on(.get, "/control/truth/{transactionID}", &router) { request in
       guard let truth = store.truth(of: try request.parameters.require("transactionID")) else {
         throw Problem.notFound("The store has no such transaction.")
@@ -72,7 +74,7 @@ struct ControlRoutes: Sendable {
     let body = try request.decodeJSON(PurchaseParameters.self)
     let environment = body.environment ?? environment
     let account = body.account ?? "account-\(UUID().uuidString.lowercased())"
-    var purchase = body.request(
+    var purchase = try body.request(
       introductoryOffer: store.app(body.bundleID)?.products[body.productID]?.introductoryOffer)
     purchase.accountID = account
     let outcome = try store.buy(purchase, in: environment)
@@ -85,18 +87,28 @@ struct ControlRoutes: Sendable {
         account: account, appTransactionID: appTransaction.appTransactionId,
         signedTransaction: outcome.signedTransaction, signedRenewalInfo: outcome.signedRenewalInfo,
         signedAppTransaction: signedAppTransaction,
-        notification: await delivered(outcome.notification, for: request)))
+        notification: await delivered(outcome.notification, for: request),
+        others: await delivered(outcome.others, for: request)))
   }
 
   /// Sends a new notification, unless `?deliver=false` holds it back, and waits for the outcome.
-  private func delivered(
+  func delivered(
     _ notification: SignedNotification, for request: Request
   ) async -> NotificationAnswer {
     if request.query["deliver"] != "false" { await store.deliver(notification.uuid) }
     return NotificationAnswer(store.notification(notification.uuid) ?? notification)
   }
 
-  private func on(
+  /// The same for what else is sent, one after the other, as the order is part of the story.
+  private func delivered(
+    _ notifications: [SignedNotification], for request: Request
+  ) async -> [NotificationAnswer] {
+    var answers: [NotificationAnswer] = []
+    for notification in notifications { answers.append(await delivered(notification, for: request)) }
+    return answers
+  }
+
+  func on(
     _ method: HTTPRequest.Method, _ pattern: String, _ router: inout Router,
     _ handler: @escaping @Sendable (Request) async throws -> Response
   ) {

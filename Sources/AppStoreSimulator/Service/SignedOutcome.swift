@@ -13,6 +13,8 @@ public struct SignedOutcome: Sendable {
   public let signedRenewalInfo: String?
   /// The notification, which carries the two.
   public let notification: SignedNotification
+  /// What else is sent because of it, in order.
+  public let others: [SignedNotification]
 
   /// The id of the transaction.
   public var transactionID: String { transaction.transactionId }
@@ -27,6 +29,7 @@ public struct SignedOutcome: Sendable {
     notification = try SignedNotification(
       outcome.notification, signedTransaction: signedTransaction, signedRenewalInfo: signedRenewalInfo,
       by: signer)
+    others = try outcome.others.map { try SignedNotification($0, by: signer) }
   }
 }
 
@@ -52,22 +55,44 @@ public struct SignedNotification: Sendable {
     _ content: StoreNotification, signedTransaction: String?, signedRenewalInfo: String?,
     by signer: PayloadSigner
   ) throws {
-    var data = NotificationData(environment: content.environment, bundleId: content.bundleID)
-    // Apple leaves the number out in the sandbox.
-    if content.environment == .production { data.appAppleId = content.appAppleID }
-    data.bundleVersion = content.bundleVersion
-    data.signedTransactionInfo = signedTransaction
-    data.signedRenewalInfo = signedRenewalInfo
-    data.status = content.status
-    data.consumptionRequestReason = content.consumptionRequestReason
-
     var payload = NotificationPayload(
       notificationType: content.type, notificationUUID: content.uuid, signedDate: content.signedDate)
     payload.subtype = content.subtype
     payload.version = "2.0"
-    payload.data = data
+    // Exactly one of the four, as Apple has it.
+    if let summary = content.summary {
+      payload.summary = summary
+    } else if let token = content.externalPurchaseToken {
+      payload.externalPurchaseToken = token
+    } else if let appTransaction = content.appTransaction {
+      payload.appData = content.appData(signed: try signer.sign(appTransaction))
+    } else {
+      payload.data = content.data(
+        signedTransaction: signedTransaction, signedRenewalInfo: signedRenewalInfo)
+    }
     self.content = content
     signedPayload = try signer.sign(payload)
+  }
+}
+
+extension StoreNotification {
+  fileprivate func data(signedTransaction: String?, signedRenewalInfo: String?) -> NotificationData {
+    var data = NotificationData(environment: environment, bundleId: bundleID)
+    // Apple leaves the number out in the sandbox.
+    if environment == .production { data.appAppleId = appAppleID }
+    data.bundleVersion = bundleVersion
+    data.signedTransactionInfo = signedTransaction
+    data.signedRenewalInfo = signedRenewalInfo
+    data.status = status
+    data.consumptionRequestReason = consumptionRequestReason
+    return data
+  }
+
+  fileprivate func appData(signed: String) -> NotificationAppData {
+    var data = NotificationAppData(environment: environment, bundleId: bundleID)
+    if environment == .production { data.appAppleId = appAppleID }
+    data.signedAppTransactionInfo = signed
+    return data
   }
 }
 

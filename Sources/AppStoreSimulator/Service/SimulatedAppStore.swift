@@ -93,6 +93,28 @@ public final class SimulatedAppStore: Sendable {
       })
   }
 
+  /// Something happens to an external purchase token. See
+  /// ``SimulatedStore/externalPurchase(_:id:bundleID:at:)``.
+  public func externalPurchase(
+    _ event: ExternalPurchaseEvent, id: String? = nil, bundleID: String,
+    in environment: Environment = .production
+  ) throws -> SignedNotification {
+    try record(
+      withStore(of: environment) { store, now throws(StoreRefusal) in
+        try store.externalPurchase(event, id: id, bundleID: bundleID, at: now)
+      })
+  }
+
+  /// A parent withdraws consent. See ``SimulatedStore/rescindConsent(bundleID:accountID:at:)``.
+  public func rescindConsent(
+    bundleID: String, accountID: String? = nil, in environment: Environment = .production
+  ) throws -> SignedNotification {
+    try record(
+      withStore(of: environment) { store, now throws(StoreRefusal) in
+        try store.rescindConsent(bundleID: bundleID, accountID: accountID, at: now)
+      })
+  }
+
   /// A signed app transaction. See ``SimulatedStore/appTransaction(of:accountID:originalPurchaseDate:originalVersion:at:)``.
   public func appTransaction(
     of bundleID: String, accountID: String? = nil, originalPurchaseDate: Date? = nil,
@@ -171,7 +193,9 @@ public final class SimulatedAppStore: Sendable {
 
   private func record(_ outcome: StoreOutcome) throws -> SignedOutcome {
     let signed = try SignedOutcome(outcome, by: identity.authority.signer)
-    state.withLock { $0.log.append(signed.notification) }
+    state.withLock { state in
+      for notification in [signed.notification] + signed.others { state.log.append(notification) }
+    }
     return signed
   }
 

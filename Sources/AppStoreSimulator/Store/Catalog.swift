@@ -98,6 +98,14 @@ public struct StoreOffer: Codable, Hashable, Sendable {
     self.identifier = identifier
   }
 
+  /// A lower price for one month by a promotional offer, an offer code or a win-back offer.
+  public static func discount(
+    _ type: OfferType, price: Int64 = 990, period: StorePeriod = .month, identifier: String = "offer"
+  ) -> StoreOffer {
+    StoreOffer(
+      type: type, discountType: .payUpFront, period: period, price: price, identifier: identifier)
+  }
+
   /// A free introductory period, a week by default.
   public static func freeTrial(_ period: StorePeriod = .week) -> StoreOffer {
     StoreOffer(type: .introductoryOffer, discountType: .freeTrial, period: period, price: 0)

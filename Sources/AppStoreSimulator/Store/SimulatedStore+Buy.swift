@@ -21,9 +21,10 @@ extension SimulatedStore {
     transaction.appTransactionId = download.appTransactionID
     // Apple gives family members no token: the app set it for the one who bought.
     if request.ownership == .purchased { transaction.appAccountToken = request.appAccountToken }
-    return product.period == nil
-      ? try buyOnce(transaction, quantity: request.quantity, at: now)
-      : try subscribe(transaction, to: product, offer: request.offer, at: now)
+    if product.period == nil { return try buyOnce(transaction, quantity: request.quantity, at: now) }
+    var outcome = try subscribe(transaction, to: product, by: request, at: now)
+    outcome.others = try tellFamily(of: outcome.originalTransactionID, outcome.notification, at: now)
+    return outcome
   }
 
   /// A transaction with new ids, the product's price and the storefront of the United States.
@@ -48,8 +49,8 @@ extension SimulatedStore {
     return transaction
   }
 
-  private mutating func buyOnce(
-    _ purchase: TransactionInfo, quantity: Int, at now: Date
+  mutating func buyOnce(
+    _ purchase: TransactionInfo, quantity: Int = 1, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
     if purchase.type == .nonConsumable,
       let owned = bought(by: purchase.appTransactionId).first(where: {
@@ -65,17 +66,21 @@ extension SimulatedStore {
   }
 
   private mutating func subscribe(
-    _ purchase: TransactionInfo, to product: StoreProduct, offer: StoreOffer?, at now: Date
+    _ purchase: TransactionInfo, to product: StoreProduct, by request: PurchaseRequest, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
-    let earlier = bought(by: purchase.appTransactionId)
-      .first { transactions[$0]?.subscriptionGroupIdentifier == product.group }
-      .flatMap { subscriptions[$0] }
-    if let earlier, [.active, .billingGracePeriod].contains(try status(of: earlier, at: now)) {
-      throw .alreadySubscribed(originalTransactionID: earlier.originalTransactionID)
+    let earlier = try earlierSubscription(like: purchase, at: now)
+    if let offer = request.offer {
+      let isEligible =
+        switch offer.type {
+        case .introductoryOffer: earlier == nil
+        case .winBackOffer: earlier != nil
+        default: true
+        }
+      guard isEligible else { throw .notEligible(offer.type) }
     }
     var transaction = purchase
     if let earlier { transaction.continues(try current(of: earlier)) }
-    try setFirstPeriod(of: &transaction, product: product, offer: offer)
+    setFirstPeriod(of: &transaction, product: product, offer: request.offer)
     record(transaction)
 
     var recentStart = transaction.purchaseDate
@@ -89,14 +94,33 @@ extension SimulatedStore {
       transactionIDs: (earlier?.transactionIDs ?? []) + [transaction.transactionId],
       recentStart: recentStart, renewsAs: product.id, autoRenews: true, billing: .settled)
     return try notify(
-      .subscribed, earlier == nil ? .initialBuy : .resubscribe, about: transaction.transactionId, at: now)
+      request.announcesOffer && request.offer != nil ? .offerRedeemed : .subscribed,
+      earlier == nil ? .initialBuy : .resubscribe, about: transaction.transactionId, at: now)
+  }
+
+  /// The subscription of the group that the customer had before in the same way, bought or shared.
+  ///
+  /// - Throws: ``StoreRefusal/alreadySubscribed(originalTransactionID:)`` where it has not ended.
+  func earlierSubscription(
+    like purchase: TransactionInfo, at now: Date
+  ) throws(StoreRefusal) -> StoreSubscription? {
+    let earlier = bought(by: purchase.appTransactionId)
+      .first {
+        transactions[$0]?.subscriptionGroupIdentifier == purchase.subscriptionGroupIdentifier
+          && transactions[$0]?.inAppOwnershipType == purchase.inAppOwnershipType
+      }
+      .flatMap { subscriptions[$0] }
+    if let earlier, [.active, .billingGracePeriod].contains(try status(of: earlier, at: now)) {
+      throw .alreadySubscribed(originalTransactionID: earlier.originalTransactionID)
+    }
+    return earlier
   }
 
   private func bought(by appTransactionID: String?) -> [String] {
     appTransactionID.flatMap { purchases[$0] } ?? []
   }
 
-  private mutating func record(_ transaction: TransactionInfo) {
+  mutating func record(_ transaction: TransactionInfo) {
     transactions[transaction.transactionId] = transaction
     guard let customer = transaction.appTransactionId,
       transaction.transactionId == transaction.originalTransactionId
@@ -105,23 +129,16 @@ extension SimulatedStore {
   }
 
   /// Sets when the first period ends and what it costs, by the offer if there is one.
-  private func setFirstPeriod(
+  func setFirstPeriod(
     of transaction: inout TransactionInfo, product: StoreProduct, offer: StoreOffer?
-  ) throws(StoreRefusal) {
-    guard let offer else {
-      transaction.expiresDate = product.period.map { timeScale.date(transaction.purchaseDate, adding: $0) }
-      return
-    }
-    transaction.expiresDate = timeScale.date(transaction.purchaseDate, adding: offer.period)
-    transaction.price = offer.price
-    transaction.offerType = offer.type
-    transaction.offerIdentifier = offer.identifier
-    transaction.offerDiscountType = offer.discountType
-    transaction.offerPeriod = offer.period.text
+  ) {
+    let period = offer?.period ?? product.period
+    transaction.expiresDate = period.map { timeScale.date(transaction.purchaseDate, adding: $0) }
+    if let offer { transaction.apply(offer) }
   }
 
   /// What the account has of the app, got at `date` if it is new.
-  private mutating func download(
+  mutating func download(
     of bundleID: String, by accountID: String, version: String, at date: Date
   ) -> StoreAccount.Download {
     if let download = accounts[accountID]?.downloads[bundleID] { return download }
@@ -162,6 +179,15 @@ extension SimulatedStore {
 }
 
 extension TransactionInfo {
+  /// Sets what the period costs by the offer.
+  mutating func apply(_ offer: StoreOffer) {
+    price = offer.price
+    offerType = offer.type
+    offerIdentifier = offer.identifier
+    offerDiscountType = offer.discountType
+    offerPeriod = offer.period.text
+  }
+
   /// Makes this the transaction that comes after `previous` in a subscription. Purchase dates only go up,
   /// because the latest one tells which transaction is current.
   mutating func continues(_ previous: TransactionInfo) {

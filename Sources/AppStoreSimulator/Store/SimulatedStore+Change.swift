@@ -16,9 +16,34 @@ extension SimulatedStore {
   /// Apple's rule: a higher level, or the same level for the same length of time, is bought at once; a
   /// lower level or another length waits for the renewal.
   mutating func changeProduct(
-    _ id: String, to productID: String, at now: Date
+    _ id: String, to productID: String, appAccountToken: UUID?, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
-    var subscription = try renewable(id)
+    try change(
+      renewable(id), to: productID, offer: nil, appAccountToken: appAccountToken,
+      announcing: .didChangeRenewalPref, at: now)
+  }
+
+  /// An offer for who has an active subscription: on the current product from the next period on, on another
+  /// one together with the change to it.
+  mutating func redeem(
+    _ offer: StoreOffer, on id: String, productID: String?, at now: Date
+  ) throws(StoreRefusal) -> StoreOutcome {
+    let subscription = try renewable(id)
+    guard [.active, .billingGracePeriod].contains(try status(of: subscription, at: now)) else {
+      throw .notActive
+    }
+    // The other two are for customers who were never or are no longer subscribed.
+    guard [.promotionalOffer, .offerCode].contains(offer.type) else { throw .notEligible(offer.type) }
+    let present = try current(of: subscription).productId
+    return try change(
+      subscription, to: productID ?? present, offer: offer, appAccountToken: nil,
+      announcing: .offerRedeemed, at: now)
+  }
+
+  private mutating func change(
+    _ subscription: StoreSubscription, to productID: String, offer: StoreOffer?, appAccountToken: UUID?,
+    announcing type: NotificationType, at now: Date
+  ) throws(StoreRefusal) -> StoreOutcome {
     let current = try current(of: subscription)
     let next = try product(productID, of: subscription.bundleID)
     let present = try product(current.productId, of: subscription.bundleID)
@@ -26,29 +51,35 @@ extension SimulatedStore {
     if next.id != present.id,
       next.rank > present.rank || (next.rank == present.rank && next.period == present.period)
     {
-      return try upgrade(subscription, to: next, at: now)
+      let transactionID = try upgrade(
+        subscription, to: next, offer: offer, appAccountToken: appAccountToken, at: now)
+      return try notify(type, .upgrade, about: transactionID, at: now)
     }
+    var subscription = subscription
     subscription.renewsAs = productID
     subscription.autoRenews = true
     subscription.priceIncrease = nil
-    subscriptions[id] = subscription
+    subscription.nextOffer = offer
+    subscriptions[subscription.originalTransactionID] = subscription
     return try notify(
-      .didChangeRenewalPref, next.id == present.id ? nil : .downgrade, about: current.transactionId, at: now)
+      type, next.id == present.id ? nil : .downgrade, about: current.transactionId, at: now)
   }
 
+  /// - Returns: the id of the transaction that replaced the current one.
   private mutating func upgrade(
-    _ subscription: StoreSubscription, to product: StoreProduct, at now: Date
-  ) throws(StoreRefusal) -> StoreOutcome {
+    _ subscription: StoreSubscription, to product: StoreProduct, offer: StoreOffer?, appAccountToken: UUID?,
+    at now: Date
+  ) throws(StoreRefusal) -> String {
     var replaced = try current(of: subscription)
     replaced.isUpgraded = true
     transactions[replaced.transactionId] = replaced
 
     var transaction = newTransaction(of: product, in: subscription.bundleID, at: now.wholeMilliseconds)
     transaction.continues(replaced)
-    transaction.expiresDate = product.period.map { timeScale.date(transaction.purchaseDate, adding: $0) }
+    setFirstPeriod(of: &transaction, product: product, offer: offer)
     transaction.inAppOwnershipType = replaced.inAppOwnershipType
     transaction.appTransactionId = replaced.appTransactionId
-    transaction.appAccountToken = replaced.appAccountToken
+    transaction.appAccountToken = appAccountToken ?? replaced.appAccountToken
     transactions[transaction.transactionId] = transaction
 
     var subscription = subscription
@@ -57,8 +88,9 @@ extension SimulatedStore {
     subscription.autoRenews = true
     subscription.billing = .settled
     subscription.priceIncrease = nil
+    subscription.nextOffer = nil
     subscriptions[subscription.originalTransactionID] = subscription
-    return try notify(.didChangeRenewalPref, .upgrade, about: transaction.transactionId, at: now)
+    return transaction.transactionId
   }
 
   mutating func announcePrice(
@@ -76,5 +108,15 @@ extension SimulatedStore {
     subscription.priceIncrease?.isAccepted = true
     subscriptions[id] = subscription
     return try notify(.priceIncrease, .accepted, about: current(of: subscription).transactionId, at: now)
+  }
+
+  /// With Advanced Commerce the app sets the price; the customer has agreed to it in the app.
+  mutating func changePrice(
+    _ id: String, _ price: Int64, at now: Date
+  ) throws(StoreRefusal) -> StoreOutcome {
+    var subscription = try renewable(id)
+    subscription.priceIncrease = .init(price: price, isAccepted: true)
+    subscriptions[id] = subscription
+    return try notify(.priceChange, about: current(of: subscription).transactionId, at: now)
   }
 }

@@ -29,11 +29,22 @@ extension SimulatedStore {
 
   /// The `TEST` notification, which a developer asks for.
   public mutating func test(bundleID: String, at now: Date) throws(StoreRefusal) -> StoreNotification {
+    try announce(.test, bundleID: bundleID, at: now)
+  }
+
+  /// Records and returns a notification that is about no purchase.
+  ///
+  /// - Parameter fill: puts in what it is about.
+  mutating func announce(
+    _ type: NotificationType, _ subtype: Subtype? = nil, bundleID: String, at now: Date,
+    _ fill: (inout StoreNotification) -> Void = { _ in }
+  ) throws(StoreRefusal) -> StoreNotification {
     let app = try app(bundleID)
-    let notification = StoreNotification(
-      uuid: identifiers.uuid().uuidString.lowercased(), type: .test, signedDate: signingDate(at: now),
-      environment: environment,
-      bundleID: app.bundleID, appAppleID: app.appAppleID, bundleVersion: app.version)
+    var notification = StoreNotification(
+      uuid: identifiers.uuid().uuidString.lowercased(), type: type, subtype: subtype,
+      signedDate: signingDate(at: now), environment: environment, bundleID: app.bundleID,
+      appAppleID: app.appAppleID, bundleVersion: app.version)
+    fill(&notification)
     notifications.append(notification)
     return notification
   }
@@ -70,6 +81,13 @@ extension SimulatedStore {
     if subscription.autoRenews {
       info.currency = next.currency
       info.renewalPrice = subscription.priceIncrease?.price ?? next.price
+    }
+    if let offer = subscription.nextOffer {
+      info.renewalPrice = offer.price
+      info.offerType = offer.type
+      info.offerIdentifier = offer.identifier
+      info.offerDiscountType = offer.discountType
+      info.offerPeriod = offer.period.text
     }
     if let increase = subscription.priceIncrease {
       info.priceIncreaseStatus =

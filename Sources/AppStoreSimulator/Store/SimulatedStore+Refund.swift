@@ -2,8 +2,8 @@ import AppStore
 import FoundationEssentials
 
 extension SimulatedStore {
-  /// Refunds one transaction. Where it is the one that a subscription stands on, the subscription will not
-  /// renew; a refund of an earlier period leaves it as it is.
+  /// Refunds one transaction. Where it is the one that a subscription stands on, the store turns renewal off
+  /// and says so in a second notification; a refund of an earlier period leaves renewal as it is.
   mutating func refund(
     _ transactionID: String, percentage: Int, reason: RevocationReason, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
@@ -16,8 +16,13 @@ extension SimulatedStore {
     // Thousandths of a percent.
     transaction.revocationPercentage = Int32(percentage) * 1000
     transactions[transactionID] = transaction
-    stopRenewing(after: transaction)
-    return try notify(.refund, about: transactionID, at: now)
+    let stopped = stopRenewing(after: transaction)
+    var outcome = try notify(.refund, about: transactionID, at: now)
+    if stopped {
+      outcome.others.append(
+        try notify(.didChangeRenewalStatus, .autoRenewDisabled, about: transactionID, at: now).notification)
+    }
+    return outcome
   }
 
   /// Takes a refund back. Renewal stays off: the customer has to turn it on again.
@@ -25,7 +30,9 @@ extension SimulatedStore {
     _ transactionID: String, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
     var transaction = try transaction(transactionID)
-    if transaction.revocationDate == nil { throw .notRefunded }
+    if transaction.revocationDate == nil || transaction.revocationType == .familyRevoke {
+      throw .notRefunded
+    }
     transaction.revocationDate = nil
     transaction.revocationReason = nil
     transaction.revocationType = nil
@@ -43,13 +50,18 @@ extension SimulatedStore {
     transaction.revocationReason = .refundedForOtherReason
     transaction.revocationType = .familyRevoke
     transactions[latest] = transaction
-    stopRenewing(after: transaction)
+    sharing.end(for: id)
+    _ = stopRenewing(after: transaction)
     return try notify(.revoke, about: latest, at: now)
   }
 
-  private mutating func stopRenewing(after transaction: TransactionInfo) {
+  /// - Returns: whether renewal was on.
+  private mutating func stopRenewing(after transaction: TransactionInfo) -> Bool {
     let id = transaction.originalTransactionId
-    guard subscriptions[id]?.transactionIDs.last == transaction.transactionId else { return }
+    guard let subscription = subscriptions[id],
+      subscription.transactionIDs.last == transaction.transactionId
+    else { return false }
     subscriptions[id]?.autoRenews = false
+    return subscription.autoRenews
   }
 }

@@ -11,6 +11,8 @@ extension SimulatedStore {
   mutating func recover(_ id: String, at now: Date) throws(StoreRefusal) -> StoreOutcome {
     let subscription = try renewable(id)
     guard subscription.billing.hasFailed else { throw .notInBillingRetry }
+    guard subscription.autoRenews else { throw .renewalIsOff }
+    if now >= retryEnd(after: try current(of: subscription)) { throw .ended }
     return try startNextPeriod(of: subscription, .didRenew, .billingRecovery, at: now)
   }
 
@@ -68,6 +70,8 @@ extension SimulatedStore {
   mutating func extend(_ id: String, days: Int, at now: Date) throws(StoreRefusal) -> StoreOutcome {
     let subscription = try renewable(id)
     var current = try current(of: subscription)
+    // As Apple: neither in billing grace nor after the end.
+    guard try status(of: subscription, at: now) == .active else { throw .notActive }
     current.expiresDate = current.expiresDate.map { timeScale.date($0, adding: StorePeriod(days, .day)) }
     transactions[current.transactionId] = current
     return try notify(.renewalExtended, about: current.transactionId, at: now)
@@ -86,7 +90,7 @@ extension SimulatedStore {
   ) throws(StoreRefusal) -> StoreOutcome {
     let product = try product(subscription.renewsAs, of: subscription.bundleID)
     let previous = try current(of: subscription)
-    let period = product.period ?? .month
+    let period = subscription.nextOffer?.period ?? product.period ?? .month
     let (start, end) = nextPeriod(after: previous, of: period, billing: subscription.billing, at: now)
 
     var transaction = newTransaction(of: product, in: subscription.bundleID, at: start)
@@ -97,12 +101,14 @@ extension SimulatedStore {
     transaction.appTransactionId = previous.appTransactionId
     transaction.appAccountToken = previous.appAccountToken
     if let increase = subscription.priceIncrease, increase.isAccepted { transaction.price = increase.price }
+    if let offer = subscription.nextOffer { transaction.apply(offer) }
     transactions[transaction.transactionId] = transaction
 
     var subscription = subscription
     subscription.transactionIDs.append(transaction.transactionId)
     subscription.billing = .settled
     subscription.autoRenews = true
+    subscription.nextOffer = nil
     subscriptions[subscription.originalTransactionID] = subscription
     return try notify(type, subtype, about: transaction.transactionId, at: now)
   }

@@ -15,8 +15,14 @@ extension SimulatedStore {
     var truth = truth(of: current, status: status, at: now)
     if case .grace(let until) = subscription.billing { truth.gracePeriodExpiresDate = until }
     truth.autoRenews = subscription.autoRenews
-    truth.renewsAs = subscription.renewsAs
+    truth.renewsAs = subscription.autoRenews ? subscription.renewsAs : nil
+    truth.entitledProductID = entitledProductID(of: subscription, at: now) ?? current.productId
     return truth
+  }
+
+  private func entitledProductID(of subscription: StoreSubscription, at now: Date) -> String? {
+    subscription.transactionIDs.lazy.reversed().compactMap { transactions[$0] }
+      .first { $0.purchaseDate <= now && $0.revocationDate == nil }?.productId
   }
 
   private func truth(
@@ -25,7 +31,7 @@ extension SimulatedStore {
     PurchaseTruth(
       originalTransactionID: current.originalTransactionId, transactionID: current.transactionId,
       bundleID: current.bundleId, environment: environment, productID: current.productId,
-      type: current.type, ownership: current.inAppOwnershipType,
+      entitledProductID: current.productId, type: current.type, ownership: current.inAppOwnershipType,
       appAccountToken: current.appAccountToken, purchaseDate: current.purchaseDate,
       expiresDate: current.expiresDate, status: status,
       grantsAccess: status == .active || status == .billingGracePeriod, autoRenews: false, asOf: now)
@@ -40,8 +46,13 @@ extension SimulatedStore {
     if let expiresDate = current.expiresDate, now < expiresDate { return .active }
     switch subscription.billing {
     case .settled, .ended: return .expired
-    case .grace(let until): return now < until ? .billingGracePeriod : .billingRetry
-    case .retrying: return .billingRetry
+    case .grace(let until) where now < until: return .billingGracePeriod
+    case .grace, .retrying: return now < retryEnd(after: current) ? .billingRetry : .expired
     }
+  }
+
+  /// When Apple gives up on a charge that failed at the end of `transaction`: it tries for at most 60 days.
+  func retryEnd(after transaction: TransactionInfo) -> Date {
+    transaction.expiresDate.map { timeScale.date($0, adding: StorePeriod(60, .day)) } ?? .distantFuture
   }
 }

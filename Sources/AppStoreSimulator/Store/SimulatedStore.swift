@@ -30,6 +30,10 @@ public struct SimulatedStore: Sendable {
   var accounts: [String: StoreAccount] = [:]
   /// The original transaction ids of what a customer bought in an app, by app transaction id, oldest first.
   var purchases: [String: [String]] = [:]
+  /// Who has what from whom.
+  var sharing = FamilySharing()
+  /// The tokens of external purchases, by their id.
+  var externalPurchaseTokens: [String: ExternalPurchaseToken] = [:]
   var identifiers: StoreIdentifiers
   private var lastSigned = Date.distantPast
 
@@ -92,6 +96,9 @@ public struct StoreOutcome: Hashable, Sendable {
   public var transaction: TransactionInfo
   /// What is to come, for a subscription.
   public var renewalInfo: RenewalInfo?
+  /// What else the store sends because of it, in order: that it turned renewal off, and to each family
+  /// member what became of theirs.
+  public var others: [StoreNotification] = []
 
   /// The purchase that the transaction belongs to.
   public var originalTransactionID: String { transaction.originalTransactionId }

@@ -27,4 +27,10 @@ public struct StoreNotification: Hashable, Sendable {
   public var renewalInfo: RenewalInfo?
   /// Why the customer wants their money back.
   public var consumptionRequestReason: ConsumptionRequestReason?
+  /// The outcome of an extension of many renewal dates; stands in place of a purchase.
+  public var summary: NotificationSummary?
+  /// A token for purchases outside of the store; stands in place of a purchase.
+  public var externalPurchaseToken: ExternalPurchaseToken?
+  /// What is signed as `signedAppTransactionInfo`; stands in place of a purchase.
+  public var appTransaction: AppTransaction?
 }

@@ -1,3 +1,4 @@
+import AppStore
 import FoundationEssentials
 
 /// What the store will not do, because the App Store would not either.
@@ -35,6 +36,13 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   /// The other product is not in the subscription's group.
   case otherGroup(String)
   case noPriceIncrease
+  /// Neither paid time nor billing grace runs.
+  case notActive
+  /// The family member's purchase follows the purchaser's and takes no command but to be revoked.
+  case followsPurchaser(originalTransactionID: String)
+  /// New customers get introductory offers, those who left win-back offers.
+  case notEligible(OfferType)
+  case unknownExternalPurchase(String)
 
   /// A sentence for a person.
   public var message: String {
@@ -60,13 +68,19 @@ public enum StoreRefusal: Error, Hashable, Sendable {
     case .notFamilyShared: "the subscription was bought, not shared by a family"
     case .otherGroup(let productID): "\(productID) is not in the subscription's group"
     case .noPriceIncrease: "no price increase was announced"
+    case .notActive: "the subscription is not active"
+    case .followsPurchaser(let id): "a family member's purchase follows the purchaser's: \(id)"
+    case .notEligible(let offer): "the customer is not eligible for an offer of type \(offer.rawValue)"
+    case .unknownExternalPurchase(let id): "there is no external purchase \(id)"
     }
   }
 
   /// Whether something that was named does not exist, rather than being in a state that forbids it.
   public var isUnknownName: Bool {
     switch self {
-    case .unknownEnvironment, .unknownApp, .unknownProduct, .unknownTransaction: true
+    case .unknownEnvironment, .unknownApp, .unknownProduct, .unknownTransaction,
+      .unknownExternalPurchase:
+      true
     default: false
     }
   }

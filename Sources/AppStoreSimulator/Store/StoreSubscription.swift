@@ -36,6 +36,10 @@ struct StoreSubscription: Sendable {
   var autoRenews: Bool
   var billing: Billing
   var priceIncrease: PriceIncrease?
+  /// The offer that was redeemed for the next period.
+  var nextOffer: StoreOffer?
+  /// Of a family member's: the purchaser's transaction that the latest one stands for.
+  var sharedTransactionID: String?
 }
 
 /// What is true of a purchase, in the store's own words, for tests to compare with what a server concluded.
@@ -50,6 +54,9 @@ public struct PurchaseTruth: Codable, Hashable, Sendable {
   public var environment: Environment
   /// The product of the latest transaction.
   public var productID: String
+  /// The product that was paid for at ``asOf``. It differs from ``productID`` where a downgrade was charged
+  /// ahead and its period has not begun.
+  public var entitledProductID: String
   /// Its kind.
   public var type: ProductType?
   /// Bought or shared.
@@ -60,7 +67,7 @@ public struct PurchaseTruth: Codable, Hashable, Sendable {
   public var purchaseDate: Date
   /// Until when it is paid; nil for what never expires.
   public var expiresDate: Date?
-  /// Until when billing grace lasts, while it does.
+  /// Until when billing grace lasts, where a charge has failed and was given some.
   public var gracePeriodExpiresDate: Date?
   /// The store's status at ``asOf``; a one-time purchase is active or revoked.
   public var status: SubscriptionStatus
@@ -68,7 +75,7 @@ public struct PurchaseTruth: Codable, Hashable, Sendable {
   public var grantsAccess: Bool
   /// Whether it will renew.
   public var autoRenews: Bool
-  /// What it will renew as.
+  /// What it will renew as; nil where it will not.
   public var renewsAs: String?
   /// When this was so.
   public var asOf: Date

@@ -1,4 +1,5 @@
 import AppStore
+import FoundationEssentials
 
 /// What can happen to a subscription after it was bought, or to any transaction.
 ///
@@ -20,8 +21,13 @@ public enum SubscriptionCommand: Hashable, Sendable {
   /// The customer turns renewal on or off: `DID_CHANGE_RENEWAL_STATUS`.
   case setAutoRenew(Bool)
   /// The customer changes to another product of the group: `DID_CHANGE_RENEWAL_PREF` with `UPGRADE` (at
-  /// once), `DOWNGRADE` (at the next renewal) or, back to the current one, no subtype.
-  case changeProduct(String)
+  /// once), `DOWNGRADE` (at the next renewal) or, back to the current one, no subtype. A change that takes
+  /// effect at once may bring another `appAccountToken`.
+  case changeProduct(String, appAccountToken: UUID? = nil)
+  /// The customer redeems an offer while the subscription is active: `OFFER_REDEEMED`. For another product it
+  /// goes with a change to that product (`UPGRADE` at once, `DOWNGRADE` at the next renewal); for the current
+  /// one it applies to the next period, and there is no subtype.
+  case redeem(StoreOffer, productID: String?)
   /// A transaction is refunded, the current one where none is named: `REFUND`. The percentage is a whole
   /// number up to 100; less makes the refund prorated.
   case refund(transactionID: String?, percentage: Int, reason: RevocationReason)
@@ -31,12 +37,24 @@ public enum SubscriptionCommand: Hashable, Sendable {
   case reverseRefund(transactionID: String?)
   /// A family member loses what the family shared: `REVOKE`.
   case revoke
+  /// The purchaser shares with a member of the family, a new account where none is named: `SUBSCRIBED` or
+  /// `ONE_TIME_CHARGE`, about the member's own purchase. From then on what happens to the purchaser's
+  /// subscription happens to the member's.
+  case share(accountID: String?)
   /// The current period is made longer: `RENEWAL_EXTENDED`.
   case extend(days: Int)
+  /// An extension of many could not extend this one: `RENEWAL_EXTENSION`, `FAILURE`.
+  case failToExtend
   /// A higher price is announced, which the customer must accept: `PRICE_INCREASE`, `PENDING`.
   case announcePrice(Int64)
   /// The customer accepts it: `PRICE_INCREASE`, `ACCEPTED`.
   case acceptPrice
+  /// Advanced Commerce: the app sets the price of the next period: `PRICE_CHANGE`.
+  case changePrice(Int64)
+  /// Advanced Commerce: the app changes what the subscription is called: `METADATA_UPDATE`.
+  case updateMetadata
+  /// Advanced Commerce: the app takes the subscription over: `MIGRATION`.
+  case migrate
   /// The customer asks for a refund and the store asks the app: `CONSUMPTION_REQUEST`.
   case requestConsumption(transactionID: String?, reason: ConsumptionRequestReason)
 }

@@ -1,0 +1,110 @@
+import AppStore
+import FoundationEssentials
+
+extension SimulatedStore {
+  /// Gives a member of the purchaser's family what the purchaser has: a purchase with an id of its own,
+  /// `FAMILY_SHARED`, handed over now, paid until the purchaser's end, and without `appAccountToken`.
+  mutating func share(
+    _ id: String, with accountID: String?, at now: Date
+  ) throws(StoreRefusal) -> StoreOutcome {
+    let subscription = subscriptions[id]
+    let original = try transaction(subscription?.transactionIDs.last ?? id)
+    let product = try product(original.productId, of: original.bundleId)
+    guard product.isFamilyShareable, product.type != .consumable,
+      original.inAppOwnershipType == .purchased
+    else { throw .notFamilyShareable(product.id) }
+    guard truth(of: id, at: now)?.grantsAccess == true else { throw .notActive }
+
+    let download = download(
+      of: original.bundleId, by: accountID ?? identifiers.accountID(),
+      version: try app(original.bundleId).version, at: now.wholeMilliseconds)
+    guard download.appTransactionID != original.appTransactionId else {
+      throw .alreadyOwned(transactionID: original.transactionId)
+    }
+    var transaction = newTransaction(of: product, in: original.bundleId, at: now.wholeMilliseconds)
+    transaction.inAppOwnershipType = .familyShared
+    transaction.appTransactionId = download.appTransactionID
+    guard let subscription else {
+      let outcome = try buyOnce(transaction, at: now)
+      sharing.begin(id, for: outcome.originalTransactionID)
+      return outcome
+    }
+    let earlier = try earlierSubscription(like: transaction, at: now)
+    if let earlier { transaction.continues(try current(of: earlier)) }
+    transaction.expiresDate = original.expiresDate
+    record(transaction)
+    var member = StoreSubscription(
+      originalTransactionID: transaction.originalTransactionId, bundleID: transaction.bundleId,
+      transactionIDs: (earlier?.transactionIDs ?? []) + [transaction.transactionId],
+      recentStart: transaction.purchaseDate, renewsAs: product.id, autoRenews: true, billing: .settled)
+    member.follow(subscription, to: original.transactionId)
+    subscriptions[member.originalTransactionID] = member
+    sharing.begin(id, for: member.originalTransactionID)
+    return try notify(
+      .subscribed, earlier == nil ? .initialBuy : .resubscribe, about: transaction.transactionId, at: now)
+  }
+
+  /// Lets what happened to the purchaser's happen to the purchases of the family.
+  ///
+  /// What Apple documents: a refund of the purchaser's ends the members' by `REVOKE`; a failed charge and its
+  /// recovery are sent for each member. The rest (renewals, ends, changes) is taken to go the same way, for
+  /// the members' transactions show it. Where the new product cannot be shared, the members lose it.
+  mutating func tellFamily(
+    of id: String, _ notification: StoreNotification, at now: Date
+  ) throws(StoreRefusal) -> [StoreNotification] {
+    var sent: [StoreNotification] = []
+    for member in sharing.members(of: id) {
+      guard let subscription = subscriptions[id] else {
+        if transactions[id]?.revocationDate != nil { sent.append(try revoke(member, at: now).notification) }
+        continue
+      }
+      let current = try current(of: subscription)
+      let isShareable = try product(current.productId, of: current.bundleId).isFamilyShareable
+      if current.revocationDate != nil || !isShareable {
+        sent.append(try revoke(member, at: now).notification)
+      } else if notification.type != .refund {
+        sent.append(try follow(subscription, current, by: member, notification, at: now))
+      }
+    }
+    return sent
+  }
+
+  private mutating func follow(
+    _ purchaser: StoreSubscription, _ shared: TransactionInfo, by member: String,
+    _ notification: StoreNotification, at now: Date
+  ) throws(StoreRefusal) -> StoreNotification {
+    var subscription = try self.subscription(member)
+    var transaction = try current(of: subscription)
+    if subscription.sharedTransactionID != shared.transactionId {
+      if notification.subtype == .upgrade {
+        transaction.isUpgraded = true
+        transactions[transaction.transactionId] = transaction
+      }
+      let product = try product(shared.productId, of: shared.bundleId)
+      var next = newTransaction(of: product, in: shared.bundleId, at: shared.purchaseDate)
+      next.continues(transaction)
+      next.transactionReason = shared.transactionReason
+      next.inAppOwnershipType = .familyShared
+      next.appTransactionId = transaction.appTransactionId
+      transaction = next
+      subscription.transactionIDs.append(next.transactionId)
+    }
+    transaction.expiresDate = shared.expiresDate
+    transactions[transaction.transactionId] = transaction
+    subscription.follow(purchaser, to: shared.transactionId)
+    subscriptions[member] = subscription
+    return try notify(
+      notification.type, notification.subtype, about: transaction.transactionId, at: now
+    ).notification
+  }
+}
+
+extension StoreSubscription {
+  /// Takes over how the purchaser's goes on.
+  fileprivate mutating func follow(_ purchaser: StoreSubscription, to transactionID: String) {
+    sharedTransactionID = transactionID
+    renewsAs = purchaser.renewsAs
+    autoRenews = purchaser.autoRenews
+    billing = purchaser.billing
+  }
+}
