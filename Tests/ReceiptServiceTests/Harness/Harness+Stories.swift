@@ -13,9 +13,14 @@ extension Harness {
     return outcome
   }
 
-  /// The App Store posts the notification of what happened.
+  /// The App Store posts the notification of what happened, and what else it sends because of it.
   func arrives(_ outcome: SignedOutcome) async throws {
-    let attempt = await store.deliver(outcome.notification.uuid)
+    for notification in [outcome.notification] + outcome.others { await arrives(notification) }
+  }
+
+  /// The App Store posts a notification.
+  func arrives(_ notification: SignedNotification) async {
+    let attempt = await store.deliver(notification.uuid)
     #expect(attempt?.outcome.status == 200)
   }
 
