@@ -166,6 +166,10 @@ final class HTTPConnection {
     let response: Response
     switch result {
     case .success(let success): response = success
+    case .failure(let hangUp as HangUp):
+      server.output.append(contentsOf: hangUp.sending)
+      flush(&state, now: now)
+      return connection.close(because: .finished)
     case .failure(let problem as Problem): response = Response(problem, requestID: requestID)
     case .failure(let error): response = conceal(error, requestID)
     }
