@@ -9,7 +9,7 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
       `serve` runs it. The other commands make things happen in one that runs, by its control API \
       (docs/simulator.md), and print what it answers.
       """,
-    subcommands: [Authority.self, Serve.self, Sign.self, Webhook.self],
+    subcommands: [Authority.self, Serve.self, Sign.self, Webhook.self, Clock.self],
     groupedSubcommands: [
       CommandGroup(
         name: "Customers",
@@ -28,6 +28,11 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
         subcommands: [
           Refund.self, DeclineRefund.self, ReverseRefund.self, RequestConsumption.self, Revoke.self,
         ]),
-      CommandGroup(name: "Looking on", subcommands: [Truth.self, Notifications.self, Send.self, Test.self]),
+      CommandGroup(name: "Trouble", subcommands: [Fault.self, DeliveryFault.self, Faults.self]),
+      CommandGroup(
+        name: "Looking on",
+        subcommands: [
+          Truth.self, Notifications.self, Send.self, Test.self, Requests.self, Consumption.self,
+        ]),
     ])
 }

@@ -21,6 +21,14 @@ struct ControlOptions: ParsableArguments {
     try show(await ControlClient(base: url).get(path))
   }
 
+  func put(_ path: String, _ body: some Encodable) async throws {
+    try show(await ControlClient(base: url).put(path, body))
+  }
+
+  func delete(_ path: String) async throws {
+    try show(await ControlClient(base: url).delete(path))
+  }
+
   private func show(_ answer: [UInt8]) throws {
     guard !answer.isEmpty else { return }
     guard let field else { return print(String(decoding: answer, as: UTF8.self)) }

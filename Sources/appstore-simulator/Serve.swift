@@ -30,7 +30,20 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "Where purchases take place that name no environment: Production or Sandbox.")
   var environment = "Production"
 
+  @Option(help: "The store's time at the start, in RFC 3339; now without it.")
+  var now: String?
+
+  @Option(help: "Seconds of the store's time for each real one; 0 stands still.")
+  var rate = 1.0
+
+  @Flag(inversion: .prefixedNo, help: "Send notifications that failed again, on Apple's schedule.")
+  var retries = true
+
+  @Option(help: "What decides ids and faults by chance; another one each time without it.")
+  var seed: UInt64?
+
   func validate() throws {
+    guard rate >= 0, rate.isFinite else { throw ValidationError("--rate must be 0 or more.") }
     guard ["Production", "Sandbox"].contains(environment) else {
       throw ValidationError("--environment must be Production or Sandbox.")
     }
@@ -41,9 +54,12 @@ struct Serve: AsyncParsableCommand {
 
   func run() async throws {
     let identity = try StoreIdentity.loadOrMake(in: URL(fileURLWithPath: folder))
+    let start = try now.map { try Date($0, strategy: .iso8601) }
     let store = try SimulatedAppStore(
       identity: identity, apps: config.map { try CatalogFile.read(URL(fileURLWithPath: $0)) } ?? [],
-      timeScale: TimeScale(monthSeconds: monthSeconds), webhook: webhook)
+      timeScale: TimeScale(monthSeconds: monthSeconds), webhook: webhook,
+      seed: seed ?? .random(in: .min ... .max), clock: VirtualClock(startingAt: start, rate: rate),
+      retries: retries)
     let server = try await SimulatorServer(
       store: store, host: host, port: port, environment: Environment(rawValue: environment))
     // Before the first line is printed, so that whoever reads it may send the signal at once.

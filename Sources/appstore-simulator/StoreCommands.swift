@@ -1,6 +1,6 @@
 import ArgumentParser
 
-private struct NoBody: Encodable {}
+struct NoBody: Encodable {}
 
 struct Truth: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "What is true of a purchase now.")
@@ -56,4 +56,27 @@ struct Webhook: AsyncParsableCommand {
   }
 
   func run() async throws { try await control.post("/control/webhook", Body(url: address)) }
+}
+
+struct Requests: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "The latest requests that the App Store Server API got.")
+
+  @Option(help: "Only those to one endpoint, such as transactionInfo.") var endpoint: String?
+  @Flag(help: "Forget them.") var clear = false
+  @OptionGroup var control: ControlOptions
+
+  func run() async throws {
+    if clear { return try await control.delete("/control/requests") }
+    try await control.get("/control/requests" + (endpoint.map { "?endpoint=\($0)" } ?? ""))
+  }
+}
+
+struct Consumption: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "What apps told of how purchases were used.")
+
+  @OptionGroup var control: ControlOptions
+
+  func run() async throws { try await control.get("/control/consumption") }
 }

@@ -85,7 +85,7 @@ struct SimulatedStoreTests {
       #expect(states?.first?.status == .active)
       let history = store.history(ofCustomerWith: id, in: Climb.bundleID, at: .day(42))
       #expect(
-        history?.map(\.transactionId) == [
+        history?.map(\.transaction.transactionId) == [
           bought.transaction.transactionId, renewed.transaction.transactionId,
           lifetime.transaction.transactionId,
         ])

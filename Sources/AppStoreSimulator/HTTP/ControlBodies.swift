@@ -19,11 +19,13 @@ struct TestBody: Decodable {
 
 struct WebhookBody: Decodable {
   let url: String?
+  let retries: Bool?
 }
 
 struct PurchaseAnswer: Encodable {
   let transactionID: String
   let originalTransactionID: String
+  let orderID: String?
   let account: String
   let appTransactionID: String?
   let signedTransaction: String
@@ -37,6 +39,7 @@ struct PurchaseAnswer: Encodable {
 struct CommandAnswer: Encodable {
   let transactionID: String
   let originalTransactionID: String
+  let orderID: String?
   let signedTransaction: String
   let signedRenewalInfo: String?
   let notification: NotificationAnswer
@@ -75,8 +78,10 @@ struct NotificationAnswer: Encodable {
   /// The latest attempt; absent before the first.
   let delivery: Delivery?
   let attempts: Int
+  /// When it is sent again, or at last; absent if it is not.
+  let nextAttempt: Date?
 
-  init(_ notification: SignedNotification) {
+  init(_ notification: SignedNotification, nextAttempt: Date?) {
     let content = notification.content
     uuid = content.uuid
     type = content.type
@@ -90,6 +95,7 @@ struct NotificationAnswer: Encodable {
     signedPayload = notification.signedPayload
     delivery = notification.attempts.last.map(Delivery.init)
     attempts = notification.attempts.count
+    self.nextAttempt = nextAttempt
   }
 }
 

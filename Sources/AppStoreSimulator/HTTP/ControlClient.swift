@@ -36,9 +36,25 @@ public struct ControlClient: Sendable {
 
   /// Posts a value, times in RFC 3339.
   public func post(_ path: String, _ body: some Encodable) async throws -> [UInt8] {
+    try await send(.post, path, body)
+  }
+
+  /// Puts a value, times in RFC 3339.
+  public func put(_ path: String, _ body: some Encodable) async throws -> [UInt8] {
+    try await send(.put, path, body)
+  }
+
+  /// Deletes what is at a path.
+  public func delete(_ path: String) async throws -> [UInt8] {
+    try await send(CurlRequest(method: .delete, url: base + path))
+  }
+
+  private func send(
+    _ method: HTTPRequest.Method, _ path: String, _ body: some Encodable
+  ) async throws -> [UInt8] {
     try await send(
       CurlRequest(
-        method: .post, url: base + path, headers: [.contentType: "application/json"],
+        method: method, url: base + path, headers: [.contentType: "application/json"],
         body: JSONCoding.encode(body), timeout: .seconds(60)))
   }
 

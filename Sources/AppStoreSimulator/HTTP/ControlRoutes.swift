@@ -11,12 +11,16 @@ struct ControlRoutes: Sendable {
   let environment: Environment
 
   func add(to router: inout Router) {
+    addPurchases(to: &router)
+    addNotifications(to: &router)
+    addClock(to: &router)
+    addFaults(to: &router)
+    addServerAPI(to: &router)
+  }
+
+  private func addPurchases(to router: inout Router) {
     on(.post, "/control/apps", &router) { request in
       store.put(try request.decodeJSON(CatalogApp.self).app)
-      return .empty(.noContent)
-    }
-    on(.post, "/control/webhook", &router) { request in
-      store.setWebhook(try request.decodeJSON(WebhookBody.self).url)
       return .empty(.noContent)
     }
     on(.post, "/control/purchases", &router) { try await buy($0) }
@@ -29,7 +33,8 @@ struct ControlRoutes: Sendable {
         .ok,
         CommandAnswer(
           transactionID: outcome.transactionID, originalTransactionID: outcome.originalTransactionID,
-          signedTransaction: outcome.signedTransaction, signedRenewalInfo: outcome.signedRenewalInfo,
+          orderID: outcome.orderID, signedTransaction: outcome.signedTransaction,
+          signedRenewalInfo: outcome.signedRenewalInfo,
           notification: await delivered(outcome.notification, for: request),
           others: await delivered(outcome.others, for: request)))
     }
@@ -41,32 +46,12 @@ struct ControlRoutes: Sendable {
       return try .json(
         .ok, AppTransactionAnswer(appTransactionID: payload.appTransactionId, signedAppTransaction: signed))
     }
-    on(.post, "/control/test", &router) { request in
-      let body = try request.decodeJSON(TestBody.self)
-      let notification = try store.test(bundleID: body.bundleID, in: body.environment ?? environment)
-      return try .json(.ok, await delivered(notification, for: request))
-    }
     addAnnouncements(to: &router)
     on(.get, "/control/truth/{transactionID}", &router) { request in
       guard let truth = store.truth(of: try request.parameters.require("transactionID")) else {
         throw Problem.notFound("The store has no such transaction.")
       }
       return try .json(.ok, truth)
-    }
-    on(.get, "/control/notifications", &router) { request in
-      let purchase = request.query["originalTransactionID"]
-      let notifications = store.notifications.filter {
-        purchase == nil || $0.content.transaction?.originalTransactionId == purchase
-      }
-      return try .json(.ok, NotificationsAnswer(notifications: notifications.map(NotificationAnswer.init)))
-    }
-    on(.post, "/control/notifications/{uuid}/send", &router) { request in
-      let uuid: String = try request.parameters.require("uuid")
-      await store.deliver(uuid)
-      guard let notification = store.notification(uuid) else {
-        throw Problem.notFound("The store has sent no such notification.")
-      }
-      return try .json(.ok, NotificationAnswer(notification))
     }
   }
 
@@ -84,28 +69,11 @@ struct ControlRoutes: Sendable {
       .created,
       PurchaseAnswer(
         transactionID: outcome.transactionID, originalTransactionID: outcome.originalTransactionID,
-        account: account, appTransactionID: appTransaction.appTransactionId,
+        orderID: outcome.orderID, account: account, appTransactionID: appTransaction.appTransactionId,
         signedTransaction: outcome.signedTransaction, signedRenewalInfo: outcome.signedRenewalInfo,
         signedAppTransaction: signedAppTransaction,
         notification: await delivered(outcome.notification, for: request),
         others: await delivered(outcome.others, for: request)))
-  }
-
-  /// Sends a new notification, unless `?deliver=false` holds it back, and waits for the outcome.
-  func delivered(
-    _ notification: SignedNotification, for request: Request
-  ) async -> NotificationAnswer {
-    if request.query["deliver"] != "false" { await store.deliver(notification.uuid) }
-    return NotificationAnswer(store.notification(notification.uuid) ?? notification)
-  }
-
-  /// The same for what else is sent, one after the other, as the order is part of the story.
-  private func delivered(
-    _ notifications: [SignedNotification], for request: Request
-  ) async -> [NotificationAnswer] {
-    var answers: [NotificationAnswer] = []
-    for notification in notifications { answers.append(await delivered(notification, for: request)) }
-    return answers
   }
 
   func on(
@@ -118,6 +86,8 @@ struct ControlRoutes: Sendable {
         return try await handler(request)
       } catch let refusal as StoreRefusal {
         throw Problem(refusal)
+      } catch let refusal as VirtualClock.Refusal {
+        throw Problem.refused(refusal.message)
       }
     }
   }
@@ -141,5 +111,12 @@ extension Problem {
       status: refusal.isUnknownName ? .notFound : .conflict,
       code: refusal.isUnknownName ? .notFound : "refused", title: "The App Store would not do this.",
       detail: refusal.message, message: refusal.message)
+  }
+
+  /// 409 for what the simulator itself cannot do.
+  static func refused(_ message: String) -> Problem {
+    Problem(
+      status: .conflict, code: "refused", title: "The simulator cannot do this.", detail: message,
+      message: message)
   }
 }

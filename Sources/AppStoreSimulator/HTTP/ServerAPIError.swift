@@ -7,29 +7,78 @@ struct ServerAPIError: Error, Hashable {
   let code: AppStoreErrorCode
   let message: String
 
-  static let generalBadRequest = ServerAPIError(code: .generalBadRequest, message: "Bad request.")
-  static let invalidTransactionID = ServerAPIError(
-    code: .invalidTransactionId, message: "Invalid transaction id.")
-  static let invalidStartDate = ServerAPIError(code: .invalidStartDate, message: "Invalid start date.")
-  static let invalidEndDate = ServerAPIError(code: .invalidEndDate, message: "Invalid end date.")
-  static let startDateAfterEndDate = ServerAPIError(
-    code: .startDateAfterEndDate, message: "The end date precedes the start date or the dates are the same.")
-  static let invalidPaginationToken = ServerAPIError(
-    code: .invalidPaginationToken, message: "Request contains invalid pagination token.")
-  static let multipleFilters = ServerAPIError(
-    code: .multipleFiltersSupplied, message: "Request contains both transaction id and notification type.")
-  static let invalidTestNotificationToken = ServerAPIError(
-    code: .invalidTestNotificationToken, message: "Request contains invalid test notification token.")
-  static let invalidRevision = ServerAPIError(
-    code: .invalidRequestRevision, message: "Invalid request revision.")
-  static let noWebhook = ServerAPIError(
-    code: .serverNotificationUrlNotFound,
-    message: "No App Store Server Notification URL found for provided app.")
-  static let testNotificationNotFound = ServerAPIError(
-    code: .testNotificationNotFound,
-    message: "Either the test notification token is expired or the notification has not been sent yet.")
-  static let transactionIDNotFound = ServerAPIError(
-    code: .transactionIdNotFound, message: "Transaction id not found.")
+  init(code: AppStoreErrorCode, message: String) {
+    self.code = code
+    self.message = message
+  }
+
+  /// An error that says no more than its code.
+  init(_ code: AppStoreErrorCode) {
+    self.init(code: code, message: "The request is not valid.")
+  }
+
+  private init(_ code: AppStoreErrorCode, _ message: String) {
+    self.init(code: code, message: message)
+  }
+
+  static let generalBadRequest = Self(.generalBadRequest, "Bad request.")
+  static let invalidTransactionID = Self(.invalidTransactionId, "Invalid transaction id.")
+  static let invalidOriginalTransactionID = Self(
+    .invalidOriginalTransactionId, "Invalid original transaction id.")
+  static let invalidRevision = Self(.invalidRequestRevision, "Invalid request revision.")
+  static let invalidExtendByDays = Self(.invalidExtendByDays, "Invalid extend by days value.")
+  static let invalidExtendReasonCode = Self(.invalidExtendReasonCode, "Invalid extend reason code.")
+  static let invalidRequestIdentifier = Self(.invalidRequestIdentifier, "Invalid request identifier.")
+  static let startDateTooFarInPast = Self(
+    .startDateTooFarInPast, "The start date is earlier than the earliest allowed date.")
+  static let startDateAfterEndDate = Self(
+    .startDateAfterEndDate, "The end date precedes the start date or the dates are the same.")
+  static let invalidPaginationToken = Self(
+    .invalidPaginationToken, "Request contains invalid pagination token.")
+  static let invalidStartDate = Self(.invalidStartDate, "Invalid start date.")
+  static let invalidEndDate = Self(.invalidEndDate, "Invalid end date.")
+  static let invalidNotificationType = Self(
+    .invalidNotificationType, "The notification type or subtype is invalid.")
+  static let multipleFilters = Self(
+    .multipleFiltersSupplied, "Request contains both transaction id and notification type.")
+  static let invalidTestNotificationToken = Self(
+    .invalidTestNotificationToken, "Request contains invalid test notification token.")
+  static let invalidSort = Self(.invalidSort, "Invalid sort.")
+  static let invalidProductType = Self(.invalidProductType, "Invalid product type.")
+  static let invalidProductID = Self(.invalidProductId, "Invalid product id.")
+  static let invalidSubscriptionGroup = Self(
+    .invalidSubscriptionGroupIdentifier, "Invalid subscription group identifier.")
+  static let invalidOwnershipType = Self(.invalidInAppOwnershipType, "Invalid in-app ownership type.")
+  static let emptyStorefronts = Self(
+    .invalidEmptyStorefrontCountryCodeList, "The list of storefront country codes is empty.")
+  static let invalidStorefront = Self(.invalidStorefrontCountryCode, "Invalid storefront country code.")
+  static let invalidRevoked = Self(.invalidRevoked, "Invalid revoked value.")
+  static let invalidStatus = Self(.invalidStatus, "Invalid status.")
+  static let transactionTypeNotSupported = Self(
+    .invalidTransactionTypeNotSupported, "The type of product does not support the request.")
+  static let appTransactionIDNotSupported = Self(
+    .appTransactionIdNotSupported, "App transaction ids are not supported here.")
+  static let invalidAppAccountTokenUUID = Self(
+    .invalidAppAccountTokenUUID, "The app account token must be a UUID.")
+  static let familyTransactionNotSupported = Self(
+    .familyTransactionNotSupported, "What the family shares is not supported.")
+  static let notAnOriginalTransactionID = Self(
+    .transactionIdNotOriginalTransactionId, "The transaction id is not an original transaction id.")
+  static let extensionIneligible = Self(
+    .subscriptionExtensionIneligible, "The subscription cannot be extended.")
+  static let maximumExtensions = Self(
+    .subscriptionMaxExtension, "The subscription was extended as often as is allowed.")
+  static let familySharedExtension = Self(
+    .familySharedSubscriptionExtensionIneligible, "What the family shares cannot be extended.")
+  static let originalTransactionIDNotFound = Self(
+    .originalTransactionIdNotFound, "Original transaction id not found.")
+  static let noWebhook = Self(
+    .serverNotificationUrlNotFound, "No App Store Server Notification URL found for provided app.")
+  static let testNotificationNotFound = Self(
+    .testNotificationNotFound,
+    "Either the test notification token is expired or the notification has not been sent yet.")
+  static let statusRequestNotFound = Self(.statusRequestNotFound, "No such request to extend renewal dates.")
+  static let transactionIDNotFound = Self(.transactionIdNotFound, "Transaction id not found.")
 
   /// The answer. The media type has no parameter: Apple's own client compares it as a whole.
   var response: Response {

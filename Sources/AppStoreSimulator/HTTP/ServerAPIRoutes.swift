@@ -12,199 +12,141 @@ struct ServerAPIRoutes: Sendable {
   let prefix: String
 
   /// The longest page that Apple gives.
-  private static let pageLength = 20
+  static let pageLength = 20
 
   func add(to router: inout Router) {
-    on(.get, "/inApps/v1/transactions/{transactionId}", &router) { request, app in
-      let id = try transactionID(request, "transactionId")
-      let transaction = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
-        store.signable(id, of: app.bundleID, at: now)
-      }
-      guard let transaction else { throw ServerAPIError.transactionIDNotFound }
-      var answer = TransactionInfoResponse()
-      answer.signedTransactionInfo = try sign(transaction)
-      return try .json(.ok, answer)
-    }
-    on(.get, "/inApps/v1/subscriptions/{anyTransactionId}", &router) { request, app in
-      try statuses(request, of: app)
-    }
-    on(.get, "/inApps/v2/history/{anyTransactionId}", &router) { request, app in
-      try history(request, of: app)
-    }
-    on(.post, "/inApps/v1/notifications/history", &router) { request, app in
-      try notificationHistory(request, of: app)
-    }
-    on(.post, "/inApps/v1/notifications/test", &router) { _, app in
-      guard store.hasWebhook else { throw ServerAPIError.noWebhook }
-      let notification = try store.test(bundleID: app.bundleID, in: environment)
-      // Apple answers first and sends afterwards.
-      Task { await store.deliver(notification.uuid) }
-      var answer = SendTestNotificationResponse()
-      answer.testNotificationToken = notification.uuid
-      return try .json(.ok, answer)
-    }
-    on(.get, "/inApps/v1/notifications/test/{testNotificationToken}", &router) { request, app in
-      let token: String = try request.parameters.require("testNotificationToken")
-      guard UUID(uuidString: token) != nil else { throw ServerAPIError.invalidTestNotificationToken }
-      guard let notification = store.notification(token), notification.content.type == .test,
-        notification.content.bundleID == app.bundleID, !notification.attempts.isEmpty
-      else { throw ServerAPIError.testNotificationNotFound }
-      var answer = CheckTestNotificationResponse()
-      answer.signedPayload = notification.signedPayload
-      answer.sendAttempts = notification.attempts.map(SendAttemptItem.init)
-      return try .json(.ok, answer)
-    }
-  }
-
-  private func on(
-    _ method: HTTPRequest.Method, _ pattern: String, _ router: inout Router,
-    _ handler: @escaping @Sendable (Request, StoreApp) throws -> Response
-  ) {
-    router.on(method, prefix + pattern) { request in
-      // Apple answers 401 without JSON, for a bad token and for an app that was never released alike.
-      guard let bundleID = await tokens.bundleID(ofAuthorization: request.headers[.authorization]),
-        let app = store.app(bundleID), app.isReleased || environment != .production
-      else { return .text(.unauthorized, "Unauthenticated\n") }
-      do {
-        return try handler(request, app)
-      } catch let error as ServerAPIError {
-        return error.response
+    for endpoint in ServerEndpoint.allCases {
+      router.on(endpoint.method, prefix + endpoint.path) { request in
+        try await serve(request, endpoint)
       }
     }
   }
 
-  private func statuses(_ request: Request, of app: StoreApp) throws -> Response {
-    let id = try transactionID(request, "anyTransactionId")
-    let wanted = Set(request.query.values(for: "status"))
-    let states = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
-      try store.subscriptions(ofCustomerWith: id, in: app.bundleID, at: now)
-    }
-    guard let states else { throw ServerAPIError.transactionIDNotFound }
-    var groups: [SubscriptionGroupIdentifierItem] = []
-    for state in states where wanted.isEmpty || wanted.contains(state.status.description) {
-      var item = LastTransactionsItem()
-      item.originalTransactionId = state.transaction.originalTransactionId
-      item.status = state.status
-      item.signedTransactionInfo = try sign(state.transaction)
-      item.signedRenewalInfo = try sign(state.renewalInfo)
-      if let index = groups.firstIndex(where: { $0.subscriptionGroupIdentifier == state.group }) {
-        groups[index].lastTransactions?.append(item)
-      } else {
-        var group = SubscriptionGroupIdentifierItem()
-        group.subscriptionGroupIdentifier = state.group
-        group.lastTransactions = [item]
-        groups.append(group)
-      }
-    }
-    var answer = StatusResponse()
-    answer.environment = environment
-    answer.bundleId = app.bundleID
-    answer.appAppleId = appAppleID(of: app)
-    answer.data = groups
-    return try .json(.ok, answer)
+  /// What every request goes through: the journal, the caller's token, and the fault that befalls it.
+  private func serve(_ request: Request, _ endpoint: ServerEndpoint) async throws -> Response {
+    let bundleID = await tokens.bundleID(ofAuthorization: request.headers[.authorization])
+    let fault = store.takeFault(for: endpoint, in: environment)
+    let query = request.query.raw.isEmpty ? "" : "?\(request.query.raw)"
+    let number = store.note(
+      ServerRequest(
+        at: Date().millisecondsSince1970 ?? 0, method: endpoint.method.rawValue,
+        path: request.path.dropFirst(prefix.count) + query, endpoint: endpoint, environment: environment,
+        bundleID: bundleID, fault: fault?.fault))
+    let response = try await answer(
+      request, endpoint, callers: bundleID.flatMap { store.app($0) }, despite: fault)
+    store.noteAnswer(number, status: response.status.code)
+    return response
   }
 
-  private func history(_ request: Request, of app: StoreApp) throws -> Response {
-    let id = try transactionID(request, "anyTransactionId")
-    let offset = try Self.offset(request.query["revision"], orThrow: .invalidRevision)
-    let history = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
-      store.history(ofCustomerWith: id, in: app.bundleID, at: now)
+  private func answer(
+    _ request: Request, _ endpoint: ServerEndpoint, callers app: StoreApp?, despite fault: ServerFault?
+  ) async throws -> Response {
+    switch fault?.fault {
+    case nil: return try answer(request, endpoint, callers: app)
+    case .error: return error(of: fault)
+    case .unauthorized: return Self.unauthorized
+    case .slow:
+      try await Task.sleep(for: .seconds(fault?.delay ?? 1))
+      return try answer(request, endpoint, callers: app)
+    case .close: throw HangUp()
+    case .cut: throw HangUp(sending: try answer(request, endpoint, callers: app).firstHalf)
     }
-    guard var history else { throw ServerAPIError.transactionIDNotFound }
-    if request.query["sort"] == "DESCENDING" { history.reverse() }
-    let page = history.dropFirst(offset).prefix(Self.pageLength)
-    var answer = HistoryResponse()
-    answer.environment = environment
-    answer.bundleId = app.bundleID
-    answer.appAppleId = appAppleID(of: app)
-    answer.revision = String(offset + page.count)
-    answer.hasMore = offset + page.count < history.count
-    answer.signedTransactions = try page.map(sign)
-    return try .json(.ok, answer)
   }
 
-  private func notificationHistory(_ request: Request, of app: StoreApp) throws -> Response {
-    let offset = try Self.offset(request.query["paginationToken"], orThrow: .invalidPaginationToken)
-    guard let query = try? JSONDecoder().decode(NotificationHistoryQuery.self, from: Data(request.body))
-    else { throw ServerAPIError.generalBadRequest }
-    guard let start = query.startDate.flatMap(Date.init(millisecondsSince1970:)) else {
-      throw ServerAPIError.invalidStartDate
+  private func answer(
+    _ request: Request, _ endpoint: ServerEndpoint, callers app: StoreApp?
+  ) throws -> Response {
+    // Apple answers 401 without JSON, for a bad token and for an app that was never released alike.
+    guard let app, app.isReleased || environment != .production else { return Self.unauthorized }
+    do {
+      return try answer(request, endpoint, of: app)
+    } catch let error as ServerAPIError {
+      return error.response
     }
-    guard let end = query.endDate.flatMap(Date.init(millisecondsSince1970:)) else {
-      throw ServerAPIError.invalidEndDate
-    }
-    guard start < end else { throw ServerAPIError.startDateAfterEndDate }
-    guard query.transactionId == nil || query.notificationType == nil else {
-      throw ServerAPIError.multipleFilters
-    }
-    let found = store.notifications.filter { notification in
-      let content = notification.content
-      return content.environment == environment && content.bundleID == app.bundleID
-        && (start...end).contains(content.signedDate)
-        && (query.notificationType.map { $0 == content.type } ?? true)
-        && (query.notificationSubtype.map { $0 == content.subtype } ?? true)
-        && (query.transactionId.map { content.concerns($0) } ?? true)
-        && (query.onlyFailures != true || notification.attempts.last?.outcome.isSuccess == false)
-    }
-    let page = found.dropFirst(offset).prefix(Self.pageLength)
-    let next = offset + page.count
-    var answer = NotificationHistoryResponse()
-    answer.notificationHistory = page.map { notification in
-      var item = NotificationHistoryResponseItem()
-      item.signedPayload = notification.signedPayload
-      item.sendAttempts = notification.attempts.map(SendAttemptItem.init)
-      return item
-    }
-    answer.hasMore = next < found.count
-    if next < found.count { answer.paginationToken = String(next) }
-    return try .json(.ok, answer)
   }
 
-  private func sign(_ payload: some SignedPayload) throws -> String {
+  private func answer(
+    _ request: Request, _ endpoint: ServerEndpoint, of app: StoreApp
+  ) throws -> Response {
+    switch endpoint {
+    case .transactionInfo: try transactionInfo(request, of: app)
+    case .appTransaction: try appTransaction(request, of: app)
+    case .history, .historyV1: try history(request, of: app)
+    case .refundHistory: try refundHistory(request, of: app)
+    case .orderLookup: try lookUpOrder(request, of: app)
+    case .statuses: try statuses(request, of: app)
+    case .extend: try extend(request, of: app)
+    case .extendAll: try extendAll(request, of: app)
+    case .extendAllStatus: try extensionStatus(request, of: app)
+    case .accountToken: try setAccountToken(request, of: app)
+    case .consumption: try takeConsumption(request, of: app, version: 2)
+    case .consumptionV1: try takeConsumption(request, of: app, version: 1)
+    case .finish: try finish(request, of: app)
+    case .notificationHistory: try notificationHistory(request, of: app)
+    case .testNotification: try requestTestNotification(of: app)
+    case .testNotificationStatus: try testNotificationStatus(request, of: app)
+    }
+  }
+
+  private static let unauthorized = Response.text(.unauthorized, "Unauthenticated\n")
+
+  private func error(of fault: ServerFault?) -> Response {
+    let code = fault?.code ?? .generalInternal
+    var response = ServerAPIError(code: code, message: "The simulator was told to fail.").response
+    if code == .rateLimitExceeded {
+      // A time in milliseconds and not seconds to wait: Apple's own unit.
+      let end = store.clock().addingTimeInterval(fault?.retryAfter ?? 1)
+      response.headers[.retryAfter] = end.millisecondsSince1970?.description
+    }
+    return response
+  }
+
+  // MARK: What the endpoints share
+
+  func sign(_ payload: some SignedPayload) throws -> String {
     try store.identity.authority.signer.sign(payload)
   }
 
-  private func appAppleID(of app: StoreApp) -> Int64? {
+  /// Apple leaves the number out in the sandbox.
+  func appAppleID(of app: StoreApp) -> Int64? {
     environment == .production ? app.appAppleID : nil
   }
 
-  private func transactionID(_ request: Request, _ name: String) throws -> String {
+  /// The transaction id in the path.
+  func transactionID(
+    _ request: Request, _ name: String, orThrow error: ServerAPIError = .invalidTransactionID
+  ) throws -> String {
     let id: String = try request.parameters.require(name)
     guard id.utf8.count <= 32, id.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) else {
-      throw ServerAPIError.invalidTransactionID
+      throw error
     }
     return id
   }
 
-  /// A token to go on from is the number of what was given already.
-  private static func offset(_ token: String?, orThrow error: ServerAPIError) throws -> Int {
-    guard let token else { return 0 }
-    guard let offset = Int(pathParameter: token) else { throw error }
-    return offset
+  /// The body as JSON of Apple's shape.
+  func body<Value: Decodable>(_ request: Request, as type: Value.Type = Value.self) throws -> Value {
+    guard let value = try? JSONDecoder().decode(type, from: Data(request.body)) else {
+      throw ServerAPIError.generalBadRequest
+    }
+    return value
   }
 }
 
-extension StoreNotification {
-  /// Whether it is about the purchase that a transaction id belongs to.
-  func concerns(_ transactionID: String) -> Bool {
-    transaction?.transactionId == transactionID || transaction?.originalTransactionId == transactionID
+/// A member of a body that is read by itself, because Apple's error names the one that is wrong.
+struct Member<Value: Decodable>: Decodable {
+  /// The value; nil if it is of another kind.
+  let value: Value?
+
+  init(from decoder: any Decoder) throws {
+    value = try? decoder.singleValueContainer().decode(Value.self)
   }
 }
 
-/// The body of Get Notification History, in which everything may be missing: the answer says what.
-private struct NotificationHistoryQuery: Decodable {
-  let startDate: Int64?
-  let endDate: Int64?
-  let notificationType: NotificationType?
-  let notificationSubtype: Subtype?
-  let transactionId: String?
-  let onlyFailures: Bool?
-}
-
-extension SendAttemptItem {
-  init(_ attempt: SendAttempt) {
-    self.init()
-    attemptDate = attempt.attemptDate
-    sendAttemptResult = attempt.outcome.result
+extension Response {
+  /// The answer up to the middle of its body.
+  fileprivate var firstHalf: [UInt8] {
+    var head = "HTTP/1.1 \(status.code) \(status.reasonPhrase)\r\nContent-Length: \(body.count)\r\n"
+    for field in headers { head += "\(field.name): \(field.value)\r\n" }
+    return Array((head + "\r\n").utf8) + body.prefix(body.count / 2)
   }
 }

@@ -2,6 +2,7 @@ import AppStore
 import FoundationEssentials
 import HTTP
 import Logging
+import Synchronization
 
 /// Serves a ``SimulatedAppStore`` over HTTP: Apple's App Store Server API at `/inApps/…` (production) and
 /// `/sandbox/inApps/…`, and the control API at `/control/…`.
@@ -11,7 +12,9 @@ import Logging
 /// let address = try server.start()  // APP_STORE_URL=http://127.0.0.1:<port>
 /// ```
 public final class SimulatorServer: Sendable {
+  private let store: SimulatedAppStore
   private let server: HTTPServer
+  private let delivering = Mutex<Task<Void, Never>?>(nil)
 
   /// A server that does not listen yet.
   ///
@@ -29,13 +32,25 @@ public final class SimulatorServer: Sendable {
       ServerAPIRoutes(store: store, tokens: tokens, environment: environment, prefix: prefix)
         .add(to: &router)
     }
-    server = HTTPServer(
-      configuration: HTTPServerConfiguration(host: host, port: port), router: router, logger: logger)
+    self.store = store
+    var configuration = HTTPServerConfiguration(host: host, port: port)
+    // Slow answers are a fault that can be asked for.
+    configuration.deadlines.handler = .seconds(ControlRoutes.longestDelay + 20)
+    server = HTTPServer(configuration: configuration, router: router, logger: logger)
   }
 
-  /// Listens, and returns the address with the port that is in use.
-  public func start() throws -> SocketAddress { try server.start() }
+  /// Listens, sends notifications as they become due, and returns the address with the port that is in
+  /// use.
+  public func start() throws -> SocketAddress {
+    let address = try server.start()
+    let task = Task { [store] in await store.keepDelivering() }
+    delivering.withLock { $0 = task }
+    return address
+  }
 
   /// Finishes what is under way and stops.
-  public func shutdown() async { await server.shutdown(within: .seconds(2)) }
+  public func shutdown() async {
+    delivering.withLock { $0 }?.cancel()
+    await server.shutdown(within: .seconds(2))
+  }
 }

@@ -18,6 +18,11 @@ public struct SignedOutcome: Sendable {
 
   /// The id of the transaction.
   public var transactionID: String { transaction.transactionId }
+  /// The id of the order, which stands in the customer's receipt e-mail; nil for what the family shares.
+  public var orderID: String? {
+    transaction.inAppOwnershipType == .familyShared
+      ? nil : OrderID(transactionID: transaction.transactionId).text
+  }
   /// The id of the purchase that it belongs to.
   public var originalTransactionID: String { transaction.originalTransactionId }
 
@@ -44,6 +49,9 @@ public struct SignedNotification: Sendable {
 
   /// `notificationUUID`.
   public var uuid: String { content.uuid }
+
+  /// Whether an attempt arrived.
+  public var isDelivered: Bool { attempts.contains { $0.outcome.isSuccess } }
 
   init(_ content: StoreNotification, by signer: PayloadSigner) throws {
     try self.init(

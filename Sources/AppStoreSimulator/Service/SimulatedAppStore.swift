@@ -14,38 +14,79 @@ import Synchronization
 public final class SimulatedAppStore: Sendable {
   /// Who signs, and whose tokens the API takes.
   public let identity: StoreIdentity
+  /// The clock, where it is one that can be wound.
+  public let virtualClock: VirtualClock?
 
-  private let clock: @Sendable () -> Date
-  private let sender: any NotificationSender
-  private let state: Mutex<State>
+  let clock: @Sendable () -> Date
+  let timeScale: TimeScale
+  let sender: any NotificationSender
+  let state: Mutex<State>
 
-  private struct State {
+  struct State {
     var stores: [Environment: SimulatedStore]
     var log = NotificationLog()
     var webhook: String?
+    var retries: Bool
+    var queue: RetryQueue
+    var way: DeliveryWay
+    /// Wakes whoever keeps delivering.
+    var bell: AsyncStream<Void>.Continuation?
+    var faults: ServerFaults
+    var journal = ServerJournal()
+    var consumption: [ConsumptionReport] = []
   }
 
-  /// A store with these apps on sale and nothing sold.
+  /// A store with these apps on sale and nothing sold, on a clock that can be wound.
   ///
   /// - Parameters:
   ///   - identity: a new one by default.
   ///   - webhook: where notifications go; without one they are only remembered.
-  ///   - seed: decides every id that the store gives out.
+  ///   - seed: decides every id that the store gives out, and which faults happen by chance.
   ///   - clock: the store's time.
+  ///   - retries: whether notifications that failed become due again, as Apple repeats them.
   ///   - sender: what carries notifications to the webhook.
-  public init(
+  public convenience init(
     identity: StoreIdentity? = nil, apps: [StoreApp] = [], timeScale: TimeScale = .calendar,
     webhook: String? = nil, seed: UInt64 = .random(in: .min ... .max),
-    clock: @escaping @Sendable () -> Date = { Date() },
+    clock: VirtualClock = VirtualClock(), retries: Bool = false,
     sender: any NotificationSender = CurlNotificationSender()
   ) throws {
+    try self.init(
+      identity: identity, apps: apps, timeScale: timeScale, webhook: webhook, seed: seed,
+      virtualClock: clock, clock: { clock.now }, retries: retries, sender: sender)
+    clock.onChange { [weak self] in self?.ringBell() }
+  }
+
+  /// A store with these apps on sale and nothing sold, on a clock of the caller's.
+  public convenience init(
+    identity: StoreIdentity? = nil, apps: [StoreApp] = [], timeScale: TimeScale = .calendar,
+    webhook: String? = nil, seed: UInt64 = .random(in: .min ... .max),
+    clock: @escaping @Sendable () -> Date, retries: Bool = false,
+    sender: any NotificationSender = CurlNotificationSender()
+  ) throws {
+    try self.init(
+      identity: identity, apps: apps, timeScale: timeScale, webhook: webhook, seed: seed,
+      virtualClock: nil, clock: clock, retries: retries, sender: sender)
+  }
+
+  private init(
+    identity: StoreIdentity?, apps: [StoreApp], timeScale: TimeScale, webhook: String?, seed: UInt64,
+    virtualClock: VirtualClock?, clock: @escaping @Sendable () -> Date, retries: Bool,
+    sender: any NotificationSender
+  ) throws {
     self.identity = try identity ?? StoreIdentity(authority: SigningAuthority())
+    self.virtualClock = virtualClock
     self.clock = clock
+    self.timeScale = timeScale
     self.sender = sender
     let stores = [Environment.production, .sandbox].map {
       ($0, SimulatedStore(environment: $0, apps: apps, timeScale: timeScale, seed: seed))
     }
-    state = Mutex(State(stores: Dictionary(uniqueKeysWithValues: stores), webhook: webhook))
+    state = Mutex(
+      State(
+        stores: Dictionary(uniqueKeysWithValues: stores), webhook: webhook, retries: retries,
+        queue: RetryQueue(timeScale: timeScale), way: DeliveryWay(seed: seed),
+        faults: ServerFaults(seed: seed)))
   }
 
   /// Puts an app on sale in both environments.
@@ -58,11 +99,6 @@ public final class SimulatedAppStore: Sendable {
   /// The app of that bundle id.
   public func app(_ bundleID: String) -> StoreApp? {
     state.withLock { $0.stores[.production]?.apps[bundleID] }
-  }
-
-  /// Sets where notifications go; nil for nowhere.
-  public func setWebhook(_ url: String?) {
-    state.withLock { $0.webhook = url }
   }
 
   /// A customer buys. See ``SimulatedStore/buy(_:at:)``.
@@ -136,31 +172,6 @@ public final class SimulatedAppStore: Sendable {
     }
   }
 
-  // MARK: Notifications
-
-  /// Every notification, oldest first.
-  public var notifications: [SignedNotification] { state.withLock { $0.log.all } }
-
-  /// The notification of that UUID.
-  public func notification(_ uuid: String) -> SignedNotification? { state.withLock { $0.log[uuid] } }
-
-  /// Whether notifications go anywhere.
-  public var hasWebhook: Bool { state.withLock { $0.webhook != nil } }
-
-  /// Posts a notification to the webhook, the first time or once more, and remembers how that went.
-  ///
-  /// - Returns: the attempt; nil if there is no such notification or no webhook.
-  @discardableResult
-  public func deliver(_ uuid: String) async -> SendAttempt? {
-    let (notification, webhook) = state.withLock { ($0.log[uuid], $0.webhook) }
-    guard let notification, let webhook else { return nil }
-    let attemptDate = clock()
-    let outcome = await sender.send(notification.signedPayload, to: webhook)
-    let attempt = SendAttempt(attemptDate: attemptDate, outcome: outcome)
-    state.withLock { $0.log.append(attempt, to: uuid) }
-    return attempt
-  }
-
   // MARK: The store's two halves
 
   /// Lets the API read a store, at the store's time.
@@ -191,7 +202,7 @@ public final class SimulatedAppStore: Sendable {
     return try withStore(of: environment, body)
   }
 
-  private func record(_ outcome: StoreOutcome) throws -> SignedOutcome {
+  func record(_ outcome: StoreOutcome) throws -> SignedOutcome {
     let signed = try SignedOutcome(outcome, by: identity.authority.signer)
     state.withLock { state in
       for notification in [signed.notification] + signed.others { state.log.append(notification) }
@@ -199,7 +210,7 @@ public final class SimulatedAppStore: Sendable {
     return signed
   }
 
-  private func record(_ notification: StoreNotification) throws -> SignedNotification {
+  func record(_ notification: StoreNotification) throws -> SignedNotification {
     let signed = try SignedNotification(notification, by: identity.authority.signer)
     state.withLock { $0.log.append(signed) }
     return signed

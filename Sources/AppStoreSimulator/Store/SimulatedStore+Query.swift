@@ -41,26 +41,8 @@ extension SimulatedStore {
     return states
   }
 
-  /// Every transaction of a customer in an app, oldest first, to be signed now; nil if the app does not
-  /// know the id.
-  mutating func history(
-    ofCustomerWith id: String, in bundleID: String, at now: Date
-  ) -> [TransactionInfo]? {
-    guard let customer = customer(with: id, in: bundleID) else { return nil }
-    let signedDate = signingDate(at: now)
-    return (purchases[customer] ?? [])
-      .flatMap { subscriptions[$0]?.transactionIDs ?? [$0] }
-      .compactMap { transactions[$0] }
-      .sorted { $0.purchaseDate < $1.purchaseDate }
-      .map { transaction in
-        var transaction = transaction
-        transaction.signedDate = signedDate
-        return transaction
-      }
-  }
-
   /// The app transaction id of the customer that an id belongs to.
-  private func customer(with id: String, in bundleID: String) -> String? {
+  func customer(with id: String, in bundleID: String) -> String? {
     if let transaction = transactions[id] {
       return transaction.bundleId == bundleID ? transaction.appTransactionId : nil
     }

@@ -34,6 +34,8 @@ public struct SimulatedStore: Sendable {
   var sharing = FamilySharing()
   /// The tokens of external purchases, by their id.
   var externalPurchaseTokens: [String: ExternalPurchaseToken] = [:]
+  /// What the API extended, and when.
+  var extensions = RenewalExtensions()
   var identifiers: StoreIdentifiers
   private var lastSigned = Date.distantPast
 

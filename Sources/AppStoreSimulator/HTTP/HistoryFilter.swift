@@ -1,0 +1,135 @@
+import AppStore
+import FoundationEssentials
+import HTTP
+
+/// Which of a customer's transactions are asked for, and in which order: the query of Get Transaction
+/// History.
+struct HistoryFilter {
+  private var startDate: Date?
+  private var endDate: Date?
+  private var productIDs: Set<String> = []
+  private var productTypes: Set<ProductType> = []
+  private var groups: Set<String> = []
+  private var ownership: InAppOwnershipType?
+  private var isRevoked: Bool?
+  private var isRefunded = false
+  private(set) var isDescending = false
+
+  /// What Get Refund History lists: what was given back, but not what the family shares no more.
+  static let refunds: HistoryFilter = {
+    var filter = HistoryFilter()
+    filter.isRefunded = true
+    return filter
+  }()
+
+  private init() {}
+
+  /// - Throws: Apple's error for the parameter that is wrong.
+  init(_ query: Query) throws(ServerAPIError) {
+    startDate = try Self.date(query["startDate"], orThrow: .invalidStartDate)
+    endDate = try Self.date(query["endDate"], orThrow: .invalidEndDate)
+    if let startDate, let endDate, startDate >= endDate { throw .startDateAfterEndDate }
+    switch query["sort"] {
+    case nil, "ASCENDING": isDescending = false
+    case "DESCENDING": isDescending = true
+    default: throw .invalidSort
+    }
+    productIDs = Set(query.values(for: "productId"))
+    if productIDs.contains("") { throw .invalidProductID }
+    for name in query.values(for: "productType") {
+      guard let type = Self.productTypes[name] else { throw .invalidProductType }
+      productTypes.insert(type)
+    }
+    groups = Set(query.values(for: "subscriptionGroupIdentifier"))
+    if groups.contains("") { throw .invalidSubscriptionGroup }
+    ownership = query["inAppOwnershipType"].map(InAppOwnershipType.init(rawValue:))
+    if let ownership, ![.purchased, .familyShared].contains(ownership) { throw .invalidOwnershipType }
+    // Apple's own Python library writes True and False.
+    switch query["revoked"]?.lowercased() {
+    case nil: isRevoked = nil
+    case "true": isRevoked = true
+    case "false": isRevoked = false
+    default: throw .invalidRevoked
+    }
+  }
+
+  private static let productTypes: [String: ProductType] = [
+    HistoryProductType.autoRenewable.rawValue: .autoRenewableSubscription,
+    HistoryProductType.nonRenewable.rawValue: .nonRenewingSubscription,
+    HistoryProductType.consumable.rawValue: .consumable,
+    HistoryProductType.nonConsumable.rawValue: .nonConsumable,
+  ]
+
+  private static func date(
+    _ text: String?, orThrow error: ServerAPIError
+  ) throws(ServerAPIError) -> Date? {
+    guard let text else { return nil }
+    guard let milliseconds = Int(pathParameter: text),
+      let date = Date(millisecondsSince1970: Int64(milliseconds))
+    else { throw error }
+    return date
+  }
+
+  func includes(_ transaction: TransactionInfo) -> Bool {
+    if let startDate, transaction.purchaseDate < startDate { return false }
+    if let endDate, transaction.purchaseDate >= endDate { return false }
+    if let isRevoked, isRevoked != (transaction.revocationDate != nil) { return false }
+    if let ownership, transaction.inAppOwnershipType != ownership { return false }
+    if isRefunded, transaction.revocationDate == nil || transaction.revocationType == .familyRevoke {
+      return false
+    }
+    return (productIDs.isEmpty || productIDs.contains(transaction.productId))
+      && (productTypes.isEmpty || transaction.type.map(productTypes.contains) == true)
+      && (groups.isEmpty || transaction.subscriptionGroupIdentifier.map(groups.contains) == true)
+  }
+}
+
+/// A place in a customer's history, which a `revision` stands for. It stays where it is when transactions
+/// are added or modified, so that none is missed between two pages.
+struct HistoryPosition: Hashable, Comparable {
+  let modified: Int64
+  let transactionID: String
+
+  init(of record: HistoryRecord) {
+    modified = record.modified.millisecondsSince1970 ?? 0
+    transactionID = record.transaction.transactionId
+  }
+
+  /// Reads a `revision`; nil for what this store did not give out.
+  init?(_ revision: String) {
+    let parts = revision.split(separator: "_", omittingEmptySubsequences: false)
+    guard parts.count == 2, let modified = Int(pathParameter: String(parts[0])), !parts[1].isEmpty,
+      parts[1].utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
+    else { return nil }
+    self.modified = Int64(modified)
+    transactionID = String(parts[1])
+  }
+
+  var revision: String { "\(modified)_\(transactionID)" }
+
+  static func < (one: HistoryPosition, other: HistoryPosition) -> Bool {
+    (one.modified, one.transactionID) < (other.modified, other.transactionID)
+  }
+}
+
+/// One page of a history.
+struct HistoryPage {
+  let records: [HistoryRecord]
+  /// What the next page is asked with, also where there is none yet.
+  let revision: String
+  let hasMore: Bool
+
+  /// - Parameter history: the one that was last modified last.
+  init(of history: [HistoryRecord], after start: HistoryPosition?, _ filter: HistoryFilter, length: Int) {
+    let sorted = filter.isDescending ? history.reversed() : history
+    let rest = sorted.filter { record in
+      guard filter.includes(record.transaction) else { return false }
+      guard let start else { return true }
+      let position = HistoryPosition(of: record)
+      return filter.isDescending ? position < start : start < position
+    }
+    records = Array(rest.prefix(length))
+    hasMore = rest.count > length
+    revision = records.last.map { HistoryPosition(of: $0).revision } ?? start?.revision ?? "0_0"
+  }
+}
