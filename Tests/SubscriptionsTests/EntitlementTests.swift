@@ -11,7 +11,7 @@ import Testing
   }
 
   @Test func `who has nothing may do what is free`() {
-    let nothing = sampleApp().entitlements(of: [], for: nil, at: day(0))
+    let nothing = sampleApp().entitlements(of: Holdings(subscriptions: []), for: nil, at: day(0))
     #expect(nothing.isAccessGranted == false)
     #expect(nothing.tier == nil)
     #expect(nothing.features == ["seats": .count(0)])
@@ -21,7 +21,7 @@ import Testing
 
   @Test func `the answer says until when it holds, and until when without network`() throws {
     let one = try subscription(period("1000", from: 0, to: 30))
-    let entitlements = sampleApp().entitlements(of: [one], for: nil, at: day(1))
+    let entitlements = sampleApp().entitlements(of: Holdings(subscriptions: [one]), for: nil, at: day(1))
     #expect(entitlements.tier == "basic")
     #expect(entitlements.features == ["seats": .count(1)])
     #expect(entitlements.validUntil == day(30))
@@ -32,8 +32,10 @@ import Testing
     let basic = try subscription(period("1000", from: 0, to: 30))
     let family = try subscription(period("2000", from: 0, to: 10, product: "family", original: "2000"))
     let app = sampleApp()
-    #expect(app.entitlements(of: [basic, family], for: nil, at: day(5)).tier == "family")
-    #expect(app.entitlements(of: [family, basic], for: nil, at: day(15)).tier == "basic")
+    #expect(
+      app.entitlements(of: Holdings(subscriptions: [basic, family]), for: nil, at: day(5)).tier == "family")
+    #expect(
+      app.entitlements(of: Holdings(subscriptions: [family, basic]), for: nil, at: day(15)).tier == "basic")
   }
 
   @Test func `Apple's grace opens the tier, the app's own grace what the app says`() throws {
@@ -41,19 +43,26 @@ import Testing
     let one = try subscription(
       period("1000", from: 0, to: 30), renewal: renewalInfo(signed: 30, retry: true, graceUntil: 33),
       app: app)
-    #expect(app.entitlements(of: [one], for: nil, at: day(32)).features == ["seats": .count(1)])
-    let own = app.entitlements(of: [one], for: nil, at: day(34))
+    #expect(
+      app.entitlements(of: Holdings(subscriptions: [one]), for: nil, at: day(32)).features == [
+        "seats": .count(1)
+      ])
+    let own = app.entitlements(of: Holdings(subscriptions: [one]), for: nil, at: day(34))
     #expect(own.features == ["seats": .word("warning")])
     #expect(own.status == .grace)
     #expect(own.isAccessGranted)
-    #expect(app.entitlements(of: [one], for: nil, at: day(38)).features == ["seats": .count(0)])
+    #expect(
+      app.entitlements(of: Holdings(subscriptions: [one]), for: nil, at: day(38)).features == [
+        "seats": .count(0)
+      ])
   }
 
   @Test func `a sandbox purchase opens something only for testers`() throws {
     let tester = UUID()
     let one = try subscription(period("1000", from: 0, to: 30, environment: .sandbox))
     func isOpen(_ grants: SandboxGrants, _ customer: Customer?) -> Bool {
-      sampleApp(sandbox: grants).entitlements(of: [one], for: customer, at: day(1)).isAccessGranted
+      sampleApp(sandbox: grants).entitlements(of: Holdings(subscriptions: [one]), for: customer, at: day(1))
+        .isAccessGranted
     }
     #expect(!isOpen(.nobody, .user(tester)))
     #expect(isOpen(.everyone, nil))
@@ -65,7 +74,8 @@ import Testing
   @Test func `the profile shows the end of access, nothing after a refund, and no end for good`() throws {
     let app = sampleApp()
     func premium(_ subscription: Subscription, at days: Double) -> PremiumStatus {
-      PremiumStatus(app.entitlements(of: [subscription], for: nil, at: day(days)), at: day(days))
+      PremiumStatus(
+        app.entitlements(of: Holdings(subscriptions: [subscription]), for: nil, at: day(days)), at: day(days))
     }
     let graced = premium(
       try subscription(

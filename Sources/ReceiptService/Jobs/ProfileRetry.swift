@@ -73,13 +73,10 @@ struct ProfileRetry: Sendable {
   private func write(
     _ user: UUID, at instant: Date, _ connection: PostgresConnection
   ) async throws -> Bool {
-    let answers = try await connection.pipeline([
-      AdvisoryLock.acquire(.customer, [user.uuidString]),
-      SubscriptionRows.select(users: [user], devices: []),
-    ])
-    let owned = Dictionary(
-      grouping: try answers[1].map(SubscriptionRows.decode), by: { $0.owner?.customer })
+    let answers = try await connection.pipeline(
+      [AdvisoryLock.acquire(.customer, [user.uuidString])] + HoldingsRows.select(users: [user], devices: []))
+    let holdings = try HoldingsRows.decode(answers.dropFirst())
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
-    return try await writer.write(users: [user], owned: owned, on: connection).isEmpty
+    return try await writer.write(users: [user], holdings: holdings, on: connection).isEmpty
   }
 }

@@ -34,6 +34,7 @@ struct LedgerBatch {
       queries.append(TransactionRows.select(ids))
       queries.append(RenewalRows.select(ids))
       queries.append(SubscriptionRows.select(ids))
+      queries.append(HoldingsRows.freeTimes)
     }
     var answers = try await connection.pipeline(queries).dropFirst()[...]
 
@@ -42,8 +43,9 @@ struct LedgerBatch {
       for row in rows { state.keptNotifications.insert(try row.decode(0)) }
     }
     guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
-      let subscriptions = answers.popFirst()
+      let subscriptions = answers.popFirst(), let freeTimes = answers.popFirst()
     else { return state }
+    state.freeTimes = try HoldingsRows.decodeFreeTimes(freeTimes)
     for row in transactions { state.load(try TransactionRows.decode(row)) }
     for row in renewals { state.load(try RenewalRows.decode(row)) }
     for row in subscriptions { state.load(try SubscriptionRows.decode(row)) }
@@ -87,24 +89,23 @@ struct LedgerBatch {
     if readsCustomers {
       queries.append(
         AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
-      queries.append(SubscriptionRows.select(users: users, devices: devices))
+      queries += HoldingsRows.select(users: users, devices: devices)
     }
     guard !queries.isEmpty else { return receipts }
     let answers = try await connection.pipeline(queries)
-    guard readsCustomers, let rows = answers.last else { return receipts }
+    guard readsCustomers else { return receipts }
 
-    let owned = Dictionary(
-      grouping: try rows.map(SubscriptionRows.decode), by: { $0.owner?.customer })
+    let holdings = try HoldingsRows.decode(answers.suffix(HoldingsRows.count))
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
-    let unwritten = try await writer.write(users: users, owned: owned, on: connection)
+    let unwritten = try await writer.write(users: users, holdings: holdings, on: connection)
     if !unwritten.isEmpty {
       _ = try await connection.query(OutboxRows.insertProfiles(Array(unwritten), at: instant))
     }
 
     return zip(entries, receipts).map { entry, receipt in
       var receipt = receipt
-      if let owner = receipt.subscription?.owner?.customer, let bundleID = receipt.subscription?.bundleID {
-        receipt.siblings = owned[owner, default: []].filter { $0.bundleID == bundleID }
+      if let owner = receipt.subscription?.owner?.customer, let app = entry.app {
+        receipt.holdings = holdings.holdings(of: owner, in: app)
       }
       return receipt
     }

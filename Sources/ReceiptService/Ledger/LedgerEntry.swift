@@ -44,8 +44,10 @@ struct LedgerReceipt: Sendable {
   var subscription: StoredSubscription?
   /// What came of the claim.
   var claim: ClaimOutcome = .settled(nil)
-  /// Everything of the same app that belongs to the owner, this purchase included.
-  var siblings: [StoredSubscription] = []
+  /// Everything of the same app that the owner has, this purchase included; `nil` where nobody owns it.
+  var holdings: Holdings?
+  /// When the app asked nobody for a subscription.
+  var freeTime = FreeTime.never
 }
 
 /// A subscription with what its row has beyond the meaning of its facts.

@@ -5,6 +5,8 @@ import Subscriptions
 ///
 /// Several entries of one batch can be about one purchase, so each sees what the one before it left.
 struct LedgerState {
+  /// When each app asked nobody for a subscription.
+  var freeTimes = FreeTimes()
   /// Notifications of this batch that are kept already.
   var keptNotifications: Set<UUID> = []
   private var purchases: [String: Purchase] = [:]
@@ -64,9 +66,9 @@ struct LedgerState {
     }
     var receipt = LedgerReceipt()
     // Without an app there is no catalog to judge by: what is known of the purchase stays as it is.
-    if let id = entry.originalTransactionID, entry.app != nil {
+    if let id = entry.originalTransactionID, let app = entry.app {
       var purchase = purchases[id, default: Purchase()]
-      receipt = purchase.take(entry, moves: &moves)
+      receipt = purchase.take(entry, freeTime: freeTimes[app], moves: &moves)
       purchases[id] = purchase
     }
     if let notification = entry.notification {
@@ -133,8 +135,11 @@ struct LedgerState {
 }
 
 extension LedgerState.Purchase {
-  fileprivate mutating func take(_ entry: LedgerEntry, moves: inout [OwnershipMove]) -> LedgerReceipt {
+  fileprivate mutating func take(
+    _ entry: LedgerEntry, freeTime: FreeTime, moves: inout [OwnershipMove]
+  ) -> LedgerReceipt {
     var receipt = LedgerReceipt()
+    receipt.freeTime = freeTime
     guard agrees(with: entry) else {
       receipt.isContradiction = true
       return receipt
@@ -147,7 +152,7 @@ extension LedgerState.Purchase {
       newRenewal = record
       receipt.isNews = true
     }
-    guard let subscription = facts.subscription(under: entry.app) else { return receipt }
+    guard let subscription = facts.subscription(under: entry.app, freeTime: freeTime) else { return receipt }
 
     receipt.previous = stored
     let before = stored?.owner

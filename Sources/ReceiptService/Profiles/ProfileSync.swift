@@ -116,20 +116,14 @@ struct ProfileSync: Sendable {
     if let synced { return synced }
     guard let first = apps.first else { throw ServiceError.unauthenticated }
     if apps.count == 1 { return first }
-    let owned = try await subscriptions(of: user)
-    return apps.first { app in owned.contains { $0.bundleID == app.bundleID } } ?? first
+    let holdings = try await pool.holdings(users: [user])[.user(user)]
+    return apps.first { holdings.has(of: $0) } ?? first
   }
 
   private func answer(_ user: UUID, _ app: App) async throws -> Response {
     let instant = clock.now()
-    let owned = try await subscriptions(of: user).filter { $0.bundleID == app.bundleID }
-    let entitlements = app.entitlements(
-      of: owned.map(\.subscription), for: .user(user), at: instant)
+    let holdings = try await pool.holdings(users: [user]).holdings(of: .user(user), in: app)
+    let entitlements = app.entitlements(of: holdings, for: .user(user), at: instant)
     return try Response.json(.ok, ProfileAnswer(entitlements, at: instant))
-  }
-
-  private func subscriptions(of user: UUID) async throws -> [StoredSubscription] {
-    try await pool.query(SubscriptionRows.select(users: [user], devices: []))
-      .map(SubscriptionRows.decode)
   }
 }

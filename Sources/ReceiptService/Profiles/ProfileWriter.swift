@@ -15,17 +15,17 @@ struct ProfileWriter {
 
   /// - Parameters:
   ///   - users: whose status may have changed; the transaction holds their locks.
-  ///   - owned: all subscriptions of these users, of all apps.
+  ///   - holdings: what these users have, of all apps.
   /// - Returns: the users whose status could not be written everywhere.
   func write(
-    users: [UUID], owned: [Customer?: [StoredSubscription]], on connection: PostgresConnection
+    users: [UUID], holdings: HoldingsByCustomer, on connection: PostgresConnection
   ) async throws -> Set<UUID> {
     var unwritten: Set<UUID> = []
     for table in ProfileTable.all {
       let apps = catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.mirror) }
       guard !apps.isEmpty, !users.isEmpty else { continue }
       let writes = users.map { user in
-        ProfileWrite(userID: user, status: status(of: user, owned[.user(user)] ?? [], in: apps))
+        ProfileWrite(userID: user, status: status(of: user, holdings[.user(user)], in: apps))
       }
       unwritten.formUnion(try await write(writes, to: table, connection))
     }
@@ -33,10 +33,11 @@ struct ProfileWriter {
   }
 
   /// The strongest status among the apps that write to one place.
-  private func status(of user: UUID, _ owned: [StoredSubscription], in apps: [App]) -> PremiumStatus {
+  private func status(of user: UUID, _ holdings: CustomerHoldings, in apps: [App]) -> PremiumStatus {
     apps.map { app in
-      let subscriptions = owned.filter { $0.bundleID == app.bundleID }.map(\.subscription)
-      let entitlements = app.entitlements(of: subscriptions, for: .user(user), at: instant)
+      // What stands on a profile was bought or given; free time is for all, and passes.
+      let own = holdings.holdings(of: app, freeTime: .never)
+      let entitlements = app.entitlements(of: own, for: .user(user), at: instant)
       return PremiumStatus(entitlements, at: instant)
     }
     .reduce(PremiumStatus.free) { best, status in status.isStronger(than: best) ? status : best }

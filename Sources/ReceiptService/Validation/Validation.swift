@@ -84,8 +84,9 @@ struct Validation: Sendable {
     at instant: Date
   ) -> Entitlements {
     let isOwner = claimant != nil && claimant == stored.owner?.customer
-    let subscriptions = isOwner ? receipt.siblings : [stored]
-    return app.entitlements(of: subscriptions.map(\.subscription), for: claimant, at: instant)
+    let own = isOwner ? receipt.holdings : nil
+    let shown = Holdings(subscriptions: [stored.subscription], freeTime: receipt.freeTime)
+    return app.entitlements(of: own ?? shown, for: claimant, at: instant)
   }
 }
 

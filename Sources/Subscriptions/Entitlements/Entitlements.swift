@@ -2,7 +2,7 @@ import FoundationEssentials
 
 /// What a customer of one app may do at one instant.
 public struct Entitlements: Sendable, Hashable {
-  /// The tier that counts; `nil` where none is paid for.
+  /// The tier that counts; `nil` where none is open.
   public var tier: String?
   /// The contract's word.
   public var status: Status
@@ -14,38 +14,52 @@ public struct Entitlements: Sendable, Hashable {
   public var validUntil: Date?
   /// Until when a client without network may go on; `nil` where there is nothing to go on with.
   public var offlineGraceUntil: Date?
+  /// What decided; `nil` where the customer has and had nothing.
+  public var source: Source?
 
-  /// The subscription that decided, if one did.
-  public var source: Subscription?
+  /// What an answer was decided by.
+  public enum Source: Sendable, Hashable {
+    /// Something that was bought, open or over.
+    case subscription(Subscription)
+    /// Something that was given.
+    case grant(Grant)
+    /// The app's own free time, or its end.
+    case trial(Trial)
+    /// The app asks nobody for a subscription now.
+    case freeTime
+  }
 }
 
 extension App {
   /// Decides from all that a customer has.
   ///
   /// - Parameters:
-  ///   - subscriptions: the customer's subscriptions of this app, in any order.
+  ///   - holdings: what the customer has of this app.
   ///   - customer: who asks; decides whether sandbox purchases count.
   ///   - instant: now.
   public func entitlements(
-    of subscriptions: [Subscription], for customer: Customer?, at instant: Date
+    of holdings: Holdings, for customer: Customer?, at instant: Date
   ) -> Entitlements {
-    let counted = subscriptions.filter { counts($0, for: customer) }
-    guard let best = counted.max(by: { strength($0, at: instant) < strength($1, at: instant) }) else {
+    // What is to come by itself: a grant that begins later, free time with a date.
+    let beginnings = holdings.grants.map(\.startsAt) + [holdings.freeTime.nextChange(after: instant)]
+    let nextBeginning = beginnings.compactMap(\.self).filter { $0 > instant }.min()
+    let openings = openings(of: holdings, for: customer, at: instant)
+    guard let best = openings.max(by: { $0.isWeaker(than: $1) }) else {
       return Entitlements(
-        tier: nil, status: .expired, isAccessGranted: false, features: free, validUntil: nil,
+        tier: nil, status: .expired, isAccessGranted: false, features: free, validUntil: nextBeginning,
         offlineGraceUntil: nil, source: nil)
     }
-    let phase = best.phase(at: instant)
-    let grants = phase.status.grantsAccess
+    let isOpen = best.access > .none
+    let end = isOpen ? best.changesAt : nil
     return Entitlements(
-      tier: grants ? best.tier(at: instant) : nil,
-      status: phase.status,
-      isAccessGranted: grants,
-      features: features(of: best, in: phase, at: instant),
-      validUntil: grants ? best.nextChange(after: instant) : nil,
-      offlineGraceUntil: grants
+      tier: isOpen ? best.tier : nil,
+      status: best.status,
+      isAccessGranted: isOpen,
+      features: best.features,
+      validUntil: [end, nextBeginning].compactMap(\.self).min(),
+      offlineGraceUntil: isOpen
         ? instant.addingTimeInterval(TimeInterval(offlineGraceDays) * 86_400) : nil,
-      source: best)
+      source: best.source)
   }
 
   /// Whether a subscription opens anything at all: its product is in the catalog, and a sandbox
@@ -56,49 +70,5 @@ extension App {
     case .production: return true
     case .sandbox: return sandboxGrants.include(customer)
     }
-  }
-
-  private func features(of subscription: Subscription, in phase: Phase, at instant: Date) -> Features {
-    switch (phase.status, phase.storeStatus) {
-    // Apple's own grace is access in full: Apple asks for it.
-    case (.active, _), (.grace, .billingGrace), (.trial, _):
-      subscription.tier(at: instant).flatMap { tiers[$0]?.features } ?? free
-    case (.grace, _): grace?.features ?? free
-    case (.expired, _), (.cancelled, _): free
-    }
-  }
-
-  /// Of several subscriptions the strongest decides: paid access before the app's own grace before
-  /// none; then the higher tier; then the one that lasts longer; then the later purchase.
-  private func strength(_ subscription: Subscription, at instant: Date) -> Strength {
-    let phase = subscription.phase(at: instant)
-    let access =
-      switch (phase.status, phase.storeStatus) {
-      case (.active, _), (.grace, .billingGrace), (.trial, _): 2
-      case (.grace, _): 1
-      case (.expired, _), (.cancelled, _): 0
-      }
-    return Strength(
-      access: access, rank: subscription.tier(at: instant).flatMap { tiers[$0]?.rank } ?? Int.min,
-      lasts: subscription.storeAccessEnds ?? .distantFuture,
-      purchased: subscription.current.purchaseDate,
-      transactionID: subscription.current.originalTransactionID)
-  }
-}
-
-private struct Strength: Comparable {
-  var access: Int
-  var rank: Int
-  var lasts: Date
-  var purchased: Date
-  var transactionID: String
-
-  static func < (a: Strength, b: Strength) -> Bool {
-    if a.access != b.access { return a.access < b.access }
-    // Without access a rank means nothing: then the story that ended last is the one to tell.
-    if a.access > 0, a.rank != b.rank { return a.rank < b.rank }
-    if a.lasts != b.lasts { return a.lasts < b.lasts }
-    if a.purchased != b.purchased { return a.purchased < b.purchased }
-    return a.transactionID < b.transactionID
   }
 }

@@ -7,9 +7,9 @@ import FoundationEssentials
 public struct PremiumStatus: Sendable, Hashable {
   /// Whether the user is premium now.
   public var isPremium: Bool
-  /// The end of the access that is paid for, Apple's billing grace included.
+  /// The end of the access that is paid for or given, Apple's billing grace included.
   public var expiresAt: Date?
-  /// The product that opens it.
+  /// The product that opens it; `grant:` and the tier where it was given.
   public var productID: String?
   /// The subscription that opens it.
   public var originalTransactionID: String?
@@ -31,13 +31,17 @@ public struct PremiumStatus: Sendable, Hashable {
   public init(_ entitlements: Entitlements, at instant: Date) {
     isPremium = entitlements.isAccessGranted
     isInGracePeriod = entitlements.status == .grace
-    guard let source = entitlements.source, entitlements.status != .cancelled else {
-      willRenew = false
-      return
+    willRenew = false
+    switch entitlements.source {
+    case .subscription(let subscription) where entitlements.status != .cancelled:
+      expiresAt = subscription.storeAccessEnds
+      productID = subscription.productID(at: instant)
+      originalTransactionID = subscription.current.originalTransactionID
+      willRenew = subscription.willRenew(at: instant)
+    case .grant(let grant):
+      expiresAt = grant.endsAt
+      productID = grant.productID
+    case .subscription, .trial, .freeTime, nil: break
     }
-    expiresAt = source.storeAccessEnds
-    productID = source.productID(at: instant)
-    originalTransactionID = source.current.originalTransactionID
-    willRenew = source.willRenew(at: instant)
   }
 }

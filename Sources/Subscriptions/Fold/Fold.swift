@@ -9,8 +9,9 @@ extension SubscriptionFacts {
   static let billingRetryLimit: TimeInterval = 60 * 86_400
 
   /// What the facts mean under an app's catalog.
+  /// - Parameter freeTime: when the app asked nobody for a subscription; its own grace stands still meanwhile.
   /// - Returns: `nil` while no transaction is known (a renewal info alone says who, not until when).
-  public func subscription(under app: App?) -> Subscription? {
+  public func subscription(under app: App?, freeTime: FreeTime = .never) -> Subscription? {
     guard let current else { return nil }
     let renewal = renewalOfCurrentPeriod(current)
     let product = app?.product(named: current.productID)
@@ -37,7 +38,9 @@ extension SubscriptionFacts {
       phases: phases(
         revoked: isRevoked, paidUntil: paidUntil, graceEnds: graceEnds,
         isInBillingRetry: renewal?.isInBillingRetry ?? false,
-        ownGrace: app?.grace.map { $0.duration } ?? 0),
+        ownGraceEnds: paidUntil.map {
+          freeTime.end(of: app?.grace?.duration ?? 0, from: $0) ?? .distantFuture
+        }),
       signedAt: latestSignature(of: current))
   }
 
@@ -78,7 +81,7 @@ extension SubscriptionFacts {
 
 /// The table of the contract ('what the facts say, now'), laid out in time.
 private func phases(
-  revoked: Bool, paidUntil: Date?, graceEnds: Date?, isInBillingRetry: Bool, ownGrace: TimeInterval
+  revoked: Bool, paidUntil: Date?, graceEnds: Date?, isInBillingRetry: Bool, ownGraceEnds: Date?
 ) -> [Phase] {
   if revoked { return [Phase(startsAt: nil, status: .cancelled, storeStatus: .revoked)] }
   var phases = [Phase(startsAt: nil, status: .active, storeStatus: .active)]
@@ -90,9 +93,11 @@ private func phases(
   // After paid time and billing grace two clocks run on, each from the end of the paid time: the
   // app's own grace decides what clients are told, Apple's retries what the store would say.
   let accessEnds = graceEnds ?? paidUntil
-  let ownGraceEnds = paidUntil.addingTimeInterval(ownGrace)
+  // While free time is on in the middle of it, its end is not known: it is judged again when that is off.
+  let ownGraceEnds = ownGraceEnds ?? paidUntil
   let retryEnds = paidUntil.addingTimeInterval(SubscriptionFacts.billingRetryLimit)
-  let starts = [accessEnds] + [ownGraceEnds, retryEnds].filter { $0 > accessEnds }.sorted()
+  let starts =
+    [accessEnds] + [ownGraceEnds, retryEnds].filter { $0 > accessEnds && $0 < .distantFuture }.sorted()
   for start in starts {
     let phase = Phase(
       startsAt: start,

@@ -1,0 +1,48 @@
+import FoundationEssentials
+import Subscriptions
+
+/// Everything that one customer has, of all apps, as the database has it.
+struct CustomerHoldings: Sendable {
+  var subscriptions: [StoredSubscription] = []
+  /// By the app's bundle id.
+  var grants: [String: [Grant]] = [:]
+  /// By the app's bundle id.
+  var trials: [String: Trial] = [:]
+
+  /// Whether there is anything of this app.
+  func has(of app: App) -> Bool {
+    subscriptions.contains { $0.bundleID == app.bundleID } || grants[app.bundleID] != nil
+      || trials[app.bundleID] != nil
+  }
+
+  /// What the customer has of one app.
+  func holdings(of app: App, freeTime: FreeTime) -> Holdings {
+    Holdings(
+      subscriptions: subscriptions.filter { $0.bundleID == app.bundleID }.map(\.subscription),
+      trial: trials[app.bundleID], grants: grants[app.bundleID] ?? [], freeTime: freeTime)
+  }
+}
+
+/// What several customers have, read together, and when each app asked nobody for a subscription.
+struct HoldingsByCustomer: Sendable {
+  var customers: [Customer: CustomerHoldings] = [:]
+  var freeTimes = FreeTimes()
+
+  subscript(customer: Customer) -> CustomerHoldings { customers[customer] ?? CustomerHoldings() }
+
+  /// What one customer has of one app.
+  func holdings(of customer: Customer, in app: App) -> Holdings {
+    self[customer].holdings(of: app, freeTime: freeTimes[app])
+  }
+}
+
+/// When each app asked nobody for a subscription.
+struct FreeTimes: Sendable {
+  private var spells: [String: [FreeTime.Spell]] = [:]
+
+  mutating func add(_ spell: FreeTime.Spell, of bundleID: String) {
+    spells[bundleID, default: []].append(spell)
+  }
+
+  subscript(app: App) -> FreeTime { spells[app.bundleID].map { FreeTime($0) } ?? .never }
+}

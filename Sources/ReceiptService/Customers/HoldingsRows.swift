@@ -1,0 +1,69 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+/// Reads what customers have: `subscriptions`, `grants`, `trials` and `free_access`.
+enum HoldingsRows {
+  /// How many questions ``select(users:devices:)`` are.
+  static let count = 4
+
+  /// What is to be asked; the answers go to ``decode(_:)`` in the same order.
+  static func select(users: [UUID], devices: [String]) -> [Query] {
+    [
+      SubscriptionRows.select(users: users, devices: devices),
+      """
+      SELECT user_id, device_id, bundle_id, id, tier, starts_at, ends_at FROM grants
+      WHERE (user_id = ANY(\(users)) OR device_id = ANY(\(devices))) AND revoked_at IS NULL
+      """,
+      "SELECT device_id, bundle_id, started_at, ends_at FROM trials WHERE device_id = ANY(\(devices))",
+      freeTimes,
+    ]
+  }
+
+  /// When which app asked nobody for a subscription. There are few, so all are read.
+  static let freeTimes: Query = "SELECT bundle_id, starts_at, ends_at FROM free_access"
+
+  /// - Parameter answers: those to ``select(users:devices:)``.
+  static func decode(_ answers: some Sequence<Rows>) throws -> HoldingsByCustomer {
+    let answers = Array(answers)
+    var holdings = HoldingsByCustomer()
+    for row in answers[0] {
+      let stored = try SubscriptionRows.decode(row)
+      guard let owner = stored.owner?.customer else { continue }
+      holdings.customers[owner, default: .init()].subscriptions.append(stored)
+    }
+    for row in answers[1] {
+      let user = try row.decode(0, as: UUID?.self).map(Customer.user)
+      guard let customer = try user ?? row.decode(1, as: String?.self).map(Customer.device) else { continue }
+      let grant = Grant(
+        id: try row.decode(3), tier: try row.decode(4), startsAt: try row.decode(5),
+        endsAt: try row.decode(6))
+      holdings.customers[customer, default: .init()].grants[try row.decode(2), default: []].append(grant)
+    }
+    for row in answers[2] {
+      let trial = Trial(startedAt: try row.decode(2), endsAt: try row.decode(3))
+      holdings.customers[.device(try row.decode(0)), default: .init()].trials[try row.decode(1)] = trial
+    }
+    holdings.freeTimes = try decodeFreeTimes(answers[3])
+    return holdings
+  }
+
+  static func decodeFreeTimes(_ rows: Rows) throws -> FreeTimes {
+    var freeTimes = FreeTimes()
+    for row in rows {
+      freeTimes.add(
+        FreeTime.Spell(startsAt: try row.decode(1), endsAt: try row.decode(2)), of: try row.decode(0))
+    }
+    return freeTimes
+  }
+}
+
+extension PostgresPool {
+  /// What these customers have.
+  func holdings(users: [UUID] = [], devices: [String] = []) async throws -> HoldingsByCustomer {
+    let answers = try await withConnection { connection in
+      try await connection.pipeline(HoldingsRows.select(users: users, devices: devices))
+    }
+    return try HoldingsRows.decode(answers)
+  }
+}

@@ -1,0 +1,120 @@
+import FoundationEssentials
+import Testing
+
+@testable import Subscriptions
+
+/// What is given rather than bought: trial, grants, free time.
+@Suite struct HoldingsTests {
+  private static let device = Customer.device("phone")
+
+  /// Thirty days of trial, seven of grace.
+  private let app: App = {
+    var app = sampleApp(ownGraceDays: 7)
+    app.trial = Allowance(days: 30, features: ["seats": .count(5)])
+    return app
+  }()
+
+  private func entitlements(_ holdings: Holdings, at days: Double) -> Entitlements {
+    app.entitlements(of: holdings, for: Self.device, at: day(days))
+  }
+
+  private func trial(_ start: Double = 0, _ end: Double = 30) -> Trial {
+    Trial(startedAt: day(start), endsAt: day(end))
+  }
+
+  private func grant(_ tier: String, _ start: Double, _ end: Double?) -> Grant {
+    Grant(id: UUID(), tier: tier, startsAt: day(start), endsAt: end.map { day($0) })
+  }
+
+  @Test func `a trial opens everything for its days, then comes the grace, then the end`() {
+    let holdings = Holdings(trial: trial())
+    let running = entitlements(holdings, at: 29.999)
+    #expect(running.status == .trial)
+    #expect(running.isAccessGranted)
+    #expect(running.tier == nil)
+    #expect(running.features == ["seats": .count(5)])
+    #expect(running.validUntil == day(30))
+    let grace = entitlements(holdings, at: 30)
+    #expect(grace.status == .grace)
+    #expect(grace.isAccessGranted)
+    #expect(grace.features == ["seats": .word("warning")])
+    #expect(grace.validUntil == day(37))
+    let over = entitlements(holdings, at: 37)
+    #expect(over.status == .expired)
+    #expect(!over.isAccessGranted)
+    #expect(over.features == ["seats": .count(0)])
+    #expect(over.validUntil == nil)
+  }
+
+  @Test func `who buys during the trial has what was bought, and no trial after a refund`() throws {
+    let bought = try #require(
+      SubscriptionFacts([period("1000", from: 10, to: 40)]).subscription(under: app))
+    #expect(entitlements(Holdings(subscriptions: [bought], trial: trial()), at: 11).status == .active)
+    #expect(entitlements(Holdings(subscriptions: [bought], trial: trial()), at: 11).tier == "basic")
+    let refunded = try #require(
+      SubscriptionFacts([period("1000", from: 10, to: 40, revoked: 12)]).subscription(under: app))
+    let after = entitlements(Holdings(subscriptions: [refunded], trial: trial()), at: 13)
+    #expect(after.status == .cancelled)
+    #expect(!after.isAccessGranted)
+  }
+
+  @Test func `a purchase that does not count leaves the trial as it is`() throws {
+    let sandbox = try #require(
+      SubscriptionFacts([period("1000", from: 10, to: 40, environment: .sandbox)]).subscription(under: app))
+    #expect(entitlements(Holdings(subscriptions: [sandbox], trial: trial()), at: 11).status == .trial)
+  }
+
+  @Test func `a trial stands still while the app asks nobody, and then goes on`() {
+    let free = FreeTime([FreeTime.Spell(startsAt: day(10), endsAt: day(15))])
+    let holdings = Holdings(trial: trial(), freeTime: free)
+    #expect(entitlements(holdings, at: 34.9).status == .trial)
+    #expect(entitlements(holdings, at: 35).status == .grace)
+    #expect(entitlements(holdings, at: 42).status == .expired)
+  }
+
+  @Test func `a grant opens its tier from its first instant to its end`() {
+    let holdings = Holdings(grants: [grant("family", 5, 10)])
+    #expect(!entitlements(holdings, at: 4.9).isAccessGranted)
+    #expect(entitlements(holdings, at: 4.9).validUntil == day(5))
+    let open = entitlements(holdings, at: 5)
+    #expect(open.tier == "family")
+    #expect(open.status == .active)
+    #expect(open.validUntil == day(10))
+    #expect(!entitlements(holdings, at: 10).isAccessGranted)
+  }
+
+  @Test func `of a grant and a purchase the higher tier counts`() throws {
+    let bought = try #require(
+      SubscriptionFacts([period("1000", from: 0, to: 30)]).subscription(under: app))
+    let holdings = Holdings(subscriptions: [bought], grants: [grant("family", 5, 10)])
+    #expect(entitlements(holdings, at: 4).tier == "basic")
+    #expect(entitlements(holdings, at: 7).tier == "family")
+    #expect(entitlements(holdings, at: 12).tier == "basic")
+    // After a refund, what support gave stays.
+    let refunded = try #require(
+      SubscriptionFacts([period("1000", from: 0, to: 30, revoked: 6)]).subscription(under: app))
+    #expect(
+      entitlements(Holdings(subscriptions: [refunded], grants: [grant("basic", 5, nil)]), at: 8).tier
+        == "basic")
+  }
+
+  @Test func `the profile of who was given access for good has a product and no end`() {
+    let status = PremiumStatus(entitlements(Holdings(grants: [grant("basic", 0, nil)]), at: 3), at: day(3))
+    #expect(status.isPremium)
+    #expect(status.expiresAt == nil)
+    #expect(status.productID == "grant:basic")
+    #expect(status.originalTransactionID == nil)
+  }
+
+  @Test func `while the app asks nobody, everybody has the highest tier`() {
+    let free = FreeTime([FreeTime.Spell(startsAt: day(10), endsAt: nil)])
+    let nobody = entitlements(Holdings(freeTime: free), at: 11)
+    #expect(nobody.isAccessGranted)
+    #expect(nobody.status == .active)
+    #expect(nobody.tier == "family")
+    #expect(nobody.features == ["seats": .count(5)])
+    #expect(nobody.validUntil == nil)
+    #expect(!entitlements(Holdings(freeTime: free), at: 9).isAccessGranted)
+    #expect(entitlements(Holdings(freeTime: free), at: 9).validUntil == day(10))
+  }
+}
