@@ -48,6 +48,30 @@ import Testing
     #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == true)
   }
 
+  @Test func `the grace of a failed charge is not given to the period that a recovery paid for`() {
+    // A week, recovered on the third day of its grace, of which only the transaction has come.
+    let facts = SubscriptionFacts(
+      [period("1000", from: 0, to: 7), period("1001", from: 7, to: 14, signed: 10)],
+      renewalInfo(signed: 8, retry: true, graceUntil: 23, renewalDate: 7))
+    #expect(facts.words(at: 13) == "active/active")
+    #expect(facts.words(at: 14) == "expired/expired")
+    #expect(facts.subscription(under: sampleApp())?.graceExpiresDate == nil)
+  }
+
+  @Test func `the grace of a failed charge is not given to an upgrade of the same millisecond`() {
+    let facts = SubscriptionFacts(
+      [period("1000", from: 0, to: 7), period("1001", from: 6.5, to: 13.5, product: "family")],
+      renewalInfo(signed: 6.5, retry: true, graceUntil: 23, renewalDate: 7))
+    #expect(facts.words(at: 13.5) == "expired/expired")
+  }
+
+  @Test func `a renewal info from before an extension still belongs to the period`() {
+    let facts = SubscriptionFacts(
+      [period("1000", from: 0, to: 40, signed: 5)],
+      renewalInfo(signed: 3, autoRenew: false, renewalDate: 30))
+    #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == false)
+  }
+
   @Test func `a renewal info signed with an early renewal belongs to the period that it names`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 30), period("1001", from: 30, to: 60, signed: 29.5)],

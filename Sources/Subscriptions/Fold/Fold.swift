@@ -16,7 +16,8 @@ extension SubscriptionFacts {
     let renewal = renewalOfCurrentPeriod(current)
     let product = app?.product(named: current.productID)
     let paidUntil = current.expiresDate ?? product?.accessEnds(purchasedAt: current.purchaseDate)
-    let graceEnds = billingGraceEnd(current, renewal, paidUntil)
+    let failure = failedCharge(renewal, at: paidUntil)
+    let graceEnds = billingGraceEnd(current, failure, paidUntil)
 
     let isRevoked = current.revocationDate != nil
     let renews =
@@ -37,7 +38,7 @@ extension SubscriptionFacts {
       graceExpiresDate: graceEnds,
       phases: phases(
         revoked: isRevoked, paidUntil: paidUntil, graceEnds: graceEnds,
-        isInBillingRetry: renewal?.isInBillingRetry ?? false,
+        isInBillingRetry: failure?.isInBillingRetry ?? false,
         ownGraceEnds: paidUntil.map {
           freeTime.end(of: app?.grace?.duration ?? 0, from: $0) ?? .distantFuture
         }),
@@ -54,6 +55,15 @@ extension SubscriptionFacts {
     if renewal.signedAt >= current.purchaseDate { return renewal }
     if let renewalDate = renewal.renewalDate, renewalDate == current.expiresDate { return renewal }
     return nil
+  }
+
+  /// The renewal info, if it may speak of a charge that failed at `paidUntil`.
+  ///
+  /// What is recovered in billing grace begins before the failure was signed. Where only the transaction of
+  /// the recovery has come, the failure is known by the end that it names: one from before.
+  private func failedCharge(_ renewal: RenewalFact?, at paidUntil: Date?) -> RenewalFact? {
+    if let end = renewal?.renewalDate, let paidUntil, end < paidUntil { return nil }
+    return renewal
   }
 
   /// What is paid for until the current period begins, if it is something else.
