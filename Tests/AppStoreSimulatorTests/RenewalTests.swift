@@ -172,8 +172,11 @@ struct RenewalTests {
   @Test func `only an active subscription is extended`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
-    _ = try store.perform(.failToRenew(grace: true), on: id, at: .day(31))
-    #expect(throws: StoreRefusal.notActive) { try store.perform(.extend(days: 5), on: id, at: .day(32)) }
+    #expect(throws: StoreRefusal.notActive) { try store.perform(.extend(days: 5), on: id, at: .day(31)) }
+    _ = try store.perform(.failToRenew(grace: true), on: id, at: .day(30.5))
+    #expect(throws: StoreRefusal.inBillingRetry) {
+      try store.perform(.extend(days: 5), on: id, at: .day(30.6))
+    }
   }
 
   @Test func `a downgrade that was charged ahead leaves the higher product until its period begins`() throws {

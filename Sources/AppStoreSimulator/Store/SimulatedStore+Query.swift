@@ -19,6 +19,23 @@ extension SimulatedStore {
     return transaction
   }
 
+  /// The transactions of a purchase, oldest first.
+  func transactionIDs(of originalTransactionID: String) -> [String] {
+    subscriptions[originalTransactionID]?.transactionIDs ?? [originalTransactionID]
+  }
+
+  /// The latest transaction of a purchase and, of a subscription, the renewal info, to be signed now.
+  mutating func lastWord(on originalTransactionID: String, at now: Date) -> [LifeFact] {
+    let signedDate = signingDate(at: now)
+    guard let latest = transactionIDs(of: originalTransactionID).last, var transaction = transactions[latest]
+    else { return [] }
+    transaction.signedDate = signedDate
+    guard let subscription = subscriptions[originalTransactionID],
+      let renewalInfo = try? renewalInfo(of: subscription, signedDate: signedDate)
+    else { return [.transaction(transaction)] }
+    return [.transaction(transaction), .renewal(renewalInfo)]
+  }
+
   /// Every subscription that a customer has or had in an app.
   ///
   /// - Parameter id: any transaction id of the customer, or their app transaction id; nil is returned if

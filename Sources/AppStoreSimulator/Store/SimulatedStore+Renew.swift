@@ -70,7 +70,8 @@ extension SimulatedStore {
   mutating func extend(_ id: String, days: Int, at now: Date) throws(StoreRefusal) -> StoreOutcome {
     let subscription = try renewable(id)
     var current = try current(of: subscription)
-    // As Apple: neither in billing grace nor after the end.
+    // As Apple: neither where a charge has failed nor after the end.
+    if subscription.billing.hasFailed { throw .inBillingRetry }
     guard try status(of: subscription, at: now) == .active else { throw .notActive }
     current.expiresDate = current.expiresDate.map { timeScale.date($0, adding: StorePeriod(days, .day)) }
     transactions[current.transactionId] = current

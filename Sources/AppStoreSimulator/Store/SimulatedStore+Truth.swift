@@ -16,13 +16,23 @@ extension SimulatedStore {
     if case .grace(let until) = subscription.billing { truth.gracePeriodExpiresDate = until }
     truth.autoRenews = subscription.autoRenews
     truth.renewsAs = subscription.autoRenews ? subscription.renewsAs : nil
-    truth.entitledProductID = entitledProductID(of: subscription, at: now) ?? current.productId
+    if current.purchaseDate > now {
+      truth.entitledProductID = entitledProductID(of: subscription, at: now) ?? current.productId
+    }
     return truth
   }
 
+  /// Where a renewal was charged ahead, what was paid for before it lasts until it begins. A purchase or an
+  /// upgrade counts at once.
   private func entitledProductID(of subscription: StoreSubscription, at now: Date) -> String? {
-    subscription.transactionIDs.lazy.reversed().compactMap { transactions[$0] }
-      .first { $0.purchaseDate <= now && $0.revocationDate == nil }?.productId
+    var periods = subscription.transactionIDs.lazy.reversed().compactMap { transactions[$0] }.makeIterator()
+    var entitled = periods.next()
+    while let period = entitled, period.purchaseDate > now, period.transactionReason == .renewal,
+      let before = periods.next(), before.revocationDate == nil, now < before.expiresDate ?? .distantFuture
+    {
+      entitled = before
+    }
+    return entitled?.productId
   }
 
   private func truth(

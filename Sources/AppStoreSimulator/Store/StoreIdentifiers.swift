@@ -33,18 +33,7 @@ struct StoreIdentifiers: Sendable {
   }
 
   /// A random UUID (version 4).
-  mutating func uuid() -> UUID {
-    let (high, low) = (random.next(), random.next())
-    func byte(_ word: UInt64, _ index: UInt64) -> UInt8 {
-      UInt8(truncatingIfNeeded: word >> (56 - 8 * index))
-    }
-    return UUID(
-      uuid: (
-        byte(high, 0), byte(high, 1), byte(high, 2), byte(high, 3), byte(high, 4), byte(high, 5),
-        byte(high, 6) & 0x0F | 0x40, byte(high, 7), byte(low, 0) & 0x3F | 0x80, byte(low, 1),
-        byte(low, 2), byte(low, 3), byte(low, 4), byte(low, 5), byte(low, 6), byte(low, 7)
-      ))
-  }
+  mutating func uuid() -> UUID { UUID(randomFrom: &random) }
 
   /// A name for a customer who was given none.
   mutating func accountID() -> String { "account-\(uuid().uuidString.lowercased())" }
@@ -67,5 +56,21 @@ struct SplitMix64: RandomNumberGenerator, Sendable {
     mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
     mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
     return mixed ^ (mixed >> 31)
+  }
+}
+
+extension UUID {
+  /// A random UUID (version 4) that the generator decides.
+  init(randomFrom random: inout SplitMix64) {
+    let (high, low) = (random.next(), random.next())
+    func byte(_ word: UInt64, _ index: UInt64) -> UInt8 {
+      UInt8(truncatingIfNeeded: word >> (56 - 8 * index))
+    }
+    self.init(
+      uuid: (
+        byte(high, 0), byte(high, 1), byte(high, 2), byte(high, 3), byte(high, 4), byte(high, 5),
+        byte(high, 6) & 0x0F | 0x40, byte(high, 7), byte(low, 0) & 0x3F | 0x80, byte(low, 1),
+        byte(low, 2), byte(low, 3), byte(low, 4), byte(low, 5), byte(low, 6), byte(low, 7)
+      ))
   }
 }
