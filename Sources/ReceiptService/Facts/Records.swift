@@ -11,21 +11,7 @@ struct TransactionRecord: Sendable {
 
   /// - Throws: ``Unkept/environment`` for an environment that the rules do not know.
   init(_ signed: Signed<TransactionInfo>) throws(Unkept) {
-    let info = signed.payload
-    guard let environment = StoreEnvironment(rawValue: info.environment.rawValue) else {
-      throw .environment
-    }
-    fact = TransactionFact(
-      transactionID: info.transactionId.storable,
-      originalTransactionID: info.originalTransactionId.storable, bundleID: info.bundleId.storable,
-      environment: environment, productID: info.productId.storable,
-      kind: PurchaseKind(rawValue: info.type?.rawValue.storable ?? ""),
-      ownership: info.inAppOwnershipType?.rawValue.storable ?? "PURCHASED",
-      purchaseDate: info.purchaseDate,
-      originalPurchaseDate: info.originalPurchaseDate, expiresDate: info.expiresDate,
-      revocationDate: info.revocationDate, isUpgraded: info.isUpgraded ?? false,
-      appAccountToken: info.customerToken, appTransactionID: info.appTransactionId?.storable,
-      priceMilliunits: info.price, currency: info.currency?.storable, signedAt: info.signedDate)
+    fact = try TransactionFact(signed.payload)
     otherClaims = remainingClaims(of: signed.payloadBytes, beyond: Self.claimsWithColumns)
   }
 
@@ -44,18 +30,7 @@ struct RenewalRecord: Sendable {
 
   /// - Throws: ``Unkept/environment`` for an environment that the rules do not know.
   init(_ signed: Signed<RenewalInfo>) throws(Unkept) {
-    let info = signed.payload
-    guard let environment = StoreEnvironment(rawValue: info.environment.rawValue) else {
-      throw .environment
-    }
-    fact = RenewalFact(
-      originalTransactionID: info.originalTransactionId.storable, environment: environment,
-      productID: info.productId?.storable ?? "", renewsAs: info.autoRenewProductId?.storable,
-      willAutoRenew: info.autoRenewStatus.map { $0 == .on },
-      isInBillingRetry: info.isInBillingRetryPeriod ?? false,
-      graceExpiresDate: info.gracePeriodExpiresDate,
-      expirationIntent: info.expirationIntent.map { Int($0.rawValue) },
-      renewalDate: info.renewalDate, signedAt: info.signedDate)
+    fact = try RenewalFact(signed.payload)
     otherClaims = remainingClaims(of: signed.payloadBytes, beyond: Self.claimsWithColumns)
   }
 
@@ -64,6 +39,43 @@ struct RenewalRecord: Sendable {
     "isInBillingRetryPeriod", "gracePeriodExpiresDate", "expirationIntent", "renewalDate",
     "signedDate",
   ]
+}
+
+extension TransactionFact {
+  /// What a signed transaction says to the rules.
+  init(_ info: TransactionInfo) throws(Unkept) {
+    guard let environment = StoreEnvironment(rawValue: info.environment.rawValue) else {
+      throw .environment
+    }
+    self.init(
+      transactionID: info.transactionId.storable,
+      originalTransactionID: info.originalTransactionId.storable, bundleID: info.bundleId.storable,
+      environment: environment, productID: info.productId.storable,
+      kind: PurchaseKind(rawValue: info.type?.rawValue.storable ?? ""),
+      ownership: info.inAppOwnershipType?.rawValue.storable ?? "PURCHASED",
+      purchaseDate: info.purchaseDate,
+      originalPurchaseDate: info.originalPurchaseDate, expiresDate: info.expiresDate,
+      revocationDate: info.revocationDate, isUpgraded: info.isUpgraded ?? false,
+      appAccountToken: info.customerToken, appTransactionID: info.appTransactionId?.storable,
+      priceMilliunits: info.price, currency: info.currency?.storable, signedAt: info.signedDate)
+  }
+}
+
+extension RenewalFact {
+  /// What a signed renewal info says to the rules.
+  init(_ info: RenewalInfo) throws(Unkept) {
+    guard let environment = StoreEnvironment(rawValue: info.environment.rawValue) else {
+      throw .environment
+    }
+    self.init(
+      originalTransactionID: info.originalTransactionId.storable, environment: environment,
+      productID: info.productId?.storable ?? "", renewsAs: info.autoRenewProductId?.storable,
+      willAutoRenew: info.autoRenewStatus.map { $0 == .on },
+      isInBillingRetry: info.isInBillingRetryPeriod ?? false,
+      graceExpiresDate: info.gracePeriodExpiresDate,
+      expirationIntent: info.expirationIntent.map { Int($0.rawValue) },
+      renewalDate: info.renewalDate, signedAt: info.signedDate)
+  }
 }
 
 /// Why a signed payload is no fact for the rules.

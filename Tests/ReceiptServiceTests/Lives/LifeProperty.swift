@@ -1,0 +1,131 @@
+import AppStoreSimulator
+import Foundation
+import Subscriptions
+
+/// What is true of every life.
+struct LifeProperty: Sendable {
+  /// A sentence.
+  let name: String
+  /// What is wrong, in words; nothing if the life has the property. The generator depends on the seed alone.
+  let check: @Sendable (RandomLife, App, inout SeededGenerator) throws -> [String]
+
+  init(
+    _ name: String, check: @escaping @Sendable (RandomLife, App, inout SeededGenerator) throws -> [String]
+  ) {
+    self.name = name
+    self.check = check
+  }
+
+  static let all = [
+    afterEachEvent, anyOrder, lossesAndHistory, lossesAndStatuses, nothingNew, lossesAlone,
+  ]
+
+  private static let afterEachEvent = LifeProperty(
+    "after each event of a life its facts say what is true"
+  ) { life, app, _ in
+    var known = KnownFacts()
+    for event in life.events {
+      for fact in event.notifications.flatMap(\.facts) { known.learn(try KnownFact(fact)) }
+      let found = known.disagreements(with: event.truths, under: app)
+      if !found.isEmpty { return ["after \(event.what)"] + found }
+    }
+    return []
+  }
+
+  private static let anyOrder = LifeProperty(
+    "any order of the facts of a life, with repeats, ends in what is true"
+  ) { life, app, random in
+    let facts = try life.facts.map(KnownFact.init)
+    let known = KnownFacts(facts)
+    var found = life.instants(under: app).flatMap {
+      known.disagreements(with: life.truths(at: $0), under: app)
+    }
+    if KnownFacts(facts.reversed()) != known { found.append("the reverse order ends elsewhere") }
+    for number in 1...8 {
+      let repeats = (0...facts.count / 4).compactMap { _ in facts.randomElement(using: &random) }
+      if KnownFacts((facts + repeats).shuffled(using: &random)) != known {
+        found.append("shuffle \(number) ends elsewhere")
+      }
+    }
+    return found
+  }
+
+  private static let lossesAndHistory = LifeProperty(
+    "losses are made good by the notification history"
+  ) { life, app, random in
+    let kept = try life.facts.map(KnownFact.init).filter { _ in Bool.random(using: &random) }
+    let history = try life.notificationFacts.map(KnownFact.init)
+    var known = KnownFacts(kept.shuffled(using: &random))
+    for fact in history.shuffled(using: &random) { known.learn(fact) }
+    return life.instants(under: app).flatMap {
+      known.disagreements(with: life.truths(at: $0), under: app)
+    }
+  }
+
+  private static let lossesAndStatuses = LifeProperty(
+    "losses are made good by the statuses, and what comes late changes nothing"
+  ) { life, app, random in
+    let facts = try life.facts.map(KnownFact.init).shuffled(using: &random)
+    let late = facts.partitioned { _ in Bool.random(using: &random) }
+    let statuses = try life.statuses(at: life.end).map(KnownFact.init)
+    var known = KnownFacts(late.kept)
+    for fact in statuses { known.learn(fact) }
+    let instants = life.instants(under: app)
+    var found = instants.flatMap {
+      known.disagreements(with: life.truths(at: $0), under: app, comparingOpenProduct: false)
+    }
+    for fact in late.lost { known.learn(fact) }
+    for instant in instants {
+      found += known.disagreements(with: life.truths(at: instant), under: app).map { "late: \($0)" }
+    }
+    return found
+  }
+
+  private static let nothingNew = LifeProperty(
+    "who knows all of a life learns nothing from any fact of it"
+  ) { life, _, _ in
+    let facts = try life.facts.map(KnownFact.init)
+    var known = KnownFacts(facts)
+    let before = known
+    var found = facts.filter { known.learn($0) }.map { "\($0) was taken for news" }
+    if known != before { found.append("learning again changed what is known") }
+    return found
+  }
+
+  private static let lossesAlone = LifeProperty(
+    "with losses and nothing to make them good, no period is given the grace of one before it"
+  ) { life, app, random in
+    let facts = try life.facts.map(KnownFact.init)
+    var ends: [String: Set<Date>] = [:]
+    var graces: [Date: Set<Date>] = [:]
+    for fact in facts {
+      switch fact {
+      case .transaction(let transaction):
+        if let end = transaction.expiresDate { ends[transaction.transactionID, default: []].insert(end) }
+      case .renewal(let renewal):
+        if let grace = renewal.graceExpiresDate, let end = renewal.renewalDate {
+          graces[grace, default: []].insert(end)
+        }
+      }
+    }
+    let known = KnownFacts(facts.filter { _ in Int.random(in: 0..<3, using: &random) == 0 })
+    return known.purchases.values.compactMap { purchase in
+      guard let subscription = purchase.subscription(under: app),
+        let grace = subscription.graceExpiresDate
+      else { return nil }
+      let own = ends[subscription.current.transactionID]?.min() ?? .distantPast
+      return graces[grace]?.contains { $0 >= own } == true
+        ? nil : "\(subscription.current.transactionID) has the grace of a period before it"
+    }
+  }
+}
+
+extension Array {
+  fileprivate func partitioned(by isKept: (Element) -> Bool) -> (kept: [Element], lost: [Element]) {
+    var parts: (kept: [Element], lost: [Element]) = ([], [])
+    for element in self {
+      if isKept(element) { parts.kept.append(element) } else { parts.lost.append(element) }
+    }
+    return parts
+  }
+}
