@@ -11,15 +11,18 @@ struct AppleLibrary: Sendable {
     var environment = "Production"
     var jws: String?
     var id: String?
+    var path: String?
     var token: String?
     var bundleID: String?
     var key: String?
     var keyID: String?
     var issuerID: String?
-    var startDate: Int64?
-    var endDate: Int64?
     var paginationToken: String?
     var revision: String?
+    var version: String?
+    var status: [Int]?
+    /// The body or, of the transaction history, the query, by Apple's names.
+    var request: JSON?
   }
 
   /// What came of it: what the library understood, or what it raised.
@@ -27,6 +30,8 @@ struct AppleLibrary: Sendable {
     struct Failure: Decodable, Hashable, Sendable {
       var status: Int?
       var code: Int64?
+      /// What the library calls the code; nil for one that it does not know.
+      var name: String?
       var verification: String?
     }
 
@@ -116,7 +121,7 @@ struct AppleLibrary: Sendable {
 }
 
 /// Any JSON, to look into.
-enum JSON: Decodable, Hashable, Sendable {
+enum JSON: Codable, Hashable, Sendable {
   case null
   case bool(Bool)
   case number(Int64)
@@ -141,6 +146,18 @@ enum JSON: Decodable, Hashable, Sendable {
     }
   }
 
+  func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    switch self {
+    case .null: try container.encodeNil()
+    case .bool(let value): try container.encode(value)
+    case .number(let value): try container.encode(value)
+    case .string(let value): try container.encode(value)
+    case .array(let value): try container.encode(value)
+    case .object(let value): try container.encode(value)
+    }
+  }
+
   subscript(name: String) -> JSON? {
     if case .object(let members) = self { members[name] } else { nil }
   }
@@ -153,4 +170,16 @@ enum JSON: Decodable, Hashable, Sendable {
   var number: Int64? { if case .number(let value) = self { value } else { nil } }
   var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
   var array: [JSON]? { if case .array(let value) = self { value } else { nil } }
+}
+
+extension JSON: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
+  ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+  init(stringLiteral value: String) { self = .string(value) }
+  init(integerLiteral value: Int64) { self = .number(value) }
+  init(booleanLiteral value: Bool) { self = .bool(value) }
+  init(arrayLiteral elements: JSON...) { self = .array(elements) }
+  init(dictionaryLiteral elements: (String, JSON)...) {
+    self = .object(Dictionary(elements) { _, last in last })
+  }
 }

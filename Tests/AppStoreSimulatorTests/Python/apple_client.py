@@ -8,13 +8,21 @@ import base64
 import enum
 import json
 import sys
+import warnings
 
 import attr
 from appstoreserverlibrary.api_client import APIException, AppStoreServerAPIClient
 from appstoreserverlibrary.api_client import GetTransactionHistoryVersion
+from appstoreserverlibrary.models.ConsumptionRequest import ConsumptionRequest
+from appstoreserverlibrary.models.ConsumptionRequestV1 import ConsumptionRequestV1
 from appstoreserverlibrary.models.Environment import Environment
+from appstoreserverlibrary.models.ExtendRenewalDateRequest import ExtendRenewalDateRequest
+from appstoreserverlibrary.models.LibraryUtility import _get_cattrs_converter
+from appstoreserverlibrary.models.MassExtendRenewalDateRequest import MassExtendRenewalDateRequest
 from appstoreserverlibrary.models.NotificationHistoryRequest import NotificationHistoryRequest
+from appstoreserverlibrary.models.Status import Status
 from appstoreserverlibrary.models.TransactionHistoryRequest import TransactionHistoryRequest
+from appstoreserverlibrary.models.UpdateAppAccountTokenRequest import UpdateAppAccountTokenRequest
 from appstoreserverlibrary.signed_data_verifier import SignedDataVerifier, VerificationException
 
 
@@ -37,6 +45,19 @@ def plain(value):
     if isinstance(value, list):
         return [plain(element) for element in value]
     return value
+
+
+def request(model, operation):
+    """The operation's body or query as the library's own type."""
+    return _get_cattrs_converter(model).structure(operation.get("request", {}), model)
+
+
+def pages(token, operation, get):
+    """All pages, asked for one after the other."""
+    answers = [get(operation)]
+    while answers[-1].hasMore:
+        answers.append(get({**operation, token: getattr(answers[-1], token)}))
+    return answers
 
 
 class Store:
@@ -78,20 +99,75 @@ class Store:
     def get_transaction_info(self, operation):
         return self.client(operation).get_transaction_info(operation["id"])
 
+    def get(self, operation):
+        """Asks what the library itself would not: values that Apple does not know."""
+        query = {name: [value] for name, value in operation["request"].items()}
+        return self.client(operation)._make_request(operation["path"], "GET", query, None, None)
+
     def get_all_subscription_statuses(self, operation):
-        return self.client(operation).get_all_subscription_statuses(operation["id"])
+        status = operation.get("status")
+        return self.client(operation).get_all_subscription_statuses(
+            operation["id"], status and [Status(value) for value in status]
+        )
 
     def get_transaction_history(self, operation):
         return self.client(operation).get_transaction_history(
             operation["id"],
             operation.get("revision"),
-            TransactionHistoryRequest(),
-            GetTransactionHistoryVersion.V2,
+            request(TransactionHistoryRequest, operation),
+            GetTransactionHistoryVersion(operation.get("version", "v2")),
         )
 
+    def get_transaction_history_pages(self, operation):
+        return pages("revision", operation, self.get_transaction_history)
+
+    def get_refund_history(self, operation):
+        return self.client(operation).get_refund_history(operation["id"], operation.get("revision"))
+
+    def get_refund_history_pages(self, operation):
+        return pages("revision", operation, self.get_refund_history)
+
+    def look_up_order_id(self, operation):
+        return self.client(operation).look_up_order_id(operation["id"])
+
+    def get_app_transaction_info(self, operation):
+        return self.client(operation).get_app_transaction_info(operation["id"])
+
+    def extend_subscription_renewal_date(self, operation):
+        body = request(ExtendRenewalDateRequest, operation)
+        return self.client(operation).extend_subscription_renewal_date(operation["id"], body)
+
+    def extend_renewal_date_for_all_active_subscribers(self, operation):
+        body = request(MassExtendRenewalDateRequest, operation)
+        return self.client(operation).extend_renewal_date_for_all_active_subscribers(body)
+
+    def get_status_of_subscription_renewal_date_extensions(self, operation):
+        return self.client(operation).get_status_of_subscription_renewal_date_extensions(
+            operation["token"], operation["id"]
+        )
+
+    def send_consumption_data(self, operation):
+        body = request(ConsumptionRequestV1, operation)
+        return self.client(operation).send_consumption_data(operation["id"], body)
+
+    def send_consumption_information(self, operation):
+        body = request(ConsumptionRequest, operation)
+        return self.client(operation).send_consumption_information(operation["id"], body)
+
+    def set_app_account_token(self, operation):
+        body = request(UpdateAppAccountTokenRequest, operation)
+        return self.client(operation).set_app_account_token(operation["id"], body)
+
+    def finish_transaction(self, operation):
+        return self.client(operation).finish_transaction(operation["id"])
+
     def get_notification_history(self, operation):
-        request = NotificationHistoryRequest(startDate=operation["startDate"], endDate=operation["endDate"])
-        return self.client(operation).get_notification_history(operation.get("paginationToken"), request)
+        return self.client(operation).get_notification_history(
+            operation.get("paginationToken"), request(NotificationHistoryRequest, operation)
+        )
+
+    def get_notification_history_pages(self, operation):
+        return pages("paginationToken", operation, self.get_notification_history)
 
     def request_test_notification(self, operation):
         return self.client(operation).request_test_notification()
@@ -104,11 +180,14 @@ def outcome(store, operation):
     try:
         return {"value": plain(getattr(store, operation["do"])(operation))}
     except APIException as error:
-        return {"error": {"status": error.http_status_code, "code": error.raw_api_error}}
+        known = error.api_error and error.api_error.name
+        return {"error": {"status": error.http_status_code, "code": error.raw_api_error, "name": known}}
     except VerificationException as error:
         return {"error": {"verification": error.status.name}}
 
 
+# The library deprecates what Apple still serves.
+warnings.simplefilter("ignore", DeprecationWarning)
 with open(sys.argv[1], encoding="utf-8") as file:
     task = json.load(file)
 store = Store(task["store"])
