@@ -167,7 +167,7 @@ let package = Package(
     .testTarget(
       name: "AppStoreSimulatorTests",
       dependencies: [
-        "AppStoreSimulator", "AppStore", "Curl", "HTTP",
+        "AppStoreSimulator", "AppStore", "Curl", "HTTP", "TestSocket",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),

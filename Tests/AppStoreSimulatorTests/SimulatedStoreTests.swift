@@ -36,6 +36,8 @@ struct SimulatedStoreTests {
     #expect(test.transaction.transactionId.count == 16)
     #expect(test.transaction.environment == .sandbox)
     #expect(test.notification.environment == .sandbox)
+    #expect(test.notification.uuid != real.notification.uuid)
+    #expect(test.transaction.appTransactionId != real.transaction.appTransactionId)
   }
 
   @Test func `a TEST notification carries the app and no transaction`() throws {

@@ -47,6 +47,18 @@ import Testing
     #expect(Set(responses.map { $0["X-Request-ID"] }).count == 1000)
   }
 
+  @Test func `a handler can hang up, before an answer or in the middle of one`() throws {
+    for (path, rest) in [("/hang-up", ""), ("/hang-up/later", "HTTP/1.1 200 OK\r\n")] {
+      let socket = try ServerFixture.shared.connect()
+      // What came before is answered, what comes after is not.
+      try socket.send(Self.get("/now") + Self.get(path) + Self.get("/now"))
+      let text = String(decoding: try socket.receiveAll(), as: UTF8.self)
+      let parts = text.split(separator: "\r\n\r\nnow", omittingEmptySubsequences: false)
+      #expect(parts.count == 2)
+      #expect(parts.last.map(String.init) == rest)
+    }
+  }
+
   @Test func `a client that asks first is told to go on`() throws {
     let socket = try ServerFixture.shared.connect()
     try socket.send(

@@ -36,7 +36,7 @@ extension ControlRoutes {
         guard let duration = StoreDuration(text) else {
           throw Problem.invalidRequest("'advance' must be a period such as P1D or PT12H.")
         }
-        try clock.set(to: store.timeScale.date(clock.now, adding: duration))
+        try clock.wind { store.timeScale.date($0, adding: duration) }
       }
       if let seconds = body.advanceSeconds { try clock.advance(by: seconds) }
       if let rate = body.rate { try clock.run(at: rate) }

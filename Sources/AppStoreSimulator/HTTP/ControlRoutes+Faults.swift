@@ -34,6 +34,9 @@ extension ControlRoutes {
       guard (0...Self.longestDelay).contains(fault.delay ?? 0) else {
         throw Problem.invalidRequest("'delay' must be at most \(Self.longestDelay) seconds.")
       }
+      guard fault.requests ?? 1 > 0, (0...1).contains(fault.probability ?? 1) else {
+        throw Problem.invalidRequest("'requests' must be 1 or more, and 'probability' 0 to 1.")
+      }
       store.add(fault)
       return try faults()
     }

@@ -12,6 +12,7 @@ extension SimulatedAppStore {
   /// Sets where notifications go; nil for nowhere.
   public func setWebhook(_ url: String?) {
     state.withLock { $0.webhook = url }
+    ringBell()
   }
 
   /// Whether notifications go anywhere.
@@ -90,6 +91,20 @@ extension SimulatedAppStore {
   /// - Returns: the UUIDs of what was sent, the longest overdue first.
   @discardableResult
   public func deliverDue() async -> [String] {
+    // One after the other: whoever has wound the clock and comes second waits for what the first took.
+    let task = state.withLock { state in
+      let earlier = state.delivering
+      let task = Task {
+        _ = await earlier?.value
+        return await self.sendDue()
+      }
+      state.delivering = task
+      return task
+    }
+    return await task.value
+  }
+
+  private func sendDue() async -> [String] {
     let now = clock()
     let due = state.withLock { $0.webhook == nil ? [] : $0.queue.takeDue(at: now) }
     await withTaskGroup(of: Void.self) { group in

@@ -29,6 +29,8 @@ public final class SimulatedAppStore: Sendable {
     var retries: Bool
     var queue: RetryQueue
     var way: DeliveryWay
+    /// What is sending what was due.
+    var delivering: Task<[String], Never>?
     /// Wakes whoever keeps delivering.
     var bell: AsyncStream<Void>.Continuation?
     var faults: ServerFaults

@@ -24,13 +24,15 @@ struct PacedTime: Sendable {
     return latest
   }
 
-  /// Winds to `date`.
+  /// Winds to a time that is found from the present one.
   ///
-  /// - Returns: whether it lies ahead; if not, nothing has changed.
-  mutating func set(to date: Date, at real: Date) -> Bool {
-    guard date >= now(at: real) else { return false }
+  /// - Returns: the present one if the other does not lie ahead; nothing has changed then.
+  mutating func wind(at real: Date, to find: (Date) -> Date) -> Date? {
+    let now = now(at: real)
+    let date = find(now)
+    guard date >= now else { return now }
     latest = date
-    return true
+    return nil
   }
 
   mutating func run(at rate: Double, real: Date) {
@@ -86,16 +88,19 @@ public final class VirtualClock: Sendable {
 
   /// Winds to a time ahead.
   public func set(to date: Date) throws(Refusal) {
-    let refusal: Refusal? = time.withLock { time in
-      time.set(to: date, at: real()) ? nil : .goesBack(from: time.now(at: real()))
-    }
-    if let refusal { throw refusal }
-    announce()
+    try wind { _ in date }
   }
 
   /// Winds forward by so many seconds.
   public func advance(by seconds: TimeInterval) throws(Refusal) {
-    try set(to: now.addingTimeInterval(seconds))
+    try wind { $0.addingTimeInterval(seconds) }
+  }
+
+  /// Winds to a time that is found from the present one.
+  func wind(to find: (Date) -> Date) throws(Refusal) {
+    let now = time.withLock { $0.wind(at: real(), to: find) }
+    if let now { throw .goesBack(from: now) }
+    announce()
   }
 
   /// Lets it run at another rate; 0 makes it stand still.

@@ -9,7 +9,8 @@ struct StoreIdentifiers: Sendable {
   private var lastOrderLine: UInt64
 
   init(environment: Environment, seed: UInt64) {
-    random = SplitMix64(state: seed)
+    // Two environments of one seed must not give out the same UUIDs.
+    random = SplitMix64(state: environment == .production ? seed : ~seed)
     // As with Apple, the number of digits tells production (15) from the sandbox (16), and the two never
     // meet. The random start keeps a simulator that was started again from giving out its old ids.
     let base: UInt64 = environment == .production ? 100_000_000_000_000 : 2_000_000_000_000_000
