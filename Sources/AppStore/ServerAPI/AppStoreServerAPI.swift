@@ -3,108 +3,108 @@ import HTTPTypes
 
 /// The App Store Server API for one app.
 ///
-/// Each call is one request; nothing is repeated here. Signed data in answers is not verified here either:
-/// give it to `SignedDataVerifier`.
+/// It is polite: each endpoint is asked at most at the rate that Apple publishes, what fails is tried again only where
+/// Apple says so, a store that is down is left alone, and the same question asked by many is asked once. A call may
+/// therefore wait, as long as its `patience`; copies of a value share what they know of the store, whatever their
+/// patience.
+///
+/// Signed data in answers is not verified here: give it to `SignedDataVerifier`.
 public struct AppStoreServerAPI: Sendable {
   /// The longest answer that is decoded; the longest known ones, pages of history, have some 200 kB.
   static let maximumAnswer = 8 * 1024 * 1024
 
-  private let transport: any HTTPTransport
-  private let tokens: BearerTokens
-  private let production: AppStoreAddress
-  private let sandbox: AppStoreAddress
-  private let timeout: Duration
+  private let exchange: ServerExchange
+  private let production: StoreHost
+  private let sandbox: StoreHost
+  private let answers: SharedAnswers
+  private let clock: StoreClock
+  private var patience: Duration
+  /// When the patience of all calls together ends; nil if each has its own.
+  private var deadline: ContinuousClock.Instant?
+  private var maximumAge: TimeInterval = AnswerMemory.lifetime
 
   /// - Parameters:
   ///   - bundleID: the app, which every token names.
   ///   - production: where production is.
   ///   - sandbox: where the sandbox is.
   ///   - timeout: for each request.
-  ///   - now: the clock for the tokens.
+  ///   - patience: for each call, waiting, requests and retries together.
+  ///   - clock: time and chance.
   public init(
     transport: any HTTPTransport, credentials: AppStoreCredentials, bundleID: String,
     production: AppStoreAddress = .production, sandbox: AppStoreAddress = .sandbox,
-    timeout: Duration = .seconds(10), now: @escaping @Sendable () -> Date = { Date() }
+    timeout: Duration = .seconds(10), patience: Duration = .seconds(5), clock: StoreClock = .system
   ) {
-    self.transport = transport
-    tokens = BearerTokens(credentials: credentials, bundleID: bundleID, now: now)
-    self.production = production
-    self.sandbox = sandbox
-    self.timeout = timeout
+    exchange = ServerExchange(
+      transport: transport,
+      tokens: BearerTokens(credentials: credentials, bundleID: bundleID, now: clock.date), timeout: timeout)
+    self.production = StoreHost(.production, at: production, clock: clock)
+    self.sandbox = StoreHost(.sandbox, at: sandbox, clock: clock)
+    answers = SharedAnswers(clock: clock)
+    self.clock = clock
+    self.patience = patience
+  }
+
+  /// The same API for another kind of caller.
+  ///
+  /// - Parameters:
+  ///   - patience: how long each call may take altogether. A background job can wait for its turn much longer than
+  ///     somebody with a phone in the hand.
+  ///   - maximumAge: how old an answer may be, up to 3 s. With zero the store is asked anew, or an answer that is on
+  ///     its way is awaited.
+  public func with(patience: Duration, maximumAge: Duration = .seconds(3)) -> Self {
+    var api = self
+    api.patience = patience
+    api.deadline = nil
+    api.maximumAge = maximumAge / .seconds(1)
+    return api
+  }
+
+  /// The same API for several calls that serve one request: from now on they may take the patience of one together.
+  public func forOneRequest() -> Self {
+    var api = self
+    api.deadline = clock.instant() + patience
+    return api
   }
 
   /// Calls an endpoint whose answer has a body.
   func call<Answer: Decodable>(
     _ call: ServerCall, in environment: Environment, as _: Answer.Type = Answer.self
   ) async throws(AppStoreServerError) -> Answer {
-    let (status, body) = try await send(call, in: environment)
+    let success = try await carryOut(call, in: environment).get()
     do {
-      return try JSONDecoder().decode(Answer.self, from: Data(body))
+      return try JSONDecoder().decode(Answer.self, from: Data(success.body))
     } catch {
-      throw .undecodableAnswer(status: status, detail: "not the JSON of \(Answer.self)")
+      throw .undecodableAnswer(status: success.status, detail: "not the JSON of \(Answer.self)")
     }
   }
 
   /// Calls an endpoint whose answer is its status.
   func call(_ call: ServerCall, in environment: Environment) async throws(AppStoreServerError) {
-    _ = try await send(call, in: environment)
+    _ = try await carryOut(call, in: environment).get()
   }
 
-  private func send(
-    _ call: ServerCall, in environment: Environment
-  ) async throws(AppStoreServerError) -> (status: Int, body: [UInt8]) {
-    let address: AppStoreAddress
+  private func carryOut(_ call: ServerCall, in environment: Environment) async -> ServerAnswer {
+    let host: StoreHost
     switch environment {
-    case .production: address = production
-    case .sandbox: address = sandbox
-    default: throw .invalidArgument("environment")
+    case .production: host = production
+    case .sandbox: host = sandbox
+    default: return .failure(.invalidArgument("environment"))
     }
-    let token: String
-    do { token = try await tokens.token() } catch { throw .tokenNotSigned(error) }
-    let request = call.request(to: address, bearer: token)
-    let response: HTTPResponse
-    let body: [UInt8]
-    do {
-      (response, body) = try await transport.send(request, body: call.body, timeout: timeout)
-    } catch {
-      throw .transport(error)
+    let deadline = deadline ?? clock.instant() + patience
+    let ask: @Sendable () async -> ServerAnswer = { [exchange] in
+      await host.carryOut(call.endpoint, by: deadline) {
+        await exchange.send(call, to: host.address, within: $0)
+      }
     }
-    guard body.count <= Self.maximumAnswer else {
-      throw .undecodableAnswer(
-        status: response.status.code, detail: "longer than \(Self.maximumAnswer) bytes")
+    if call.endpoint.isShared {
+      return await answers.answer(
+        to: Question(environment: environment, path: call.path), by: deadline, maximumAge: maximumAge,
+        ask: ask)
     }
-    guard response.status.kind == .successful else { throw AppStoreServerError(response, body) }
-    return (response.status.code, body)
-  }
-}
-
-extension AppStoreServerError {
-  private struct Body: Decodable {
-    let errorCode: Int64
-    let errorMessage: String?
-  }
-
-  fileprivate init(_ response: HTTPResponse, _ body: [UInt8]) {
-    let said = try? JSONDecoder().decode(Body.self, from: Data(body))
-    if said == nil, response.status == .unauthorized {
-      self = .unauthorizedWithoutJSON
-      return
-    }
-    self = .rejected(
-      Rejection(
-        status: response.status.code, code: said.map { AppStoreErrorCode(rawValue: $0.errorCode) },
-        message: said?.errorMessage,
-        retryAfter: response.headerFields[.retryAfter].flatMap(Self.instant)))
-  }
-
-  /// Milliseconds since 1970, digits only.
-  private static func instant(_ text: String) -> Date? {
-    guard (1...15).contains(text.utf8.count) else { return nil }
-    var milliseconds: Int64 = 0
-    for digit in text.utf8 {
-      guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digit) else { return nil }
-      milliseconds = milliseconds * 10 + Int64(digit - UInt8(ascii: "0"))
-    }
-    return Date(millisecondsSince1970: milliseconds)
+    let answer = await ask()
+    // Whoever asks after a change must not be told of the time before it.
+    if call.endpoint.changesPurchases { answers.forget() }
+    return answer
   }
 }

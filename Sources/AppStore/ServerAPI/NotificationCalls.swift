@@ -1,5 +1,3 @@
-import HTTPTypes
-
 extension AppStoreServerAPI {
   /// One page of the notifications that the App Store sent or tried to (Get Notification History): up to 20,
   /// 180 days back in production and 30 in the sandbox.
@@ -10,7 +8,7 @@ extension AppStoreServerAPI {
   ) async throws(AppStoreServerError) -> NotificationHistoryResponse {
     try await call(
       ServerCall(
-        .post, ["inApps", "v1", "notifications", "history"],
+        .notificationHistory, ["inApps", "v1", "notifications", "history"],
         query: paginationToken.map { [("paginationToken", $0)] } ?? [], json: request),
       in: environment)
   }
@@ -19,7 +17,8 @@ extension AppStoreServerAPI {
   public func requestTestNotification(
     in environment: Environment
   ) async throws(AppStoreServerError) -> SendTestNotificationResponse {
-    try await call(ServerCall(.post, ["inApps", "v1", "notifications", "test"]), in: environment)
+    try await call(
+      ServerCall(.requestTestNotification, ["inApps", "v1", "notifications", "test"]), in: environment)
   }
 
   /// What became of a test notification (Get Test Notification Status).
@@ -28,6 +27,6 @@ extension AppStoreServerAPI {
   ) async throws(AppStoreServerError) -> CheckTestNotificationResponse {
     let token = try testNotificationToken.asPathSegment("testNotificationToken")
     return try await call(
-      ServerCall(.get, ["inApps", "v1", "notifications", "test", token]), in: environment)
+      ServerCall(.testNotificationStatus, ["inApps", "v1", "notifications", "test", token]), in: environment)
   }
 }

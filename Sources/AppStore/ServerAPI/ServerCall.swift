@@ -2,8 +2,8 @@ import FoundationEssentials
 import HTTPTypes
 
 /// One request of the App Store Server API, before it is known where to and with which token.
-struct ServerCall {
-  let method: HTTPRequest.Method
+struct ServerCall: Sendable {
+  let endpoint: Endpoint
   let path: String
   let body: [UInt8]?
 
@@ -11,20 +11,20 @@ struct ServerCall {
   ///   - path: the segments of the path, as they are before encoding.
   ///   - query: names and values, as they are before encoding.
   init(
-    _ method: HTTPRequest.Method, _ path: [String], query: [(String, String)] = [], body: [UInt8]? = nil
+    _ endpoint: Endpoint, _ path: [String], query: [(String, String)] = [], body: [UInt8]? = nil
   ) {
     let query = query.map { "\($0.percentEncoded)=\($1.percentEncoded)" }.joined(separator: "&")
-    self.method = method
+    self.endpoint = endpoint
     self.path = path.map { "/\($0.percentEncoded)" }.joined() + (query.isEmpty ? "" : "?\(query)")
     self.body = body
   }
 
   /// A request with a JSON body.
   init(
-    _ method: HTTPRequest.Method, _ path: [String], query: [(String, String)] = [], json: some Encodable
+    _ endpoint: Endpoint, _ path: [String], query: [(String, String)] = [], json: some Encodable
   ) throws(AppStoreServerError) {
     do {
-      self.init(method, path, query: query, body: Array(try JSONEncoder().encode(json)))
+      self.init(endpoint, path, query: query, body: Array(try JSONEncoder().encode(json)))
     } catch {
       throw .invalidArgument("request")
     }
@@ -35,7 +35,8 @@ struct ServerCall {
     fields[.userAgent] = "receiptd"
     if body != nil { fields[.contentType] = "application/json" }
     return HTTPRequest(
-      method: method, scheme: address.scheme, authority: address.authority, path: address.path + path,
+      method: endpoint.method, scheme: address.scheme, authority: address.authority,
+      path: address.path + path,
       headerFields: fields)
   }
 }

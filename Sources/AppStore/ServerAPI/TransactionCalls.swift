@@ -1,5 +1,3 @@
-import HTTPTypes
-
 /// A transaction that the store knows, and where.
 public struct LocatedTransaction: Hashable, Sendable {
   /// Where it was found.
@@ -14,7 +12,8 @@ extension AppStoreServerAPI {
     _ transactionID: String, in environment: Environment
   ) async throws(AppStoreServerError) -> TransactionInfoResponse {
     try await call(
-      ServerCall(.get, ["inApps", "v1", "transactions", transactionID.asTransactionID()]), in: environment)
+      ServerCall(.transactionInfo, ["inApps", "v1", "transactions", transactionID.asTransactionID()]),
+      in: environment)
   }
 
   /// One transaction, when it is not known where it took place: production is asked first, then the sandbox,
@@ -25,25 +24,27 @@ extension AppStoreServerAPI {
   ///
   /// - Throws: `transactionNotFound` if the sandbox does not know it either.
   public func locate(_ transactionID: String) async throws(AppStoreServerError) -> LocatedTransaction {
+    try await productionThenSandbox { environment throws(AppStoreServerError) in
+      guard let jws = try await transactionInfo(transactionID, in: environment).signedTransactionInfo else {
+        throw .undecodableAnswer(status: 200, detail: "without signedTransactionInfo")
+      }
+      return LocatedTransaction(environment: environment, signedTransactionInfo: jws)
+    }
+  }
+
+  func productionThenSandbox<Found>(
+    _ ask: (Environment) async throws(AppStoreServerError) -> Found
+  ) async throws(AppStoreServerError) -> Found {
     do {
-      return try await locate(transactionID, in: .production)
+      return try await ask(.production)
     } catch .rejected(let rejection) where rejection.code == .transactionIdNotFound {
     } catch .unauthorizedWithoutJSON {
     }
     do {
-      return try await locate(transactionID, in: .sandbox)
+      return try await ask(.sandbox)
     } catch .rejected(let rejection) where rejection.code == .transactionIdNotFound {
       throw .transactionNotFound
     }
-  }
-
-  private func locate(
-    _ transactionID: String, in environment: Environment
-  ) async throws(AppStoreServerError) -> LocatedTransaction {
-    guard let jws = try await transactionInfo(transactionID, in: environment).signedTransactionInfo else {
-      throw .undecodableAnswer(status: 200, detail: "without signedTransactionInfo")
-    }
-    return LocatedTransaction(environment: environment, signedTransactionInfo: jws)
   }
 
   /// The purchase of the app that a transaction belongs to (Get App Transaction Info).
@@ -52,7 +53,8 @@ extension AppStoreServerAPI {
   ) async throws(AppStoreServerError) -> AppTransactionInfoResponse {
     try await call(
       ServerCall(
-        .get, ["inApps", "v1", "transactions", "appTransactions", anyTransactionID.asTransactionID()]),
+        .appTransactionInfo,
+        ["inApps", "v1", "transactions", "appTransactions", anyTransactionID.asTransactionID()]),
       in: environment)
   }
 
@@ -65,7 +67,7 @@ extension AppStoreServerAPI {
   ) async throws(AppStoreServerError) -> HistoryResponse {
     try await call(
       ServerCall(
-        .get, ["inApps", "v2", "history", anyTransactionID.asTransactionID()],
+        .transactionHistory, ["inApps", "v2", "history", anyTransactionID.asTransactionID()],
         query: request.query(revision: revision)),
       in: environment)
   }
@@ -78,7 +80,7 @@ extension AppStoreServerAPI {
   ) async throws(AppStoreServerError) -> RefundHistoryResponse {
     try await call(
       ServerCall(
-        .get, ["inApps", "v2", "refund", "lookup", anyTransactionID.asTransactionID()],
+        .refundHistory, ["inApps", "v2", "refund", "lookup", anyTransactionID.asTransactionID()],
         query: revision.map { [("revision", $0)] } ?? []),
       in: environment)
   }
@@ -88,7 +90,7 @@ extension AppStoreServerAPI {
     _ orderID: String, in environment: Environment
   ) async throws(AppStoreServerError) -> OrderLookupResponse {
     try await call(
-      ServerCall(.get, ["inApps", "v1", "lookup", orderID.asPathSegment("orderID")]), in: environment)
+      ServerCall(.orderLookup, ["inApps", "v1", "lookup", orderID.asPathSegment("orderID")]), in: environment)
   }
 
   /// Tells how much was consumed of what the customer wants refunded (Send Consumption Information, version
@@ -98,7 +100,8 @@ extension AppStoreServerAPI {
   ) async throws(AppStoreServerError) {
     try await call(
       ServerCall(
-        .put, ["inApps", "v2", "transactions", "consumption", transactionID.asTransactionID()], json: request),
+        .consumption, ["inApps", "v2", "transactions", "consumption", transactionID.asTransactionID()],
+        json: request),
       in: environment)
   }
 
@@ -108,7 +111,7 @@ extension AppStoreServerAPI {
   ) async throws(AppStoreServerError) {
     let id = try originalTransactionID.asTransactionID("originalTransactionID")
     try await call(
-      ServerCall(.put, ["inApps", "v1", "transactions", id, "appAccountToken"], json: request),
+      ServerCall(.appAccountToken, ["inApps", "v1", "transactions", id, "appAccountToken"], json: request),
       in: environment)
   }
 
@@ -117,7 +120,8 @@ extension AppStoreServerAPI {
     _ transactionID: String, in environment: Environment
   ) async throws(AppStoreServerError) {
     try await call(
-      ServerCall(.post, ["inApps", "v1", "transactions", transactionID.asTransactionID(), "finish"]),
+      ServerCall(
+        .finishTransaction, ["inApps", "v1", "transactions", transactionID.asTransactionID(), "finish"]),
       in: environment)
   }
 }

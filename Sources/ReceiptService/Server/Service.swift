@@ -39,7 +39,7 @@ public final class Service: Sendable {
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger)
     let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
-    let apis = try Self.storeAPIs(settings, catalog, client)
+    let apis = try Self.storeAPIs(settings, catalog, client, clock)
     let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
 
     validation = Validation(
@@ -55,7 +55,9 @@ public final class Service: Sendable {
     sweep = ExpirySweep(pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
-      apis: apis, catalog: catalog, pool: pool,
+      // Nobody waits for it, and it wants to know what is so now.
+      apis: apis.mapValues { $0.with(patience: .seconds(60), maximumAge: .zero) }, catalog: catalog,
+      pool: pool,
       missed: MissedNotifications(intake: notifications, ledger: ledger, logger: logger),
       overdue: OverdueRenewals(
         pool: pool, verifier: verifier, ledger: ledger, clock: clock, logger: logger),
@@ -70,9 +72,11 @@ public final class Service: Sendable {
 
   /// The App Store Server API of each app that has a key, its own or the settings'.
   private static func storeAPIs(
-    _ settings: Settings, _ catalog: AppCatalog, _ client: CurlClient
+    _ settings: Settings, _ catalog: AppCatalog, _ client: CurlClient, _ clock: ServiceClock
   ) throws(ConfigurationProblem) -> [String: AppStoreServerAPI] {
     var apis: [String: AppStoreServerAPI] = [:]
+    var storeClock = StoreClock.system
+    storeClock.answerDate = clock.now
     for app in catalog.apps {
       var credentials = settings.storeCredentials
       if let key = app.storeKey {
@@ -84,7 +88,7 @@ public final class Service: Sendable {
       apis[app.bundleID] = AppStoreServerAPI(
         transport: CurlTransport(client: client), credentials: credentials, bundleID: app.bundleID,
         production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,
-        timeout: .seconds(5))
+        timeout: .seconds(5), clock: storeClock)
     }
     return apis
   }

@@ -10,10 +10,20 @@ struct CurlTransport: HTTPTransport {
     _ request: HTTPRequest, body: [UInt8]?, timeout: Duration
   ) async throws -> (HTTPResponse, [UInt8]) {
     let url = "\(request.scheme ?? "https")://\(request.authority ?? "")\(request.path ?? "/")"
-    let answer = try await client.send(
-      CurlRequest(
-        method: request.method, url: url, headers: request.headerFields, body: body, timeout: timeout,
-        maximumResponseLength: 8 << 20))
+    let answer: CurlResponse
+    do {
+      answer = try await client.send(
+        CurlRequest(
+          method: request.method, url: url, headers: request.headerFields, body: body, timeout: timeout,
+          maximumResponseLength: 8 << 20))
+    } catch {
+      switch error {
+      case .cancelled: throw CancellationError()
+      // Our own doing, which says nothing of the store.
+      case .busy: throw AppStoreServerError.overloaded(retryAfter: .seconds(1))
+      default: throw error
+      }
+    }
     return (
       HTTPResponse(status: .init(code: answer.status), headerFields: answer.headers), answer.body
     )

@@ -5,6 +5,9 @@ import Logging
 import Subscriptions
 
 /// Asks the App Store about a bare transaction id.
+///
+/// For a subscription Get All Subscription Statuses alone is enough: it brings the latest transaction and the renewal
+/// info together. Get Transaction Info follows only where that does not settle what the id is.
 struct StoreLookup: Sendable {
   /// The API of each app that has a key, by bundle id.
   let apis: [String: AppStoreServerAPI]
@@ -18,15 +21,7 @@ struct StoreLookup: Sendable {
       throw ServiceError.storeUnavailable("No App Store Connect key is configured for this app.")
     }
     do {
-      let located = try await api.locate(transactionID)
-      let found = try verified(located.signedTransactionInfo, in: app)
-      var purchase = ProvenPurchase(
-        app: app, originalTransactionID: found.payload.originalTransactionId.storable,
-        productID: found.payload.productId, transactions: [try TransactionRecord(found)], renewals: [])
-      if found.payload.type == .autoRenewableSubscription {
-        try await addStatus(to: &purchase, api, transactionID, located.environment)
-      }
-      return purchase
+      return try await purchase(transactionID, of: app, from: api.forOneRequest())
     } catch let error as AppStoreServerError {
       throw problem(for: error)
     } catch let error as VerificationFailure where error.code == .wrongApp || error.code == .wrongEnvironment
@@ -38,27 +33,66 @@ struct StoreLookup: Sendable {
     }
   }
 
-  /// Adds the latest transaction and the renewal info of the same subscription.
-  private func addStatus(
-    to purchase: inout ProvenPurchase, _ api: AppStoreServerAPI, _ transactionID: String,
-    _ environment: Environment
-  ) async throws {
-    let statuses = try await api.subscriptionStatuses(
-      anyTransactionID: transactionID, in: environment)
-    let latest = (statuses.data ?? []).flatMap { $0.lastTransactions ?? [] }
-      .filter { $0.originalTransactionId == purchase.originalTransactionID }
-    for item in latest {
-      if let jws = item.signedTransactionInfo {
-        let signed = try verified(jws, in: purchase.app)
-        purchase.transactions.append(try TransactionRecord(signed))
-        purchase.productID = signed.payload.productId
-      }
-      if let jws = item.signedRenewalInfo {
-        let signed = try verifier.renewalInfo(jws)
-        try purchase.app.identity.check(signed.payload)
-        purchase.renewals.append(try RenewalRecord(signed))
-      }
+  private func purchase(
+    _ id: String, of app: App, from api: AppStoreServerAPI
+  ) async throws -> ProvenPurchase {
+    guard let located = try await api.locateSubscriptions(anyTransactionID: id) else {
+      // Apple does not say whether a customer without subscriptions is 'not found' here or has an empty list. So an
+      // id that nobody knows costs four requests, and a purchase that is real is never said not to be.
+      return try await purchase(api.locate(id).signedTransactionInfo, asked: id, of: app, among: [])
     }
+    for item in located.subscriptions {
+      if let found = try purchase(item, ifConcerning: id, of: app) { return found }
+    }
+    // A purchase that is no subscription, or an earlier period of one.
+    let info = try await api.transactionInfo(id, in: located.environment)
+    guard let jws = info.signedTransactionInfo else {
+      throw AppStoreServerError.undecodableAnswer(status: 200, detail: "without signedTransactionInfo")
+    }
+    return try purchase(jws, asked: id, of: app, among: located.subscriptions)
+  }
+
+  /// A subscription of the customer, if it is the one that was asked about.
+  ///
+  /// - Throws: if it claims to be, and what it says is not signed for this app.
+  private func purchase(
+    _ item: LastTransactionsItem, ifConcerning id: String, of app: App
+  ) throws -> ProvenPurchase? {
+    guard let jws = item.signedTransactionInfo else { return nil }
+    guard item.originalTransactionId == id || (try? verifier.transaction(jws))?.payload.transactionId == id
+    else { return nil }
+    let latest = try verified(jws, in: app)
+    return ProvenPurchase(
+      app: app, originalTransactionID: latest.payload.originalTransactionId.storable,
+      productID: latest.payload.productId, transactions: [try TransactionRecord(latest)],
+      renewals: try renewals(item, in: app))
+  }
+
+  /// A transaction that was asked for by its id, with the present state of its subscription if it has one.
+  private func purchase(
+    _ jws: String, asked id: String, of app: App, among subscriptions: [LastTransactionsItem]
+  ) throws -> ProvenPurchase {
+    let asked = try verified(jws, in: app)
+    let original = asked.payload.originalTransactionId
+    var purchase = ProvenPurchase(
+      app: app, originalTransactionID: original.storable, productID: asked.payload.productId,
+      transactions: [try TransactionRecord(asked)], renewals: [])
+    for item in subscriptions where item.originalTransactionId == original {
+      if let jws = item.signedTransactionInfo {
+        let latest = try verified(jws, in: app)
+        purchase.transactions.append(try TransactionRecord(latest))
+        purchase.productID = latest.payload.productId
+      }
+      purchase.renewals += try renewals(item, in: app)
+    }
+    return purchase
+  }
+
+  private func renewals(_ item: LastTransactionsItem, in app: App) throws -> [RenewalRecord] {
+    guard let jws = item.signedRenewalInfo else { return [] }
+    let signed = try verifier.renewalInfo(jws)
+    try app.identity.check(signed.payload)
+    return [try RenewalRecord(signed)]
   }
 
   private func verified(_ jws: String, in app: App) throws -> Signed<TransactionInfo> {
@@ -73,10 +107,27 @@ struct StoreLookup: Sendable {
     case .rejected(let rejection)
     where rejection.code == .invalidTransactionId || rejection.code == .transactionIdNotFound:
       return ServiceError.transactionNotFound
+    case .overloaded(let wait):
+      // One line for each would be a flood just when there is one already.
+      logger.debug("the App Store's rate limit leaves no room")
+      return ServiceError.storeUnavailable(
+        "Too many requests to the App Store are waiting.", retryAfterSeconds: wait.wholeSeconds)
+    case .circuitOpen(let wait):
+      logger.debug("the App Store is left alone, because it did not answer lately")
+      return ServiceError.storeUnavailable(
+        "The App Store Server API did not answer lately.", retryAfterSeconds: wait.wholeSeconds)
     default:
       logger.error("the App Store Server API gave no answer", metadata: ["reason": "\(error.reason)"])
       return ServiceError.storeUnavailable
     }
+  }
+}
+
+extension Duration {
+  /// In whole seconds as `Retry-After` has them: rounded up, from 1 to an hour.
+  var wholeSeconds: Int {
+    let (seconds, attoseconds) = components
+    return Int(min(max(seconds + (attoseconds > 0 ? 1 : 0), 1), 3600))
   }
 }
 
@@ -92,6 +143,8 @@ extension AppStoreServerError {
     case .undecodableAnswer(let status, let detail): "status \(status), \(detail)"
     case .invalidArgument(let name): "the argument \(name) cannot be sent"
     case .tokenNotSigned: "the bearer token could not be signed"
+    case .overloaded(let wait): "no room for \(wait)"
+    case .circuitOpen(let wait): "left alone for \(wait)"
     }
   }
 }

@@ -20,17 +20,19 @@ struct BearerTokenTests {
   private func api(_ transport: StubTransport, _ clock: @escaping @Sendable () -> Date) throws
     -> AppStoreServerAPI
   {
-    AppStoreServerAPI(
+    var storeClock = StoreClock.system
+    storeClock.date = clock
+    return AppStoreServerAPI(
       transport: transport,
       credentials: try AppStoreCredentials(
         privateKey: key.pemRepresentation, keyID: "KEY", issuerID: "ISSUER"),
-      bundleID: "com.example.app", now: clock)
+      bundleID: "com.example.app", clock: storeClock)
   }
 
   @Test func `a token says what Apple asks for`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     _ = try await api(transport) { Date(timeIntervalSince1970: 1_750_000_000.75) }
-      .transactionInfo("1", in: .production)
+      .appTransactionInfo(anyTransactionID: "1", in: .production)
     let token = try #require(transport.sent.first?.token)
     let claims = try await JWTKeyCollection().add(ecdsa: key.publicKey).verify(token, as: Claims.self)
     #expect(claims.iss == "ISSUER")
@@ -61,14 +63,14 @@ struct BearerTokenTests {
     var last: String?
     for (seconds, isNew) in times {
       now.set(start + seconds)
-      _ = try await api.transactionInfo("1", in: .sandbox)
+      _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .sandbox)
       let token = transport.sent.last?.token
       #expect((token != last) == isNew, "after \(seconds) s")
       last = token
     }
     // A clock that was set back must not stretch a token's life.
     now.set(start)
-    _ = try await api.transactionInfo("1", in: .sandbox)
+    _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .sandbox)
     #expect(transport.sent.last?.token != last)
   }
 
@@ -76,7 +78,9 @@ struct BearerTokenTests {
     let transport = StubTransport { _ in .json("{}") }
     let api = try api(transport) { Date(timeIntervalSince1970: 1_750_000_000) }
     try await withThrowingTaskGroup { group in
-      for _ in 0..<50 { group.addTask { _ = try await api.transactionInfo("1", in: .production) } }
+      for _ in 0..<50 {
+        group.addTask { _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .production) }
+      }
       try await group.waitForAll()
     }
     #expect(transport.sent.count == 50)

@@ -13,7 +13,7 @@ struct ServerErrorTests {
       transport: StubTransport { _ in answer },
       credentials: try AppStoreCredentials(
         privateKey: ES256PrivateKey().pemRepresentation, keyID: "KEY", issuerID: "ISSUER"),
-      bundleID: "com.example.app")
+      bundleID: "com.example.app", clock: HandDrivenClock(jumps: true).storeClock)
     do throws(AppStoreServerError) {
       _ = try await api.transactionInfo("1", in: .production)
     } catch {

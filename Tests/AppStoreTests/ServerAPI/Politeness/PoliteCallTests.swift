@@ -1,0 +1,330 @@
+import Foundation
+import HTTPTypes
+import JWTKit
+import Synchronization
+import Testing
+
+@testable import AppStore
+
+struct PoliteCallTests {
+  private static let key = ES256PrivateKey().pemRepresentation
+  private struct Cut: Error {}
+
+  private func api(
+    _ transport: any HTTPTransport, _ clock: HandDrivenClock, patience: Duration = .seconds(5)
+  ) throws -> AppStoreServerAPI {
+    AppStoreServerAPI(
+      transport: transport,
+      credentials: try AppStoreCredentials(privateKey: Self.key, keyID: "KEY", issuerID: "ISSUER"),
+      bundleID: "com.example.app", patience: patience, clock: clock.storeClock)
+  }
+
+  private func error(
+    _ call: () async throws(AppStoreServerError) -> some Any
+  ) async -> AppStoreServerError? {
+    do throws(AppStoreServerError) {
+      _ = try await call()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  /// A transport that gives these answers in turn, the last one for ever.
+  private func answers(_ answers: StubTransport.Answer...) -> StubTransport {
+    let next = Mutex(0)
+    return StubTransport { _ in
+      next.withLock { next in
+        defer { next += 1 }
+        return answers[min(next, answers.count - 1)]
+      }
+    }
+  }
+
+  private let found = StubTransport.Answer.json(#"{"signedTransactionInfo":"jws"}"#)
+
+  // MARK: Retries
+
+  @Test(arguments: [4_040_002, 4_040_004, 4_040_006, 5_000_001] as [Int64])
+  func `what Apple calls retryable is tried again after growing delays`(code: Int64) async throws {
+    let clock = HandDrivenClock(jumps: true)
+    let transport = answers(.error(code), .error(code), found)
+    let answer = try await api(transport, clock).transactionInfo("1", in: .production)
+    #expect(answer.signedTransactionInfo == "jws")
+    #expect(transport.sent.count == 3)
+    #expect(clock.elapsed == .milliseconds(750))
+  }
+
+  @Test func `retries end with the caller's patience, and the store's word is given`() async throws {
+    let clock = HandDrivenClock(jumps: true)
+    let transport = answers(.error(5_000_001))
+    let api = try api(transport, clock)
+    let error = await error { () async throws(AppStoreServerError) in
+      try await api.transactionInfo("1", in: .production)
+    }
+    #expect(error?.code == .generalInternalRetryable)
+    // After 0, 0.25, 0.75, 1.75 and 3.75 s; the next would be later than a request could still be answered.
+    #expect(transport.sent.count == 5)
+    #expect(clock.elapsed < .seconds(4))
+
+    let patient = api.with(patience: .seconds(60))
+    let before = transport.sent.count
+    _ = await self.error { () async throws(AppStoreServerError) in
+      try await patient.transactionInfo("2", in: .production)
+    }
+    #expect(transport.sent.count - before > 5)
+  }
+
+  @Test(arguments: [4_040_010, 4_000_006, 4_290_000] as [Int64])
+  func `nothing else is tried again`(code: Int64) async throws {
+    let clock = HandDrivenClock(jumps: true)
+    let transport = answers(.error(code), found)
+    let api = try api(transport, clock)
+    let error = await error { () async throws(AppStoreServerError) in
+      try await api.transactionInfo("1", in: .production)
+    }
+    #expect(error?.code?.rawValue == code)
+    #expect(transport.sent.count == 1)
+    #expect(clock.elapsed == .zero)
+  }
+
+  @Test func `429 is obeyed until the instant that Retry-After names in milliseconds`() async throws {
+    let clock = HandDrivenClock(jumps: true)
+    var limited = StubTransport.Answer.error(4_290_000)
+    limited.fields[.retryAfter] = "\(Int64(clock.epoch.timeIntervalSince1970 * 1000) + 2_345)"
+    let transport = answers(limited, found)
+    _ = try await api(transport, clock).transactionInfo("1", in: .production)
+    #expect(transport.sent.count == 2)
+    // Milliseconds are not exact in the calendar's floating point.
+    #expect(clock.elapsed >= .milliseconds(2_345) && clock.elapsed < .milliseconds(2_350))
+  }
+
+  @Test func `where Retry-After is beyond the caller's patience, nobody asks that endpoint until then`()
+    async throws
+  {
+    let clock = HandDrivenClock(jumps: true)
+    var limited = StubTransport.Answer.error(4_290_000)
+    limited.fields[.retryAfter] = "\(Int64(clock.epoch.timeIntervalSince1970 * 1000) + 100_000)"
+    let limit = limited
+    let transport = StubTransport { [found] in
+      $0.url.contains("/transactions/") && clock.elapsed < .seconds(100) ? limit : found
+    }
+    let api = try api(transport, clock)
+    for id in ["1", "1", "2", "3"] {
+      let error = await error { () async throws(AppStoreServerError) in
+        try await api.transactionInfo(id, in: .production)
+      }
+      guard case .overloaded(let wait) = error else {
+        Issue.record("\(String(describing: error))")
+        return
+      }
+      #expect(wait == .seconds(100))
+    }
+    #expect(transport.sent.count == 1)
+    _ = try await api.subscriptionStatuses(anyTransactionID: "1", in: .production)
+    #expect(transport.sent.count == 2)
+    clock.advance(by: .seconds(100))
+    _ = try await api.transactionInfo("1", in: .production)
+    #expect(transport.sent.count == 3)
+  }
+
+  // MARK: The circuit
+
+  @Test
+  func `a store that cannot be reached is left alone, tried again after a pause, and asked when it is back`()
+    async throws
+  {
+    let clock = HandDrivenClock()
+    let isDown = Mutex(true)
+    let transport = StubTransport { [found] _ in
+      if isDown.withLock({ $0 }) { throw Cut() }
+      return found
+    }
+    let api = try api(transport, clock)
+    func ask(_ id: Int) async -> AppStoreServerError? {
+      await error { () async throws(AppStoreServerError) in
+        try await api.transactionInfo("\(id)", in: .production)
+      }
+    }
+    for id in 0..<5 {
+      guard case .transport = await ask(id) else {
+        Issue.record("answered")
+        return
+      }
+    }
+    for id in 5..<50 {
+      guard case .circuitOpen(let wait) = await ask(id) else {
+        Issue.record("asked")
+        return
+      }
+      #expect(wait == .seconds(1))
+    }
+    #expect(transport.sent.count == 5)
+    clock.advance(by: .seconds(1))
+    _ = await ask(50)
+    #expect(await ask(51)?.retryAfter == .seconds(2))
+    #expect(transport.sent.count == 6)
+    // The sandbox is another server.
+    isDown.withLock { $0 = false }
+    _ = try await api.transactionInfo("1", in: .sandbox)
+    clock.advance(by: .seconds(2))
+    #expect(await ask(52) == nil)
+    #expect(await ask(53) == nil)
+    #expect(transport.sent.count == 9)
+  }
+
+  @Test(arguments: [
+    (StubTransport.Answer(status: .badGateway, body: "<html>"), true), (.json("<html>"), true),
+    (.error(5_000_000), true), (.error(5_000_001), true), (.error(4_040_010), false),
+    (.error(4_290_000), false),
+    (.error(4_010_000), false), (.unauthenticated, false), (.error(4_040_002), false),
+  ])
+  func `what does not come from a working store opens the circuit, a no does not`(
+    answer: StubTransport.Answer, opens: Bool
+  ) async throws {
+    let clock = HandDrivenClock(jumps: true)
+    let api = try api(StubTransport { _ in answer }, clock)
+    for id in 0..<5 {
+      _ = await error { () async throws(AppStoreServerError) in
+        try await api.transactionInfo("\(id)", in: .production)
+      }
+    }
+    let error = await error { () async throws(AppStoreServerError) in
+      try await api.transactionInfo("99", in: .production)
+    }
+    if case .circuitOpen = error { #expect(opens) } else { #expect(!opens) }
+  }
+
+  // MARK: One request for all who ask
+
+  @Test func `a thousand who ask the same at once cause one request, and so do those a moment later`()
+    async throws
+  {
+    let clock = HandDrivenClock()
+    let transport = GatedTransport()
+    let api = try api(transport, clock)
+    let answered = try await withThrowingTaskGroup(of: String?.self) { group in
+      for _ in 0..<1_000 {
+        group.addTask { try await api.transactionInfo("1", in: .production).signedTransactionInfo }
+      }
+      try await until { transport.paths.count > 0 }
+      transport.open()
+      return try await group.reduce(into: 0) { count, jws in count += jws == "jws" ? 1 : 0 }
+    }
+    #expect(answered == 1_000)
+    #expect(transport.paths.count == 1)
+    clock.advance(by: .milliseconds(2_900))
+    _ = try await api.transactionInfo("1", in: .production)
+    #expect(transport.paths.count == 1)
+    _ = try await api.with(patience: .seconds(5), maximumAge: .zero).transactionInfo("1", in: .production)
+    #expect(transport.paths.count == 2)
+    clock.advance(by: .seconds(3))
+    _ = try await api.transactionInfo("1", in: .production)
+    #expect(transport.paths.count == 3)
+  }
+
+  @Test func `whoever goes away goes alone, and the answer is there for the others`() async throws {
+    let transport = GatedTransport()
+    let api = try api(transport, HandDrivenClock())
+    let first = Task { try await api.transactionInfo("1", in: .production) }
+    try await until { transport.paths.count == 1 }
+    let second = Task { try await api.transactionInfo("1", in: .production) }
+    first.cancel()
+    await #expect(throws: AppStoreServerError.self) { try await first.value }
+    transport.open()
+    #expect(try await second.value.signedTransactionInfo == "jws")
+    #expect(transport.paths.count == 1)
+  }
+
+  @Test func `of those who came together, any may be the first to ask`() async throws {
+    let clock = HandDrivenClock()
+    let transport = GatedTransport()
+    let api = try api(transport, clock)
+    let early = api.forOneRequest()
+    clock.advance(by: .milliseconds(500))
+    let late = api.forOneRequest()
+    let first = Task { try await late.transactionInfo("1", in: .production) }
+    try await until { transport.paths.count == 1 }
+    let second = Task { try await early.transactionInfo("1", in: .production) }
+    for _ in 0..<100 { await Task.yield() }
+    transport.open()
+    _ = try await (first.value, second.value)
+    #expect(transport.paths.count == 1)
+  }
+
+  @Test func `after a change the store is asked anew`() async throws {
+    let transport = answers(found)
+    let api = try api(transport, HandDrivenClock())
+    _ = try await api.transactionInfo("1", in: .production)
+    _ = try await api.transactionInfo("1", in: .production)
+    #expect(transport.sent.count == 1)
+    try await api.finish("1", in: .production)
+    _ = try await api.transactionInfo("1", in: .production)
+    #expect(transport.sent.count == 3)
+  }
+
+  // MARK: Patience
+
+  @Test func `one with less patience does not wait behind one with more`() async throws {
+    let clock = HandDrivenClock()
+    let transport = GatedTransport()
+    let api = try api(transport, clock)
+    // The sandbox takes five a second, which are on their way and do not come back.
+    let busy = (0..<5).map { id in Task { try await api.transactionInfo("\(id)", in: .sandbox) } }
+    try await until { transport.paths.count == 5 }
+    let patient = api.with(patience: .seconds(60))
+    let job = Task { try await patient.transactionInfo("99", in: .sandbox) }
+    try await until { clock.sleeperCount == 1 }
+    let isRefused = Mutex(false)
+    let client = Task {
+      defer { isRefused.withLock { $0 = true } }
+      return try await api.transactionInfo("99", in: .sandbox)
+    }
+    // Its patience ends at 4 s, when it is certain that there is no answer in time.
+    for _ in 0..<12 where !isRefused.withLock({ $0 }) {
+      for _ in 0..<500 { await Task.yield() }
+      clock.advance(by: .milliseconds(500))
+    }
+    await #expect(throws: AppStoreServerError.self) { try await client.value }
+    #expect(clock.elapsed < .seconds(30))
+    #expect(transport.paths.count == 5)
+    transport.open()
+    for task in busy { _ = try await task.value }
+    try await until { clock.sleeperCount == 1 }
+    clock.advance(by: .seconds(1))
+    #expect(try await job.value.signedTransactionInfo == "jws")
+  }
+
+  @Test func `calls for one request share one patience`() async throws {
+    let clock = HandDrivenClock()
+    let transport = answers(found)
+    let api = try api(transport, clock).forOneRequest()
+    _ = try await api.transactionInfo("1", in: .production)
+    clock.advance(by: .seconds(6))
+    let error = await error { () async throws(AppStoreServerError) in
+      try await api.transactionInfo("2", in: .production)
+    }
+    guard case .overloaded = error else {
+      Issue.record("\(String(describing: error))")
+      return
+    }
+    #expect(transport.sent.count == 1)
+  }
+
+  @Test func `one who goes away while waiting for a turn sends nothing`() async throws {
+    let clock = HandDrivenClock()
+    let transport = GatedTransport()
+    let api = try api(transport, clock)
+    let busy = (0..<5).map { id in
+      Task { try await api.transactionHistory(anyTransactionID: "\(id)", in: .sandbox) }
+    }
+    try await until { transport.paths.count == 5 }
+    let waiting = Task { try await api.transactionHistory(anyTransactionID: "6", in: .sandbox) }
+    try await until { clock.sleeperCount == 1 }
+    waiting.cancel()
+    await #expect(throws: AppStoreServerError.self) { try await waiting.value }
+    transport.open()
+    for task in busy { _ = try await task.value }
+    #expect(transport.paths.count == 5)
+  }
+}
