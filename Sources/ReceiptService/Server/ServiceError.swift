@@ -25,6 +25,10 @@ enum ServiceError {
     status: .notFound, code: "transaction_not_found", title: "The App Store does not know this purchase.",
     detail: "Neither production nor the sandbox has a transaction with this id for this app.")
 
+  static let noPurchase = Problem(
+    status: .notFound, code: "transaction_not_found", title: "There is no purchase to restore.",
+    detail: "The receipt has no purchase in it.")
+
   static let databaseUnavailable = Problem(
     status: .serviceUnavailable, code: "database_unavailable",
     title: "We cannot answer right now. Please try again in a moment.",

@@ -46,11 +46,9 @@ struct Validation: Sendable {
         signedTransaction: jws, signedRenewalInfo: body.signedRenewalInfo, bundleID: body.bundleID)
     case .transactionID(let id):
       return try await store.purchase(transactionID: id, of: app(named: body.bundleID))
-    case .receipt:
-      throw Problem(
-        status: .notImplemented, code: .notImplemented,
-        title: "This version of the app is too old for the server.",
-        detail: "Legacy receipts are not read yet. Send 'signedTransaction' or 'transactionID'.")
+    case .receipt(let text):
+      let receipt = try ReceiptProof(text, bundleID: body.bundleID, in: catalog)
+      return try await store.purchase(transactionID: receipt.transactionID, of: receipt.app)
     }
   }
 

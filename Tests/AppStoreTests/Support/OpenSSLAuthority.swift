@@ -6,7 +6,7 @@ import Testing
 
 /// An authority made with the `openssl` command, which shares no code with what is tested.
 struct OpenSSLAuthority {
-  private let folder: URL
+  let folder: URL
   let root: [UInt8]
   private let x5c: [String]
 
@@ -55,7 +55,7 @@ struct OpenSSLAuthority {
 
   func remove() throws { try FileManager.default.removeItem(at: folder) }
 
-  private static func openssl(_ arguments: [String], in folder: URL) throws {
+  static func openssl(_ arguments: [String], in folder: URL) throws {
     let process = Process()
     process.executableURL = URL(filePath: "/usr/bin/env")
     process.arguments = ["openssl"] + arguments
