@@ -116,6 +116,9 @@ struct StoreLookup: Sendable {
       logger.debug("the App Store is left alone, because it did not answer lately")
       return ServiceError.storeUnavailable(
         "The App Store Server API did not answer lately.", retryAfterSeconds: wait.wholeSeconds)
+    case .transport(let cause) where cause is CancellationError:
+      // The client went away and reads no answer.
+      return ServiceError.storeUnavailable
     default:
       logger.error("the App Store Server API gave no answer", metadata: ["reason": "\(error.reason)"])
       return ServiceError.storeUnavailable

@@ -1,0 +1,117 @@
+import AppStore
+import AppStoreSimulator
+import Curl
+import Foundation
+import HTTP
+import HTTPTypes
+import Logging
+import ReceiptService
+import Synchronization
+import TestDatabase
+
+/// A receiptd in real time, on a real database and real sockets, before a ``StoreFront``.
+final class StoreHarness: Sendable {
+  let front: StoreFront
+  /// Between the two; it can cut connections.
+  let proxy: Proxy
+  let logs = LogLines()
+  private let service: Service
+  private let server: HTTPServer
+  private let client: CurlClient
+  private let address: SocketAddress
+  private let folder: URL
+
+  init(databaseURL: String) async throws {
+    front = try await StoreFront()
+    proxy = try Proxy(to: UInt16(front.address.port))
+    folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    let apps = folder.appending(path: "apps.json")
+    try Data(TestApps.json.utf8).write(to: apps)
+    let root = folder.appending(path: "root.der")
+    try Data(front.authority.rootDER).write(to: root)
+    let key = folder.appending(path: "key.p8")
+    try Data(ConnectKey().pem.utf8).write(to: key)
+    let store = "http://127.0.0.1:\(proxy.port)"
+    let settings = try Settings(environment: [
+      "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": apps.path, "RECEIPTD_MIGRATIONS": Harness.migrations,
+      "APP_STORE_ROOTS": root.path, "APP_STORE_URL": store, "APP_STORE_SANDBOX_URL": store + "/sandbox",
+      "APP_STORE_KEY": key.path, "APP_STORE_KEY_ID": "KEY", "APP_STORE_ISSUER_ID": "ISSUER",
+      "TEST_JWT_SECRET": Harness.secret,
+    ])
+    var logger = Logger(label: "tests") { [logs] _ in logs }
+    logger.logLevel = .trace
+    service = try await Service(settings: settings, logger: logger)
+    server = HTTPServer(
+      configuration: HTTPServerConfiguration(), router: service.clientRouter, logger: logger)
+    address = try server.start()
+    var many = CurlConfiguration(userAgent: "tests")
+    many.maximumInFlight = 2_000
+    many.maximumQueued = 2_000
+    many.maximumConnectionsPerHost = 2_000
+    client = CurlClient(configuration: many)
+  }
+
+  func validate(_ transactionID: String) async throws -> Answer {
+    let body = #"{"transactionID": "\#(transactionID)", "bundleID": "\#(TestApps.climbing)"}"#
+    let response = try await client.send(
+      CurlRequest(
+        method: .post, url: "http://\(address)/api/v1/subscriptions/validate",
+        headers: [.contentType: "application/json"], body: Array(body.utf8), timeout: .seconds(30)))
+    return Answer(status: response.status, headers: response.headers, body: response.body)
+  }
+
+  /// All at once.
+  func validate(_ transactionIDs: [String]) async throws -> [Answer] {
+    try await withThrowingTaskGroup(of: Answer.self) { group in
+      for id in transactionIDs { group.addTask { try await self.validate(id) } }
+      return try await group.reduce(into: []) { $0.append($1) }
+    }
+  }
+
+  func stop() async {
+    await server.shutdown(within: .seconds(1))
+    await client.shutDown()
+    await service.close()
+    proxy.stop()
+    await front.stop()
+    try? FileManager.default.removeItem(at: folder)
+  }
+}
+
+/// Runs a test on a receiptd of its own before a store of its own.
+func withStoreHarness(_ body: (StoreHarness) async throws -> Void) async throws {
+  try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+    let harness = try await StoreHarness(databaseURL: database.uri)
+    do {
+      try await body(harness)
+    } catch {
+      await harness.stop()
+      throw error
+    }
+    await harness.stop()
+  }
+}
+
+/// Everything that was logged, with its metadata.
+final class LogLines: LogHandler {
+  private let lines = Mutex<[String]>([])
+
+  var all: [String] { lines.withLock { $0 } }
+  var logLevel: Logger.Level {
+    get { .trace }
+    set { _ = newValue }
+  }
+  var metadata: Logger.Metadata {
+    get { [:] }
+    set { _ = newValue }
+  }
+  subscript(metadataKey _: String) -> Logger.Metadata.Value? {
+    get { nil }
+    set { _ = newValue }
+  }
+
+  func log(event: LogEvent) {
+    lines.withLock { $0.append("\(event.message) \(event.metadata ?? [:])") }
+  }
+}

@@ -1,0 +1,190 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTP
+import HTTPTypes
+import Synchronization
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// What the store sees of us.
+@Suite struct StoreTrafficTests {
+  @Test func `a burst of 1,000 validates of one transaction id makes one call to the store`() async throws {
+    try await withStoreHarness { harness in
+      let answers = try await harness.validate(Array(repeating: "77", count: 1_000))
+      #expect(answers.allSatisfy { $0.status == 200 })
+      #expect(harness.front.asks.map(\.transactionID) == ["77"])
+    }
+  }
+
+  @Test
+  func `of 1,000 ids at once none goes beyond Apple's rate, and those without room are told when to come`()
+    async throws
+  {
+    try await withStoreHarness { harness in
+      let answers = try await harness.validate((0..<1_000).map { "\(1_000 + $0)" })
+      let answered = answers.filter { $0.status == 200 }
+      let refused = answers.filter { $0.status != 200 }
+      // 50 at once, and 50 for each second of waiting that fits into the patience of 5 s: some 200. A busy machine
+      // makes two rounds of it at least.
+      #expect(answered.count >= 100)
+      #expect(!refused.isEmpty)
+      #expect(harness.front.asks.count >= answered.count)
+      for answer in refused {
+        #expect(answer.status == 503)
+        #expect(answer.code == "store_unavailable")
+        let wait = answer.headers[.retryAfter].flatMap { Int($0) } ?? 0
+        #expect((1...60).contains(wait))
+      }
+      for (_, asks) in Dictionary(grouping: harness.front.asks, by: \.endpoint) {
+        let instants = asks.map(\.instant).sorted()
+        for place in instants.indices.dropFirst(50) {
+          #expect(instants[place] - instants[place - 50] >= .seconds(1))
+        }
+      }
+    }
+  }
+
+  @Test func `a store that is down is left alone, and asked again when it is back`() async throws {
+    try await withStoreHarness { harness in
+      harness.proxy.set(.cutAtAnswer)
+      var answers: [Answer] = []
+      for id in 0..<30 { answers.append(try await harness.validate("\(id)")) }
+      #expect(answers.allSatisfy { $0.status == 503 && $0.code == "store_unavailable" })
+      // Five failures open the circuit; a probe may have gone since, if this machine was slow.
+      let asked = harness.front.asks.count
+      #expect((5...8).contains(asked))
+      #expect(answers.last?.headers[.retryAfter].flatMap { Int($0) } ?? 0 >= 1)
+
+      harness.proxy.set(.pass)
+      let deadline = ContinuousClock.now + .seconds(20)
+      var recovered = false
+      while !recovered, ContinuousClock.now < deadline {
+        recovered = try await harness.validate("99").status == 200
+      }
+      #expect(recovered)
+      let again = try await harness.validate("100")
+      #expect(again.status == 200)
+    }
+  }
+
+  @Test func `5000001 is tried again, 4040010 is not`() async throws {
+    try await withStoreHarness { harness in
+      let failures = Mutex(2)
+      harness.front.set { _ in
+        failures.withLock { failures in
+          guard failures > 0 else { return nil }
+          failures -= 1
+          return .storeError(5_000_001)
+        }
+      }
+      let answer1 = try await harness.validate("1")
+      #expect(answer1.status == 200)
+      #expect(harness.front.asks.count == 3)
+
+      harness.front.set { _ in .storeError(4_040_010) }
+      let unknown = try await harness.validate("2")
+      #expect(unknown.code == "transaction_not_found")
+      // Statuses and transaction, in production and in the sandbox.
+      let asked = harness.front.asks.count
+      #expect(asked == 3 + 4)
+      // What is not known is remembered too.
+      let answer2 = try await harness.validate("2")
+      #expect(answer2.status == 404)
+      #expect(harness.front.asks.count == asked)
+    }
+  }
+
+  @Test func `429 is obeyed: nobody asks that endpoint until the instant in Retry-After`() async throws {
+    try await withStoreHarness { harness in
+      harness.front.set { _ in .storeError(4_290_000, retryAfter: Date() + 600) }
+      for id in 1...20 {
+        let answer = try await harness.validate("\(id)")
+        #expect(answer.code == "store_unavailable")
+        let wait = answer.headers[.retryAfter].flatMap { Int($0) } ?? 0
+        #expect((500...601).contains(wait))
+      }
+      #expect(harness.front.asks.count == 1)
+    }
+  }
+
+  @Test func `a purchase that is no subscription is found, whatever the statuses say of its customer`()
+    async throws
+  {
+    try await withStoreHarness { harness in
+      let authority = harness.front.authority
+      for statuses in [
+        Response.storeError(4_040_010), Response(status: .ok, body: Array(#"{"data":[]}"#.utf8)),
+      ] {
+        let id = "\(statuses.status.code)"
+        harness.front.set { ask in
+          guard ask.endpoint == "/inApps/v1/transactions/" else {
+            return ask.endpoint.contains("subscriptions") ? statuses : nil
+          }
+          var info = StoreFront.info(ask.transactionID)
+          info.productId = TestApps.lifetime
+          info.type = .nonConsumable
+          info.expiresDate = nil
+          guard let jws = try? authority.signer.sign(info) else { return nil }
+          return Response(status: .ok, body: Array(#"{"signedTransactionInfo":"\#(jws)"}"#.utf8))
+        }
+        let answer = try await harness.validate(id)
+        #expect(answer.status == 200)
+        #expect(answer.string("subscription.productID") == TestApps.lifetime)
+        #expect(answer.isNull("subscription.expiryDate"))
+      }
+    }
+  }
+
+  @Test func `an earlier period is answered with the present one, by two requests`() async throws {
+    try await withStoreHarness { harness in
+      let authority = harness.front.authority
+      let sign: @Sendable (String, TimeInterval) -> String? = { id, age in
+        var info = StoreFront.info("500")
+        info.transactionId = id
+        info.purchaseDate -= age
+        info.expiresDate = info.expiresDate.map { $0 - age }
+        return try? authority.signer.sign(info)
+      }
+      harness.front.set { ask in
+        guard let old = sign("501", 30 * 86_400), let new = sign("502", 0) else { return nil }
+        return Response(
+          status: .ok,
+          body: Array(
+            (ask.endpoint.contains("subscriptions")
+              ? #"{"data":[{"lastTransactions":[{"originalTransactionId":"500","signedTransactionInfo":"\#(new)"}]}]}"#
+              : #"{"signedTransactionInfo":"\#(old)"}"#).utf8))
+      }
+      let answer = try await harness.validate("501")
+      #expect(answer.string("subscription.transactionID") == "502")
+      #expect(answer.string("subscription.status") == "active")
+      #expect(harness.front.asks.count == 2)
+      // The latest and the original one are settled by one.
+      for id in ["502", "500"] {
+        let before = harness.front.asks.count
+        let answer3 = try await harness.validate(id)
+        #expect(answer3.string("subscription.transactionID") == "502")
+        #expect(harness.front.asks.count == before + 1)
+      }
+    }
+  }
+
+  @Test func `logs say what is wrong with the store, and carry neither tokens nor signed data`() async throws
+  {
+    try await withStoreHarness { harness in
+      harness.front.set { ask in
+        ask.transactionID == "1"
+          ? Response(status: .ok, body: Array(#"{"data":7}"#.utf8)) : .storeError(5_000_000)
+      }
+      let answer4 = try await harness.validate("1")
+      #expect(answer4.status == 503)
+      harness.front.set { _ in nil }
+      let answer5 = try await harness.validate("2")
+      #expect(answer5.status == 200)
+      #expect(harness.logs.all.contains { $0.contains("not the JSON of StatusResponse") })
+      #expect(!harness.logs.all.contains { $0.contains("eyJ") || $0.contains("Bearer") })
+    }
+  }
+}
