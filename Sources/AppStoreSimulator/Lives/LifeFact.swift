@@ -15,6 +15,14 @@ public enum LifeFact: Hashable, Sendable {
     case .renewal(let renewal): renewal.originalTransactionId
     }
   }
+
+  /// When it was signed.
+  public var signedDate: Date {
+    switch self {
+    case .transaction(let transaction): transaction.signedDate
+    case .renewal(let renewal): renewal.signedDate
+    }
+  }
 }
 
 extension StoreNotification {

@@ -19,4 +19,10 @@ struct FamilySharing: Sendable {
     guard let purchase = purchasers.removeValue(forKey: member) else { return }
     members[purchase]?.removeAll { $0 == member }
   }
+
+  /// Adds the sharing of other families.
+  mutating func merge(_ other: FamilySharing) {
+    members.merge(other.members) { own, _ in own }
+    purchasers.merge(other.purchasers) { own, _ in own }
+  }
 }

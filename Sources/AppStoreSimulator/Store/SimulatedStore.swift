@@ -37,7 +37,7 @@ public struct SimulatedStore: Sendable {
   /// What the API extended, and when.
   var extensions = RenewalExtensions()
   var identifiers: StoreIdentifiers
-  private var lastSigned = Date.distantPast
+  var lastSigned = Date.distantPast
 
   /// An empty store.
   public init(

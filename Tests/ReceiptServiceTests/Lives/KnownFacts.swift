@@ -100,7 +100,7 @@ extension PurchaseTruth {
 
 extension Subscription {
   /// Where this is not what the contract's table makes of the truth.
-  fileprivate func disagreements(with truth: PurchaseTruth, under app: App) -> [String] {
+  func disagreements(with truth: PurchaseTruth, under app: App) -> [String] {
     let instant = truth.asOf
     let phase = phase(at: instant)
     let paidUntil = truth.paidUntil(under: app)
