@@ -49,13 +49,18 @@ struct Webhook: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Set where notifications go.")
 
   @Argument(help: "The address; none to stop sending.") var address: String?
+  @Flag(inversion: .prefixedNo, help: "Whether notifications that fail from now on are sent again.")
+  var retries: Bool?
   @OptionGroup var control: ControlOptions
 
   private struct Body: Encodable {
     let url: String?
+    let retries: Bool?
   }
 
-  func run() async throws { try await control.post("/control/webhook", Body(url: address)) }
+  func run() async throws {
+    try await control.post("/control/webhook", Body(url: address, retries: retries))
+  }
 }
 
 struct Requests: AsyncParsableCommand {

@@ -11,11 +11,11 @@ struct AppleLibraryTests {
 
   /// Runs `body` on a store that is served on a port of its own.
   static func withServer(
-    sender: any NotificationSender = RecordingSender(), at now: Date = Climb.start,
+    sender: any NotificationSender = RecordingSender(),
     _ body: (SimulatedAppStore, AppleLibrary) async throws -> Void
   ) async throws {
     let store = try SimulatedAppStore(
-      apps: [Climb.app], webhook: "http://127.0.0.1/webhook", clock: { now }, sender: sender)
+      apps: [Climb.app], webhook: "http://127.0.0.1/webhook", clock: { Climb.start }, sender: sender)
     let server = try await SimulatorServer(store: store)
     let address = try server.start()
     let apple = AppleLibrary(identity: store.identity, app: Climb.app, base: "http://\(address)")

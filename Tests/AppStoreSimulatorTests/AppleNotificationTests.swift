@@ -35,12 +35,14 @@ struct AppleNotificationTests {
         Operation(do: "get_test_notification_status", token: token),
         Operation(do: "get_test_notification_status", token: "nonsense"),
         Operation(do: "get_test_notification_status", token: UUID().uuidString),
+        Operation(do: "get_test_notification_status", environment: "Sandbox", token: token),
       ])
       #expect(outcomes[0].value?["sendAttempts"]?[0]?["sendAttemptResult"]?.string == "SUCCESS")
       #expect(outcomes[0].value?["signedPayload"]?.string == store.notification(token)?.signedPayload)
       #expect(
         outcomes[1...].map(\.error?.name) == [
           "INVALID_TEST_NOTIFICATION_TOKEN", "TEST_NOTIFICATION_NOT_FOUND",
+          "TEST_NOTIFICATION_NOT_FOUND",
         ])
       store.setWebhook(nil)
       let nowhere = try await apple.run([Operation(do: "request_test_notification")])
@@ -92,6 +94,7 @@ struct AppleNotificationTests {
         Self.history(daysBack: 181), Self.history(daysBack: 31, in: "Sandbox"),
         Self.history(daysBack: -2), Self.history(["notificationType": "TEST", "transactionId": "1"]),
         Self.history(["notificationType": "TEST", "notificationSubtype": "UPGRADE"]),
+        Self.history(["notificationSubtype": "UPGRADE"]), Self.history(["transactionId": "me"]),
         Operation(do: "get_notification_history", request: ["startDate": 1]),
         Operation(do: "get_notification_history", request: ["endDate": 1]),
         Operation(do: "get_notification_history", paginationToken: "x", request: Self.history().request),
@@ -103,7 +106,8 @@ struct AppleNotificationTests {
       #expect(
         outcomes[2...].map(\.error?.name) == [
           "START_DATE_TOO_FAR_IN_PAST", "START_DATE_TOO_FAR_IN_PAST", "START_DATE_AFTER_END_DATE",
-          "MULTIPLE_FILTERS_SUPPLIED", "INVALID_NOTIFICATION_TYPE", "INVALID_END_DATE",
+          "MULTIPLE_FILTERS_SUPPLIED", "INVALID_NOTIFICATION_TYPE", "INVALID_NOTIFICATION_TYPE",
+          "INVALID_TRANSACTION_ID", "INVALID_END_DATE",
           "INVALID_START_DATE", "INVALID_PAGINATION_TOKEN",
         ])
     }

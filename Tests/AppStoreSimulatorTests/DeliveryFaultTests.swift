@@ -43,6 +43,18 @@ struct DeliveryFaultTests {
       ])
   }
 
+  @Test func `what was lost is brought by the retry`() async throws {
+    let (store, sender, clock) = try Self.store()
+    store.setRetries(true)
+    await store.setDeliveryFaults(Self.faults { $0.lose = 1 })
+    let sent = try await Self.send(1, from: store)
+    #expect(sender.payloads.isEmpty)
+    try clock.advance(by: 3600)
+    await store.deliverDue()
+    #expect(sender.payloads == sent.map(\.signedPayload))
+    #expect(store.notification(sent[0].uuid)?.isDelivered == true)
+  }
+
   @Test func `some are lost and some doubled by chance, the same ones for the same seed`() async throws {
     func arrivals(seed: UInt64) async throws -> [Int] {
       let (store, sender, _) = try Self.store(seed: seed)

@@ -16,7 +16,8 @@ extension ServerAPIRoutes {
   func testNotificationStatus(_ request: Request, of app: StoreApp) throws -> Response {
     let token: String = try request.parameters.require("testNotificationToken")
     guard UUID(uuidString: token) != nil else { throw ServerAPIError.invalidTestNotificationToken }
-    guard let notification = store.notification(token), notification.content.type == .test,
+    guard let notification = store.notification(token.lowercased()),
+      notification.content.type == .test, notification.content.environment == environment,
       notification.content.bundleID == app.bundleID, !notification.attempts.isEmpty
     else { throw ServerAPIError.testNotificationNotFound }
     var answer = CheckTestNotificationResponse()
@@ -32,8 +33,9 @@ extension ServerAPIRoutes {
       guard let start = Int(pathParameter: token) else { throw ServerAPIError.invalidPaginationToken }
       return start
     }
-    let purchases = try query.transactionId?.value.map { id in
-      try store.withStore(of: environment) { store, _ throws(StoreRefusal) in
+    let purchases = try query.transactionId.map { id in
+      let id = try Self.checked(id.value, orThrow: .invalidTransactionID)
+      return try store.withStore(of: environment) { store, _ throws(StoreRefusal) in
         store.purchases(ofCustomerWith: id, in: app.bundleID)
       }
     }

@@ -116,10 +116,14 @@ struct ServerAPIRoutes: Sendable {
   func transactionID(
     _ request: Request, _ name: String, orThrow error: ServerAPIError = .invalidTransactionID
   ) throws -> String {
-    let id: String = try request.parameters.require(name)
-    guard id.utf8.count <= 32, id.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) else {
-      throw error
-    }
+    try Self.checked(request.parameters[name], orThrow: error)
+  }
+
+  /// What can be a transaction id: digits, and not too many.
+  static func checked(_ id: String?, orThrow error: ServerAPIError) throws(ServerAPIError) -> String {
+    guard let id, (1...32).contains(id.utf8.count),
+      id.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
+    else { throw error }
     return id
   }
 
