@@ -53,13 +53,14 @@ final class StoreHost: Sendable {
         return .failure(.circuitOpen(retryAfter: circuit.withLock { $0.wait(at: clock.instant()) } ?? .zero))
       }
       let answer = await send(max(deadline - clock.instant(), .milliseconds(1)))
+      // Before the permit is given back, which lets the next one go.
+      if case .failure(.rejected(let rejection)) = answer, rejection.isRateLimit {
+        lane.pause(for: RateLimitPause(rejection, at: clock.date()).length)
+      }
       lane.answered()
       guard case .failure(let error) = answer else {
         circuit.withLock { $0.answered() }
         return answer
-      }
-      if case .rejected(let rejection) = error, rejection.isRateLimit {
-        lane.pause(for: RateLimitPause(rejection, at: clock.date()).length)
       }
       let pause = schedule.pause(after: error, at: clock.date(), jitter: clock.jitter())
       let isTriedAgain = pause.map { clock.instant() + $0 < latest } ?? false
