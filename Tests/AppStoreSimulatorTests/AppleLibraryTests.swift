@@ -137,8 +137,19 @@ struct AppleLibraryTests {
       ] {
         _ = try store.perform(command, on: id)
       }
-      let notifications = store.notifications
-      #expect(notifications.count == 22)
+      for command in [
+        SubscriptionCommand.redeem(.discount(.offerCode), productID: nil), .changePrice(5990),
+        .updateMetadata, .migrate, .failToExtend, .share(accountID: nil),
+      ] {
+        _ = try store.perform(command, on: id)
+      }
+      let made = try store.externalPurchase(.created, bundleID: Climb.bundleID)
+      _ = try store.externalPurchase(
+        .unreported, id: made.content.externalPurchaseToken?.externalPurchaseId, bundleID: Climb.bundleID)
+      _ = try store.rescindConsent(bundleID: Climb.bundleID)
+      // CREATED is younger than the library.
+      let notifications = store.notifications.filter { $0.content.subtype != .created }
+      #expect(notifications.count == 30)
       var operations: [Operation] = []
       for notification in notifications {
         operations.append(Operation(do: "notification", jws: notification.signedPayload))
@@ -159,7 +170,12 @@ struct AppleLibraryTests {
           inner.append(Operation(do: "renewal_info", jws: jws))
         }
       }
-      #expect(inner.count == 21 + 19)
+      for data in outcomes.compactMap({ $0.value?["appData"] }) {
+        if let jws = data["signedAppTransactionInfo"]?.string {
+          inner.append(Operation(do: "app_transaction", jws: jws))
+        }
+      }
+      #expect(inner.count == 27 + 25 + 1)
       #expect(try await apple.run(inner).allSatisfy { $0.error == nil })
     }
   }

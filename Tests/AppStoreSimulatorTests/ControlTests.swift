@@ -178,6 +178,51 @@ struct ControlTests {
     }
   }
 
+  @Test func `offers, families and what is about no purchase have commands too`() async throws {
+    try await Self.withServers { fixture in
+      try await Self.putApp(fixture)
+      var purchase = PurchaseParameters(bundleID: "com.example", productID: "pro.monthly")
+      purchase.offer = OfferParameters(type: "offer-code")
+      purchase.announcesOffer = true
+      purchase.account = "ann"
+      let bought = try await fixture.client.post("/control/purchases", purchase)
+      let answer = try JSONDecoder().decode(JSON.self, from: Data(bought))
+      let id = try #require(answer["originalTransactionID"]?.string)
+      #expect(answer["notification"]?["type"]?.string == "OFFER_REDEEMED")
+      #expect(answer["notification"]?["subtype"]?.string == "INITIAL_BUY")
+
+      let shared = try await fixture.command("share", on: id)
+      let member = try #require(shared["originalTransactionID"]?.string)
+      #expect(member != id)
+      var parameters = CommandParameters()
+      parameters.offer = OfferParameters(type: "promotional")
+      let redeemed = try await fixture.command("redeem", on: id, parameters)
+      #expect(redeemed["notification"]?["type"]?.string == "OFFER_REDEEMED")
+      #expect(redeemed["others"]?.array?.first?["originalTransactionID"]?.string == member)
+      #expect(redeemed["others"]?.array?.first?["delivery"]?["status"]?.number == 200)
+      parameters.price = 7990
+      let commands = [
+        ("change-price", "PRICE_CHANGE"), ("update-metadata", "METADATA_UPDATE"), ("migrate", "MIGRATION"),
+        ("fail-extension", "RENEWAL_EXTENSION"),
+      ]
+      for (command, type) in commands {
+        let answer = try await fixture.command(command, on: id, parameters)
+        #expect(answer["notification"]?["type"]?.string == type)
+      }
+
+      let token = try await fixture.post("/control/external-purchases", ["bundleID": "com.example"])
+      #expect(token["subtype"]?.string == "CREATED")
+      let external = try #require(token["externalPurchaseID"]?.string)
+      let missed = try await fixture.post(
+        "/control/external-purchases",
+        ["bundleID": "com.example", "event": "unreported", "externalPurchaseID": external])
+      #expect(missed["subtype"]?.string == "UNREPORTED")
+      let rescinded = try await fixture.post("/control/rescinded-consents", ["bundleID": "com.example"])
+      #expect(rescinded["type"]?.string == "RESCIND_CONSENT")
+      #expect(fixture.webhook.signedPayloads.count == fixture.store.notifications.count)
+    }
+  }
+
   @Test func `what the App Store would not do is a conflict, and what it does not know is not found`()
     async throws
   {

@@ -21,7 +21,7 @@ enum ExtensionRefusal: Error, Hashable, Sendable {
   case notFound
   /// Family members follow the one who bought it.
   case familyShared
-  /// Not active, or in a free period.
+  /// Not active, in a free period, or with a charge that has failed ahead.
   case ineligible
   /// Extended twice within a year already.
   case tooOften
@@ -121,7 +121,7 @@ extension SimulatedStore {
     guard try status(of: subscription, at: now) == .active, current.offerDiscountType != .freeTrial else {
       return .ineligible
     }
-    if case .ended = subscription.billing { return .ineligible }
+    guard subscription.billing == .settled else { return .ineligible }
     let withinYear = (extensions.dates[subscription.originalTransactionID] ?? [])
       .filter { timeScale.date($0, adding: StorePeriod(365, .day)) > now }
     return withinYear.count < 2 ? nil : .tooOften
