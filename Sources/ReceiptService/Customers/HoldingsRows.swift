@@ -15,8 +15,11 @@ enum HoldingsRows {
       SELECT user_id, device_id, bundle_id, id, tier, starts_at, ends_at FROM grants
       WHERE (user_id = ANY(\(users)) OR device_id = ANY(\(devices))) AND revoked_at IS NULL
       """,
-      "SELECT device_id, bundle_id, started_at, ends_at FROM trials WHERE device_id = ANY(\(devices))",
-      freeTimes,
+      """
+      SELECT own.device_id, own.bundle_id, told.started_at, told.ends_at
+      FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
+      WHERE own.device_id = ANY(\(devices))
+      """, freeTimes,
     ]
   }
 

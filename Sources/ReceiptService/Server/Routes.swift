@@ -18,6 +18,21 @@ extension Service {
     router.on(.get, "/api/v1/profiles/{userID}/premium") { request in
       try await self.answering { try await self.profiles.get(request) }
     }
+    router.on(.post, "/api/v1/trials", maximumBodyLength: 64 << 10) { request in
+      try await self.answering { try await self.trials.respond(to: request) }
+    }
+    router.on(.get, "/api/v1/devices/{deviceID}/entitlements") { request in
+      try await self.answering { try await self.devices.get(request) }
+    }
+    router.on(.post, "/api/v1/devices/{deviceID}/children", maximumBodyLength: 16 << 10) { request in
+      try await self.answering { try await self.pairing.post(request) }
+    }
+    router.on(.get, "/api/v1/devices/{deviceID}/children") { request in
+      try await self.answering { try await self.pairing.get(request) }
+    }
+    router.on(.delete, "/api/v1/devices/{deviceID}/children/{childDeviceID}") { request in
+      try await self.answering { try await self.pairing.delete(request) }
+    }
     return router
   }
 

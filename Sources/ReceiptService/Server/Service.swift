@@ -11,6 +11,9 @@ public final class Service: Sendable {
   let validation: Validation
   let notifications: NotificationIntake
   let profiles: ProfileSync
+  let trials: TrialStart
+  let devices: DeviceEntitlements
+  let pairing: Pairing
   let readiness: Readiness
   let sweep: ExpirySweep
   let profileRetry: ProfileRetry
@@ -49,6 +52,9 @@ public final class Service: Sendable {
       verifier: verifier, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
     profiles = ProfileSync(
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool, clock: clock)
+    trials = TrialStart(proofs: proofs, catalog: catalog, pool: pool, clock: clock)
+    devices = DeviceEntitlements(catalog: catalog, pool: pool, clock: clock)
+    pairing = Pairing(catalog: catalog, pool: pool, clock: clock)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     readiness = Readiness(pool: pool, migrator: migrator)
     profileRetry = ProfileRetry(pool: pool, catalog: catalog, clock: clock, logger: logger)

@@ -21,6 +21,18 @@ enum ServiceError {
     title: "This purchase is linked to another account of this app.",
     detail: "The purchase belongs to another customer and the app's policy does not move it.")
 
+  /// - Parameter moreIsSold: whether another tier has room for more.
+  static func deviceLimitReached(limit: Int, moreIsSold: Bool) -> Problem {
+    let room = limit == 1 ? "1 device" : "\(limit) devices"
+    return Problem(
+      status: .conflict, code: "device_limit_reached",
+      title: "There is no room for another device.",
+      detail: "The customer's tier has room for \(room), and as many are paired.",
+      message: moreIsSold
+        ? "Your plan has room for \(room). Upgrade to pair more."
+        : "Your plan has room for \(room). Remove one to pair another.")
+  }
+
   static let transactionNotFound = Problem(
     status: .notFound, code: "transaction_not_found", title: "The App Store does not know this purchase.",
     detail: "Neither production nor the sandbox has a transaction with this id for this app.")

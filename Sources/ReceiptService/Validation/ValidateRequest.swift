@@ -39,9 +39,10 @@ struct DeviceID: Sendable {
 
   /// - Throws: 400 for a name that is empty, longer than 128 bytes, or has control characters in it:
   ///   it ends up in logs and on support's screen.
-  init(_ name: String) throws(Problem) {
+  /// - Parameter member: what the request calls it.
+  init(_ name: String, named member: String = "deviceID") throws(Problem) {
     guard (1...128).contains(name.utf8.count), name.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
-      throw .invalidRequest("'deviceID' must be 1 to 128 bytes without control characters.")
+      throw .invalidRequest("'\(member)' must be 1 to 128 bytes without control characters.")
     }
     self.name = name
   }

@@ -1,0 +1,53 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+/// The table `trials`.
+enum TrialRows {
+  /// A trial of an app, and which device and account it is of.
+  struct Found: Sendable {
+    var id: UUID
+    var deviceID: String
+    var appTransactionID: String?
+    var trial: Trial
+  }
+
+  /// The trials of this device and of this account, wherever they were started.
+  static func select(bundleID: String, deviceID: String, appTransactionID: String?) -> Query {
+    """
+    SELECT own.id, own.device_id, own.app_transaction_id, told.started_at, told.ends_at
+    FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
+    WHERE own.bundle_id = \(bundleID)
+      AND (own.device_id = \(deviceID) OR own.app_transaction_id = \(appTransactionID)::text)
+    """
+  }
+
+  static func decode(_ row: Row) throws -> Found {
+    Found(
+      id: try row.decode(0), deviceID: try row.decode(1), appTransactionID: try row.decode(2),
+      trial: Trial(startedAt: try row.decode(3), endsAt: try row.decode(4)))
+  }
+
+  /// A trial of its own.
+  static func start(
+    _ trial: Trial, bundleID: String, deviceID: String, appTransactionID: String?
+  ) -> Query {
+    """
+    INSERT INTO trials (bundle_id, device_id, app_transaction_id, started_at, ends_at)
+    VALUES (\(bundleID), \(deviceID), \(appTransactionID)::text, \(trial.startedAt), \(trial.endsAt))
+    """
+  }
+
+  /// A device that goes on with what its account started elsewhere.
+  static func `continue`(_ found: Found, bundleID: String, deviceID: String) -> Query {
+    """
+    INSERT INTO trials (bundle_id, device_id, started_at, ends_at, continues)
+    VALUES (\(bundleID), \(deviceID), \(found.trial.startedAt), \(found.trial.endsAt), \(found.id))
+    """
+  }
+
+  /// Notes whose account a device's trial is, where that was not known.
+  static func setAccount(_ appTransactionID: String, of found: Found) -> Query {
+    "UPDATE trials SET app_transaction_id = \(appTransactionID) WHERE id = \(found.id)"
+  }
+}

@@ -1,0 +1,96 @@
+import AppStore
+import FoundationEssentials
+import HTTP
+import HTTPTypes
+import Postgres
+import Subscriptions
+
+/// `POST /api/v1/trials`: the first launch starts the app's own free time, once per device and once per Apple
+/// Account.
+///
+/// The account is the signed app transaction's `appTransactionId`, which stays the same over reinstalls and new
+/// devices: a second device of the account goes on with the trial that runs. The clock is the server's.
+struct TrialStart: Sendable {
+  let proofs: ProofVerifier
+  let catalog: AppCatalog
+  let pool: PostgresPool
+  let clock: ServiceClock
+
+  private struct Body: Decodable {
+    var deviceID: String
+    var bundleID: String?
+    var signedAppTransaction: String
+  }
+
+  private struct Answer: Encodable {
+    let success = true
+    var trial: TrialAnswer
+    var entitlements: EntitlementsAnswer
+    var serverTime: Date
+  }
+
+  private struct TrialAnswer: Encodable {
+    var startedAt: Date
+    /// `null` while the app asks nobody for a subscription: the trial stands still.
+    @Nullable var endsAt: Date?
+  }
+
+  func respond(to request: Request) async throws -> Response {
+    try request.requireJSON()
+    let body = try request.decodeJSON(Body.self)
+    let device = try DeviceID(body.deviceID).name
+    let app = try catalog.deviceApp(named: body.bundleID)
+    guard let allowance = app.trial else { throw Problem.invalidRequest("This app has no trial.") }
+    let signed = try proofs.appTransaction(body.signedAppTransaction, of: app)
+    // The sandbox never grants in production, nor does its free time.
+    if signed.payload.receiptType != .production, !app.sandboxGrants.include(.device(device)) {
+      throw ServiceError.wrongEnvironment("The app transaction is of the sandbox, which opens nothing here.")
+    }
+
+    let instant = clock.now()
+    let isNew = try await start(
+      allowance, device: device, account: signed.payload.appTransactionId?.storable, of: app, at: instant)
+    let holdings = try await pool.holdings(devices: [device]).holdings(of: .device(device), in: app)
+    guard let trial = holdings.trial else { throw ServiceError.internalError }
+    return try .json(
+      isNew ? .created : .ok,
+      Answer(
+        trial: TrialAnswer(startedAt: trial.startedAt, endsAt: trial.end(honoring: holdings.freeTime)),
+        entitlements: EntitlementsAnswer(
+          app.entitlements(of: holdings, for: .device(device), at: instant)),
+        serverTime: instant))
+  }
+
+  /// - Returns: whether a trial began now.
+  private func start(
+    _ allowance: Allowance, device: String, account: String?, of app: App, at instant: Date
+  ) async throws -> Bool {
+    try await pool.withTransaction { connection in
+      // Both names are held, so that neither a second launch nor a second device comes between.
+      let names = [device, account.map { "\(app.bundleID)/\($0)" }].compactMap(\.self)
+      let answers = try await connection.pipeline([
+        AdvisoryLock.acquire(.customer, Set(names)),
+        TrialRows.select(bundleID: app.bundleID, deviceID: device, appTransactionID: account),
+      ])
+      let found = try answers[1].map(TrialRows.decode)
+      let own = found.first { $0.deviceID == device }
+      let accounts = account.flatMap { account in found.first { $0.appTransactionID == account } }
+      switch (own, accounts) {
+      case (let own?, nil):
+        guard let account, own.appTransactionID == nil else { return false }
+        _ = try await connection.query(TrialRows.setAccount(account, of: own))
+        return false
+      case (_?, _?): return false
+      case (nil, let started?):
+        _ = try await connection.query(
+          TrialRows.continue(started, bundleID: app.bundleID, deviceID: device))
+        return false
+      case (nil, nil):
+        let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
+        _ = try await connection.query(
+          TrialRows.start(trial, bundleID: app.bundleID, deviceID: device, appTransactionID: account))
+        return true
+      }
+    }
+  }
+}
