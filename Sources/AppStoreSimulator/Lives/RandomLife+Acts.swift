@@ -6,7 +6,7 @@ extension RandomLife {
   enum Act: CaseIterable {
     case subscribe, buyOnce, renew, fail, recover, endGrace, expire, stopRenewing, resumeRenewing
     case changeProduct, redeem, refund, refundEarlier, declineRefund, reverseRefund, requestConsumption
-    case share, revoke, extend, failToExtend, summarizeExtension, announcePrice, acceptPrice
+    case share, revoke, extend, failToExtend, extendAll, announcePrice, acceptPrice
     case changePrice, updateMetadata, migrate, externalPurchase, rescindConsent, test
 
     private var weight: Int {
@@ -17,8 +17,8 @@ extension RandomLife {
       case .stopRenewing, .resumeRenewing, .expire, .refund, .redeem: 8
       case .buyOnce, .reverseRefund, .refundEarlier, .share: 6
       case .extend, .revoke, .announcePrice, .acceptPrice: 4
-      case .requestConsumption, .declineRefund, .changePrice, .externalPurchase: 3
-      case .failToExtend, .summarizeExtension, .updateMetadata, .migrate, .rescindConsent, .test: 1
+      case .requestConsumption, .declineRefund, .changePrice, .externalPurchase, .extendAll: 3
+      case .failToExtend, .updateMetadata, .migrate, .rescindConsent, .test: 1
       }
     }
 
@@ -67,7 +67,8 @@ extension RandomLife {
     case .changePrice: perform(.changePrice(6990))
     case .updateMetadata: perform(.updateMetadata)
     case .migrate: perform(.migrate)
-    case .summarizeExtension, .externalPurchase, .rescindConsent, .test: announce(act)
+    case .extendAll: extendAll()
+    case .externalPurchase, .rescindConsent, .test: announce(act)
     }
   }
 
@@ -124,19 +125,20 @@ extension RandomLife {
 
   private func isDue() -> Bool { purchases.contains(where: isDue) }
 
+  private mutating func extendAll() -> String? {
+    guard let product = anySubscription() else { return nil }
+    let request = MassExtension(
+      bundleID: app.bundleID, productID: product,
+      requestIdentifier: UUID(randomFrom: &random).uuidString.lowercased(),
+      days: Int.random(in: 1...90, using: &random), storefronts: nil)
+    let sent = attempt { store, now throws(StoreRefusal) in try store.extendAll(request, at: now) }
+    return sent.map { _ in "the app extends every \(product) by \(request.days) days" }
+  }
+
   private mutating func announce(_ act: Act) -> String? {
     let bundleID = app.bundleID
     let notification: StoreNotification?
     switch act {
-    case .summarizeExtension:
-      var summary = NotificationSummary(environment: store.environment, bundleId: bundleID)
-      summary.requestIdentifier = UUID(randomFrom: &random).uuidString.lowercased()
-      summary.productId = anySubscription()
-      summary.succeededCount = 1
-      summary.failedCount = 0
-      notification = attempt { store, now throws(StoreRefusal) in
-        try store.summarizeExtension(summary, bundleID: bundleID, at: now)
-      }
     case .externalPurchase:
       let token = store.externalPurchaseTokens.keys.sorted().first
       let event = ExternalPurchaseEvent.allCases.randomElement(using: &random) ?? .created

@@ -46,6 +46,11 @@ struct KnownFacts: Equatable {
     }
   }
 
+  /// Whether any word on the transaction is known.
+  func knows(_ transactionID: String, of originalTransactionID: String) -> Bool {
+    purchases[originalTransactionID]?.transactions[transactionID] != nil
+  }
+
   /// Where the fold says something else than the store of what is true; nothing if they agree.
   ///
   /// - Parameter comparingOpenProduct: false where only the latest transaction may be known: what is open until a

@@ -1,6 +1,9 @@
+import AppStore
 import AppStoreSimulator
 import Foundation
 import Subscriptions
+
+@testable import ReceiptService
 
 /// What is true of every life.
 struct LifeProperty: Sendable {
@@ -18,6 +21,7 @@ struct LifeProperty: Sendable {
 
   static let all = [
     afterEachEvent, anyOrder, lossesAndHistory, lossesAndStatuses, nothingNew, lossesAlone,
+    transactionAlone,
   ]
 
   private static let afterEachEvent = LifeProperty(
@@ -117,6 +121,33 @@ struct LifeProperty: Sendable {
       return graces[grace]?.contains { $0 >= own } == true
         ? nil : "\(subscription.current.transactionID) has the grace of a period before it"
     }
+  }
+
+  /// A client posts what it bought before the notification is there, and the renewal info that is known is of
+  /// the period before.
+  private static let transactionAlone = LifeProperty(
+    "a new transaction alone says what is true, without the renewal info that comes with it"
+  ) { life, app, _ in
+    var known = KnownFacts()
+    var before = Date.distantPast
+    for event in life.events {
+      // Signatures of one instant are milliseconds apart: there a renewal info from before can seem the later.
+      if event.at > before + 1 {
+        for notification in event.notifications {
+          guard let transaction = notification.transaction, transaction.inAppOwnershipType == .purchased,
+            !known.knows(transaction.transactionId, of: transaction.originalTransactionId)
+          else { continue }
+          var alone = known
+          alone.learn(.transaction(try TransactionFact(transaction)))
+          let found = alone.disagreements(
+            with: event.truths.filter { $0.transactionID == transaction.transactionId }, under: app)
+          if !found.isEmpty { return ["after \(event.what)"] + found }
+        }
+      }
+      before = event.at
+      for fact in event.notifications.flatMap(\.facts) { known.learn(try KnownFact(fact)) }
+    }
+    return []
   }
 }
 
