@@ -65,6 +65,13 @@ import Testing
     #expect(facts.words(at: 13.5) == "expired/expired")
   }
 
+  @Test func `a renewal info from before an upgrade is not its own because both end at one instant`() {
+    let facts = SubscriptionFacts(
+      [period("1000", from: 0, to: 30), period("1001", from: 23, to: 30, product: "family")],
+      renewalInfo(signed: 5, autoRenew: false, renewalDate: 30))
+    #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == true)
+  }
+
   @Test func `a renewal info from before an extension still belongs to the period`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 40, signed: 5)],

@@ -8,6 +8,9 @@ extension SubscriptionFacts {
   /// Apple goes on trying to charge for at most this long after the paid time.
   static let billingRetryLimit: TimeInterval = 60 * 86_400
 
+  /// Apple charges at most a day before a period begins; twice that, for its clocks and ours.
+  static let chargedAhead: TimeInterval = 2 * 86_400
+
   /// What the facts mean under an app's catalog.
   /// - Parameter freeTime: when the app asked nobody for a subscription; its own grace stands still meanwhile.
   /// - Returns: `nil` while no transaction is known (a renewal info alone says who, not until when).
@@ -48,12 +51,15 @@ extension SubscriptionFacts {
   /// The renewal info, if it speaks of the current period.
   ///
   /// A renewal info from before a recovery still says 'billing retry'; it must not colour the period
-  /// that followed. It belongs to the current period if it was signed in it, or if it names its end:
-  /// a renewal is charged up to a day early, so both can be signed before the period begins.
+  /// that followed. It belongs to the current period if it was signed in it, or shortly before and names its
+  /// end: a renewal is charged up to a day early, so both can be signed before the period begins.
   private func renewalOfCurrentPeriod(_ current: TransactionFact) -> RenewalFact? {
     guard let renewal else { return nil }
     if renewal.signedAt >= current.purchaseDate { return renewal }
-    if let renewalDate = renewal.renewalDate, renewalDate == current.expiresDate { return renewal }
+    let isSignedAhead = renewal.signedAt >= current.purchaseDate - Self.chargedAhead
+    if let renewalDate = renewal.renewalDate, renewalDate == current.expiresDate, isSignedAhead {
+      return renewal
+    }
     return nil
   }
 
