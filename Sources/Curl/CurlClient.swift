@@ -12,6 +12,10 @@ public struct CurlConfiguration: Sendable {
   public var userAgent: String
   /// A PEM file of roots to trust instead of the system's; for tests and private gateways.
   public var certificateAuthorities: String?
+  /// Whether only public addresses are connected to: for URLs that somebody else chose. What a name resolves
+  /// to is checked at the moment of connecting, so a name server cannot say one thing and then another.
+  /// No proxy is used then, since it would do the connecting unchecked.
+  public var refusesPrivateAddresses = false
 
   /// The defaults.
   public init(userAgent: String = "") {

@@ -28,6 +28,10 @@ struct Options {
     note(receiptd_curl_set_receiver(handle, option, receiver))
   }
 
+  mutating func setSocketOpener(_ opener: curl_opensocket_callback) {
+    note(receiptd_curl_set_socket_opener(handle, opener))
+  }
+
   /// Sets the body, which libcurl copies; its size must have been set before.
   mutating func setCopied(_ body: [UInt8]) {
     body.withUnsafeBytes { bytes in

@@ -1,4 +1,5 @@
 import CLibcurl
+import Glibc
 import HTTPTypes
 import Synchronization
 
@@ -17,6 +18,7 @@ final class Transfer {
   private var head = HeadCollector()
   private var body: [UInt8] = []
   private var isTooLarge = false
+  private var metPrivateAddress = false
   /// libcurl reads the header list and the body during the transfer.
   private var headerList: UnsafeMutablePointer<curl_slist>?
 
@@ -59,6 +61,11 @@ final class Transfer {
     }
     options.set(CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
       Transfer.receive(bytes, size * count, context) { $0.receiveBody($1) }
+    }
+    if configuration.refusesPrivateAddresses {
+      options.set(CURLOPT_PROXY, "")
+      options.set(CURLOPT_OPENSOCKETDATA, context)
+      options.setSocketOpener { context, _, address in Transfer.openSocket(to: address, context) }
     }
     guard options.areAllTaken else {
       curl_easy_cleanup(handle)
@@ -106,6 +113,22 @@ final class Transfer {
 
   // MARK: Meanwhile
 
+  /// A socket for an address that libcurl is about to connect to (CURLOPT_OPENSOCKETFUNCTION).
+  private static func openSocket(
+    to address: UnsafeMutablePointer<curl_sockaddr>?, _ context: UnsafeMutableRawPointer?
+  ) -> curl_socket_t {
+    guard let address, let context else { return CURL_SOCKET_BAD }
+    // `addr` is declared as the short form of an address; `addrlen` bytes are there.
+    let start = UnsafeRawPointer(address) + (MemoryLayout<curl_sockaddr>.offset(of: \.addr) ?? 0)
+    let bytes = UnsafeRawBufferPointer(start: start, count: Int(address.pointee.addrlen))
+    guard PublicAddress.isPublic(socketAddress: bytes) else {
+      Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().metPrivateAddress = true
+      return CURL_SOCKET_BAD
+    }
+    let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
+    return socket(address.pointee.family, kind, address.pointee.protocol)
+  }
+
   private static func receive(
     _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int, _ context: UnsafeMutableRawPointer?,
     _ take: (Transfer, UnsafeRawBufferPointer) -> Bool
@@ -132,7 +155,7 @@ final class Transfer {
   /// Ends it as libcurl says that it ended.
   func end(_ handle: UnsafeMutableRawPointer, _ code: CURLcode) {
     guard code == CURLE_OK else {
-      end(.failure(isTooLarge ? .tooLarge : CurlError(code)))
+      end(.failure(failure(code)))
       return
     }
     var status = 0
@@ -144,6 +167,13 @@ final class Transfer {
         CurlResponse(
           status: status, headers: head.fields, body: body,
           httpVersion: CurlResponse.Version(curl: version))))
+  }
+
+  private func failure(_ code: CURLcode) -> CurlError {
+    if isTooLarge { return .tooLarge }
+    // A host with public addresses as well may have failed for another reason; this one is ours to tell.
+    if metPrivateAddress { return .refused("the host has a private address") }
+    return CurlError(code)
   }
 }
 

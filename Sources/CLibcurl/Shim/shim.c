@@ -20,6 +20,10 @@ CURLcode receiptd_curl_set_receiver(CURL *handle, CURLoption option, receiptd_cu
   return curl_easy_setopt(handle, option, receiver);
 }
 
+CURLcode receiptd_curl_set_socket_opener(CURL *handle, curl_opensocket_callback opener) {
+  return curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, opener);
+}
+
 CURLcode receiptd_curl_get_long(CURL *handle, CURLINFO info, long *value) {
   return curl_easy_getinfo(handle, info, value);
 }

@@ -13,6 +13,7 @@ CURLcode receiptd_curl_set_large(CURL *handle, CURLoption option, curl_off_t val
 CURLcode receiptd_curl_set_string(CURL *handle, CURLoption option, const char *value);
 CURLcode receiptd_curl_set_pointer(CURL *handle, CURLoption option, void *value);
 CURLcode receiptd_curl_set_receiver(CURL *handle, CURLoption option, receiptd_curl_receiver receiver);
+CURLcode receiptd_curl_set_socket_opener(CURL *handle, curl_opensocket_callback opener);
 
 CURLcode receiptd_curl_get_long(CURL *handle, CURLINFO info, long *value);
 CURLcode receiptd_curl_get_pointer(CURL *handle, CURLINFO info, void **value);
