@@ -6,7 +6,7 @@ extension App {
     try object.allowOnly([
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "offlineGraceDays", "auth", "writeTo",
-      "appStore",
+      "appStore", "cloudkit", "webhooks",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -34,7 +34,9 @@ extension App {
       offlineGraceDays: try object.integer("offlineGraceDays", in: 0...365) ?? 7,
       auth: try readTokenIssuer(object),
       writeTo: Set(try object.words("writeTo", as: Mirror.self) ?? []),
-      storeKey: try readStoreKey(object))
+      storeKey: try readStoreKey(object),
+      cloudKit: try CloudKitContainer(of: object),
+      webhooks: try WebhookEndpoint.all(of: object))
     if customer == .user, auth == nil {
       throw ConfigurationProblem(
         object.path(of: "auth"),

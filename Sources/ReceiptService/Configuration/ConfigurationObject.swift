@@ -59,6 +59,27 @@ struct ConfigurationObject {
     return number
   }
 
+  func boolean(_ name: String) throws(ConfigurationProblem) -> Bool? {
+    guard let value = members[name] else { return nil }
+    guard case .bool(let flag) = value else {
+      throw ConfigurationProblem(path(of: name), "must be true or false, is \(value.kind)")
+    }
+    return flag
+  }
+
+  /// A list of objects.
+  func objects(_ name: String) throws(ConfigurationProblem) -> [ConfigurationObject]? {
+    guard let value = members[name] else { return nil }
+    guard case .array(let elements) = value else {
+      throw ConfigurationProblem(path(of: name), "must be a list, is \(value.kind)")
+    }
+    var objects: [ConfigurationObject] = []
+    for (index, element) in elements.enumerated() {
+      objects.append(try ConfigurationObject(element, at: path(of: name) + "[\(index)]"))
+    }
+    return objects
+  }
+
   func strings(_ name: String) throws(ConfigurationProblem) -> [String]? {
     guard let value = members[name] else { return nil }
     guard case .array(let elements) = value else {

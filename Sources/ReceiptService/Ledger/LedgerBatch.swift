@@ -89,6 +89,9 @@ struct LedgerBatch {
     if readsCustomers {
       queries.append(
         AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
+      if let changes = CustomerChanges.enqueue(state.customerChanges, in: catalog, at: instant) {
+        queries.append(changes)
+      }
       queries += HoldingsRows.select(users: users, devices: devices)
     }
     guard !queries.isEmpty else { return receipts }

@@ -125,11 +125,15 @@ struct LedgerState {
 
   var affectedDevices: Set<String> { Set(affectedCustomers.compactMap(\.deviceID)) }
 
-  private var affectedCustomers: Set<Customer> {
-    purchases.values.reduce(into: []) { customers, purchase in
-      guard purchase.isChanged else { return }
-      customers.formUnion(purchase.owners)
-      if let owner = purchase.stored?.owner?.customer { customers.insert(owner) }
+  private var affectedCustomers: Set<Customer> { Set(customerChanges.map(\.customer)) }
+
+  /// Whoever has or had a purchase that changed, with its app.
+  var customerChanges: Set<CustomerChange> {
+    purchases.values.reduce(into: []) { changes, purchase in
+      guard purchase.isChanged, let stored = purchase.stored else { return }
+      for customer in purchase.owners.union([stored.owner?.customer].compactMap(\.self)) {
+        changes.insert(CustomerChange(bundleID: stored.bundleID, customer: customer))
+      }
     }
   }
 }

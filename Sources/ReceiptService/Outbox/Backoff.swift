@@ -6,8 +6,11 @@ enum Backoff {
   ///   - attempts: how often it was tried before this time.
   ///   - jitter: from 0 to 1; half of the delay is certain, half is chance, so that what failed together is
   ///     not tried together.
-  static func delay(afterAttempts attempts: Int, jitter: Double) -> TimeInterval {
-    let longest = min(2 * pow(2, Double(min(max(attempts, 0), 30))), 3_600)
+  ///   - ceiling: the longest delay, in seconds.
+  static func delay(
+    afterAttempts attempts: Int, jitter: Double, atMost ceiling: TimeInterval = 3_600
+  ) -> TimeInterval {
+    let longest = min(2 * pow(2, Double(min(max(attempts, 0), 30))), ceiling)
     return longest * (0.5 + 0.5 * jitter)
   }
 }

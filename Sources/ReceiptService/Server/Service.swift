@@ -17,6 +17,7 @@ public final class Service: Sendable {
   let readiness: Readiness
   let sweep: ExpirySweep
   let profileRetry: ProfileRetry
+  let outbox: Outbox
   let replay: Replay
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
@@ -25,6 +26,8 @@ public final class Service: Sendable {
   /// Applies the migrations.
   public let migrator: Migrator
   private let client: CurlClient
+  /// For addresses that others chose.
+  private let publicClient: CurlClient
   let clock: ServiceClock
   let logger: Logger
 
@@ -58,6 +61,13 @@ public final class Service: Sendable {
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     readiness = Readiness(pool: pool, migrator: migrator)
     profileRetry = ProfileRetry(pool: pool, catalog: catalog, clock: clock, logger: logger)
+    var publicOnly = CurlConfiguration(userAgent: "receiptd")
+    publicOnly.refusesPrivateAddresses = true
+    let publicClient = CurlClient(configuration: publicOnly)
+    let senders = try catalog.outboxSenders(
+      environment: settings.environment, client: client, publicClient: publicClient, clock: clock,
+      logger: logger)
+    outbox = Outbox(pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger)
     sweep = ExpirySweep(pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
@@ -73,6 +83,7 @@ public final class Service: Sendable {
     self.pool = pool
     self.clock = clock
     self.client = client
+    self.publicClient = publicClient
     self.logger = logger
   }
 
@@ -104,6 +115,7 @@ public final class Service: Sendable {
     await withTaskGroup { group in
       group.addTask { await self.sweep.runForever() }
       group.addTask { await self.profileRetry.runForever() }
+      group.addTask { await self.outbox.runForever() }
       group.addTask { await self.reconcileJob.runForever() }
       group.addTask { await self.replayWaiting() }
     }
@@ -112,6 +124,7 @@ public final class Service: Sendable {
   /// Ends what is under way with the database and the store.
   public func close() async {
     await client.shutDown()
+    await publicClient.shutDown()
     await pool.close()
   }
 }

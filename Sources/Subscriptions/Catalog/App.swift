@@ -34,6 +34,10 @@ public struct App: Sendable, Hashable {
   public var writeTo: Set<Mirror>
   /// A key of its own for the App Store Server API; the settings' key where it has none.
   public var storeKey: StoreKey?
+  /// Its CloudKit container; needed where `writeTo` has `cloudkit`.
+  public var cloudKit: CloudKitContainer?
+  /// Servers that are told when a customer's state changes.
+  public var webhooks: [WebhookEndpoint]
 
   /// Every name of a product, old ones included, to its canonical one.
   private var canonicalNames: [String: String]
@@ -46,7 +50,7 @@ public struct App: Sendable, Hashable {
     transferPolicy: TransferPolicy = .keep, products: [Product], tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
     offlineGraceDays: Int = 7, auth: TokenIssuer? = nil, writeTo: Set<Mirror> = [],
-    storeKey: StoreKey? = nil
+    storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil, webhooks: [WebhookEndpoint] = []
   ) {
     self.bundleID = bundleID
     self.appAppleID = appAppleID
@@ -64,6 +68,8 @@ public struct App: Sendable, Hashable {
     self.auth = auth
     self.writeTo = writeTo
     self.storeKey = storeKey
+    self.cloudKit = cloudKit
+    self.webhooks = webhooks
     canonicalNames = [:]
     for product in products {
       for name in [product.id] + product.aliases { canonicalNames[name] = product.id }

@@ -29,7 +29,10 @@ final class Harness: Sendable {
     .appending(path: "../../../migrations").standardizedFileURL.path
 
   /// - Parameter configuration: the apps, as in `config/apps.json`.
-  init(databaseURL: String, configuration: String) async throws {
+  /// - Parameter variables: what the environment has besides the usual.
+  init(
+    databaseURL: String, configuration: String, environment variables: [String: String] = [:]
+  ) async throws {
     clock = HandClock()
     folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -50,7 +53,7 @@ final class Harness: Sendable {
     if !FileManager.default.fileExists(atPath: TestApps.ownKeyFile) {
       try Data(ConnectKey().pem.utf8).write(to: URL(filePath: TestApps.ownKeyFile), options: .atomic)
     }
-    environment = [
+    let usual = [
       "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": appsFile.path,
       "RECEIPTD_MIGRATIONS": Self.migrations, "APP_STORE_ROOTS": rootFile.path,
       "APP_STORE_URL": "http://\(storeAddress)",
@@ -59,6 +62,7 @@ final class Harness: Sendable {
       "APP_STORE_ISSUER_ID": store.identity.connectKey.issuerID,
       "TEST_JWT_SECRET": Self.secret,
     ]
+    environment = usual.merging(variables) { $1 }
     let settings = try Settings(environment: environment)
     var logger = Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }
     logger.logLevel = .critical
@@ -98,10 +102,12 @@ final class Harness: Sendable {
 
 /// Runs a test on a receiptd of its own, with a migrated database of its own.
 func withHarness(
-  configuration: String = TestApps.json, _ body: (Harness) async throws -> Void
+  configuration: String = TestApps.json, environment: [String: String] = [:],
+  _ body: (Harness) async throws -> Void
 ) async throws {
   try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
-    let harness = try await Harness(databaseURL: database.uri, configuration: configuration)
+    let harness = try await Harness(
+      databaseURL: database.uri, configuration: configuration, environment: environment)
     do {
       try await body(harness)
     } catch {

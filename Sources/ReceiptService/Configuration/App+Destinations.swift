@@ -1,0 +1,71 @@
+import FoundationEssentials
+import Subscriptions
+
+extension CloudKitContainer {
+  /// The member `cloudkit` of an app; `nil` where it has none.
+  init?(of app: ConfigurationObject) throws(ConfigurationProblem) {
+    guard let object = try app.object("cloudkit") else { return nil }
+    try object.allowOnly(["container", "environment", "keyID", "key", "recordType", "url"])
+    let name = try object.requiredString("container")
+    // It becomes part of a path.
+    guard name.hasPrefix("iCloud."), name.utf8.allSatisfy({ $0.isLetterOrDigit || $0 == 0x2E || $0 == 0x2D })
+    else {
+      throw ConfigurationProblem(
+        object.path(of: "container"), "must be iCloud. and letters, digits, dots and hyphens")
+    }
+    let address = try object.string("url")
+    if let address, !address.hasPrefix("https://"), !address.hasPrefix("http://") {
+      throw ConfigurationProblem(object.path(of: "url"), "must be an http or https address")
+    }
+    self.init(
+      name: name,
+      environment: try object.word("environment", as: Environment.self) ?? .production,
+      keyID: try object.requiredString("keyID"), keyFile: try object.requiredString("key"),
+      recordType: try object.string("recordType") ?? "SubscriptionStatus", address: address)
+  }
+}
+
+extension WebhookEndpoint {
+  /// The member `webhooks` of an app.
+  static func all(of app: ConfigurationObject) throws(ConfigurationProblem) -> [WebhookEndpoint] {
+    var endpoints: [WebhookEndpoint] = []
+    for object in try app.objects("webhooks") ?? [] {
+      let endpoint = try WebhookEndpoint(object)
+      guard !endpoints.contains(where: { $0.name == endpoint.name }) else {
+        throw ConfigurationProblem(object.path(of: "url"), "'\(endpoint.name)' is there twice")
+      }
+      endpoints.append(endpoint)
+    }
+    return endpoints
+  }
+
+  private init(_ object: ConfigurationObject) throws(ConfigurationProblem) {
+    try object.allowOnly(["url", "secretEnv", "allowPrivateAddresses"])
+    let text = try object.requiredString("url")
+    let isPrivate = try object.boolean("allowPrivateAddresses") ?? false
+    guard let url = URL(string: text), url.host() != nil, url.scheme == "https" || url.scheme == "http" else {
+      throw ConfigurationProblem(object.path(of: "url"), "must be an https address")
+    }
+    guard url.scheme == "https" || isPrivate else {
+      throw ConfigurationProblem(
+        object.path(of: "url"), "must be https, unless allowPrivateAddresses is true")
+    }
+    guard url.user() == nil, url.password() == nil, url.fragment() == nil else {
+      throw ConfigurationProblem(object.path(of: "url"), "must have no user, password or fragment")
+    }
+    self.init(
+      url: text, secretEnvironmentVariable: try object.requiredString("secretEnv"),
+      allowsPrivateAddresses: isPrivate)
+  }
+}
+
+extension UInt8 {
+  fileprivate var isLetterOrDigit: Bool {
+    switch self {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"):
+      true
+    default: false
+    }
+  }
+}

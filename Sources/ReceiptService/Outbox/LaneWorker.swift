@@ -1,0 +1,170 @@
+import Crypto
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+
+/// Delivers what waits for one lane.
+///
+/// A row is claimed for a while rather than locked, so that no transaction waits for somebody else's server, and a
+/// server that dies in the middle gives it back by dying. One customer's row is in one hand at a time,
+/// and what is sent is read after it was claimed: a newer state is never overtaken by an older one.
+struct LaneWorker: Sendable {
+  let lane: OutboxLane
+  let app: App
+  let sender: any OutboxSender
+  let pool: PostgresPool
+  let clock: ServiceClock
+  let logger: Logger
+
+  /// For how long a change is tried before it is given up: over a long weekend.
+  static let maximumAge: TimeInterval = 4 * 86_400
+  /// How long a lane that is in trouble rests at most before it is tried again.
+  static let longestRest: TimeInterval = 300
+  /// What another server asks for beyond this is not believed.
+  private static let longestWish: TimeInterval = 3_600
+  /// More than the longest request, so that clocks of servers may differ by the rest.
+  private static let claimMargin: TimeInterval = 60
+
+  /// Delivers what is due now, at most one batch of it.
+  /// - Returns: how many were due.
+  func runOnce() async throws -> Int {
+    let instant = clock.now()
+    let claim = UUID()
+    let end = instant + sender.timeout + Self.claimMargin
+    let rows = try await pool.query(
+      DeliveryRows.claim(lane, by: claim, limit: sender.batchSize, at: instant, until: end))
+    let claimed = try rows.map(DeliveryRows.decode)
+    guard let first = claimed.first else { return 0 }
+    let prepared = try await prepare(claimed, at: instant)
+    let messages = prepared.compactMap { $0.isNews ? $0.message : nil }
+    let (clock, timeout) = (clock, sender.timeout)
+    let delivery =
+      messages.isEmpty
+      ? Delivery(outcomes: [])
+      : await sender.send(messages) { clock.now() + timeout < end }
+    try await settle(prepared, delivery, claim: claim, laneFailures: first.laneFailures)
+    return claimed.count
+  }
+
+  // MARK: Before
+
+  /// A claimed row with what is to be sent.
+  private struct Prepared {
+    var row: DeliveryRows.Claimed
+    /// `nil` where the row names nobody.
+    var message: OutboxMessage?
+    var digest: [UInt8]?
+
+    /// Whether something else stands there, as far as is known.
+    var isNews: Bool { digest != row.deliveredDigest }
+  }
+
+  private func prepare(_ rows: [DeliveryRows.Claimed], at instant: Date) async throws -> [Prepared] {
+    let customers = rows.map { Customer(id: $0.key, of: app) }
+    let holdings = try await pool.holdings(
+      users: customers.compactMap { $0?.userID }, devices: customers.compactMap { $0?.deviceID })
+    return try zip(rows, customers).map { row, customer in
+      guard let customer else { return Prepared(row: row) }
+      let state = CustomerState(
+        of: customer, in: app, holdings: holdings.holdings(of: customer, in: app), at: instant)
+      return Prepared(
+        row: row,
+        message: OutboxMessage(
+          id: row.id, change: row.change, changedAt: row.createdAt, attempts: row.attempts, state: state),
+        digest: Array(SHA256.hash(data: try sender.content(of: state))))
+    }
+  }
+
+  // MARK: Afterwards
+
+  private func settle(
+    _ prepared: [Prepared], _ delivery: Delivery, claim: UUID, laneFailures: Int
+  ) async throws {
+    let instant = clock.now()
+    let rest = delivery.trouble.map { self.rest(after: $0, failures: laneFailures) } ?? 0
+    var outcomes = delivery.outcomes[...]
+    let settlements = prepared.map { item in
+      let outcome: DeliveryOutcome =
+        if item.message == nil {
+          .refused("the key names no customer of the app")
+        } else if item.isNews {
+          outcomes.popFirst() ?? .untried
+        } else {
+          .delivered
+        }
+      return settlement(of: item, outcome, rest: rest, at: instant)
+    }
+    var queries = DeliveryRows.settle(settlements, by: claim, at: instant)
+    switch delivery.trouble {
+    case .unavailable(let reason, _):
+      queries.append(LaneRows.pause(lane, until: instant + rest, because: reason))
+    case .gone(let reason): queries.append(LaneRows.disable(lane, because: reason, at: instant))
+    case nil: if isWellAgain(delivery, laneFailures) { queries.append(LaneRows.recover(lane)) }
+    }
+    tell(delivery, settlements, laneFailures: laneFailures)
+    // Not cut short when the service stops: what was delivered would be sent again.
+    let (pool, statements) = (pool, queries)
+    _ = try await Task { try await pool.transaction(pipeline: statements) }.value
+  }
+
+  private func rest(after trouble: LaneTrouble, failures: Int) -> TimeInterval {
+    let own = Backoff.delay(
+      afterAttempts: failures, jitter: .random(in: 0...1), atMost: Self.longestRest)
+    guard case .unavailable(_, let wish?) = trouble else { return own }
+    return max(own, min(wish, Self.longestWish))
+  }
+
+  private func settlement(
+    of item: Prepared, _ outcome: DeliveryOutcome, rest: TimeInterval, at instant: Date
+  ) -> DeliveryRows.Settlement {
+    let row = item.row
+    var settlement = DeliveryRows.Settlement(id: row.id, change: row.change, nextAttemptAt: instant)
+    switch outcome {
+    case .delivered:
+      settlement.isDone = true
+      settlement.digest = item.digest
+      settlement.countsAsAttempt = item.isNews
+    case .failed(let reason, let wish):
+      let own = Backoff.delay(afterAttempts: row.attempts, jitter: .random(in: 0...1))
+      settlement.nextAttemptAt = instant + max(own, min(wish ?? 0, Self.longestWish), rest)
+      settlement.error = reason
+      settlement.isDead = instant.timeIntervalSince(row.createdAt) > Self.maximumAge
+    case .refused(let reason):
+      settlement.isDead = true
+      settlement.error = reason
+    case .untried:
+      settlement.countsAsAttempt = false
+      settlement.digest = row.deliveredDigest
+      settlement.nextAttemptAt = instant + rest
+    }
+    return settlement
+  }
+
+  /// Whether a place that was in trouble has answered, be it that it refused a message.
+  private func isWellAgain(_ delivery: Delivery, _ laneFailures: Int) -> Bool {
+    laneFailures > 0 && delivery.trouble == nil && delivery.outcomes.contains { $0 != .untried }
+  }
+
+  private func tell(
+    _ delivery: Delivery, _ settlements: [DeliveryRows.Settlement], laneFailures: Int
+  ) {
+    let place: Logger.Metadata = [
+      "destination": "\(lane.destination.rawValue)", "bundleID": "\(lane.bundleID)",
+    ]
+    if let trouble = delivery.trouble, laneFailures == 0 {
+      logger.warning(
+        "a place that customers' states are written to is in trouble",
+        metadata: place.merging(["reason": "\(trouble.reason)"]) { $1 })
+    } else if isWellAgain(delivery, laneFailures) {
+      logger.notice("a place that customers' states are written to is well again", metadata: place)
+    }
+    for settlement in settlements where settlement.isDead {
+      logger.error(
+        "a customer's state was given up; support can requeue it",
+        metadata: place.merging([
+          "outbox": "\(settlement.id)", "reason": "\(settlement.error ?? "too old")",
+        ]) { $1 })
+    }
+  }
+}

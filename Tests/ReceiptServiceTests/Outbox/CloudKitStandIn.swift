@@ -1,0 +1,186 @@
+import Foundation
+import HTTP
+import HTTPTypes
+import Logging
+import Synchronization
+import Testing
+
+@testable import ReceiptService
+
+/// A stand-in for CloudKit Web Services: it takes `records/modify`, remembers what it was asked, and misbehaves as
+/// the test says. Signatures are checked afterwards, with OpenSSL.
+final class CloudKitStandIn: Sendable {
+  struct Asked: Sendable {
+    var path: String
+    var body: [UInt8]
+    var keyID: String
+    var date: String
+    var signature: String
+  }
+
+  /// One record as it was written.
+  struct Write: Sendable {
+    var name: String
+    var type: String
+    var tier: String?
+    var status: String
+    var isAccessGranted: Bool
+    var features: String
+    var validUntil: Int?
+    var updatedAt: Int
+
+    /// What of it matters.
+    var content: String { "\(tier ?? "-") \(status) \(isAccessGranted) \(features) \(validUntil ?? 0)" }
+  }
+
+  struct State: Sendable {
+    var asked: [Asked] = []
+    var writes: [Write] = []
+    /// Answers in place of the usual one; the names are those of the records.
+    var fault: (@Sendable ([String]) -> Response?)?
+    /// An error of one record in place of taking it: `serverErrorCode` and `retryAfter`.
+    var recordFault: (@Sendable (String) -> (String, Double?)?)?
+    /// What happens while a request is under way; once.
+    var meanwhile: (@Sendable () async throws -> Void)?
+  }
+
+  let address: SocketAddress
+  let folder: URL
+  private let server: HTTPServer
+  private let held: Held
+
+  private final class Held: Sendable { let state = Mutex(State()) }
+
+  init() throws {
+    folder = FileManager.default.temporaryDirectory.appending(path: "cloudkit-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    #expect(
+      try OpenSSL.run(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "key.pem"], in: folder)
+        .isSuccess)
+    #expect(try OpenSSL.run(["ec", "-in", "key.pem", "-pubout", "-out", "public.pem"], in: folder).isSuccess)
+    let held = Held()
+    self.held = held
+    var router = Router()
+    router.on(
+      .post, "/database/1/{container}/{environment}/public/records/modify", maximumBodyLength: 8 << 20
+    ) { request in try await Self.answer(request, held) }
+    server = HTTPServer(
+      configuration: HTTPServerConfiguration(), router: router,
+      logger: Logger(label: "cloudkit") { _ in SwiftLogNoOpLogHandler() })
+    address = try server.start()
+  }
+
+  var keyFile: String { folder.appending(path: "key.pem").path }
+
+  /// What stands in an app's configuration.
+  var configuration: String {
+    """
+    "writeTo": ["cloudkit"], "cloudkit": { "container": "iCloud.com.example.family", "environment": "development",
+      "keyID": "0123abcd", "key": "\(keyFile)", "recordType": "Status", "url": "http://\(address)" },
+    """
+  }
+
+  var writes: [Write] { held.state.withLock { $0.writes } }
+
+  func writes(of name: String) -> [Write] { writes.filter { $0.name == name } }
+
+  var asked: [Asked] { held.state.withLock { $0.asked } }
+
+  func change(_ change: (inout State) -> Void) { held.state.withLock { change(&$0) } }
+
+  func stop() async {
+    await server.shutdown(within: .seconds(1))
+    try? FileManager.default.removeItem(at: folder)
+  }
+
+  private static func answer(_ request: Request, _ held: Held) async throws -> Response {
+    let fields = request.headers
+    let asked = Asked(
+      path: request.path, body: request.body,
+      keyID: fields[try name("X-Apple-CloudKit-Request-KeyID")] ?? "",
+      date: fields[try name("X-Apple-CloudKit-Request-ISO8601Date")] ?? "",
+      signature: fields[try name("X-Apple-CloudKit-Request-SignatureV1")] ?? "")
+    let meanwhile = held.state.withLock { state in
+      state.asked.append(asked)
+      defer { state.meanwhile = nil }
+      return state.meanwhile
+    }
+    try await meanwhile?()
+    let writes = try writes(in: request.body)
+    return held.state.withLock { state in
+      if let answer = state.fault?(writes.map(\.name)) { return answer }
+      var records: [[String: Any]] = []
+      for write in writes {
+        if let (code, retryAfter) = state.recordFault?(write.name) {
+          var record: [String: Any] = ["recordName": write.name, "serverErrorCode": code, "reason": "no"]
+          record["retryAfter"] = retryAfter
+          records.append(record)
+        } else {
+          state.writes.append(write)
+          records.append(["recordName": write.name, "recordType": write.type, "fields": [:]])
+        }
+      }
+      let body = (try? JSONSerialization.data(withJSONObject: ["records": records])) ?? Data()
+      return Response(headers: [.contentType: "application/json"], body: Array(body))
+    }
+  }
+
+  private static func name(_ text: String) throws -> HTTPField.Name { try #require(HTTPField.Name(text)) }
+
+  private static func writes(in body: [UInt8]) throws -> [Write] {
+    let json = try JSONSerialization.jsonObject(with: Data(body)) as? [String: Any]
+    let operations = try #require(json?["operations"] as? [[String: Any]])
+    return try operations.map { operation in
+      #expect(operation["operationType"] as? String == "forceUpdate")
+      let record = try #require(operation["record"] as? [String: Any])
+      let fields = try #require(record["fields"] as? [String: [String: Any]])
+      return Write(
+        name: try #require(record["recordName"] as? String),
+        type: try #require(record["recordType"] as? String),
+        tier: fields["tier"]?["value"] as? String,
+        status: try #require(fields["status"]?["value"] as? String),
+        isAccessGranted: try #require(fields["isAccessGranted"]?["value"] as? Int) == 1,
+        features: try #require(fields["features"]?["value"] as? String),
+        validUntil: fields["validUntil"]?["value"] as? Int,
+        updatedAt: try #require(fields["updatedAt"]?["value"] as? Int))
+    }
+  }
+
+  /// Whether OpenSSL takes a request's signature for that of our key.
+  func isSigned(_ asked: Asked) throws -> Bool {
+    let digest = try OpenSSL.sha256(asked.body, in: folder)
+    try Data("\(asked.date):\(digest):\(asked.path)".utf8).write(to: folder.appending(path: "message"))
+    try #require(Data(base64Encoded: asked.signature)).write(to: folder.appending(path: "signature"))
+    return try OpenSSL.run(
+      ["dgst", "-sha256", "-verify", "public.pem", "-signature", "signature", "message"], in: folder
+    ).isSuccess
+  }
+}
+
+extension Response {
+  /// CloudKit's way to refuse a whole request.
+  static func cloudKit(_ status: Int, _ code: String, retryAfter: Int? = nil) -> Response {
+    let after = retryAfter.map { ", \"retryAfter\": \($0)" } ?? ""
+    return Response(
+      status: .init(code: status), headers: [.contentType: "application/json"],
+      body: Array(#"{"uuid": "x", "serverErrorCode": "\#(code)", "reason": "no"\#(after)}"#.utf8))
+  }
+}
+
+/// Runs a test on a receiptd whose app with devices writes to a stand-in for CloudKit.
+func withCloudKit(_ body: (Harness, CloudKitStandIn) async throws -> Void) async throws {
+  let cloud = try CloudKitStandIn()
+  let configuration = TestApps.json.replacing(
+    #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration)
+  do {
+    try await withHarness(configuration: configuration) { harness in
+      try harness.sellFamilySubscriptions()
+      try await harness.service.outbox.register()
+      try await body(harness, cloud)
+    }
+  } catch {
+    await cloud.stop()
+    throw error
+  }
+  await cloud.stop()
+}

@@ -1,0 +1,270 @@
+import AppStoreSimulator
+import Crypto
+import Foundation
+import HTTP
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct CloudKitTests {
+  private func recordName(_ device: String) -> String {
+    "c-"
+      + SHA256.hash(data: Data("com.example.family:\(device)".utf8))
+      .map { String(format: "%02x", $0) }.joined()
+  }
+
+  @Test func `a purchase becomes a record that is signed as CloudKit wants it`() async throws {
+    try await withCloudKit { harness, cloud in
+      _ = try await harness.deviceBuys("parent-1", TestApps.familyPlan)
+      try await harness.service.outbox.run()
+      let write = try #require(cloud.writes.first)
+      #expect(cloud.writes.count == 1)
+      #expect(write.name == recordName("parent-1"))
+      #expect(write.type == "Status")
+      #expect(write.tier == "family")
+      #expect(write.status == "active")
+      #expect(write.isAccessGranted)
+      #expect(write.features == #"{"childDevices":5}"#)
+      #expect(write.validUntil ?? 0 > write.updatedAt)
+      let asked = try #require(cloud.asked.first)
+      #expect(asked.path == "/database/1/iCloud.com.example.family/development/public/records/modify")
+      #expect(asked.keyID == "0123abcd")
+      #expect(asked.date == RFC3339.string(from: harness.clock.now))
+      #expect(try cloud.isSigned(asked))
+      var other = asked
+      other.body.append(0x20)
+      #expect(try !cloud.isSigned(other))
+    }
+  }
+
+  @Test func `what stands there already is not written again`() async throws {
+    try await withCloudKit { harness, cloud in
+      let bought = try await harness.deviceBuys("parent-1")
+      try await harness.service.outbox.run()
+      for _ in 0..<3 {
+        harness.clock.advance(seconds: 60)
+        _ = try await harness.device("parent-1", shows: bought)
+        try await harness.service.outbox.run()
+      }
+      #expect(cloud.writes.count == 1)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.map(\.status) == ["active", "cancelled"])
+      #expect(cloud.writes.last?.tier == nil)
+      #expect(cloud.writes.last?.isAccessGranted == false)
+      #expect(try await harness.outboxStates() == ["delivered": 1])
+    }
+  }
+
+  @Test func `an answer that was lost is made up for, also when the state is back to what it was`()
+    async throws
+  {
+    try await withCloudKit { harness, cloud in
+      let bought = try await harness.deviceBuys("parent-1")
+      try await harness.service.outbox.run()
+      // The refund is written there, but we do not learn of it.
+      cloud.change { $0.fault = { _ in .cloudKit(500, "INTERNAL_ERROR") } }
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      try await harness.service.outbox.run()
+      cloud.change { $0.fault = nil }
+      try await harness.happens(
+        .reverseRefund(transactionID: nil), to: bought.originalTransactionID)
+      harness.clock.advance(seconds: 600)
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.map(\.status) == ["active", "active"])
+    }
+  }
+
+  @Test func `a change while an attempt is under way waits for nothing and is written after it`() async throws
+  {
+    try await withCloudKit { harness, cloud in
+      let bought = try await harness.deviceBuys("parent-1")
+      cloud.change { state in
+        // It is committed while the request is on its way: no lock is held for it.
+        state.meanwhile = {
+          try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+          _ = try await harness.service.outbox.run()
+        }
+      }
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.map(\.status) == ["active", "cancelled"])
+      #expect(try await harness.outboxStates() == ["delivered": 1])
+    }
+  }
+
+  @Test func `two hundred go in one request, and each customer is its own row`() async throws {
+    try await withCloudKit { harness, cloud in
+      let names = (0..<450).map { "device-\($0)" }
+      try await harness.note(devices: names)
+      try await harness.note(devices: names)
+      try await harness.service.outbox.run()
+      #expect(cloud.asked.count == 3)
+      #expect(cloud.writes.count == 450)
+      #expect(Set(cloud.writes.map(\.name)) == Set(names.map(recordName)))
+    }
+  }
+
+  @Test func `two servers that drain at once write each record once`() async throws {
+    try await withCloudKit { harness, cloud in
+      let configuration = TestApps.json.replacing(
+        #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration)
+      let second = try await harness.service(configuration: configuration)
+      let names = (0..<1_000).map { "device-\($0)" }
+      try await harness.note(devices: names)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for outbox in [harness.service.outbox, second.outbox] {
+          group.addTask { while try await outbox.run() > 0 {} }
+        }
+        try await group.waitForAll()
+      }
+      await second.close()
+      #expect(cloud.writes.count == 1_000)
+      #expect(Set(cloud.writes.map(\.name)).count == 1_000)
+      #expect(try await harness.outboxStates() == ["delivered": 1_000])
+    }
+  }
+
+  @Test func `a server that dies after its claim holds up nobody for long, and does not come back`()
+    async throws
+  {
+    try await withCloudKit { harness, cloud in
+      try await harness.note(devices: ["device-1", "device-2"])
+      let lane = OutboxLane(destination: .cloudkit, bundleID: TestApps.family)
+      let (dead, instant) = (UUID(), harness.clock.now)
+      let claimed = try await harness.pool.query(
+        DeliveryRows.claim(lane, by: dead, limit: 200, at: instant, until: instant + 90))
+      #expect(claimed.count == 2)
+      try await harness.note(devices: ["device-1"])
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.isEmpty)
+      harness.clock.advance(seconds: 91)
+      cloud.change { $0.recordFault = { _ in ("TRY_AGAIN_LATER", 30) } }
+      try await harness.service.outbox.run()
+      // It was only slow: what it says now counts no more.
+      let late = try claimed.map { row in
+        DeliveryRows.Settlement(
+          id: try row.decode(0), change: try row.decode(2), isDone: true, nextAttemptAt: instant)
+      }
+      _ = try await harness.pool.transaction(
+        pipeline: DeliveryRows.settle(late, by: dead, at: harness.clock.now))
+      #expect(try await harness.undelivered() == 2)
+      cloud.change { $0.recordFault = nil }
+      harness.clock.advance(seconds: 120)
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.count == 2)
+      #expect(try await harness.undelivered() == 0)
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a record that is refused for good is given up alone, and requeued by support`(
+    wholeRequest: Bool
+  ) async throws {
+    try await withCloudKit { harness, cloud in
+      let bad = recordName("device-7")
+      cloud.change { state in
+        if wholeRequest {
+          state.fault = { $0.contains(bad) ? .cloudKit(400, "BAD_REQUEST") : nil }
+        } else {
+          state.recordFault = { $0 == bad ? ("BAD_REQUEST", nil) : nil }
+        }
+      }
+      try await harness.note(devices: (0..<20).map { "device-\($0)" })
+      try await harness.service.outbox.run()
+      #expect(try await harness.outboxStates() == ["delivered": 19, "dead": 1])
+      harness.clock.advance(days: 2)
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.count == 19)
+
+      cloud.change { $0 = CloudKitStandIn.State(writes: $0.writes) }
+      let entry = try #require(try await harness.service.outbox.list().first)
+      #expect(entry.customer == "device-7")
+      #expect(entry.state == "dead")
+      #expect(entry.error == "BAD_REQUEST: no")
+      let isRequeued = try await harness.service.outbox.requeue(
+        id: entry.id, by: "ada", reason: "schema mended")
+      #expect(isRequeued)
+      #expect(try await !harness.service.outbox.requeue(id: 1_000_000, by: "ada", reason: "no such row"))
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.count == 20)
+      #expect(try await harness.service.outbox.list().isEmpty)
+      let action = try await harness.pool.query("SELECT action, to_customer, by, reason FROM support_actions")
+      #expect(try action[0].decode(0, as: String.self) == "requeue")
+      #expect(try action[0].decode(1, as: String.self) == "device-7")
+    }
+  }
+
+  @Test
+  func `what was given up comes back by itself with the next change, and everything at once by support`()
+    async throws
+  {
+    try await withCloudKit { harness, cloud in
+      cloud.change { $0.recordFault = { _ in ("BAD_REQUEST", nil) } }
+      try await harness.note(devices: ["device-1", "device-2", "device-3"])
+      try await harness.service.outbox.run()
+      #expect(try await harness.outboxStates() == ["dead": 3])
+      cloud.change { $0.recordFault = nil }
+      try await harness.note(devices: ["device-1"])
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.map(\.name) == [recordName("device-1")])
+      let count = try await harness.service.outbox.requeueDead(
+        bundleID: TestApps.family, by: "ada", reason: "schema mended")
+      #expect(count == 2)
+      try await harness.service.outbox.run()
+      #expect(try await harness.outboxStates() == ["delivered": 3])
+    }
+  }
+
+  @Test(arguments: [
+    (401, "AUTHENTICATION_FAILED"), (413, "QUOTA_EXCEEDED"), (429, "THROTTLED"), (503, "TRY_AGAIN_LATER"),
+  ])
+  func `a refusal of the whole request gives the place a rest and costs nobody anything`(
+    status: Int, code: String
+  ) async throws {
+    try await withCloudKit { harness, cloud in
+      try await harness.note(devices: (0..<300).map { "device-\($0)" })
+      cloud.change { $0.fault = { _ in .cloudKit(status, code, retryAfter: 120) } }
+      try await harness.service.outbox.run()
+      harness.clock.advance(seconds: 119)
+      try await harness.service.outbox.run()
+      #expect(cloud.asked.count == 1)
+      let lane = try await harness.pool.query("SELECT failures, last_error FROM outbox_lanes")[0]
+      #expect(try lane.decode(0, as: Int.self) == 1)
+      #expect(try lane.decode(1, as: String.self) == "HTTP \(status): \(code): no")
+      // One goes ahead, to see whether it is well again; then the rest.
+      cloud.change { $0.fault = nil }
+      harness.clock.advance(seconds: 2)
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.count == 300)
+      #expect(cloud.asked.count == 4)
+    }
+  }
+
+  @Test func `a container that is configured later learns of everybody, and without a key all wait`()
+    async throws
+  {
+    let waiting = TestApps.json.replacing(
+      #""customer": "device","#, with: #""customer": "device", "writeTo": ["cloudkit"],"#)
+    try await withHarness { harness in
+      try harness.sellFamilySubscriptions()
+      _ = try await harness.deviceBuys("parent-1")
+      let keyless = try await harness.service(configuration: waiting)
+      try await keyless.outbox.register()
+      try await keyless.outbox.register()
+      #expect(try await keyless.outbox.run() == 0)
+      #expect(try await keyless.outbox.list().map(\.customer) == ["parent-1"])
+      await keyless.close()
+      let cloud = try CloudKitStandIn()
+      let ready = try await harness.service(
+        configuration: TestApps.json.replacing(
+          #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration))
+      try await ready.outbox.register()
+      try await ready.outbox.run()
+      #expect(cloud.writes.map(\.name) == [recordName("parent-1")])
+      await ready.close()
+      await cloud.stop()
+    }
+  }
+}

@@ -1,0 +1,39 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+extension Harness {
+  /// A device that bought, and showed it.
+  func deviceBuys(
+    _ name: String, _ productID: String = TestApps.individual
+  ) async throws -> SignedOutcome {
+    let bought = try buy(productID, bundleID: TestApps.family)
+    _ = try await device(name, shows: bought)
+    return bought
+  }
+
+  /// Notes devices without anything, all at once.
+  func note(devices: [String]) async throws {
+    let catalog = service.outbox.catalog
+    let changes = devices.map { CustomerChange(bundleID: TestApps.family, customer: .device($0)) }
+    let query = try #require(CustomerChanges.enqueue(changes, in: catalog, at: clock.now))
+    _ = try await pool.query(query)
+  }
+
+  /// How many rows of the outbox are in each state.
+  func outboxStates() async throws -> [String: Int] {
+    let rows = try await pool.query("SELECT state, count(*) FROM support_outbox GROUP BY 1")
+    return Dictionary(
+      try rows.map { (try $0.decode(0, as: String.self), try $0.decode(1, as: Int.self)) },
+      uniquingKeysWith: { $1 })
+  }
+
+  /// How many rows are still to be delivered.
+  func undelivered() async throws -> Int {
+    try await pool.query("SELECT count(*) FROM outbox WHERE done_at IS NULL")[0].decode(0, as: Int.self)
+  }
+}

@@ -1,0 +1,34 @@
+import Foundation
+
+/// The `openssl` command, which shares no code with what is tested.
+enum OpenSSL {
+  /// - Returns: whether it ended with status 0, and what it wrote.
+  static func run(_ arguments: [String], in folder: URL) throws -> (isSuccess: Bool, output: Data) {
+    let process = Process()
+    let output = Pipe()
+    process.executableURL = URL(filePath: "/usr/bin/env")
+    process.arguments = ["openssl"] + arguments
+    process.currentDirectoryURL = folder
+    process.standardOutput = output
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    let data = try output.fileHandleForReading.readToEnd() ?? Data()
+    process.waitUntilExit()
+    return (process.terminationStatus == 0, data)
+  }
+
+  /// The SHA-256 of some bytes, in base64.
+  static func sha256(_ bytes: [UInt8], in folder: URL) throws -> String {
+    try Data(bytes).write(to: folder.appending(path: "digested"))
+    return try run(["dgst", "-sha256", "-binary", "digested"], in: folder).output.base64EncodedString()
+  }
+
+  /// The HMAC-SHA256 of some bytes, in base64.
+  static func hmac(_ bytes: [UInt8], key: Data, in folder: URL) throws -> String {
+    try Data(bytes).write(to: folder.appending(path: "signed"))
+    let hex = key.map { String(format: "%02x", $0) }.joined()
+    return try run(
+      ["dgst", "-sha256", "-mac", "HMAC", "-macopt", "hexkey:\(hex)", "-binary", "signed"], in: folder
+    ).output.base64EncodedString()
+  }
+}

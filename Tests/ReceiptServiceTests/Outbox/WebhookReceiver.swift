@@ -1,0 +1,114 @@
+import Foundation
+import HTTP
+import HTTPTypes
+import Logging
+import Synchronization
+import Testing
+
+@testable import ReceiptService
+
+/// A server that wants to know when a customer's state changes, as one would write it.
+final class WebhookReceiver: Sendable {
+  struct Event: Sendable {
+    var id: String
+    var timestamp: String
+    var signature: String
+    var body: [UInt8]
+
+    /// The value at a path such as `data.entitlements.tier`.
+    func value(_ path: String) -> Any? { Answer(status: 200, headers: [:], body: body)[path] }
+  }
+
+  private struct State: Sendable {
+    var events: [Event] = []
+    var answers: [Response] = []
+  }
+
+  private final class Held: Sendable { let state = Mutex(State()) }
+
+  static let secret = "whsec_" + Data((0..<32).map { UInt8($0) }).base64EncodedString()
+  static let oldSecret = "whsec_" + Data((0..<24).map { UInt8($0 + 100) }).base64EncodedString()
+
+  let address: SocketAddress
+  let folder: URL
+  private let server: HTTPServer
+  private let held: Held
+
+  init() throws {
+    folder = FileManager.default.temporaryDirectory.appending(path: "webhook-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    let held = Held()
+    self.held = held
+    var router = Router()
+    router.on(.post, "/hook") { request in
+      func text(_ name: String) throws -> String {
+        request.headers[try #require(HTTPField.Name(name))] ?? ""
+      }
+      let event = Event(
+        id: try text("webhook-id"), timestamp: try text("webhook-timestamp"),
+        signature: try text("webhook-signature"), body: request.body)
+      return held.state.withLock { state in
+        state.events.append(event)
+        return state.answers.isEmpty ? .empty(.noContent) : state.answers.removeFirst()
+      }
+    }
+    server = HTTPServer(
+      configuration: HTTPServerConfiguration(), router: router,
+      logger: Logger(label: "webhook") { _ in SwiftLogNoOpLogHandler() })
+    address = try server.start()
+  }
+
+  var url: String { "http://\(address)/hook" }
+
+  var events: [Event] { held.state.withLock { $0.events } }
+
+  /// Answers the next requests so, one after the other; then 204 again.
+  func answer(_ statuses: Int...) {
+    held.state.withLock { $0.answers = statuses.map { .empty(.init(code: $0)) } }
+  }
+
+  func answer(_ response: Response) { held.state.withLock { $0.answers = [response] } }
+
+  func stop() async {
+    await server.shutdown(within: .seconds(1))
+    try? FileManager.default.removeItem(at: folder)
+  }
+
+  /// What OpenSSL computes with a secret for an event.
+  func signature(of event: Event, secret: String) throws -> String {
+    let key = try #require(Data(base64Encoded: String(secret.dropFirst("whsec_".count))))
+    return try "v1,"
+      + OpenSSL.hmac(Array("\(event.id).\(event.timestamp).".utf8) + event.body, key: key, in: folder)
+  }
+
+  /// The apps, with webhooks of the one whose customers are users.
+  static func configuration(_ webhooks: [String]) -> String {
+    TestApps.json.replacing(
+      #""name": "Climbing","#,
+      with: #""name": "Climbing", "webhooks": [\#(webhooks.joined(separator: ", "))],"#)
+  }
+
+  static func webhook(_ url: String, isPrivate: Bool = true) -> String {
+    #"{ "url": "\#(url)", "secretEnv": "TEST_WEBHOOK_SECRET", "allowPrivateAddresses": \#(isPrivate) }"#
+  }
+}
+
+/// Runs a test on a receiptd that tells a receiver.
+func withWebhook(
+  secret: String = WebhookReceiver.secret, _ body: (Harness, WebhookReceiver) async throws -> Void
+) async throws {
+  let receiver = try WebhookReceiver()
+  do {
+    try await withHarness(
+      configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)]),
+      environment: ["TEST_WEBHOOK_SECRET": secret]
+    ) { harness in
+      try await harness.service.outbox.register()
+      try await body(harness, receiver)
+    }
+  } catch {
+    await receiver.stop()
+    throw error
+  }
+  await receiver.stop()
+}

@@ -1,0 +1,217 @@
+import AppStoreSimulator
+import Curl
+import Foundation
+import HTTP
+import HTTPTypes
+import Logging
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct WebhookTests {
+  @Test func `an event tells what the customer may do, signed so that OpenSSL agrees`() async throws {
+    try await withWebhook { harness, receiver in
+      let (user, bought) = try await harness.customer()
+      try await harness.service.outbox.run()
+      let event = try #require(receiver.events.first)
+      #expect(receiver.events.count == 1)
+      #expect(try event.signature == receiver.signature(of: event, secret: WebhookReceiver.secret))
+      #expect(event.timestamp == "\(Int(harness.clock.now.timeIntervalSince1970))")
+      #expect(event.value("type") as? String == "customer.updated")
+      #expect(event.value("timestamp") as? String == RFC3339.string(from: harness.clock.now))
+      #expect(event.value("data.bundleID") as? String == TestApps.climbing)
+      #expect(event.value("data.customer.kind") as? String == "user")
+      #expect(event.value("data.customer.id") as? String == user.uuidString.lowercased())
+      #expect(event.value("data.entitlements.tier") as? String == "premium")
+      #expect(event.value("data.entitlements.isAccessGranted") as? Bool == true)
+      #expect(
+        event.value("data.subscription.originalTransactionID") as? String == bought.originalTransactionID)
+      #expect(event.body.count < 20_000)
+
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      try await harness.service.outbox.run()
+      #expect(receiver.events.count == 2)
+      #expect(receiver.events[1].id != event.id)
+      #expect(receiver.events[1].value("data.entitlements.status") as? String == "cancelled")
+    }
+  }
+
+  @Test func `while a secret is replaced there is a signature of each`() async throws {
+    let both = WebhookReceiver.secret + " " + WebhookReceiver.oldSecret
+    try await withWebhook(secret: both) { harness, receiver in
+      _ = try await harness.customer()
+      try await harness.service.outbox.run()
+      let event = try #require(receiver.events.first)
+      let signatures = event.signature.split(separator: " ").map(String.init)
+      let new = try receiver.signature(of: event, secret: WebhookReceiver.secret)
+      let old = try receiver.signature(of: event, secret: WebhookReceiver.oldSecret)
+      #expect(signatures == [new, old])
+    }
+  }
+
+  @Test
+  func `what fails is tried again with the same id and the time of the attempt, for days, then given up`()
+    async throws
+  {
+    try await withWebhook { harness, receiver in
+      _ = try await harness.customer()
+      receiver.answer(500, 302, 404, 200)
+      for _ in 0..<4 {
+        try await harness.service.outbox.run()
+        harness.clock.advance(seconds: 3_600)
+      }
+      #expect(receiver.events.count == 4)
+      #expect(Set(receiver.events.map(\.id)).count == 1)
+      #expect(Set(receiver.events.map(\.timestamp)).count == 4)
+      #expect(try await harness.outboxStates() == ["delivered": 1])
+
+      _ = try await harness.customer()
+      for _ in 0..<120 {
+        receiver.answer(500)
+        try await harness.service.outbox.run()
+        harness.clock.advance(seconds: 3_600)
+      }
+      #expect(try await harness.outboxStates() == ["delivered": 1, "dead": 1])
+      // Growing delays: not more than once an hour, not less than every two.
+      #expect((48...110).contains(receiver.events.count - 4))
+    }
+  }
+
+  @Test func `Retry-After is obeyed`() async throws {
+    try await withWebhook { harness, receiver in
+      _ = try await harness.customer()
+      receiver.answer(Response(status: .tooManyRequests, headers: [.retryAfter: "300"]))
+      try await harness.service.outbox.run()
+      harness.clock.advance(seconds: 299)
+      try await harness.service.outbox.run()
+      #expect(receiver.events.count == 1)
+      harness.clock.advance(seconds: 2)
+      try await harness.service.outbox.run()
+      #expect(receiver.events.count == 2)
+    }
+  }
+
+  @Test func `410 closes the endpoint until support requeues, and nothing is lost`() async throws {
+    try await withWebhook { harness, receiver in
+      _ = try await harness.customer()
+      receiver.answer(410)
+      try await harness.service.outbox.run()
+      for _ in 0..<3 {
+        _ = try await harness.customer()
+        harness.clock.advance(days: 10)
+        try await harness.service.outbox.run()
+      }
+      #expect(receiver.events.count == 1)
+      #expect(try await harness.outboxStates() == ["disabled": 4])
+      let entry = try #require(try await harness.service.outbox.list().first)
+      #expect(entry.error == "HTTP 410 Gone")
+      _ = try await harness.service.outbox.requeue(id: entry.id, by: "ada", reason: "they are back")
+      try await harness.service.outbox.run()
+      #expect(receiver.events.count == 5)
+      #expect(try await harness.outboxStates() == ["delivered": 4])
+    }
+  }
+
+  @Test func `an endpoint that is down holds up no other`() async throws {
+    let receiver = try WebhookReceiver()
+    try await withHarness(
+      configuration: WebhookReceiver.configuration([
+        WebhookReceiver.webhook("http://127.0.0.1:1/hook"), WebhookReceiver.webhook(receiver.url),
+      ]), environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
+    ) { harness in
+      try await harness.service.outbox.register()
+      for _ in 0..<20 { _ = try await harness.customer() }
+      try await harness.service.outbox.run()
+      #expect(receiver.events.count == 20)
+      #expect(try await harness.outboxStates() == ["delivered": 20, "waiting": 20])
+    }
+    await receiver.stop()
+  }
+
+  @Test func `a private address is refused where it is not allowed`() async throws {
+    let receiver = try WebhookReceiver()
+    let url = receiver.url.replacing("http://", with: "https://")
+    try await withHarness(
+      configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(url, isPrivate: false)]),
+      environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
+    ) { harness in
+      try await harness.service.outbox.register()
+      _ = try await harness.customer()
+      try await harness.service.outbox.run()
+      let entry = try #require(try await harness.service.outbox.list().first)
+      #expect(entry.error?.contains("private address") == true)
+      #expect(receiver.events.isEmpty)
+    }
+    await receiver.stop()
+  }
+
+  @Test func `no log line and no row has a secret, or the query of an address`() async throws {
+    let receiver = try WebhookReceiver()
+    let url = receiver.url + "?token=sesame"
+    let variables = ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
+    try await withHarness(
+      configuration: WebhookReceiver.configuration([
+        WebhookReceiver.webhook(url), WebhookReceiver.webhook("http://127.0.0.1:1/?token=sesame"),
+      ]), environment: variables
+    ) { harness in
+      let logs = LogLines()
+      var logger = Logger(label: "tests") { _ in logs }
+      logger.logLevel = .trace
+      let catalog = harness.service.outbox.catalog
+      let client = CurlClient()
+      let outbox = Outbox(
+        pool: harness.pool, catalog: catalog,
+        senders: try catalog.outboxSenders(
+          environment: variables, client: client, publicClient: client, clock: harness.clock.service,
+          logger: logger), clock: harness.clock.service, logger: logger)
+      try await outbox.register()
+      for answer in [500, 503, 410] {
+        _ = try await harness.customer()
+        receiver.answer(answer)
+        try await outbox.run()
+        harness.clock.advance(days: 5)
+      }
+      try await outbox.run()
+      await client.shutDown()
+      let rows = try await harness.pool.query("SELECT support_outbox::text FROM support_outbox")
+      let told = try logs.all + rows.map { try $0.decode(0, as: String.self) }
+      #expect(logs.all.count >= 3)
+      for line in told {
+        #expect(!line.contains("sesame"))
+        #expect(!line.contains(WebhookReceiver.secret.dropFirst(6)))
+      }
+    }
+    await receiver.stop()
+  }
+}
+
+@Suite struct WebhookSecretTests {
+  @Test(arguments: [
+    ("", "is empty"), ("hush", "must be whsec_ and base64"), ("whsec_%%%", "is not base64"),
+    ("whsec_" + Data(count: 23).base64EncodedString(), "must hold 24 to 64 bytes, holds 23"),
+    ("whsec_" + Data(count: 65).base64EncodedString(), "must hold 24 to 64 bytes, holds 65"),
+    (WebhookReceiver.secret + ",hush", "must be whsec_ and base64"),
+  ])
+  func `a secret that is none is named by its setting, never shown`(text: String, reason: String) {
+    let endpoint = WebhookEndpoint(url: "https://example.com/hook", secretEnvironmentVariable: "HOOK")
+    #expect {
+      _ = try WebhookSender(
+        endpoint, environment: ["HOOK": text], client: CurlClient(), clock: .system)
+    } throws: { error in
+      guard let problem = error as? ConfigurationProblem else { return false }
+      let isToldApart = text.isEmpty ? problem.reason.contains("is not set") : problem.reason.contains(reason)
+      return problem.subject == "HOOK" && isToldApart && (text.isEmpty || !problem.reason.contains(text))
+    }
+  }
+
+  @Test func `the specification's own example comes out`() throws {
+    // Standard Webhooks 1.0, the example of the reference libraries.
+    let secrets = try WebhookSecrets("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    let signature = secrets.signature(
+      id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1_614_265_330, body: Array(#"{"test": 2432232314}"#.utf8)
+    )
+    #expect(signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+  }
+}
