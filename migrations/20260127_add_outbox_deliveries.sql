@@ -14,6 +14,7 @@ COMMENT ON COLUMN public.outbox.key IS 'Whom it is about: the user''s or the dev
 COMMENT ON COLUMN public.outbox.payload IS 'Empty: what is written is the state of the moment at which it is sent.';
 COMMENT ON COLUMN public.outbox.created_at IS 'When it came, or came anew.';
 COMMENT ON COLUMN public.outbox.attempts IS 'How often it was tried since.';
+COMMENT ON COLUMN public.outbox.next_attempt_at IS 'When it is tried next; after done_at: when what was delivered stops being true by itself.';
 COMMENT ON COLUMN public.outbox.done_at IS 'When it was delivered. NULL: it is not, or it has come anew since.';
 COMMENT ON COLUMN public.outbox.bundle_id IS 'The app. NULL for profiles, which several apps may share.';
 COMMENT ON COLUMN public.outbox.endpoint IS 'Of several places of one kind, which: a webhook''s address without its query.';
@@ -25,7 +26,7 @@ COMMENT ON COLUMN public.outbox.delivered_digest IS 'SHA-256 of the state that i
 -- A second change of one customer finds the row of the first. (profiles has no bundle_id, and NULLs are distinct.)
 CREATE UNIQUE INDEX outbox_key ON public.outbox (destination, key, bundle_id, endpoint);
 CREATE INDEX outbox_lane_due_idx ON public.outbox (destination, bundle_id, endpoint, next_attempt_at)
-  WHERE done_at IS NULL AND dead_at IS NULL;
+  WHERE dead_at IS NULL;
 CREATE INDEX outbox_dead_idx ON public.outbox (dead_at) WHERE dead_at IS NOT NULL;
 
 CREATE TABLE public.outbox_lanes (

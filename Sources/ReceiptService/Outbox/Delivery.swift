@@ -39,6 +39,8 @@ enum LaneTrouble: Sendable, Equatable {
   /// It wants nothing from us any more.
   case gone(String)
 
+  var isGone: Bool { if case .gone = self { true } else { false } }
+
   var reason: String {
     switch self {
     case .unavailable(let reason, _), .gone(let reason): reason

@@ -25,6 +25,7 @@ enum DeliveryRows {
     var isDead = false
     var digest: [UInt8]?
     var countsAsAttempt = true
+    /// When it is due again; for what is done: when it stops being true by itself.
     var nextAttemptAt: Date
     var error: String?
   }
@@ -32,8 +33,11 @@ enum DeliveryRows {
   /// Claims what is due. Nobody else gets it before `end`; a lane that rests gives nothing, and one
   /// that was in trouble a single row, to see whether it is well again.
   ///
-  /// From now on nobody knows what stands there: the answer to a request can be lost. So the digest is forgotten with
-  /// the claim and comes back with the outcome.
+  /// What was delivered is due again when it stops being true by itself (a trial ends, a grant begins). It
+  /// comes anew then.
+  ///
+  /// From the claim on nobody knows what stands there: the answer to a request can be lost. So the digest is
+  /// forgotten with the claim and comes back with the outcome.
   static func claim(
     _ lane: OutboxLane, by claim: UUID, limit: Int, at instant: Date, until end: Date
   ) -> Query {
@@ -46,13 +50,16 @@ enum DeliveryRows {
     due AS MATERIALIZED (
       SELECT id, delivered_digest FROM outbox
       WHERE destination = \(lane.destination.rawValue) AND bundle_id = \(lane.bundleID)
-        AND endpoint = \(lane.endpoint) AND done_at IS NULL AND dead_at IS NULL
+        AND endpoint = \(lane.endpoint) AND dead_at IS NULL
         AND next_attempt_at <= \(instant) AND (claimed_until IS NULL OR claimed_until <= \(instant))
         AND EXISTS (SELECT FROM lane)
       ORDER BY next_attempt_at, id
       LIMIT (SELECT CASE WHEN failures > 0 THEN 1 ELSE \(limit)::bigint END FROM lane)
       FOR UPDATE SKIP LOCKED)
-    UPDATE outbox SET claimed_by = \(claim), claimed_until = \(end), delivered_digest = NULL
+    UPDATE outbox SET claimed_by = \(claim), claimed_until = \(end), delivered_digest = NULL, done_at = NULL,
+      change = CASE WHEN done_at IS NULL THEN change ELSE nextval('outbox_changes') END,
+      created_at = CASE WHEN done_at IS NULL THEN created_at ELSE \(instant) END,
+      attempts = CASE WHEN done_at IS NULL THEN attempts ELSE 0 END
     FROM due WHERE outbox.id = due.id
     RETURNING outbox.id, key, change, created_at, attempts, due.delivered_digest, (SELECT failures FROM lane)
     """

@@ -25,6 +25,8 @@ struct LaneWorker: Sendable {
   private static let longestWish: TimeInterval = 3_600
   /// More than the longest request, so that clocks of servers may differ by the rest.
   private static let claimMargin: TimeInterval = 60
+  /// After a state has ended, and before what was not tried is tried: clocks differ a little.
+  private static let moment: TimeInterval = 1
 
   /// Delivers what is due now, at most one batch of it.
   /// - Returns: how many were due.
@@ -39,10 +41,10 @@ struct LaneWorker: Sendable {
     let prepared = try await prepare(claimed, at: instant)
     let messages = prepared.compactMap { $0.isNews ? $0.message : nil }
     let (clock, timeout) = (clock, sender.timeout)
+    let hasTime: @Sendable () -> Bool = { clock.now() + timeout < end }
     let delivery =
-      messages.isEmpty
-      ? Delivery(outcomes: [])
-      : await sender.send(messages) { clock.now() + timeout < end }
+      messages.isEmpty || !hasTime()
+      ? Delivery(outcomes: []) : await sender.send(messages, hasTime: hasTime)
     try await settle(prepared, delivery, claim: claim, laneFailures: first.laneFailures)
     return claimed.count
   }
@@ -125,6 +127,8 @@ struct LaneWorker: Sendable {
       settlement.isDone = true
       settlement.digest = item.digest
       settlement.countsAsAttempt = item.isNews
+      settlement.nextAttemptAt =
+        item.message?.state.entitlements.validUntil.map { $0 + Self.moment } ?? .distantFuture
     case .failed(let reason, let wish):
       let own = Backoff.delay(afterAttempts: row.attempts, jitter: .random(in: 0...1))
       settlement.nextAttemptAt = instant + max(own, min(wish ?? 0, Self.longestWish), rest)
@@ -136,7 +140,7 @@ struct LaneWorker: Sendable {
     case .untried:
       settlement.countsAsAttempt = false
       settlement.digest = row.deliveredDigest
-      settlement.nextAttemptAt = instant + rest
+      settlement.nextAttemptAt = instant + max(rest, Self.moment)
     }
     return settlement
   }
@@ -152,7 +156,8 @@ struct LaneWorker: Sendable {
     let place: Logger.Metadata = [
       "destination": "\(lane.destination.rawValue)", "bundleID": "\(lane.bundleID)",
     ]
-    if let trouble = delivery.trouble, laneFailures == 0 {
+    // Once for each time of trouble, not for each attempt.
+    if let trouble = delivery.trouble, laneFailures == 0 || trouble.isGone {
       logger.warning(
         "a place that customers' states are written to is in trouble",
         metadata: place.merging(["reason": "\(trouble.reason)"]) { $1 })

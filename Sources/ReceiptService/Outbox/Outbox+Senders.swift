@@ -3,15 +3,35 @@ import FoundationEssentials
 import Logging
 import Subscriptions
 
+/// The clients that carry what is written elsewhere: not those that ask the store, which must not wait for others'
+/// servers.
+struct OutboxClients: Sendable {
+  /// For CloudKit, and for endpoints that may be in a private network.
+  let open: CurlClient
+  /// For all other endpoints.
+  let publicOnly: CurlClient
+
+  init(_ catalog: AppCatalog) {
+    // Every lane can have all its requests hanging without another one waiting.
+    let lanes = catalog.apps.reduce(0) { $0 + $1.outboxLanes.count }
+    var configuration = CurlConfiguration(userAgent: "receiptd")
+    configuration.maximumInFlight = max(1, lanes) * WebhookSender.concurrency
+    configuration.maximumConnectionsPerHost = configuration.maximumInFlight
+    open = CurlClient(configuration: configuration)
+    configuration.refusesPrivateAddresses = true
+    publicOnly = CurlClient(configuration: configuration)
+  }
+
+  func shutDown() async {
+    await open.shutDown()
+    await publicOnly.shutDown()
+  }
+}
+
 extension AppCatalog {
   /// The way to each place that the configuration names, but for containers without a key.
-  ///
-  /// - Parameters:
-  ///   - client: for CloudKit, and for endpoints that may be in a private network.
-  ///   - publicClient: for all other endpoints; refuses private addresses.
   func outboxSenders(
-    environment: [String: String], client: CurlClient, publicClient: CurlClient, clock: ServiceClock,
-    logger: Logger
+    environment: [String: String], clients: OutboxClients, clock: ServiceClock, logger: Logger
   ) throws(ConfigurationProblem) -> [OutboxLane: any OutboxSender] {
     var senders: [OutboxLane: any OutboxSender] = [:]
     for app in apps {
@@ -20,7 +40,7 @@ extension AppCatalog {
           destination: .webhook, bundleID: app.bundleID, endpoint: endpoint.name)
         senders[lane] = try WebhookSender(
           endpoint, environment: environment,
-          client: endpoint.allowsPrivateAddresses ? client : publicClient, clock: clock)
+          client: endpoint.allowsPrivateAddresses ? clients.open : clients.publicOnly, clock: clock)
       }
       guard app.writeTo.contains(.cloudkit) else { continue }
       guard let container = app.cloudKit else {
@@ -30,7 +50,7 @@ extension AppCatalog {
         continue
       }
       senders[OutboxLane(destination: .cloudkit, bundleID: app.bundleID)] = try CloudKitSender(
-        container, subject: "cloudkit of \(app.bundleID)", client: client, clock: clock)
+        container, subject: "cloudkit of \(app.bundleID)", client: clients.open, clock: clock)
     }
     return senders
   }

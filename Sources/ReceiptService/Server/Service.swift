@@ -26,8 +26,7 @@ public final class Service: Sendable {
   /// Applies the migrations.
   public let migrator: Migrator
   private let client: CurlClient
-  /// For addresses that others chose.
-  private let publicClient: CurlClient
+  private let outboxClients: OutboxClients
   let clock: ServiceClock
   let logger: Logger
 
@@ -61,12 +60,9 @@ public final class Service: Sendable {
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     readiness = Readiness(pool: pool, migrator: migrator)
     profileRetry = ProfileRetry(pool: pool, catalog: catalog, clock: clock, logger: logger)
-    var publicOnly = CurlConfiguration(userAgent: "receiptd")
-    publicOnly.refusesPrivateAddresses = true
-    let publicClient = CurlClient(configuration: publicOnly)
+    let outboxClients = OutboxClients(catalog)
     let senders = try catalog.outboxSenders(
-      environment: settings.environment, client: client, publicClient: publicClient, clock: clock,
-      logger: logger)
+      environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
     outbox = Outbox(pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger)
     sweep = ExpirySweep(pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
@@ -83,7 +79,7 @@ public final class Service: Sendable {
     self.pool = pool
     self.clock = clock
     self.client = client
-    self.publicClient = publicClient
+    self.outboxClients = outboxClients
     self.logger = logger
   }
 
@@ -124,7 +120,7 @@ public final class Service: Sendable {
   /// Ends what is under way with the database and the store.
   public func close() async {
     await client.shutDown()
-    await publicClient.shutDown()
+    await outboxClients.shutDown()
     await pool.close()
   }
 }

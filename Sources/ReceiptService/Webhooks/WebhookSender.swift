@@ -12,8 +12,11 @@ struct WebhookSender: OutboxSender {
   let client: CurlClient
   let clock: ServiceClock
 
-  let batchSize = 16
+  let batchSize = Self.concurrency
   let timeout: TimeInterval = 15
+
+  /// How many events are on their way to one endpoint at once.
+  static let concurrency = 16
 
   /// Reads the secrets out of the environment.
   init(
@@ -47,7 +50,7 @@ struct WebhookSender: OutboxSender {
     let troubles = answers.values.compactMap(\.1)
     return Delivery(
       outcomes: messages.indices.map { answers[$0]?.0 ?? .untried },
-      trouble: troubles.first { if case .gone = $0 { true } else { false } } ?? troubles.first)
+      trouble: troubles.first(where: \.isGone) ?? troubles.first)
   }
 
   private func send(_ message: OutboxMessage) async -> (DeliveryOutcome, LaneTrouble?) {

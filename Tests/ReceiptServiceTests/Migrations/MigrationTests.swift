@@ -117,8 +117,8 @@ import Testing
         _ = try await connection.query("SET LOCAL ROLE receiptd_support")
         for relation in [
           "subscriptions", "transactions", "renewals", "notifications", "profiles", "user_preferences",
-          "trials", "devices", "grants", "support_actions", "outbox", "schema_migrations",
-          "support_customers", "support_subscriptions", "support_timeline", "kpi_daily",
+          "trials", "devices", "grants", "support_actions", "outbox", "outbox_lanes", "schema_migrations",
+          "support_outbox", "support_customers", "support_subscriptions", "support_timeline", "kpi_daily",
         ] {
           _ = try await connection.query("SELECT * FROM \(unescaped: relation)")
           await #expect(throws: PostgresError.self) {
@@ -152,6 +152,8 @@ import Testing
             "INSERT INTO user_preferences (user_id, is_premium) VALUES ('\(user)', true)",
             "INSERT INTO user_preferences (user_id, bookmark_limit) VALUES ('\(user)', 999)",
             "SELECT * FROM subscriptions", "SELECT * FROM support_customers", "SELECT * FROM notifications",
+            "SELECT * FROM outbox", "SELECT * FROM outbox_lanes", "SELECT * FROM support_outbox",
+            "SELECT nextval('outbox_changes')",
           ] {
             await #expect(throws: PostgresError.self, "\(role): \(statement)") {
               try await connection.savepoint { connection in

@@ -58,6 +58,42 @@ import Testing
     }
   }
 
+  @Test func `what ends by itself is written at its end, without anybody saying so`() async throws {
+    try await withCloudKit { harness, cloud in
+      let start = harness.clock.now
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO trials (bundle_id, device_id, started_at, ends_at)
+        VALUES (\(TestApps.family), 'parent-1', \(start), \(start + 30 * 86_400))
+        """)
+      try await harness.note(devices: ["parent-1"])
+      for _ in 0..<40 {
+        try await harness.service.outbox.run()
+        harness.clock.advance(days: 1.01)
+      }
+      #expect(cloud.writes.map(\.status) == ["trial", "grace", "expired"])
+      let began = Int(start.timeIntervalSince1970 * 1000)
+      #expect(cloud.writes.map(\.validUntil) == [began + 30 * 86_400_000, began + 37 * 86_400_000, nil])
+      // That end has an age of its own: a place that is away just then costs nothing.
+      cloud.change { $0.fault = { _ in .cloudKit(503, "TRY_AGAIN_LATER") } }
+      let end = harness.clock.now + 3_600
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, ends_at, reason, granted_by)
+        VALUES (\(TestApps.family), 'parent-1', 'family', \(end), \(end + 86_400), 'sorry', 'ada')
+        """)
+      try await harness.note(devices: ["parent-1"])
+      try await harness.service.outbox.run()
+      cloud.change { $0.fault = nil }
+      for _ in 0..<30 {
+        harness.clock.advance(seconds: 3_700)
+        try await harness.service.outbox.run()
+      }
+      #expect(cloud.writes.suffix(2).map(\.tier) == ["family", nil])
+      #expect(cloud.writes.count == 5)
+    }
+  }
+
   @Test func `an answer that was lost is made up for, also when the state is back to what it was`()
     async throws
   {

@@ -160,11 +160,11 @@ import Testing
       var logger = Logger(label: "tests") { _ in logs }
       logger.logLevel = .trace
       let catalog = harness.service.outbox.catalog
-      let client = CurlClient()
+      let clients = OutboxClients(catalog)
       let outbox = Outbox(
         pool: harness.pool, catalog: catalog,
         senders: try catalog.outboxSenders(
-          environment: variables, client: client, publicClient: client, clock: harness.clock.service,
+          environment: variables, clients: clients, clock: harness.clock.service,
           logger: logger), clock: harness.clock.service, logger: logger)
       try await outbox.register()
       for answer in [500, 503, 410] {
@@ -174,7 +174,7 @@ import Testing
         harness.clock.advance(days: 5)
       }
       try await outbox.run()
-      await client.shutDown()
+      await clients.shutDown()
       let rows = try await harness.pool.query("SELECT support_outbox::text FROM support_outbox")
       let told = try logs.all + rows.map { try $0.decode(0, as: String.self) }
       #expect(logs.all.count >= 3)
