@@ -24,10 +24,10 @@ COMMENT ON COLUMN public.outbox.claimed_until IS 'Until when nobody else tries i
 COMMENT ON COLUMN public.outbox.delivered_digest IS 'SHA-256 of the state that is known to stand there: the same again is not sent. NULL: nobody knows what stands there.';
 
 -- A second change of one customer finds the row of the first. (profiles has no bundle_id, and NULLs are distinct.)
-CREATE UNIQUE INDEX outbox_key ON public.outbox (destination, key, bundle_id, endpoint);
+CREATE UNIQUE INDEX outbox_key ON public.outbox (key, destination, bundle_id, endpoint);
 CREATE INDEX outbox_lane_due_idx ON public.outbox (destination, bundle_id, endpoint, next_attempt_at)
   WHERE dead_at IS NULL;
-CREATE INDEX outbox_dead_idx ON public.outbox (dead_at) WHERE dead_at IS NOT NULL;
+CREATE INDEX outbox_open_idx ON public.outbox (created_at) WHERE done_at IS NULL;
 
 CREATE TABLE public.outbox_lanes (
   destination text NOT NULL,
@@ -65,7 +65,7 @@ SELECT o.id, o.destination, o.bundle_id, o.endpoint, o.key AS customer,
   o.last_error, l.last_error AS place_error, o.done_at, o.dead_at
 FROM public.outbox o
 LEFT JOIN public.outbox_lanes l USING (destination, bundle_id, endpoint);
-COMMENT ON VIEW public.support_outbox IS 'What is written elsewhere, by place and customer: filter by state (dead needs somebody) or customer.';
+COMMENT ON VIEW public.support_outbox IS 'What is written elsewhere, by place and customer: filter by customer, or by done_at IS NULL for what is not delivered.';
 COMMENT ON COLUMN public.support_outbox.state IS 'waiting, under way, delivered, disabled (the webhook answered 410), or dead (given up; receiptd requeues it).';
 COMMENT ON COLUMN public.support_outbox.next_attempt_at IS 'When it is tried next.';
 COMMENT ON COLUMN public.support_outbox.last_error IS 'What the last attempt for this customer met.';

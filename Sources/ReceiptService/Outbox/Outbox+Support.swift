@@ -29,15 +29,19 @@ extension Outbox {
   /// What is not delivered: first what needs somebody (dead, disabled), then what waits; the oldest first.
   /// - Parameter customer: only of this user or device; then also what was delivered.
   func list(customer: String? = nil, limit: Int = 100) async throws -> [OutboxEntry] {
-    try await pool.query(
-      """
-      SELECT id, destination, bundle_id, endpoint, customer, state, created_at, attempts, next_attempt_at,
-        coalesce(last_error, place_error)
-      FROM support_outbox
-      WHERE CASE WHEN \(customer)::text IS NULL THEN state <> 'delivered' ELSE customer = \(customer) END
-      ORDER BY state NOT IN ('dead', 'disabled'), created_at, id LIMIT \(limit)
-      """
-    ).map {
+    let query: Query =
+      if let customer {
+        """
+        \(unescaped: Self.columns) WHERE customer = \(customer)
+        ORDER BY state NOT IN ('dead', 'disabled'), created_at, id LIMIT \(limit)
+        """
+      } else {
+        """
+        \(unescaped: Self.columns) WHERE done_at IS NULL
+        ORDER BY state NOT IN ('dead', 'disabled'), created_at, id LIMIT \(limit)
+        """
+      }
+    return try await pool.query(query).map {
       OutboxEntry(
         id: try $0.decode(0), destination: try $0.decode(1), bundleID: try $0.decode(2),
         endpoint: try $0.decode(3), customer: try $0.decode(4), state: try $0.decode(5),
@@ -45,6 +49,12 @@ extension Outbox {
         error: try $0.decode(9))
     }
   }
+
+  private static let columns = """
+    SELECT id, destination, bundle_id, endpoint, customer, state, created_at, attempts, next_attempt_at,
+      coalesce(last_error, place_error)
+    FROM support_outbox
+    """
 
   /// Has a row delivered again, dead, waiting or delivered, and its place opened again where it was disabled. Written
   /// down in `support_actions`.
@@ -100,7 +110,7 @@ extension OutboxRows {
 
   static func dead(of bundleID: String?) -> Query {
     """
-    SELECT id FROM outbox WHERE dead_at IS NOT NULL AND (\(bundleID)::text IS NULL OR bundle_id = \(bundleID))
+    SELECT id FROM outbox WHERE done_at IS NULL AND dead_at IS NOT NULL AND (\(bundleID)::text IS NULL OR bundle_id = \(bundleID))
     ORDER BY id
     """
   }

@@ -194,6 +194,24 @@ import Testing
     }
   }
 
+  @Test func `what a server wrote before it died is not taken for what stood there before`() async throws {
+    try await withCloudKit { harness, cloud in
+      let bought = try await harness.deviceBuys("parent-1")
+      try await harness.service.outbox.run()
+      // It dies between the answer and the commit: 'cancelled' stands there, and nobody knows.
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      let lane = OutboxLane(destination: .cloudkit, bundleID: TestApps.family)
+      let instant = harness.clock.now
+      let claimed = try await harness.pool.query(
+        DeliveryRows.claim(lane, by: UUID(), limit: 200, at: instant, until: instant + 90))
+      #expect(claimed.count == 1)
+      try await harness.happens(.reverseRefund(transactionID: nil), to: bought.originalTransactionID)
+      harness.clock.advance(seconds: 91)
+      try await harness.service.outbox.run()
+      #expect(cloud.writes.map(\.status) == ["active", "active"])
+    }
+  }
+
   @Test(arguments: [false, true])
   func `a record that is refused for good is given up alone, and requeued by support`(
     wholeRequest: Bool
@@ -226,6 +244,7 @@ import Testing
       try await harness.service.outbox.run()
       #expect(cloud.writes.count == 20)
       #expect(try await harness.service.outbox.list().isEmpty)
+      #expect(try await harness.service.outbox.list(customer: "device-7").map(\.state) == ["delivered"])
       let action = try await harness.pool.query("SELECT action, to_customer, by, reason FROM support_actions")
       #expect(try action[0].decode(0, as: String.self) == "requeue")
       #expect(try action[0].decode(1, as: String.self) == "device-7")
