@@ -55,12 +55,11 @@ struct CloudKitAnswer {
   }
 
   /// What any other status says of CloudKit as a whole.
-  static func trouble(status: Int, body: [UInt8], retryAfterField: String?) -> LaneTrouble {
+  static func trouble(status: Int, body: [UInt8], after wish: TimeInterval?) -> LaneTrouble {
     let fault = try? JSONDecoder().decode(Fault.self, from: Data(body))
-    let field = retryAfterField.flatMap { Double($0) }
     return .unavailable(
       "HTTP \(status)" + (fault?.serverErrorCode == nil ? "" : ": \(fault?.words ?? "")"),
-      after: fault?.retryAfter ?? field)
+      after: fault?.retryAfter ?? wish)
   }
 
   /// CloudKit's own words about a request that it refuses.

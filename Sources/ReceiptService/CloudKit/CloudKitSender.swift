@@ -51,13 +51,14 @@ struct CloudKitSender: OutboxSender {
         return Delivery(outcomes: [.refused(words)])
       default:
         let trouble = CloudKitAnswer.trouble(
-          status: answer.status, body: answer.body, retryAfterField: answer.headers[.retryAfter])
+          status: answer.status, body: answer.body, after: answer.headers.retryAfterSeconds)
         return .trouble(trouble, for: messages)
       }
     } catch CurlError.cancelled, CurlError.shutDown, CurlError.busy {
       return Delivery(outcomes: messages.map { _ in .untried })
     } catch {
-      return .trouble(.unavailable("\(error)"), for: messages)
+      let reason = (error as? CurlError)?.words ?? "the request cannot be signed"
+      return .trouble(.unavailable(reason), for: messages)
     }
   }
 

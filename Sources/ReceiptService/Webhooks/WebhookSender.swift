@@ -56,20 +56,17 @@ struct WebhookSender: OutboxSender {
   private func send(_ message: OutboxMessage) async -> (DeliveryOutcome, LaneTrouble?) {
     do {
       let answer = try await client.send(request(message))
-      return judge(answer.status, retryAfter: answer.headers[.retryAfter])
+      return judge(answer.status, after: answer.headers.retryAfterSeconds)
     } catch CurlError.cancelled, CurlError.shutDown, CurlError.busy {
       return (.untried, nil)
     } catch {
-      // Their words hold no part of the URL.
-      let reason = "\(error)"
+      let reason = (error as? CurlError)?.words ?? "the event cannot be written"
       return (.failed(reason), .unavailable(reason))
     }
   }
 
-  private func judge(_ status: Int, retryAfter: String?) -> (DeliveryOutcome, LaneTrouble?) {
+  private func judge(_ status: Int, after wish: TimeInterval?) -> (DeliveryOutcome, LaneTrouble?) {
     let reason = "HTTP \(status)"
-    // A date (RFC 9110 also allows one) is as good as none: then our own delay counts.
-    let wish = retryAfter.flatMap { Double($0) }
     switch status {
     case 200..<300: return (.delivered, nil)
     // Nothing was lost: it goes when somebody opens the endpoint again.

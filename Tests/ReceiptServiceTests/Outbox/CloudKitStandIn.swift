@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import HTTP
 import HTTPTypes
@@ -154,6 +155,15 @@ final class CloudKitStandIn: Sendable {
     return try OpenSSL.run(
       ["dgst", "-sha256", "-verify", "public.pem", "-signature", "signature", "message"], in: folder
     ).isSuccess
+  }
+}
+
+extension CloudKitStandIn {
+  /// The name of a device's record, worked out as a child's device does.
+  static func recordName(_ device: String) -> String {
+    "c-"
+      + SHA256.hash(data: Data("com.example.family:\(device)".utf8))
+      .map { String(format: "%02x", $0) }.joined()
   }
 }
 

@@ -2,6 +2,7 @@ import AppStoreSimulator
 import Foundation
 import Postgres
 import Subscriptions
+import Synchronization
 import Testing
 
 @testable import ReceiptService
@@ -36,4 +37,13 @@ extension Harness {
   func undelivered() async throws -> Int {
     try await pool.query("SELECT count(*) FROM outbox WHERE done_at IS NULL")[0].decode(0, as: Int.self)
   }
+}
+
+/// A word from one task to others.
+final class Flag: Sendable {
+  private let flag = Atomic(false)
+
+  var isRaised: Bool { flag.load(ordering: .acquiring) }
+
+  func raise() { flag.store(true, ordering: .releasing) }
 }
