@@ -7,5 +7,8 @@ struct Receiptd: AsyncParsableCommand {
     commandName: "receiptd",
     abstract: "Knows who has paid in your iOS apps, beside your PostgreSQL.",
     discussion: "Settings come from the environment; the README lists them.",
-    subcommands: [Serve.self, Migrate.self, Reconcile.self, Replay.self])
+    subcommands: [
+      Serve.self, Migrate.self, Reconcile.self, Replay.self, Grant.self, RevokeGrant.self, ExtendTrial.self,
+      Transfer.self, FreeAccess.self,
+    ])
 }

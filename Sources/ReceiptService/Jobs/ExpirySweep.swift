@@ -15,6 +15,8 @@ struct ExpirySweep: Sendable {
   let catalog: AppCatalog
   let clock: ServiceClock
   let logger: Logger
+  let grants: GrantSweep
+  let freeAccess: FreeAccessSweep
 
   private static let pause = Duration.seconds(20)
   private static let batch = 256
@@ -23,8 +25,13 @@ struct ExpirySweep: Sendable {
   func runForever() async {
     while !Task.isCancelled {
       do {
-        let count = try await run()
-        if count > 0 { logger.info("swept", metadata: ["subscriptions": "\(count)"]) }
+        try await freeAccess.run()
+        let subscriptions = try await run()
+        let customers = try await grants.run()
+        if subscriptions + customers > 0 {
+          logger.info(
+            "swept", metadata: ["subscriptions": "\(subscriptions)", "granted": "\(customers)"])
+        }
       } catch {
         logger.warning("a sweep was cut short", metadata: ["reason": "\(error)"])
       }

@@ -17,6 +17,8 @@ struct LedgerEntry: Sendable {
   var isReplay = false
   /// Who proves the purchase by them; `nil` where nobody does.
   var claimant: Customer?
+  /// Whom a support person gives the purchase to; `nil` where nobody does.
+  var transfer: SupportTransfer?
   /// Whether a client sent them, which support sees as `last_validated_at`.
   var isValidation = false
   /// Now.

@@ -167,7 +167,11 @@ extension LedgerState.Purchase {
       subscription: subscription, owner: receipt.claim.owner,
       decidedToken: token ?? stored?.decidedToken,
       isCounted: entry.app?.counts(subscription, for: receipt.claim.owner?.customer) ?? false)
-    if case .moved(let owner, let previous) = receipt.claim {
+    if let transfer = entry.transfer, let owner = receipt.claim.owner, owner != before {
+      moves.append(
+        OwnershipMove(
+          subscription: subscription, owner: owner, previous: before?.customer, author: transfer.author))
+    } else if case .moved(let owner, let previous) = receipt.claim {
       moves.append(OwnershipMove(subscription: subscription, owner: owner, previous: previous))
     }
     isChanged = true
@@ -188,6 +192,7 @@ extension LedgerState.Purchase {
 
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> ClaimOutcome {
     guard let app = entry.app else { return .settled(stored?.owner) }
+    if let transfer = entry.transfer { return .settled(transfer.ownership(after: stored?.owner)) }
     return Subscriptions.settle(
       claimant: entry.claimant, owner: stored?.owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer, policy: app.transferPolicy,
@@ -211,5 +216,8 @@ extension ClaimOutcome {
 struct OwnershipMove: Sendable {
   var subscription: Subscription
   var owner: Ownership
-  var previous: Customer
+  /// Whose it was; `nil` for nobody's.
+  var previous: Customer?
+  /// Who moved it, where that was a person and no rule.
+  var author: SupportAuthor?
 }

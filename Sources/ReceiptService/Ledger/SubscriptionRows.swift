@@ -41,7 +41,7 @@ enum SubscriptionRows {
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
     price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,
     app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted,
-    upcoming_product_id, upcoming_tier
+    upcoming_product_id, upcoming_tier, taken_from
     """
 
   /// Writes what the facts mean, with the statuses as of `instant`.
@@ -55,14 +55,15 @@ enum SubscriptionRows {
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts, phase_statuses, phase_store_statuses, next_change_at, upcoming_product_id,
-        upcoming_tier, last_validated_at, created_at, updated_at)
+        upcoming_tier, taken_from, last_validated_at, created_at, updated_at)
       SELECT original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts::timestamptz[], phase_statuses::text[], phase_store_statuses::text[],
-        next_change_at, upcoming_product_id, upcoming_tier, CASE WHEN is_validated THEN \(instant)::timestamptz END,
-        \(instant)::timestamptz, \(instant)::timestamptz
+        next_change_at, upcoming_product_id, upcoming_tier, taken_from,
+        CASE WHEN is_validated THEN \(instant)::timestamptz END, \(instant)::timestamptz,
+        \(instant)::timestamptz
       FROM unnest(
         \(stored.map(\.originalTransactionID))::text[],
         \(subscriptions.map(\.current.transactionID))::text[],
@@ -92,13 +93,14 @@ enum SubscriptionRows {
         \(subscriptions.map { $0.nextChange(after: instant) })::timestamptz[],
         \(subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.productID })::text[],
         \(subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.tier })::text[],
+        \(stored.map { $0.owner?.reason.takenFrom?.id })::text[],
         \(validated)::boolean[])
       AS new (original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts, phase_statuses, phase_store_statuses, next_change_at, upcoming_product_id,
-        upcoming_tier, is_validated)
+        upcoming_tier, taken_from, is_validated)
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         transaction_id = excluded.transaction_id, bundle_id = excluded.bundle_id,
         environment = excluded.environment, product_id = excluded.product_id, tier = excluded.tier,
@@ -116,6 +118,7 @@ enum SubscriptionRows {
         phase_store_statuses = excluded.phase_store_statuses,
         next_change_at = excluded.next_change_at,
         upcoming_product_id = excluded.upcoming_product_id, upcoming_tier = excluded.upcoming_tier,
+        taken_from = excluded.taken_from,
         last_validated_at = coalesce(excluded.last_validated_at, subscriptions.last_validated_at),
         updated_at = excluded.updated_at
       """
@@ -173,10 +176,19 @@ enum SubscriptionRows {
       switch try row.decode(20, as: String?.self) {
       case "app_account_token": token.map { .appAccountToken($0) } ?? .firstClaim
       case "transfer": .transfer
-      case "support": .support
+      case "support": .support(takenFrom: try takenFrom(row, kind: customer))
       default: .firstClaim
       }
     return Ownership(customer: customer, reason: reason)
+  }
+
+  /// The owner before, who is of the same kind as the one now.
+  private static func takenFrom(_ row: Row, kind owner: Customer) throws -> Customer? {
+    guard let id = try row.decode(28, as: String?.self) else { return nil }
+    return switch owner {
+    case .user: UUID(uuidString: id).map(Customer.user)
+    case .device: .device(id)
+    }
   }
 }
 
@@ -190,14 +202,9 @@ extension Ownership.Reason {
     case .support: "support"
     }
   }
-}
 
-extension Customer {
-  var userID: UUID? {
-    if case .user(let id) = self { id } else { nil }
-  }
-
-  var deviceID: String? {
-    if case .device(let id) = self { id } else { nil }
+  /// Whom support took it from.
+  fileprivate var takenFrom: Customer? {
+    if case .support(let previous) = self { previous } else { nil }
   }
 }

@@ -21,6 +21,8 @@ public final class Service: Sendable {
   let replay: Replay
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
+  /// What support can do for a customer.
+  public let support: SupportDesk
   /// Where everything is kept.
   public let pool: PostgresPool
   /// Applies the migrations.
@@ -64,7 +66,11 @@ public final class Service: Sendable {
     let senders = try catalog.outboxSenders(
       environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
     outbox = Outbox(pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger)
-    sweep = ExpirySweep(pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
+    support = SupportDesk(catalog: catalog, pool: pool, ledger: ledger, clock: clock, logger: logger)
+    sweep = ExpirySweep(
+      pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
+      grants: GrantSweep(pool: pool, catalog: catalog, followUp: support.followUp, clock: clock),
+      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock))
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
       // Nobody waits for it, and it wants to know what is so now.

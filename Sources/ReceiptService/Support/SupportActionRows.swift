@@ -4,21 +4,34 @@ import Subscriptions
 
 /// The table `support_actions`.
 enum SupportActionRows {
-  /// Purchases that changed hands by the app's own rule: every move is written down with both customers.
+  /// Purchases that changed hands: every move is written down with both customers.
   static func insertMoves(_ moves: [OwnershipMove], at instant: Date) -> Query {
     let transactions = moves.map(\.subscription.current)
     return """
       INSERT INTO support_actions (action, bundle_id, original_transaction_id, from_customer,
-        to_customer, by, reason, at)
+        to_customer, customer_kind, by, reason, at)
       SELECT 'transfer', *, \(instant)::timestamptz FROM unnest(
         \(transactions.map(\.bundleID))::text[], \(transactions.map(\.originalTransactionID))::text[],
-        \(moves.map(\.previous.id))::text[], \(moves.map(\.owner.customer.id))::text[],
-        \(moves.map(\.author))::text[], \(moves.map(\.explanation))::text[])
+        \(moves.map { $0.previous?.id })::text[], \(moves.map(\.owner.customer.id))::text[],
+        \(moves.map(\.owner.customer.kind))::text[], \(moves.map(\.by))::text[],
+        \(moves.map(\.explanation))::text[])
       """
   }
 }
 
 extension SupportActionRows {
+  /// Something that a person did.
+  static func insert(_ actions: [SupportAction], by author: SupportAuthor, at instant: Date) -> Query {
+    """
+    INSERT INTO support_actions (action, bundle_id, from_customer, to_customer, customer_kind, details,
+      by, reason, at)
+    SELECT *, \(author.by)::text, \(author.reason)::text, \(instant)::timestamptz FROM unnest(
+      \(actions.map(\.name))::text[], \(actions.map(\.bundleID))::text[],
+      \(actions.map { $0.from?.id })::text[], \(actions.map { $0.to?.id })::text[],
+      \(actions.map { ($0.to ?? $0.from)?.kind })::text[], \(actions.map(\.detailsAsJSON))::jsonb[])
+    """
+  }
+
   /// A purchase that the store's own status corrected: no notification tells of it.
   static func insertRepair(
     _ repair: ReconcileReport.Repair, bundleID: String, at instant: Date
@@ -45,12 +58,14 @@ extension SupportActionRows {
 }
 
 extension OwnershipMove {
-  fileprivate var author: String {
-    if case .appAccountToken = owner.reason { "app-store" } else { "policy" }
+  fileprivate var by: String {
+    if let author { return author.by }
+    return if case .appAccountToken = owner.reason { "app-store" } else { "policy" }
   }
 
   fileprivate var explanation: String {
-    if case .appAccountToken = owner.reason {
+    if let author { return author.reason }
+    return if case .appAccountToken = owner.reason {
       "the App Store signed another appAccountToken"
     } else {
       "another customer proved the purchase and the app's transfer policy moves it"

@@ -21,8 +21,8 @@ public struct Ownership: Sendable, Hashable {
     case firstClaim
     /// The app's policy moved it, away from whoever had it before.
     case transfer
-    /// A support person moved it.
-    case support
+    /// A support person moved it, away from this customer if it had one: whose proof does not move it back.
+    case support(takenFrom: Customer?)
   }
 }
 
@@ -37,7 +37,8 @@ public enum ClaimOutcome: Sendable, Hashable {
 }
 
 /// The rule: a signed `appAccountToken` decides, else the first who proves it; what happens when
-/// another asks is the app's policy.
+/// another asks is the app's policy. What support moved away from somebody does not go back by that
+/// customer's proof, whatever the policy: only support, or a newly signed token, moves it back.
 ///
 /// - Parameters:
 ///   - claimant: who proves the purchase now; `nil` for the App Store itself.
@@ -65,6 +66,8 @@ public func settle(
     return .settled(Ownership(customer: claimant, reason: .firstClaim))
   }
   if settled.customer == claimant { return outcome(settled, movedFrom: previous) }
+  // The former owner's app goes on proving it at every start; that must not undo what a person decided.
+  if settled.reason == .support(takenFrom: claimant) { return .refused(owner: settled) }
   switch policy {
   case .keep: return .refused(owner: settled)
   case .transferWhenInactive where isActive: return .refused(owner: settled)

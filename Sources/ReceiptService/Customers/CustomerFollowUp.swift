@@ -1,0 +1,31 @@
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+
+/// Brings what others read of customers up to date, in the transaction that changed what they have other than
+/// by a purchase's facts: a grant, a trial.
+struct CustomerFollowUp: Sendable {
+  let catalog: AppCatalog
+  let logger: Logger
+
+  /// Waits for these customers; to be the first statement of the transaction that changes them.
+  static func lock(_ customers: some Sequence<Customer>) -> Query {
+    AdvisoryLock.acquire(.customer, Set(customers.map(\.lockName)))
+  }
+
+  /// Writes their status of this instant.
+  /// - Parameter customers: the transaction holds their locks.
+  func write(
+    _ customers: some Sequence<Customer>, at instant: Date, on connection: PostgresConnection
+  ) async throws {
+    let users = Set(customers.compactMap(\.userID)).sorted { $0.uuidString < $1.uuidString }
+    guard !users.isEmpty else { return }
+    let answers = try await connection.pipeline(HoldingsRows.select(users: users, devices: []))
+    let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
+    let unwritten = try await writer.write(
+      users: users, holdings: HoldingsRows.decode(answers), on: connection)
+    guard !unwritten.isEmpty else { return }
+    _ = try await connection.query(OutboxRows.insertProfiles(Array(unwritten), at: instant))
+  }
+}

@@ -1,0 +1,100 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+/// The table `grants`, as support and the sweep write it.
+enum GrantRows {
+  /// Who gives to owners from before a date.
+  static let grandfather = "grandfather"
+
+  static func insert(_ grant: Grant, to customer: Customer, of app: App, by author: SupportAuthor) -> Query {
+    """
+    INSERT INTO grants (id, bundle_id, user_id, device_id, tier, starts_at, ends_at, reason, granted_by,
+      created_at, followed_until)
+    VALUES (\(grant.id), \(app.bundleID), \(customer.userID), \(customer.deviceID), \(grant.tier),
+      \(grant.startsAt), \(grant.endsAt), \(author.reason), \(author.by), \(grant.startsAt),
+      \(grant.startsAt))
+    """
+  }
+
+  private static let columns = """
+    id, bundle_id, user_id, device_id, tier, starts_at, ends_at, reason, granted_by, revoked_at, revoked_by
+    """
+
+  static func select(_ id: UUID) -> Query {
+    "SELECT \(unescaped: columns) FROM grants WHERE id = \(id)"
+  }
+
+  /// All of these customers, over, revoked and open, the latest first.
+  static func select(of customers: [Customer]) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM grants
+    WHERE user_id = ANY(\(customers.compactMap(\.userID)))
+      OR device_id = ANY(\(customers.compactMap(\.deviceID)))
+    ORDER BY starts_at DESC, id
+    """
+  }
+
+  /// - Returns: no row where somebody else has revoked it.
+  static func revoke(_ id: UUID, by author: SupportAuthor, at instant: Date) -> Query {
+    """
+    UPDATE grants SET revoked_at = \(instant), revoked_by = \(author.by), followed_until = \(instant)
+    WHERE id = \(id) AND revoked_at IS NULL RETURNING id
+    """
+  }
+
+  static func decode(_ row: Row) throws -> StoredGrant {
+    let user = try row.decode(2, as: UUID?.self).map(Customer.user)
+    guard let customer = try user ?? row.decode(3, as: String?.self).map(Customer.device) else {
+      throw UnreadableRow(column: "user_id")
+    }
+    return StoredGrant(
+      grant: Grant(
+        id: try row.decode(0), tier: try row.decode(4), startsAt: try row.decode(5),
+        endsAt: try row.decode(6)),
+      bundleID: try row.decode(1), customer: customer, reason: try row.decode(7),
+      grantedBy: try row.decode(8), revokedAt: try row.decode(9), revokedBy: try row.decode(10))
+  }
+
+  // MARK: The sweep
+
+  /// Customers with a grant that has begun or ended since their profile was last written because of it.
+  static func due(in bundleIDs: [String], at instant: Date, limit: Int) -> Query {
+    // Two scans by partial index; both hold only what is still to come.
+    """
+    SELECT user_id, device_id FROM (
+      (SELECT user_id, device_id, bundle_id FROM grants
+       WHERE starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
+       ORDER BY starts_at LIMIT \(limit))
+      UNION
+      (SELECT user_id, device_id, bundle_id FROM grants
+       WHERE next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at)
+       ORDER BY next_change_at LIMIT \(limit))) AS due
+    WHERE bundle_id = ANY(\(bundleIDs))
+    GROUP BY user_id, device_id
+    """
+  }
+
+  /// Notes that the customer's profile follows all of the customer's grants as of this instant.
+  /// - Returns: no row where another server has done so.
+  static func follow(_ customer: Customer, at instant: Date) -> Query {
+    """
+    UPDATE grants SET followed_until = \(instant)
+    WHERE (user_id = \(customer.userID) OR device_id = \(customer.deviceID))
+      AND (starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
+        OR next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at))
+    RETURNING id
+    """
+  }
+}
+
+/// A grant with what its row has beyond what it opens.
+struct StoredGrant: Sendable {
+  var grant: Grant
+  var bundleID: String
+  var customer: Customer
+  var reason: String
+  var grantedBy: String
+  var revokedAt: Date?
+  var revokedBy: String?
+}

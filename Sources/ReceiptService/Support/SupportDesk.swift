@@ -1,0 +1,59 @@
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+
+/// What support can do for a customer: each action is one transaction that also writes down who did it and why.
+///
+/// The commands and the support API both come here. An action done twice, by two people at once or by one who is not
+/// sure, is done once, or refused with the reason.
+public struct SupportDesk: Sendable {
+  let catalog: AppCatalog
+  let pool: PostgresPool
+  let ledger: LedgerWriter
+  let clock: ServiceClock
+  let logger: Logger
+
+  var followUp: CustomerFollowUp { CustomerFollowUp(catalog: catalog, logger: logger) }
+
+  /// The longest time that can be given, in days.
+  static let maximumDays = 36_500
+
+  func app(named bundleID: String) throws(SupportRefusal) -> App {
+    if let app = catalog[bundleID] { return app }
+    let known = catalog.apps.map(\.bundleID).sorted().joined(separator: ", ")
+    throw .notFound("There is no app '\(bundleID)'; configured are \(known).")
+  }
+
+  func checkDays(_ days: Int) throws(SupportRefusal) {
+    guard (1...Self.maximumDays).contains(days) else {
+      throw .invalid("'days' must be from 1 to \(Self.maximumDays).")
+    }
+  }
+}
+
+extension App {
+  /// A customer of this app, as a support person names it.
+  func customer(named text: String) throws(SupportRefusal) -> Customer {
+    switch customer {
+    case .user:
+      guard let id = UUID(uuidString: text) else {
+        throw .invalid("Customers of \(bundleID) are users, and '\(text)' is not a user's UUID.")
+      }
+      return .user(id)
+    case .device:
+      guard let device = try? DeviceID(text) else {
+        throw .invalid(
+          "Customers of \(bundleID) are devices, named by 1 to 128 bytes without control characters.")
+      }
+      return .device(device.name)
+    }
+  }
+
+  /// - Throws: for a tier that is not in the catalog.
+  func checkTier(_ tier: String) throws(SupportRefusal) {
+    guard tiers[tier] == nil else { return }
+    throw .notFound(
+      "\(bundleID) has no tier '\(tier)'; it has \(tiers.keys.sorted().joined(separator: ", ")).")
+  }
+}

@@ -1,0 +1,25 @@
+import ArgumentParser
+import FoundationEssentials
+import ReceiptService
+
+/// `receiptd revoke-grant`
+struct RevokeGrant: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "revoke-grant", abstract: "Takes a grant back, from now on.")
+
+  @Argument(
+    help: "The grant's id, as `receiptd grant` and `receiptd customer` print it.",
+    transform: { text in
+      guard let uuid = UUID(uuidString: text) else { throw ValidationError("\(text) is not a UUID.") }
+      return uuid
+    })
+  var grant: UUID
+
+  @OptionGroup var options: SupportOptions
+
+  func run() async throws {
+    try await options.perform("revoke-grant") { desk, author in
+      try await desk.revokeGrant(grant, by: author)
+    }
+  }
+}
