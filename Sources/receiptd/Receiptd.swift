@@ -8,7 +8,8 @@ struct Receiptd: AsyncParsableCommand {
     abstract: "Knows who has paid in your iOS apps, beside your PostgreSQL.",
     discussion: "Settings come from the environment; the README lists them.",
     subcommands: [
-      Serve.self, Migrate.self, Reconcile.self, Replay.self, Grant.self, RevokeGrant.self, ExtendTrial.self,
-      Transfer.self, FreeAccess.self,
+      Serve.self, Migrate.self, Reconcile.self, Replay.self, Doctor.self, Grant.self, RevokeGrant.self,
+      ExtendTrial.self,
+      Transfer.self, FreeAccess.self, Customer.self, Grandfather.self,
     ])
 }

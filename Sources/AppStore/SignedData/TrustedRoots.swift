@@ -19,6 +19,11 @@ public struct TrustedRoots: Sendable {
   /// SHA-256 of each root as DER, in hexadecimal, in the order given.
   public let fingerprints: [String]
 
+  /// From when until when each root is valid, in the order given.
+  public var validity: [(from: Date, until: Date)] {
+    certificates.map { ($0.notValidBefore, $0.notValidAfter) }
+  }
+
   /// Reads files of certificates, each either one certificate as DER or any number as PEM.
   public init(files: [[UInt8]]) throws(ReadingFailure) {
     var certificates: [Certificate] = []

@@ -1,11 +1,14 @@
+import FoundationEssentials
 import Subscriptions
+
+import enum HTTP.RFC3339
 
 /// How an app stands in the configuration file; the contract has an example.
 extension App {
   init(_ object: ConfigurationObject) throws(ConfigurationProblem) {
     try object.allowOnly([
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
-      "products", "tiers", "free", "trial", "grace", "offlineGraceDays", "auth", "writeTo",
+      "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
       "appStore", "cloudkit", "webhooks",
     ])
     let bundleID = try object.requiredString("bundleID")
@@ -31,6 +34,7 @@ extension App {
       free: try readFree(object),
       trial: try readAllowance(object, "trial"),
       grace: try readAllowance(object, "grace"),
+      grandfather: try readGrandfather(object, customer: customer, tiers: tiers),
       offlineGraceDays: try object.integer("offlineGraceDays", in: 0...365) ?? 7,
       auth: try readTokenIssuer(object),
       writeTo: Set(try object.words("writeTo", as: Mirror.self) ?? []),
@@ -111,6 +115,24 @@ private func readAllowance(
     throw ConfigurationProblem(allowance.path(of: "days"), "is missing")
   }
   return Allowance(days: days, features: try readFeatures(allowance))
+}
+
+private func readGrandfather(
+  _ object: ConfigurationObject, customer: CustomerKind, tiers: [Tier]
+) throws(ConfigurationProblem) -> Grandfather? {
+  guard let rule = try object.object("grandfather") else { return nil }
+  try rule.allowOnly(["before", "tier"])
+  guard customer == .user else {
+    throw ConfigurationProblem(rule.path, "is for apps whose customers are users")
+  }
+  guard let before = RFC3339.date(from: try rule.requiredString("before")) else {
+    throw ConfigurationProblem(rule.path(of: "before"), "must be a time such as 2025-10-07T00:00:00Z")
+  }
+  let tier = try rule.requiredString("tier")
+  guard tiers.contains(where: { $0.name == tier }) else {
+    throw ConfigurationProblem(rule.path(of: "tier"), "there is no tier '\(tier)'")
+  }
+  return Grandfather(before: before, tier: tier)
 }
 
 private func readTokenIssuer(

@@ -25,6 +25,8 @@ public struct Settings: Sendable {
   public var storeAddresses: (production: AppStoreAddress, sandbox: AppStoreAddress)
   /// The App Store Connect key; `nil` where there is none.
   public var storeCredentials: AppStoreCredentials?
+  /// The bearer token of the support API; `nil` where that is off.
+  public var supportToken: String?
   /// Logs.
   public var logLevel: Logger.Level
   /// `true` for JSON, `false` for text, `nil` to choose by whether it is a terminal.
@@ -60,6 +62,7 @@ public struct Settings: Sendable {
       sandbox: try reader.storeAddress("APP_STORE_SANDBOX_URL") ?? .sandbox
     )
     storeCredentials = try reader.storeCredentials()
+    supportToken = reader.text("SUPPORT_TOKEN")
     logLevel = try reader.logLevel()
     logsAsJSON = try reader.logsAsJSON()
   }

@@ -1,3 +1,4 @@
+import AppStore
 import FoundationEssentials
 import HTTP
 import HTTPTypes
@@ -11,6 +12,7 @@ struct ProfileSync: Sendable {
   let authenticator: Authenticator
   let ledger: LedgerWriter
   let pool: PostgresPool
+  let grandfathering: Grandfathering
   let clock: ServiceClock
 
   private struct Body: Decodable {
@@ -33,12 +35,16 @@ struct ProfileSync: Sendable {
     let purchases = try proofs.enumerated().map { index, jws in
       try prove(jws, at: index, by: apps)
     }
-    if let jws = body.signedAppTransaction { try checkAppTransaction(jws, of: apps) }
+    let download = try body.signedAppTransaction.map { try appTransaction($0, of: apps) }
     try await claim(purchases, for: user)
+    if let download {
+      try await grandfathering.award(for: download.transaction, of: download.app, to: user)
+    }
     if let unknown = purchases.first(where: { $0.app.product(named: $0.productID) == nil }) {
       throw ServiceError.unknownProduct(unknown.productID)
     }
-    let app = try await app(of: request, among: apps, preferring: purchases.last?.app, for: user)
+    let app = try await app(
+      of: request, among: apps, preferring: purchases.last?.app ?? download?.app, for: user)
     return try await answer(user, app)
   }
 
@@ -70,17 +76,18 @@ struct ProfileSync: Sendable {
   }
 
   /// An app transaction is of the first app that takes it.
-  private func checkAppTransaction(_ jws: String, of apps: [App]) throws(Problem) {
-    var refusal: Problem?
+  private func appTransaction(
+    _ jws: String, of apps: [App]
+  ) throws(Problem) -> (transaction: AppTransaction, app: App) {
+    var refusal = ServiceError.wrongApp("The token is not one of the app transaction's app.")
     for app in apps {
       do throws(Problem) {
-        _ = try proofs.appTransaction(jws, of: app)
-        return
+        return (try proofs.appTransaction(jws, of: app).payload, app)
       } catch {
         refusal = error
       }
     }
-    if let refusal { throw refusal }
+    throw refusal
   }
 
   /// Takes in each purchase with all its transactions at once.

@@ -41,11 +41,12 @@ extension Service {
     var router = Router()
     router.onImmediate(.get, "/healthz") { _ in .text(.ok, "ok\n") }
     router.on(.get, "/readyz") { request in try await self.readiness.respond(to: request) }
+    if let supportToken { addSupportRoutes(to: &router, token: supportToken) }
     return router
   }
 
   /// A database that is away is the contract's 503, wherever it shows.
-  private func answering(_ body: () async throws -> Response) async throws -> Response {
+  func answering(_ body: () async throws -> Response) async throws -> Response {
     do {
       return try await body()
     } catch let error as PostgresError where error.isUnavailable {

@@ -21,6 +21,8 @@ public final class Service: Sendable {
   let replay: Replay
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
+  let grandfathering: Grandfathering
+  let supportToken: String?
   /// What support can do for a customer.
   public let support: SupportDesk
   /// Where everything is kept.
@@ -54,8 +56,12 @@ public final class Service: Sendable {
       clock: clock)
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
+    support = SupportDesk(catalog: catalog, pool: pool, ledger: ledger, clock: clock, logger: logger)
+    grandfathering = Grandfathering(
+      catalog: catalog, pool: pool, followUp: support.followUp, clock: clock)
     profiles = ProfileSync(
-      proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool, clock: clock)
+      proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
+      grandfathering: grandfathering, clock: clock)
     trials = TrialStart(proofs: proofs, catalog: catalog, pool: pool, clock: clock)
     devices = DeviceEntitlements(catalog: catalog, pool: pool, clock: clock)
     pairing = Pairing(catalog: catalog, pool: pool, clock: clock)
@@ -66,7 +72,6 @@ public final class Service: Sendable {
     let senders = try catalog.outboxSenders(
       environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
     outbox = Outbox(pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger)
-    support = SupportDesk(catalog: catalog, pool: pool, ledger: ledger, clock: clock, logger: logger)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, followUp: support.followUp, clock: clock),
@@ -82,6 +87,7 @@ public final class Service: Sendable {
       clock: clock, logger: logger)
     reconcileJob = ReconcileJob(
       reconciliation: reconciliation, pool: pool, clock: clock, logger: logger)
+    supportToken = settings.supportToken
     self.pool = pool
     self.clock = clock
     self.client = client

@@ -33,6 +33,15 @@ enum ServiceError {
         : "Your plan has room for \(room). Remove one to pair another.")
   }
 
+  static let noSupportToken = Problem(
+    status: .unauthorized, code: "unauthenticated", title: "The support token is needed.",
+    detail: "Send SUPPORT_TOKEN as a bearer token.", headers: [.wwwAuthenticate: "Bearer"])
+
+  static func alreadyDone(_ detail: String) -> Problem {
+    Problem(
+      status: .conflict, code: "already_done", title: "This can be done once, and was.", detail: detail)
+  }
+
   static let transactionNotFound = Problem(
     status: .notFound, code: "transaction_not_found", title: "The App Store does not know this purchase.",
     detail: "Neither production nor the sandbox has a transaction with this id for this app.")

@@ -26,6 +26,8 @@ public struct App: Sendable, Hashable {
   public var trial: Allowance?
   /// The app's own time after the end, if it has one.
   public var grace: Allowance?
+  /// What those get for good who had the app before a date, if there is such a rule.
+  public var grandfather: Grandfather?
   /// For how many days after the last answer a client without network may go on.
   public var offlineGraceDays: Int
   /// Who signs the tokens of its users.
@@ -49,8 +51,9 @@ public struct App: Sendable, Hashable {
     sandboxGrants: SandboxGrants = .nobody, customer: CustomerKind,
     transferPolicy: TransferPolicy = .keep, products: [Product], tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
-    offlineGraceDays: Int = 7, auth: TokenIssuer? = nil, writeTo: Set<Mirror> = [],
-    storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil, webhooks: [WebhookEndpoint] = []
+    grandfather: Grandfather? = nil, offlineGraceDays: Int = 7, auth: TokenIssuer? = nil,
+    writeTo: Set<Mirror> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
+    webhooks: [WebhookEndpoint] = []
   ) {
     self.bundleID = bundleID
     self.appAppleID = appAppleID
@@ -64,6 +67,7 @@ public struct App: Sendable, Hashable {
     self.free = free
     self.trial = trial
     self.grace = grace
+    self.grandfather = grandfather
     self.offlineGraceDays = offlineGraceDays
     self.auth = auth
     self.writeTo = writeTo

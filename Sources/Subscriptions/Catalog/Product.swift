@@ -59,6 +59,20 @@ public struct Allowance: Sendable, Hashable {
   public var duration: TimeInterval { TimeInterval(days) * 86_400 }
 }
 
+/// What those get for good who had the app before a date: when it was sold as a whole, perhaps.
+public struct Grandfather: Sendable, Hashable {
+  /// Whoever had it before this instant.
+  public var before: Date
+  /// The tier that they get.
+  public var tier: String
+
+  /// Creates a rule.
+  public init(before: Date, tier: String) {
+    self.before = before
+    self.tier = tier
+  }
+}
+
 /// What a customer may do, by the app's own names.
 public typealias Features = [String: FeatureValue]
 

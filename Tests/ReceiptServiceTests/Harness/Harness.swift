@@ -22,9 +22,10 @@ final class Harness: Sendable {
   private let servers: [HTTPServer]
   private let storeServer: SimulatorServer
   private let folder: URL
-  private let environment: [String: String]
+  let environment: [String: String]
 
   static let secret = "a shared secret of at least 32 bytes, for tests"
+  static let supportToken = "the support tool's token"
   static let migrations = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../../../migrations").standardizedFileURL.path
 
@@ -60,7 +61,7 @@ final class Harness: Sendable {
       "APP_STORE_SANDBOX_URL": "http://\(storeAddress)/sandbox",
       "APP_STORE_KEY": keyFile.path, "APP_STORE_KEY_ID": store.identity.connectKey.keyID,
       "APP_STORE_ISSUER_ID": store.identity.connectKey.issuerID,
-      "TEST_JWT_SECRET": Self.secret,
+      "TEST_JWT_SECRET": Self.secret, "SUPPORT_TOKEN": Self.supportToken,
     ]
     environment = usual.merging(variables) { $1 }
     let settings = try Settings(environment: environment)
@@ -81,10 +82,11 @@ final class Harness: Sendable {
   }
 
   /// Another server on the same database and store, with a configuration of its own. The caller closes it.
-  func service(configuration: String) async throws -> Service {
+  /// - Parameter settings: what differs in its environment.
+  func service(configuration: String, settings: [String: String] = [:]) async throws -> Service {
     let file = folder.appending(path: "apps-\(UUID()).json")
     try Data(configuration.utf8).write(to: file)
-    var environment = environment
+    var environment = environment.merging(settings) { _, new in new }
     environment["RECEIPTD_CONFIG"] = file.path
     return try await Service(
       settings: Settings(environment: environment), clock: clock.service,

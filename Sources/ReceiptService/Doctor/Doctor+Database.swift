@@ -1,0 +1,171 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+extension Doctor {
+  /// Looks at the database: whether it is there, can do what is needed, and lets us.
+  func database(_ settings: Settings, _ catalog: AppCatalog?) async -> [Finding] {
+    let pool = PostgresPool(configuration: settings.database)
+    var findings: [Finding] = []
+    do {
+      findings.append(try await server(pool))
+      findings.append(try await clockOfDatabase(pool))
+      let migrations = await migrations(pool, settings)
+      findings.append(migrations)
+      if migrations.isWell {
+        findings.append(try await rights(pool))
+        for table in ProfileTable.all {
+          let apps = catalog?.apps.filter { $0.writeTo.contains(table.mirror) } ?? []
+          if !apps.isEmpty { findings.append(try await profileTable(table, pool)) }
+        }
+        findings.append(try await supportRole(pool))
+      }
+    } catch {
+      findings.append(
+        .fail("database", "\(error)", "check DATABASE_URL, and that PostgreSQL listens there"))
+    }
+    await pool.close(grace: .seconds(1))
+    return findings
+  }
+
+  private func server(_ pool: PostgresPool) async throws -> Finding {
+    let row = try await pool.query(
+      """
+      SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
+        current_user::text, current_database()::text, pg_is_in_recovery()
+      """)[0]
+    let name = try "PostgreSQL \(row.decode(1, as: String.self))"
+    if try row.decode(0, as: Int.self) < 130_000 {
+      return .fail("database", "\(name) is too old", "PostgreSQL 13 or later is needed")
+    }
+    if try row.decode(4, as: Bool.self) {
+      return .fail(
+        "database", "\(name) is a standby, which takes no writes",
+        "name the primary in DATABASE_URL, or all hosts with target_session_attrs=read-write")
+    }
+    return try .ok(
+      "database",
+      "\(name), database \(row.decode(3, as: String.self)) as \(row.decode(2, as: String.self))")
+  }
+
+  private func clockOfDatabase(_ pool: PostgresPool) async throws -> Finding {
+    let before = clock.now()
+    let theirs = try await pool.query("SELECT clock_timestamp()")[0].decode(0, as: Date.self)
+    return clockFinding(theirs, "the database's", askedAt: before, answeredAt: clock.now(), resolution: 0)
+  }
+
+  /// - Parameter resolution: how coarse their clock is, in seconds.
+  func clockFinding(
+    _ theirs: Date, _ whose: String, askedAt before: Date, answeredAt after: Date, resolution: TimeInterval
+  ) -> Finding {
+    let uncertainty = after.timeIntervalSince(before) / 2
+    let ours = before.addingTimeInterval(uncertainty)
+    let difference = theirs.timeIntervalSince(ours) + resolution / 2
+    let tenths = (difference * 10).rounded() / 10
+    guard abs(difference) > Self.clockTolerance + uncertainty + resolution / 2 else {
+      return .ok("clock", "within \(Self.clockTolerance) s of \(whose)")
+    }
+    return .fail(
+      "clock", "\(abs(tenths)) s \(difference > 0 ? "behind" : "ahead of") \(whose)",
+      "let NTP set both: what is open is decided by the clock")
+  }
+
+  private func migrations(_ pool: PostgresPool, _ settings: Settings) async -> Finding {
+    do {
+      let entries = try await Migrator(pool: pool, folder: settings.migrationsFolder).status()
+      let edited = entries.filter { if case .changed = $0.state { true } else { false } }
+      if let entry = edited.first {
+        return .fail(
+          "migrations", "\(entry.version)_\(entry.name) has been edited since it was applied",
+          "put the file back as it was released")
+      }
+      let pending = entries.filter { $0.state == .pending }
+      if let entry = pending.first {
+        return .fail(
+          "migrations",
+          "\(pending.count) of \(entries.count) are pending, first \(entry.version)_\(entry.name)",
+          "run receiptd migrate, or start receiptd serve")
+      }
+      return .ok("migrations", "all \(entries.count) applied")
+    } catch {
+      return .fail("migrations", "\(error)", "check RECEIPTD_MIGRATIONS and DATABASE_URL")
+    }
+  }
+
+  private func rights(_ pool: PostgresPool) async throws -> Finding {
+    let missing = try await pool.query(
+      """
+      SELECT wanted.relation || ' (' || wanted.privilege || ')' FROM (
+        SELECT relation, privilege FROM unnest(ARRAY['subscriptions', 'transactions', 'renewals', 'notifications',
+          'jws_headers', 'trials', 'devices', 'grants', 'support_actions', 'outbox', 'free_access',
+          'reconcile_positions', 'reconcile_runs']) AS r (relation),
+          unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p (privilege)
+        UNION ALL VALUES ('outbox', 'DELETE'), ('devices', 'DELETE')) AS wanted
+      WHERE NOT coalesce(has_table_privilege(to_regclass('public.' || wanted.relation), wanted.privilege), false)
+        OR row_security_active(to_regclass('public.' || wanted.relation))
+      ORDER BY 1
+      """
+    ).map { try $0.decode(0, as: String.self) }
+    guard let first = missing.first else { return .ok("rights", "the role may write all that it must") }
+    let others = missing.count > 1 ? " and \(missing.count - 1) more" : ""
+    return .fail(
+      "rights", "the role may not use \(first)\(others)", "GRANT it, or connect as the tables' owner")
+  }
+
+  private func profileTable(_ table: ProfileTable, _ pool: PostgresPool) async throws -> Finding {
+    let name = table.mirror.rawValue
+    let columns =
+      table.mirror == .profiles
+      ? ["id", "premium_expires_at", "premium_product_id", "premium_original_transaction_id"]
+      : ["user_id", "is_premium", "bookmark_limit"]
+    let missing = try await pool.query(
+      """
+      SELECT name FROM unnest(\(columns)::text[]) AS wanted (name) WHERE NOT EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = to_regclass(\(name)) AND attname = wanted.name AND NOT attisdropped)
+      """
+    ).map { try $0.decode(0, as: String.self) }
+    if !missing.isEmpty {
+      return .fail(
+        "table \(name)", "has no \(missing.joined(separator: ", "))",
+        "run receiptd migrate, or add them again")
+    }
+    let row = try await pool.query(
+      """
+      SELECT has_table_privilege(to_regclass(\(name)), 'SELECT, INSERT, UPDATE'),
+        row_security_active(to_regclass(\(name)))
+      """)[0]
+    if try row.decode(1, as: Bool.self) {
+      return .fail(
+        "table \(name)",
+        "row level security hides its rows from this role, so a status would be written nowhere",
+        "connect as the table's owner or as a role with BYPASSRLS")
+    }
+    if try !row.decode(0, as: Bool.self) {
+      return .fail("table \(name)", "the role may not write it", "GRANT SELECT, INSERT, UPDATE")
+    }
+    return .ok("table \(name)", "has the columns, and the role may write them")
+  }
+
+  private func supportRole(_ pool: PostgresPool) async throws -> Finding {
+    let row = try await pool.query(
+      """
+      SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_support'),
+        (SELECT string_agg(view, ', ') FROM unnest(ARRAY['support_customers', 'support_subscriptions',
+           'support_timeline', 'grants', 'support_actions']) AS v (view)
+         WHERE EXISTS (SELECT FROM pg_roles
+           WHERE rolname = 'receiptd_support' AND NOT has_table_privilege(oid, 'public.' || view, 'SELECT')))
+      """)[0]
+    if try !row.decode(0, as: Bool.self) {
+      return .fail(
+        "support role", "there is no receiptd_support",
+        "have an administrator run CREATE ROLE receiptd_support NOLOGIN, and GRANT it SELECT")
+    }
+    if let views = try row.decode(1, as: String?.self) {
+      return .fail(
+        "support role", "receiptd_support may not read \(views)",
+        "GRANT SELECT ON \(views) TO receiptd_support")
+    }
+    return .ok("support role", "receiptd_support reads the views")
+  }
+}

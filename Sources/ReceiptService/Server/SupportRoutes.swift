@@ -1,0 +1,157 @@
+import Crypto
+import FoundationEssentials
+import HTTP
+import HTTPTypes
+
+/// The support API: the commands' actions under the commands' names, for a support tool.
+extension Service {
+  /// - Parameter token: what a caller must know.
+  func addSupportRoutes(to router: inout Router, token: String) {
+    let door = SupportDoor(token: token)
+    func on(
+      _ method: HTTPRequest.Method, _ path: String,
+      _ handler: @escaping @Sendable (Request) async throws -> Response
+    ) {
+      router.on(method, "/support/v1/" + path) { request in
+        try door.check(request)
+        return try await self.answering { try await SupportDoor.explaining { try await handler(request) } }
+      }
+    }
+    on(.get, "customer/{id}") { request in
+      let report = try await self.support.customer(request.parameters.require("id"))
+      guard !report.isEmpty else { throw Problem.notFound("Nothing is known of this id.") }
+      return try .json(.ok, report)
+    }
+    on(.post, "grant") { request in
+      let body: GrantBody = try request.readJSON()
+      return try await .json(
+        .created,
+        self.support.grant(
+          to: body.customer, bundleID: body.bundleID, tier: body.tier, days: body.days,
+          by: SupportAuthor(by: body.by, reason: body.reason)))
+    }
+    on(.post, "revoke-grant") { request in
+      let body: RevokeGrantBody = try request.readJSON()
+      return try await .json(
+        .ok, self.support.revokeGrant(body.grant, by: SupportAuthor(by: body.by, reason: body.reason)))
+    }
+    on(.post, "extend-trial") { request in
+      let body: ExtendTrialBody = try request.readJSON()
+      return try await .json(
+        .ok,
+        self.support.extendTrial(
+          of: body.deviceID, bundleID: body.bundleID, days: body.days,
+          by: SupportAuthor(by: body.by, reason: body.reason)))
+    }
+    on(.post, "transfer") { request in
+      let body: TransferBody = try request.readJSON()
+      return try await .json(
+        .ok,
+        self.support.transfer(
+          body.originalTransactionID, to: body.to, by: SupportAuthor(by: body.by, reason: body.reason)))
+    }
+    on(.post, "free-access") { request in
+      let body: FreeAccessBody = try request.readJSON()
+      return try await .json(
+        .ok,
+        self.support.setFreeAccess(
+          body.state == .on, bundleID: body.bundleID, by: SupportAuthor(by: body.by, reason: body.reason)))
+    }
+    on(.post, "replay") { request in
+      let body: ReplayBody = try request.readJSON()
+      let author = try SupportAuthor(by: body.by, reason: body.reason)
+      let result = try await self.replay(body.notificationUUID, by: author.by, reason: author.reason)
+      return try .json(.ok, ReplayAnswer(outcome: result.outcome, isProcessed: result.isProcessed))
+    }
+  }
+}
+
+/// Who may come in, and how a no is told.
+private struct SupportDoor: Sendable {
+  private let expected: SHA256Digest
+
+  init(token: String) { expected = Self.digest(token) }
+
+  /// Digests are compared, in constant time: neither the token's length nor where it differs shows.
+  func check(_ request: Request) throws(Problem) {
+    guard let field = request.headers[.authorization], field.utf8.count > 7,
+      field.prefix(7).lowercased() == "bearer ", Self.digest(String(field.dropFirst(7))) == expected
+    else { throw ServiceError.noSupportToken }
+  }
+
+  private static func digest(_ token: String) -> SHA256Digest { SHA256.hash(data: Array(token.utf8)) }
+
+  static func explaining(_ body: () async throws -> Response) async throws -> Response {
+    do {
+      return try await body()
+    } catch let refusal as SupportRefusal {
+      throw switch refusal.kind {
+      case .invalid: Problem.invalidRequest(refusal.description)
+      case .notFound: Problem.notFound(refusal.description)
+      case .alreadyDone: ServiceError.alreadyDone(refusal.description)
+      }
+    } catch let failure as ReplayFailure {
+      throw switch failure {
+      case .notKept: Problem.notFound("No notification with this UUID is kept.")
+      case .notVerified(let reason):
+        Problem.invalidRequest("Its signature is not accepted any more: \(reason)")
+      }
+    }
+  }
+}
+
+extension Request {
+  fileprivate func readJSON<Body: Decodable>() throws -> Body {
+    try requireJSON()
+    return try decodeJSON(Body.self)
+  }
+}
+
+private struct GrantBody: Decodable {
+  var customer: String
+  var bundleID: String
+  var tier: String
+  var days: Int
+  var by: String
+  var reason: String
+}
+
+private struct RevokeGrantBody: Decodable {
+  var grant: UUID
+  var by: String
+  var reason: String
+}
+
+private struct ExtendTrialBody: Decodable {
+  var deviceID: String
+  var bundleID: String
+  var days: Int
+  var by: String
+  var reason: String
+}
+
+private struct TransferBody: Decodable {
+  var originalTransactionID: String
+  var to: String
+  var by: String
+  var reason: String
+}
+
+private struct FreeAccessBody: Decodable {
+  enum State: String, Decodable { case on, off }
+  var state: State
+  var bundleID: String
+  var by: String
+  var reason: String
+}
+
+private struct ReplayBody: Decodable {
+  var notificationUUID: UUID
+  var by: String
+  var reason: String
+}
+
+private struct ReplayAnswer: Encodable {
+  var outcome: String
+  var isProcessed: Bool
+}

@@ -1,0 +1,64 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+/// Who goes by an id.
+struct CustomerSearch {
+  /// A customer of one app.
+  struct Found: Hashable {
+    var customer: Customer
+    var bundleID: String
+  }
+
+  /// Customers, sorted by app and id.
+  private(set) var customers: [Found] = []
+  /// Purchases by that id, whoever has them.
+  private(set) var purchases: [String] = []
+
+  /// - Parameter id: a user's UUID, a device's name (a paired one's too), or any transaction's id.
+  init(_ id: String, in catalog: AppCatalog, _ connection: PostgresConnection) async throws {
+    let user = UUID(uuidString: id)
+    let answers = try await connection.pipeline([
+      Self.purchases(id), Self.customers(id, user, apps: catalog.apps.map(\.bundleID)),
+    ])
+    purchases = try answers[0].map { try $0.decode(0) }
+    let found = try answers.flatMap { rows in
+      try rows.compactMap { row -> Found? in
+        let customer =
+          try row.decode("user_id", as: UUID?.self).map(Customer.user)
+          ?? row.decode("device_id", as: String?.self).map(Customer.device)
+        return try customer.map { Found(customer: $0, bundleID: try row.decode("bundle_id")) }
+      }
+    }
+    customers = Set(found).sorted { ($0.bundleID, $0.customer.id) < ($1.bundleID, $1.customer.id) }
+  }
+
+  private static func purchases(_ id: String) -> Query {
+    """
+    SELECT original_transaction_id, bundle_id, user_id, device_id FROM subscriptions
+    WHERE bundle_id IS NOT NULL AND original_transaction_id IN (
+      SELECT \(id) UNION SELECT original_transaction_id FROM transactions WHERE transaction_id = \(id))
+    """
+  }
+
+  private static func customers(_ id: String, _ user: UUID?, apps: [String]) -> Query {
+    """
+    SELECT bundle_id, user_id, NULL AS device_id FROM subscriptions
+    WHERE user_id = \(user) AND bundle_id IS NOT NULL
+    UNION SELECT bundle_id, NULL, device_id FROM subscriptions
+    WHERE device_id = \(id) AND user_id IS NULL AND bundle_id IS NOT NULL
+    UNION SELECT bundle_id, user_id, NULL FROM grants WHERE user_id = \(user)
+    UNION SELECT bundle_id, NULL, device_id FROM grants WHERE device_id = \(id)
+    UNION SELECT bundle_id, NULL, device_id FROM trials
+    WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
+    UNION SELECT bundle_id, NULL, device_id FROM devices
+    WHERE (device_id = \(id) OR child_device_id = \(id)) AND bundle_id = ANY(\(apps))
+    UNION SELECT bundle_id, \(user)::uuid, NULL FROM support_actions
+    WHERE customer_kind = 'user' AND bundle_id IS NOT NULL
+      AND (from_customer = \(user)::uuid::text OR to_customer = \(user)::uuid::text)
+    UNION SELECT bundle_id, NULL, \(id)::text FROM support_actions
+    WHERE customer_kind = 'device' AND bundle_id IS NOT NULL
+      AND (from_customer = \(id) OR to_customer = \(id))
+    """
+  }
+}

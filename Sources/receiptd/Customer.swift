@@ -1,0 +1,29 @@
+import ArgumentParser
+import HTTP
+import ReceiptService
+
+/// `receiptd customer`
+struct Customer: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "What support needs to know of one user, device or transaction id.",
+    discussion: "Ends with status 1 if nothing is known of the id.")
+
+  @Argument(help: "A user's UUID, a device's id, or the id of any transaction.")
+  var id: String
+
+  @Flag(help: "The same as JSON, on one line.")
+  var json = false
+
+  func run() async throws {
+    try await Startup.withService { service in
+      let report: CustomerReport
+      do {
+        report = try await service.support.customer(id)
+      } catch {
+        throw Startup.failure("customer: \(Startup.sentence(error))")
+      }
+      print(json ? String(decoding: try JSONCoding.encode(report), as: UTF8.self) : report.description)
+      if report.isEmpty { throw ExitCode.failure }
+    }
+  }
+}

@@ -1,0 +1,116 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct CustomerReportTests {
+  @Test func `a user is found by the UUID, by any transaction, and told why`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let (user, bought) = try await harness.customer()
+      harness.clock.advance(days: 31)
+      let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
+      _ = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 3, by: ada)
+      for id in [
+        user.uuidString, user.uuidString.lowercased(), bought.originalTransactionID,
+        renewed.transaction.transactionId,
+      ] {
+        let report = try await harness.desk.customer(id)
+        let story = try #require(report.customers.first, "\(id)")
+        #expect(report.customers.count == 1)
+        #expect(story.customer == user.uuidString.lowercased())
+        #expect(story.entitlements.isAccessGranted)
+        #expect(story.because == "the purchase \(bought.originalTransactionID) runs")
+        #expect(story.purchases.map(\.transactionID) == [renewed.transaction.transactionId])
+        #expect(story.purchases.map(\.ownedBecause) == ["app_account_token"])
+        #expect(story.grants.map(\.reason) == ["ticket 812"])
+        #expect(Set(story.events.map(\.event)) == ["purchase", "period", "notification", "grant"])
+        #expect(story.events.map(\.at) == story.events.map(\.at).sorted())
+        let lines = report.description.split(separator: "\n")
+        #expect(lines.allSatisfy { $0.count <= 80 })
+        #expect(lines.contains { $0.contains("by ada: ticket 812") })
+      }
+    }
+  }
+
+  @Test func `each oddity is named: refunded, over, sandbox, unknown product, taken away, nobody's`()
+    async throws
+  {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let cases: [(expected: String, change: (inout TransactionInfo) -> Void)] = [
+        ("NOT COUNTED: it is a sandbox purchase", { $0.environment = .sandbox }),
+        ("NOT COUNTED: the catalog has no product 'unheard'", { $0.productId = "unheard" }),
+        ("ended at", { $0.expiresDate = harness.clock.now - 60 }),
+        ("was refunded or revoked at", { $0.revocationDate = harness.clock.now - 60 }),
+      ]
+      for (expected, change) in cases {
+        let user = UUID()
+        let info = try harness.transaction(change)
+        _ = try await harness.validate(
+          ["signedTransaction": harness.sign(info)], token: harness.token(for: user))
+        let text = try await harness.desk.customer(user.uuidString).description
+        #expect(text.contains(expected), "\(text)")
+      }
+
+      let (anna, bought) = try await harness.customer()
+      let boris = UUID()
+      _ = try await harness.desk.transfer(bought.originalTransactionID, to: boris.uuidString, by: ada)
+      let former = try await harness.desk.customer(anna.uuidString)
+      #expect(former.customers.first?.because == "nothing was bought, given or tried")
+      #expect(former.customers.first?.events.map(\.event) == ["transfer"])
+      let owner = try await harness.desk.customer(boris.uuidString).description
+      #expect(owner.contains("taken from \(anna.uuidString.lowercased())"))
+
+      let unclaimed = try harness.buy()
+      try await harness.arrives(unclaimed)
+      let report = try await harness.desk.customer(unclaimed.originalTransactionID)
+      #expect(report.customers.isEmpty)
+      #expect(report.description.contains("belong to nobody yet"))
+      #expect(try await harness.desk.customer("no such id").isEmpty)
+    }
+  }
+
+  @Test func `a device with a trial is found, and free access is said`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let now = harness.clock.now
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO trials (bundle_id, device_id, started_at, ends_at)
+        VALUES (\(TestApps.family), 'phone', \(now - 86_400), \(now + 86_400))
+        """)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, name)
+        VALUES (\(TestApps.family), 'phone', 'kid', 'Kim')
+        """)
+      for id in ["phone", "kid"] {
+        let report = try await harness.desk.customer(id)
+        #expect(report.customers.first?.because.hasPrefix("of the trial that began") == true)
+        #expect(report.description.contains("paired: kid (Kim)"))
+      }
+      _ = try await harness.desk.setFreeAccess(true, bundleID: TestApps.family, by: ada)
+      #expect(try await harness.desk.customer("phone").description.contains("free access  for everyone"))
+      harness.clock.advance(days: 3)
+      _ = try await harness.desk.setFreeAccess(false, bundleID: TestApps.family, by: ada)
+      harness.clock.advance(days: 2)
+      #expect(try await harness.desk.customer("phone").description.contains(", over"))
+    }
+  }
+
+  @Test func `long lines break at spaces, long words are cut, nothing is lost`() {
+    var page = Page()
+    page.member("because", String(repeating: "word ", count: 40) + "end")
+    page.line(String(repeating: "x", count: 200), indent: 4)
+    let lines = page.text.split(separator: "\n")
+    #expect(lines.allSatisfy { $0.count <= 80 })
+    #expect(page.text.filter { $0 == "x" }.count == 200)
+    #expect(page.text.contains("end"))
+    #expect(lines[1].hasPrefix("             word"))
+  }
+}
