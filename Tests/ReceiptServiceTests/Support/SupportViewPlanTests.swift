@@ -1,0 +1,97 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// The views must find a customer by index, however many there are. `scripts/measure-support-views` shows the times at a
+/// million; here the plans are looked at, made with the statistics of a smaller load.
+@Suite struct SupportViewPlanTests {
+  private struct Plan: Decodable {
+    var type: String
+    var relation: String?
+    var children: [Plan]?
+
+    enum CodingKeys: String, CodingKey {
+      case type = "Node Type"
+      case relation = "Relation Name"
+      case children = "Plans"
+    }
+
+    var sequentialScans: [String] {
+      (type == "Seq Scan" ? [relation ?? ""] : []) + (children ?? []).flatMap(\.sequentialScans)
+    }
+  }
+
+  private struct Explanation: Decodable {
+    var plan: Plan
+
+    enum CodingKeys: String, CodingKey { case plan = "Plan" }
+  }
+
+  private static let big: Set = [
+    "subscriptions", "transactions", "notifications", "support_actions", "devices", "grants",
+  ]
+
+  private func sequentialScans(_ question: String, _ pool: PostgresPool) async throws -> Set<String> {
+    let rows = try await pool.query(Query(unescaped: "EXPLAIN (FORMAT JSON) " + question))
+    let json = try rows[0].decode(0, as: JSONText.self).text
+    let explanations = try JSONDecoder().decode([Explanation].self, from: Data(json.utf8))
+    return Set(explanations.flatMap(\.plan.sequentialScans)).intersection(Self.big)
+  }
+
+  @Test func `each support view finds a customer without reading a table from end to end`() async throws {
+    try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+      try load(20_000, into: database)
+      try await database.withPool { pool in
+        let users = try await pool.query(
+          "SELECT user_id::text, original_transaction_id FROM subscriptions WHERE user_id IS NOT NULL LIMIT 1"
+        )
+        let device = try await pool.query(
+          "SELECT device_id, transaction_id FROM subscriptions WHERE device_id IS NOT NULL LIMIT 1")
+        let user = try users[0].decode(0, as: String.self)
+        let purchase = try users[0].decode(1, as: String.self)
+        let phone = try device[0].decode(0, as: String.self)
+        let transaction = try device[0].decode(1, as: String.self)
+        let filters: [(view: String, condition: String)] = [
+          ("support_subscriptions", "user_id = '\(user)'"),
+          ("support_subscriptions", "device_id = '\(phone)'"),
+          ("support_subscriptions", "original_transaction_id = '\(purchase)'"),
+          ("support_subscriptions", "transaction_id = '\(transaction)'"),
+          ("support_subscriptions", "expiry_date BETWEEN now() AND now() + interval '10 minutes'"),
+          ("support_subscriptions", "expiry_date > now() ORDER BY expiry_date LIMIT 50"),
+          ("support_customers", "user_id = '\(user)'"), ("support_customers", "device_id = '\(phone)'"),
+          ("support_customers", "customer = '\(user)'"),
+          ("support_timeline", "user_id = '\(user)' ORDER BY at"),
+          ("support_timeline", "device_id = '\(phone)' ORDER BY at"),
+          ("support_timeline", "original_transaction_id = '\(purchase)' ORDER BY at"),
+          ("support_timeline", "transaction_id = '\(transaction)' ORDER BY at"),
+        ]
+        for (view, condition) in filters {
+          let scans = try await sequentialScans("SELECT * FROM \(view) WHERE \(condition)", pool)
+          #expect(scans == [], "\(view) WHERE \(condition)")
+        }
+        // What the test would say if there were no index to be found.
+        let control = try await sequentialScans(
+          "SELECT * FROM support_subscriptions WHERE currency = 'EUR'", pool)
+        #expect(control == ["subscriptions"])
+        let story = try await pool.query(
+          "SELECT event FROM support_timeline WHERE user_id = \(UUID(uuidString: user)) ORDER BY at")
+        #expect(story.count >= 6)
+      }
+    }
+  }
+
+  private func load(_ count: Int, into database: TestDatabase) throws {
+    let process = Process()
+    process.executableURL = URL(filePath: Harness.migrations).deletingLastPathComponent()
+      .appending(path: "scripts/load-million")
+    process.arguments = ["\(count)"]
+    process.environment = ProcessInfo.processInfo.environment.merging(["DATABASE_URL": database.uri]) { $1 }
+    process.standardOutput = FileHandle.nullDevice
+    try process.run()
+    process.waitUntilExit()
+    try #require(process.terminationStatus == 0)
+  }
+}
