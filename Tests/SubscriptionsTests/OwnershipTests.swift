@@ -64,4 +64,24 @@ import Testing
       policy: .keep, isActive: true)
     #expect(outcome == .settled(Ownership(customer: .device("phone"), reason: .firstClaim)))
   }
+
+  @Test(arguments: TransferPolicy.allCases, [true, false])
+  func `what support took away does not go back by a proof, to others the policy applies`(
+    policy: TransferPolicy, isActive: Bool
+  ) {
+    let clara = UUID()
+    let owner = owned(by: boris, .support(takenFrom: .user(anna)))
+    #expect(
+      settle(
+        claimant: anna, owner: owner, token: anna, decided: anna, policy: policy, isActive: isActive)
+        == .refused(owner: owner))
+    #expect(settle(claimant: boris, owner: owner, policy: policy, isActive: isActive) == .settled(owner))
+    let moves = policy == .transfer || policy == .transferWhenInactive && !isActive
+    let third = settle(claimant: clara, owner: owner, policy: policy, isActive: isActive)
+    #expect(
+      third == (moves ? .moved(owned(by: clara, .transfer), from: .user(boris)) : .refused(owner: owner)))
+    #expect(
+      settle(owner: owner, token: clara, decided: anna)
+        == .moved(owned(by: clara, .appAccountToken(clara)), from: .user(boris)))
+  }
 }

@@ -13,7 +13,7 @@ extension Customer {
   }
 
   /// The word for columns and answers.
-  var kind: String {
+  var kindWord: String {
     switch self {
     case .user: CustomerKind.user.rawValue
     case .device: CustomerKind.device.rawValue

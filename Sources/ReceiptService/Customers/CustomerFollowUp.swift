@@ -15,9 +15,12 @@ struct CustomerFollowUp: Sendable {
   }
 
   /// Writes their status of this instant.
-  /// - Parameter customers: the transaction holds their locks.
+  /// - Parameters:
+  ///   - customers: the transaction holds their locks.
+  ///   - bundleID: the app of which what they have has changed.
   func write(
-    _ customers: some Sequence<Customer>, at instant: Date, on connection: PostgresConnection
+    _ customers: some Sequence<Customer>, of bundleID: String, at instant: Date,
+    on connection: PostgresConnection
   ) async throws {
     let users = Set(customers.compactMap(\.userID)).sorted { $0.uuidString < $1.uuidString }
     guard !users.isEmpty else { return }

@@ -20,5 +20,7 @@ public struct Finding: Sendable, Hashable {
   /// One line.
   public var line: String {
     "\(isWell ? "ok   " : "FAIL ") \(subject): \(finding)\(remedy.map { "; \($0)" } ?? "")"
+      // What a library says may have several lines.
+      .split(whereSeparator: \.isNewline).joined(separator: " ")
   }
 }

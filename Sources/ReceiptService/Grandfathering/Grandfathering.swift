@@ -61,7 +61,8 @@ struct Grandfathering: Sendable {
           ])
       }
       _ = try await connection.query(SupportActionRows.insert(actions, by: author, at: instant))
-      try await followUp.write(awarded.map { .user($0.user) }, at: instant, on: connection)
+      try await followUp.write(
+        awarded.map { .user($0.user) }, of: app.bundleID, at: instant, on: connection)
       return awarded.count
     }
   }

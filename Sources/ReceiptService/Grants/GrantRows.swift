@@ -58,29 +58,41 @@ enum GrantRows {
 
   // MARK: The sweep
 
+  /// A customer of one app whose grants are to be followed.
+  struct Due: Sendable, Hashable {
+    var customer: Customer
+    var bundleID: String
+  }
+
   /// Customers with a grant that has begun or ended since their profile was last written because of it.
   static func due(in bundleIDs: [String], at instant: Date, limit: Int) -> Query {
     // Two scans by partial index; both hold only what is still to come.
     """
-    SELECT user_id, device_id FROM (
-      (SELECT user_id, device_id, bundle_id FROM grants
-       WHERE starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
-       ORDER BY starts_at LIMIT \(limit))
-      UNION
-      (SELECT user_id, device_id, bundle_id FROM grants
-       WHERE next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at)
-       ORDER BY next_change_at LIMIT \(limit))) AS due
-    WHERE bundle_id = ANY(\(bundleIDs))
-    GROUP BY user_id, device_id
+    (SELECT user_id, device_id, bundle_id FROM grants
+     WHERE starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
+       AND bundle_id = ANY(\(bundleIDs))
+     ORDER BY starts_at LIMIT \(limit))
+    UNION
+    (SELECT user_id, device_id, bundle_id FROM grants
+     WHERE next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at)
+       AND bundle_id = ANY(\(bundleIDs))
+     ORDER BY next_change_at LIMIT \(limit))
     """
   }
 
-  /// Notes that the customer's profile follows all of the customer's grants as of this instant.
+  static func decodeDue(_ row: Row) throws -> Due? {
+    let user = try row.decode(0, as: UUID?.self).map(Customer.user)
+    guard let customer = try user ?? row.decode(1, as: String?.self).map(Customer.device) else { return nil }
+    return Due(customer: customer, bundleID: try row.decode(2))
+  }
+
+  /// Notes that the customer's profile follows all of the customer's grants of the app as of this instant.
   /// - Returns: no row where another server has done so.
-  static func follow(_ customer: Customer, at instant: Date) -> Query {
+  static func follow(_ due: Due, at instant: Date) -> Query {
     """
     UPDATE grants SET followed_until = \(instant)
-    WHERE (user_id = \(customer.userID) OR device_id = \(customer.deviceID))
+    WHERE (user_id = \(due.customer.userID) OR device_id = \(due.customer.deviceID))
+      AND bundle_id = \(due.bundleID)
       AND (starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
         OR next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at))
     RETURNING id

@@ -19,28 +19,24 @@ struct GrantSweep: Sendable {
   /// - Returns: how many customers were due and followed here.
   func run() async throws -> Int {
     var count = 0
-    var seen: Set<Customer> = []
+    var seen: Set<GrantRows.Due> = []
     while true {
       let instant = clock.now()
       let rows = try await pool.query(
         GrantRows.due(in: catalog.apps.map(\.bundleID), at: instant, limit: Self.batch))
-      let due = try rows.compactMap { row in
-        try row.decode(0, as: UUID?.self).map(Customer.user)
-          ?? row.decode(1, as: String?.self).map(Customer.device)
-      }
-      let fresh = due.filter { seen.insert($0).inserted }
+      let fresh = try rows.compactMap(GrantRows.decodeDue).filter { seen.insert($0).inserted }
       guard !fresh.isEmpty else { return count }
-      for customer in fresh where try await follow(customer, at: instant) { count += 1 }
+      for due in fresh where try await follow(due, at: instant) { count += 1 }
     }
   }
 
-  private func follow(_ customer: Customer, at instant: Date) async throws -> Bool {
+  private func follow(_ due: GrantRows.Due, at instant: Date) async throws -> Bool {
     try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
-        CustomerFollowUp.lock([customer]), GrantRows.follow(customer, at: instant),
+        CustomerFollowUp.lock([due.customer]), GrantRows.follow(due, at: instant),
       ])
       guard !answers[1].isEmpty else { return false }
-      try await followUp.write([customer], at: instant, on: connection)
+      try await followUp.write([due.customer], of: due.bundleID, at: instant, on: connection)
       return true
     }
   }

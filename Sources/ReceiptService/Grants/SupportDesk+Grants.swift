@@ -36,7 +36,7 @@ extension SupportDesk {
               ])
           ], by: author, at: instant),
       ])
-      try await followUp.write([customer], at: instant, on: connection)
+      try await followUp.write([customer], of: bundleID, at: instant, on: connection)
     }
     return GrantAnswer(
       StoredGrant(
@@ -66,7 +66,7 @@ extension SupportDesk {
               name: "revoke-grant", bundleID: grant.bundleID, from: customer,
               details: ["grant": .string(id.uuidString.lowercased()), "tier": .string(grant.grant.tier)])
           ], by: author, at: instant))
-      try await followUp.write([customer], at: instant, on: connection)
+      try await followUp.write([customer], of: grant.bundleID, at: instant, on: connection)
       return GrantAnswer(grant)
     }
   }

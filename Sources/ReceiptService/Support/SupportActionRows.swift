@@ -13,7 +13,7 @@ enum SupportActionRows {
       SELECT 'transfer', *, \(instant)::timestamptz FROM unnest(
         \(transactions.map(\.bundleID))::text[], \(transactions.map(\.originalTransactionID))::text[],
         \(moves.map { $0.previous?.id })::text[], \(moves.map(\.owner.customer.id))::text[],
-        \(moves.map(\.owner.customer.kind))::text[], \(moves.map(\.by))::text[],
+        \(moves.map(\.owner.customer.kindWord))::text[], \(moves.map(\.by))::text[],
         \(moves.map(\.explanation))::text[])
       """
   }
@@ -28,7 +28,7 @@ extension SupportActionRows {
     SELECT *, \(author.by)::text, \(author.reason)::text, \(instant)::timestamptz FROM unnest(
       \(actions.map(\.name))::text[], \(actions.map(\.bundleID))::text[],
       \(actions.map { $0.from?.id })::text[], \(actions.map { $0.to?.id })::text[],
-      \(actions.map { ($0.to ?? $0.from)?.kind })::text[], \(actions.map(\.detailsAsJSON))::jsonb[])
+      \(actions.map { ($0.to ?? $0.from)?.kindWord })::text[], \(actions.map(\.detailsAsJSON))::jsonb[])
     """
   }
 

@@ -41,7 +41,7 @@ extension SupportDesk {
               name: "extend-trial", bundleID: bundleID, to: .device(device),
               details: ["trial": .string(id.uuidString.lowercased()), "days": .integer(days)])
           ], by: author, at: instant))
-      try await followUp.write([.device(device)], at: instant, on: connection)
+      try await followUp.write([.device(device)], of: bundleID, at: instant, on: connection)
       return TrialExtensionAnswer(
         deviceID: device, bundleID: bundleID, startedAt: trial.startedAt, endsAt: endsAt,
         extendedDays: days)

@@ -91,7 +91,7 @@ import Testing
         """)
       for id in ["phone", "kid"] {
         let report = try await harness.desk.customer(id)
-        #expect(report.customers.first?.because.hasPrefix("of the trial that began") == true)
+        #expect(report.customers.first?.because.hasPrefix("the trial that began") == true)
         #expect(report.description.contains("paired: kid (Kim)"))
       }
       _ = try await harness.desk.setFreeAccess(true, bundleID: TestApps.family, by: ada)

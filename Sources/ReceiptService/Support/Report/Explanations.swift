@@ -10,9 +10,9 @@ extension Entitlements {
     case .grant(let grant):
       return "it was given: grant \(grant.id.uuidString.lowercased())"
     case .trial(let trial):
-      return isAccessGranted
-        ? "of the trial that began \(trial.startedAt.inWords)"
-        : "the trial that began \(trial.startedAt.inWords) is over"
+      let name = "the trial that began \(trial.startedAt.inWords)"
+      guard isAccessGranted else { return "\(name) is over" }
+      return status == .grace ? "\(name) is over, but within the app's own grace" : "\(name) runs"
     case .freeTime: return "the app asks nobody for a subscription now (free-access is on)"
     case nil:
       guard let note = purchases.lazy.compactMap(\.note).first else {

@@ -47,7 +47,7 @@ extension SupportDesk {
       .sorted { $0.subscription.current.purchaseDate > $1.subscription.current.purchaseDate }
       .map { PurchaseStory($0, in: app, at: instant) }
     return CustomerStory(
-      kind: customer.kind, customer: customer.id, bundleID: app.bundleID, app: app.name,
+      kind: customer.kindWord, customer: customer.id, bundleID: app.bundleID, app: app.name,
       entitlements: EntitlementsAnswer(entitlements),
       because: entitlements.explanation(purchases: purchases, at: instant),
       purchases: purchases,

@@ -1,0 +1,127 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+/// The commands of support, as a person at a terminal meets them: output, exit status, what is written down.
+@Suite struct SupportCommandTests {
+  private struct Output {
+    var status: Int32
+    var text: String
+    var complaint: String
+  }
+
+  private static let project = URL(filePath: #filePath).deletingLastPathComponent()
+    .appending(path: "../..").standardizedFileURL
+
+  private func run(_ arguments: [String], _ database: TestDatabase) throws -> Output {
+    let process = Process()
+    let output = Pipe()
+    let complaints = Pipe()
+    process.executableURL = ReceiptdProcess.executable
+    process.currentDirectoryURL = Self.project
+    process.arguments = arguments
+    process.environment = [
+      "DATABASE_URL": database.uri, "USER": "ada",
+      "SWIFTCLIMB_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
+      "THAQALAYN_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
+    ]
+    process.standardOutput = output
+    process.standardError = complaints
+    try process.run()
+    // Each writes less than a pipe holds.
+    let text = output.fileHandleForReading.readDataToEndOfFile()
+    let complaint = complaints.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    return Output(
+      status: process.terminationStatus, text: String(decoding: text, as: UTF8.self),
+      complaint: String(decoding: complaint, as: UTF8.self))
+  }
+
+  @Test func `the commands do what the contract says, and say what they did`() async throws {
+    try await withTestDatabase { database in
+      #expect(try run(["doctor"], database).text.contains("FAIL  migrations: "))
+      #expect(try run(["migrate"], database).status == 0)
+      let doctor = try run(["doctor"], database)
+      #expect(doctor.status == 0, "\(doctor.text)\(doctor.complaint)")
+      #expect(doctor.text.split(separator: "\n").allSatisfy { $0.hasPrefix("ok    ") })
+      // Every app of the shipped configuration.
+      #expect(doctor.text.split(separator: "\n").filter { $0.hasPrefix("ok    app ") }.count == 4)
+
+      let user = UUID().uuidString.lowercased()
+      #expect(try run(["customer", user], database).status == 1)
+      let granted = try run(
+        [
+          "grant", user, "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7", "--reason",
+          "ticket 812",
+        ],
+        database)
+      #expect(granted.status == 0, "\(granted.complaint)")
+      let customer = try run(["customer", user], database)
+      #expect(customer.status == 0)
+      #expect(customer.text.contains("access       premium, active, until "))
+      #expect(customer.text.contains("by ada: ticket 812"))
+      #expect(customer.text.split(separator: "\n").allSatisfy { $0.count <= 80 })
+      let json = try JSONSerialization.jsonObject(
+        with: Data(try run(["customer", user, "--json"], database).text.utf8))
+      let stories = try #require((json as? [String: Any])?["customers"] as? [[String: Any]])
+      let grants = try #require(stories.first?["grants"] as? [[String: Any]])
+      let grant = try #require(grants.first?["grant"] as? String)
+      #expect(granted.text.contains(grant))
+
+      let revoked = try run(["revoke-grant", grant, "--by", "bob", "--reason", "a mistake"], database)
+      #expect(revoked.text.contains("revoked at "))
+      #expect(revoked.text.contains("by bob"))
+      let free = ["free-access", "on", "--bundle", "com.screentimerewards", "--reason", "outage"]
+      #expect(try run(free, database).text.contains("free access is on from"))
+      #expect(try run(free, database).text.contains("free access is on, already since"))
+
+      let pool = try database.pool()
+      let actions = try await pool.query(
+        "SELECT action || ' ' || by || ' ' || reason FROM support_actions ORDER BY id")
+      #expect(
+        try actions.map { try $0.decode(0, as: String.self) }
+          == ["grant ada ticket 812", "revoke-grant bob a mistake", "free-access ada outage"])
+      await pool.close()
+    }
+  }
+
+  @Test func `what cannot be done is said in a line, and the status is not 0`() async throws {
+    try await withTestDatabase { database in
+      #expect(try run(["migrate"], database).status == 0)
+      let user = UUID().uuidString
+      let cases: [(arguments: [String], complaint: String)] = [
+        (["grant", user, "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7"], "--reason"),
+        (
+          [
+            "grant", user, "--bundle", "com.swiftclimb.app", "--tier", "gold", "--days", "7", "--reason", "x",
+          ],
+          "has no tier 'gold'; it has premium"
+        ),
+        (
+          [
+            "grant", "phone", "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7",
+            "--reason", "x",
+          ],
+          "'phone' is not a user's UUID"
+        ),
+        (["revoke-grant", user, "--reason", "x"], "There is no grant"),
+        (["transfer", "1", "--to", user, "--reason", "x"], "no purchase with the originalTransactionID 1"),
+        (
+          ["extend-trial", "phone", "--bundle", "com.screentimerewards", "--days", "7", "--reason", "x"],
+          "never started a trial"
+        ),
+        (["free-access", "on", "--bundle", "com.nobody", "--reason", "x"], "There is no app 'com.nobody'"),
+      ]
+      for (arguments, complaint) in cases {
+        let output = try run(arguments, database)
+        #expect(output.status != 0, "\(arguments)")
+        #expect(output.complaint.contains(complaint), "\(arguments): \(output.complaint)")
+      }
+      let unknown = try run(["grandfather"], database)
+      #expect(unknown.status == 1)
+      #expect(
+        unknown.text.contains("cannot know who was there before: user_preferences has no column created_at"))
+    }
+  }
+}
