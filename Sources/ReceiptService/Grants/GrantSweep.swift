@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Logging
 import Postgres
 import Subscriptions
 
@@ -26,7 +27,17 @@ struct GrantSweep: Sendable {
         GrantRows.due(in: catalog.apps.map(\.bundleID), at: instant, limit: Self.batch))
       let fresh = try rows.compactMap(GrantRows.decodeDue).filter { seen.insert($0).inserted }
       guard !fresh.isEmpty else { return count }
-      for due in fresh where try await follow(due, at: instant) { count += 1 }
+      for due in fresh where try await tryFollowing(due, at: instant) { count += 1 }
+    }
+  }
+
+  /// A row that cannot be read is this customer's trouble alone: those who wait behind must get their turn.
+  private func tryFollowing(_ due: GrantRows.Due, at instant: Date) async throws -> Bool {
+    do {
+      return try await follow(due, at: instant)
+    } catch let error as UnreadableRow {
+      followUp.logger.error("a row cannot be read", metadata: ["column": "\(error.column)"])
+      return false
     }
   }
 

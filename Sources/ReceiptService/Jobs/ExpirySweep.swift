@@ -24,19 +24,21 @@ struct ExpirySweep: Sendable {
   /// Sweeps until the task is cancelled. A database that is away is tried again at the next turn.
   func runForever() async {
     while !Task.isCancelled {
-      do {
-        try await freeAccess.run()
-        let subscriptions = try await run()
-        let customers = try await grants.run()
-        if subscriptions + customers > 0 {
-          logger.info(
-            "swept", metadata: ["subscriptions": "\(subscriptions)", "granted": "\(customers)"])
-        }
-      } catch {
-        logger.warning("a sweep was cut short", metadata: ["reason": "\(error)"])
-      }
+      // One that cannot do its work does not keep the others from theirs.
+      await turn("free access") { try await freeAccess.run() }
+      await turn("subscriptions") { try await run() }
+      await turn("grants") { try await grants.run() }
       // Jittered, so that servers that started together do not sweep together.
       try? await Task.sleep(for: Self.pause * Double.random(in: 0.75...1.25))
+    }
+  }
+
+  private func turn(_ what: String, _ sweep: () async throws -> Int) async {
+    do {
+      let count = try await sweep()
+      if count > 0 { logger.info("swept", metadata: ["\(what)": "\(count)"]) }
+    } catch {
+      logger.warning("a sweep was cut short", metadata: ["of": "\(what)", "reason": "\(error)"])
     }
   }
 

@@ -103,6 +103,12 @@ import Testing
     }
   }
 
+  @Test func `a name cannot move the cursor or turn the line around`() {
+    var page = Page()
+    page.line("Kim\u{1B}[2J\n\u{202E}gnp.exe \u{9B}1m é 🙂")
+    #expect(page.text == "  Kim?[2J??gnp.exe ?1m é 🙂")
+  }
+
   @Test func `long lines break at spaces, long words are cut, nothing is lost`() {
     var page = Page()
     page.member("because", String(repeating: "word ", count: 40) + "end")

@@ -125,6 +125,22 @@ import Testing
     }
   }
 
+  @Test func `a customer whose rows cannot be read does not keep the others from their turn`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let (broken, _) = try await harness.customer()
+      let users = [broken] + (0..<5).map { _ in UUID() }
+      for user in users {
+        _ = try await harness.desk.grant(
+          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1, by: ada)
+      }
+      _ = try await harness.pool.query("UPDATE subscriptions SET phase_statuses = '{nonsense}'")
+      harness.clock.advance(days: 2)
+      #expect(try await harness.service.sweep.grants.run() == 5)
+      for user in users.dropFirst() { #expect(try await harness.isPremiumInPreferences(user) == false) }
+    }
+  }
+
   @Test func `a profile that does not take a grant gets it later`() async throws {
     try await withHarness { harness in
       let user = UUID()

@@ -1,4 +1,4 @@
-/// Lines of at most 80 columns.
+/// Lines of at most 80 columns, in which nothing but text reaches the terminal: names come from customers' devices.
 struct Page {
   private static let width = 80
   private var lines: [String] = []
@@ -27,7 +27,7 @@ struct Page {
 
   /// Breaks at spaces; a word that is longer than a line is cut.
   private mutating func append(_ text: String, indent: Int, hanging: Int) {
-    var rest = text[...]
+    var rest = text.shown[...]
     while rest.count > Self.width {
       let limit = rest.index(rest.startIndex, offsetBy: Self.width)
       // Not within the indentation, or nothing would be left of the line.
@@ -39,5 +39,19 @@ struct Page {
       rest = (String(repeating: " ", count: hanging) + next)[...]
     }
     lines.append(String(rest))
+  }
+}
+
+extension String {
+  /// Without what moves a cursor or turns the direction of writing.
+  fileprivate var shown: String {
+    String(
+      String.UnicodeScalarView(
+        unicodeScalars.map { scalar in
+          switch scalar.properties.generalCategory {
+          case .control, .format, .lineSeparator, .paragraphSeparator: "?"
+          default: scalar
+          }
+        }))
   }
 }
