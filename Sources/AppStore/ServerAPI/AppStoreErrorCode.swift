@@ -18,6 +18,11 @@ public struct AppStoreErrorCode: OpenValue {
   }
 }
 
+extension AppStoreErrorCode {
+  /// Whether it says that a transaction, or whoever bought it, is not known in this environment, and will not be.
+  public var meansUnknown: Bool { [.transactionIdNotFound, .accountNotFound].contains(self) }
+}
+
 // MARK: 400: the request is wrong
 
 extension AppStoreErrorCode {

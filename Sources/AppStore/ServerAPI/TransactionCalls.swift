@@ -37,12 +37,12 @@ extension AppStoreServerAPI {
   ) async throws(AppStoreServerError) -> Found {
     do {
       return try await ask(.production)
-    } catch .rejected(let rejection) where rejection.code == .transactionIdNotFound {
+    } catch .rejected(let rejection) where rejection.code?.meansUnknown == true {
     } catch .unauthorizedWithoutJSON {
     }
     do {
       return try await ask(.sandbox)
-    } catch .rejected(let rejection) where rejection.code == .transactionIdNotFound {
+    } catch .rejected(let rejection) where rejection.code?.meansUnknown == true {
       throw .transactionNotFound
     }
   }

@@ -59,6 +59,15 @@ public struct PostgresError: Error, Sendable {
     }
   }
 
+  /// The server refused for a reason that has nothing to do with what was asked and will pass: a lock or a
+  /// statement that took too long (55P03, 57014), a transaction that had to give way (class 40), resources that
+  /// are used up (53), trouble of its system (58).
+  public var isPassing: Bool {
+    guard case .server(let sqlState) = kind else { return isUnavailable }
+    return isUnavailable || ["55P03", "57014"].contains(sqlState)
+      || ["40", "53", "58"].contains(String(sqlState.prefix(2)))
+  }
+
   private static let unavailableStates: Set<String> = ["57P01", "57P02", "57P03", "53300", "25006"]
 }
 

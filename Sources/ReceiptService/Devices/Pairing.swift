@@ -56,7 +56,8 @@ struct Pairing: Sendable {
         [AdvisoryLock.acquire(.customer, [device])]
           + HoldingsRows.select(users: [], devices: [device])
           + [DeviceRows.select(bundleID: app.bundleID, deviceID: device)])
-      let room = try makeRoom(answers.dropFirst().prefix(HoldingsRows.count), of: device, in: app, at: instant)
+      let room = try makeRoom(
+        answers.dropFirst().prefix(HoldingsRows.count), of: device, in: app, at: instant)
       let paired = try answers.last.map { try $0.map(DeviceRows.decode) } ?? []
       let isNew = !paired.contains { $0.childDeviceID == child }
       if isNew, let limit = room.limit, paired.count >= limit {

@@ -45,17 +45,23 @@ struct ExpirySweep: Sendable {
   /// Judges everything again whose status has changed by itself.
   /// - Returns: how many purchases were due.
   func run() async throws -> Int {
-    var seen: Set<String> = []
+    var count = 0
+    // Those that are due still after they were judged: they must not stand in the way of the others.
+    var stuck: Set<String> = []
+    var last: Set<String> = []
     while true {
       let instant = clock.now()
       let rows = try await pool.query(
-        SubscriptionRows.due(in: catalog.apps.map(\.bundleID), at: instant, limit: Self.batch))
+        SubscriptionRows.due(
+          in: catalog.apps.map(\.bundleID), except: stuck, at: instant, limit: Self.batch))
       let due = try rows.map {
         (id: try $0.decode(0, as: String.self), bundleID: try $0.decode(1, as: String.self))
       }
-      let fresh = due.filter { seen.insert($0.id).inserted }
-      // What is due a second time could not be judged; another turn will try again.
-      guard !fresh.isEmpty else { return seen.count }
+      guard !due.isEmpty else { return count }
+      stuck.formUnion(due.lazy.map(\.id).filter(last.contains))
+      let fresh = due.filter { !stuck.contains($0.id) }
+      last = Set(fresh.map(\.id))
+      count += fresh.count
       try await withThrowingTaskGroup(of: Void.self) { group in
         for purchase in fresh {
           let entry = LedgerEntry(

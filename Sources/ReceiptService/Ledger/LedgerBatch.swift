@@ -24,7 +24,10 @@ struct LedgerBatch {
   // MARK: Read
 
   private func read(_ connection: PostgresConnection) async throws -> LedgerState {
-    let ids = Set(entries.compactMap(\.originalTransactionID)).sorted()
+    // Without an app nothing is taken in: then what is known of the purchase need not even be readable.
+    let judged = entries.filter { $0.app != nil }
+    let ids = Set(judged.compactMap(\.originalTransactionID)).sorted()
+    let transactionIDs = Set(judged.flatMap { $0.transactions.map(\.fact.transactionID) }).sorted()
     let uuids = entries.compactMap(\.notification?.uuid)
     var queries: [Query] = [
       AdvisoryLock.acquire(.purchase, Set(entries.compactMap(\.lockName)))
@@ -35,6 +38,7 @@ struct LedgerBatch {
       queries.append(RenewalRows.select(ids))
       queries.append(SubscriptionRows.select(ids))
       queries.append(HoldingsRows.freeTimes)
+      queries.append(TransactionRows.homes(transactionIDs))
     }
     var answers = try await connection.pipeline(queries).dropFirst()[...]
 
@@ -43,13 +47,28 @@ struct LedgerBatch {
       for row in rows { state.keptNotifications.insert(try row.decode(0)) }
     }
     guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
-      let subscriptions = answers.popFirst(), let freeTimes = answers.popFirst()
+      let subscriptions = answers.popFirst(), let freeTimes = answers.popFirst(),
+      let homes = answers.popFirst()
     else { return state }
+    try checkHomes(homes)
     state.freeTimes = try HoldingsRows.decodeFreeTimes(freeTimes)
     for row in transactions { state.load(try TransactionRows.decode(row)) }
     for row in renewals { state.load(try RenewalRows.decode(row)) }
     for row in subscriptions { state.load(try SubscriptionRows.decode(row)) }
     return state
+  }
+
+  /// - Throws: ``TransactionsElsewhere`` where a transaction is known as part of another purchase than its entry's.
+  private func checkHomes(_ rows: Rows) throws {
+    var homes: [String: String] = [:]
+    for row in rows { homes[try row.decode(0)] = try row.decode(1, as: String.self) }
+    let elsewhere = entries.contains { entry in
+      entry.app != nil
+        && entry.transactions.contains { record in
+          homes[record.fact.transactionID].map { $0 != record.fact.originalTransactionID } ?? false
+        }
+    }
+    if elsewhere { throw TransactionsElsewhere(homes: homes) }
   }
 
   // MARK: Write

@@ -166,7 +166,8 @@ extension LedgerState.Purchase {
     stored = StoredSubscription(
       subscription: subscription, owner: receipt.claim.owner,
       decidedToken: token ?? stored?.decidedToken,
-      isCounted: entry.app?.counts(subscription, for: receipt.claim.owner?.customer) ?? false)
+      isCounted: entry.app?.counts(
+        subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false)
     if let transfer = entry.transfer, let owner = receipt.claim.owner, owner != before {
       moves.append(
         OwnershipMove(
@@ -196,7 +197,7 @@ extension LedgerState.Purchase {
     return Subscriptions.settle(
       claimant: entry.claimant, owner: stored?.owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer, policy: app.transferPolicy,
-      isActive: app.counts(subscription, for: stored?.owner?.customer)
+      isActive: app.counts(subscription, for: stored?.owner?.customer, at: entry.instant)
         && subscription.phase(at: entry.instant).status.grantsAccess)
   }
 }

@@ -82,6 +82,10 @@ final class LedgerWriter: Sendable {
     } catch  where batch.count > 1 {
       // One of them is at fault; it shall fail alone.
       for waiting in batch { await commit([waiting]) }
+    } catch let error as PostgresError where error.isPassing {
+      // Answered 200 it would wait for a replay; unanswered, the App Store brings it again.
+      logger.warning("the database did not take an entry now", metadata: ["reason": "\(error)"])
+      for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch {
       logger.error("an entry could not be written", metadata: ["reason": "\(error)"])
       for waiting in batch { await commitWithoutFacts(waiting) }
@@ -104,7 +108,8 @@ final class LedgerWriter: Sendable {
     await commit([Waiting(entry: entry, continuation: waiting.continuation)])
   }
 
-  private func run(_ entries: [LedgerEntry]) async throws -> [LedgerReceipt] {
+  private func run(_ given: [LedgerEntry]) async throws -> [LedgerReceipt] {
+    var entries = given
     let parts = entries.compactMap(\.notification).flatMap(\.payload.parts)
     var attempts = 0
     while true {
@@ -114,6 +119,9 @@ final class LedgerWriter: Sendable {
         return try await pool.withTransaction { connection in try await batch.run(on: connection) }
       } catch let error as PostgresError where error.isRetryable && attempts < 3 {
         attempts += 1
+      } catch let found as TransactionsElsewhere where attempts < 3 {
+        attempts += 1
+        entries = entries.map { $0.movedHome(found.homes) }
       } catch let error as PostgresError where error.sqlState == "23503" && attempts == 0 {
         // The only foreign keys of the ledger are those to headers.
         headers.forget()

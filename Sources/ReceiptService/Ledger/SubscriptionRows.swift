@@ -28,10 +28,14 @@ enum SubscriptionRows {
 
   /// Purchases of these apps whose status has changed by itself since they were written, the longest
   /// overdue first.
-  static func due(in bundleIDs: [String], at instant: Date, limit: Int) -> Query {
+  /// - Parameter seen: those that were due in this turn already and could not be judged.
+  static func due(
+    in bundleIDs: [String], except seen: Set<String>, at instant: Date, limit: Int
+  ) -> Query {
     """
     SELECT original_transaction_id, bundle_id FROM subscriptions
     WHERE next_change_at <= \(instant) AND bundle_id = ANY(\(bundleIDs))
+      AND original_transaction_id <> ALL(\(seen.sorted()))
     ORDER BY next_change_at LIMIT \(limit)
     """
   }

@@ -15,6 +15,14 @@ enum TransactionRows {
     """
   }
 
+  /// Which purchases these transactions are known as part of.
+  static func homes(_ transactionIDs: [String]) -> Query {
+    """
+    SELECT transaction_id, original_transaction_id FROM transactions
+    WHERE transaction_id = ANY(\(transactionIDs))
+    """
+  }
+
   static func decode(_ row: Row) throws -> TransactionFact {
     TransactionFact(
       transactionID: try row.decode(0), originalTransactionID: try row.decode(1),
@@ -47,7 +55,7 @@ enum TransactionRows {
         \(facts.map(\.priceMilliunits))::bigint[], \(facts.map(\.currency))::text[],
         \(facts.map(\.signedAt))::timestamptz[], \(records.map(\.otherClaims))::jsonb[])
       ON CONFLICT (transaction_id) DO UPDATE SET
-        original_transaction_id = excluded.original_transaction_id, bundle_id = excluded.bundle_id,
+        bundle_id = excluded.bundle_id,
         environment = excluded.environment, product_id = excluded.product_id, kind = excluded.kind,
         ownership = excluded.ownership, purchase_date = excluded.purchase_date,
         original_purchase_date = excluded.original_purchase_date, expiry_date = excluded.expiry_date,

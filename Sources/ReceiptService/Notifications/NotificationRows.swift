@@ -96,10 +96,13 @@ enum NotificationRows {
 
   /// Notifications that wait for a replay, oldest first.
   /// - Parameter last: the last one of the page before.
-  static func waiting(after last: (receivedAt: Date, uuid: UUID)?, limit: Int) -> Query {
+  static func waiting(
+    only obstacle: KeptNotification.Obstacle?, after last: (receivedAt: Date, uuid: UUID)?, limit: Int
+  ) -> Query {
     """
     SELECT received_at, notification_uuid FROM notifications
-    WHERE processed_at IS NULL AND (\(last?.receivedAt)::timestamptz IS NULL
+    WHERE processed_at IS NULL AND outcome = coalesce(\(obstacle?.rawValue)::text, outcome)
+      AND (\(last?.receivedAt)::timestamptz IS NULL
       OR (received_at, notification_uuid) > (\(last?.receivedAt)::timestamptz, \(last?.uuid)::uuid))
     ORDER BY received_at, notification_uuid LIMIT \(limit)
     """

@@ -38,14 +38,17 @@ struct Replay: Sendable {
 
   /// Processes all that wait, oldest first.
   /// - Returns: how many waited, and how many do no more.
-  func runWaiting() async throws -> (waiting: Int, processed: Int) {
+  func runWaiting(
+    only obstacle: KeptNotification.Obstacle? = nil
+  ) async throws -> (waiting: Int, processed: Int) {
     var waiting = 0
     var processed = 0
     var last: (receivedAt: Date, uuid: UUID)?
     while true {
-      let page = try await pool.query(NotificationRows.waiting(after: last, limit: Self.page)).map {
-        (receivedAt: try $0.decode(0, as: Date.self), uuid: try $0.decode(1, as: UUID.self))
-      }
+      let page = try await pool.query(NotificationRows.waiting(only: obstacle, after: last, limit: Self.page))
+        .map {
+          (receivedAt: try $0.decode(0, as: Date.self), uuid: try $0.decode(1, as: UUID.self))
+        }
       guard let end = page.last else { return (waiting, processed) }
       last = end
       waiting += page.count

@@ -34,12 +34,22 @@ extension Service {
     return (outcome, receipt.isProcessed)
   }
 
-  /// Processes all notifications that wait: this version, or this configuration, may understand more than
-  /// the one that kept them.
-  func replayWaiting() async {
+  /// Processes all notifications that wait at the start: this version, or this configuration, may understand more
+  /// than the one that kept them. Those that failed by a fault of ours have another turn every hour.
+  func replayForever() async {
+    await replayWaiting()
+    while !Task.isCancelled {
+      try? await Task.sleep(for: .seconds(3_600) * Double.random(in: 0.75...1.25))
+      if Task.isCancelled { return }
+      await replayWaiting(only: .failed)
+    }
+  }
+
+  /// Processes notifications that wait, all or those of one kind.
+  func replayWaiting(only obstacle: KeptNotification.Obstacle? = nil) async {
     while !Task.isCancelled {
       do {
-        let (waiting, processed) = try await replay.runWaiting()
+        let (waiting, processed) = try await replay.runWaiting(only: obstacle)
         if waiting > 0 {
           logger.notice(
             "processed kept notifications again",

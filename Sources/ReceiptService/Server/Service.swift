@@ -125,7 +125,7 @@ public final class Service: Sendable {
       group.addTask { await self.profileRetry.runForever() }
       group.addTask { await self.outbox.runForever() }
       group.addTask { await self.reconcileJob.runForever() }
-      group.addTask { await self.replayWaiting() }
+      group.addTask { await self.replayForever() }
     }
   }
 

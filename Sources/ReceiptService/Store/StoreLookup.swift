@@ -92,6 +92,8 @@ struct StoreLookup: Sendable {
     guard let jws = item.signedRenewalInfo else { return [] }
     let signed = try verifier.renewalInfo(jws)
     try app.identity.check(signed.payload)
+    // One of another purchase would be written without that one's lock.
+    guard signed.payload.originalTransactionId == item.originalTransactionId else { return [] }
     return [try RenewalRecord(signed)]
   }
 
@@ -105,7 +107,7 @@ struct StoreLookup: Sendable {
     switch error {
     case .transactionNotFound: return ServiceError.transactionNotFound
     case .rejected(let rejection)
-    where rejection.code == .invalidTransactionId || rejection.code == .transactionIdNotFound:
+    where rejection.code == .invalidTransactionId || rejection.code?.meansUnknown == true:
       return ServiceError.transactionNotFound
     case .overloaded(let wait):
       // One line for each would be a flood just when there is one already.

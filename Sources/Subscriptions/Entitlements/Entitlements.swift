@@ -62,10 +62,10 @@ extension App {
       source: best.source)
   }
 
-  /// Whether a subscription opens anything at all: its product is in the catalog, and a sandbox
+  /// Whether a subscription opens anything at all at `instant`: its product is in the catalog, and a sandbox
   /// purchase is one of a tester.
-  public func counts(_ subscription: Subscription, for customer: Customer?) -> Bool {
-    guard subscription.tier != nil || subscription.preceding?.tier != nil else { return false }
+  public func counts(_ subscription: Subscription, for customer: Customer?, at instant: Date) -> Bool {
+    guard subscription.tier(at: instant) != nil else { return false }
     switch subscription.current.environment {
     case .production: return true
     case .sandbox: return sandboxGrants.include(customer)

@@ -16,7 +16,9 @@ extension TransactionFact {
 
   private var tieBreaker: [String] {
     [
-      milliseconds(expiresDate), milliseconds(revocationDate), milliseconds(purchaseDate),
+      // The shorter time first; no end is the longest.
+      expiresDate == nil ? "~" : milliseconds(expiresDate), milliseconds(revocationDate),
+      milliseconds(purchaseDate),
       milliseconds(originalPurchaseDate), originalTransactionID, bundleID, environment.rawValue,
       productID, kind.rawValue, ownership, appAccountToken?.uuidString ?? "", appTransactionID ?? "",
       priceMilliunits.map { "\($0)" } ?? "", currency ?? "",

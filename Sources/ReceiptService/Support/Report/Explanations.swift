@@ -43,7 +43,7 @@ extension PurchaseStory {
     let subscription = stored.subscription
     let current = subscription.current
     let phase = subscription.phase(at: instant)
-    let counts = app.map { $0.counts(subscription, for: stored.owner?.customer) } ?? false
+    let counts = app.map { $0.counts(subscription, for: stored.owner?.customer, at: instant) } ?? false
     var takenFrom: Customer?
     if case .support(let previous) = stored.owner?.reason { takenFrom = previous }
     self.init(

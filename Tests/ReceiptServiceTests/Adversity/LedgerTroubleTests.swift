@@ -1,0 +1,127 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Subscriptions
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// The database does not take a fact now, or has something that nobody can read.
+@Suite struct LedgerTroubleTests {
+  @Test func `a refund that meets a lock is not answered 200, and ends access when it comes again`()
+    async throws
+  {
+    try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+      let separator = database.uri.contains("?") ? "&" : "?"
+      let harness = try await Harness(
+        databaseURL: "\(database.uri)\(separator)options=-c%20lock_timeout%3D300ms",
+        configuration: TestApps.json)
+      let (user, bought) = try await harness.customer(buys: TestApps.lifetime)
+      let id = bought.originalTransactionID
+      let refunded = try harness.store.perform(.refundLatest, on: id)
+      let held = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(
+          "SELECT 1 FROM subscriptions WHERE original_transaction_id = \(id) FOR UPDATE")
+        return try await harness.notify(refunded.notification.signedPayload)
+      }
+      #expect(held.status == 503)
+      #expect(held.code == "database_unavailable")
+      #expect(try await harness.count("notifications") == 1)
+      let again = try await harness.notify(refunded.notification.signedPayload)
+      #expect(again.status == 200)
+      #expect(try await harness.isPremium(user) == false)
+      await harness.stop()
+    }
+  }
+
+  @Test func `a row that nobody can read costs no notification, which takes effect once it is mended`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      func setWord(_ word: String) async throws {
+        _ = try await harness.pool.query(
+          """
+          UPDATE subscriptions SET phase_statuses[1] = \(word) WHERE original_transaction_id = \(id)
+          """)
+      }
+      try await setWord("paused")
+      let refunded = try harness.store.perform(.refundLatest, on: id)
+      #expect(try await harness.notify(refunded.notification.signedPayload).status == 200)
+      let kept = try await harness.pool.query("SELECT outcome FROM notifications WHERE type = 'REFUND'")
+      #expect(try kept[0].decode(0, as: String.self) == "failed")
+
+      try await setWord("active")
+      await harness.service.replayWaiting(only: .failed)
+      #expect(try await harness.isPremium(user) == false)
+      #expect(try await harness.row(of: id).status == "cancelled")
+    }
+  }
+
+  @Test
+  func `a transaction that is signed again under another original id is still the one that is refunded`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let old = bought.originalTransactionID
+      let token = try await harness.token(for: user)
+      var info = bought.transaction
+      info.previousOriginalTransactionId = old
+      info.originalTransactionId = "77\(old)"
+      harness.clock.advance(seconds: 60)
+      info.signedDate = harness.clock.now
+      #expect(try await harness.sync([harness.sign(info)], user: user, token: token).status == 200)
+      #expect(try await harness.isPremium(user))
+      #expect(try await harness.count("subscriptions") == 1)
+
+      harness.clock.advance(seconds: 60)
+      info.revocationDate = harness.clock.now
+      info.signedDate = harness.clock.now
+      #expect(try await harness.sync([harness.sign(info)], user: user, token: token).status == 200)
+      #expect(try await harness.isPremium(user) == false)
+      #expect(try await harness.row(of: old).status == "cancelled")
+    }
+  }
+
+  @Test func `a purchase that cannot be judged does not stand in the way of the sweep`() async throws {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      // As many as a page of the sweep holds, without a fact to judge them by.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment, product_id,
+          kind, ownership, purchase_date, auto_renew_enabled, signed_at, is_counted, status, store_status,
+          phase_starts, phase_statuses, phase_store_statuses, next_change_at)
+        SELECT 'empty-' || n, 'empty-' || n, \(TestApps.climbing), 'Production', \(TestApps.monthly),
+          'Auto-Renewable Subscription', 'PURCHASED', now(), false, now(), true, 'active', 'active',
+          ARRAY[NULL]::timestamptz[], ARRAY['active'], ARRAY['active'], now() - interval '1 year'
+        FROM generate_series(1, 300) AS n
+        """)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      _ = try await harness.service.sweep.run()
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "expired")
+    }
+  }
+
+  @Test func `a downgrade to a product that the catalog does not know opens nothing once it begins`()
+    async throws
+  {
+    try await withHarness { harness in
+      var app = try #require(harness.store.app(TestApps.climbing))
+      app.products["unheard.of"] = .subscription("unheard.of", rank: 0)
+      harness.store.put(app)
+      let (user, bought) = try await harness.customer()
+      try await harness.happens(.changeProduct("unheard.of"), to: bought.originalTransactionID)
+      let begins = try #require(bought.transaction.expiresDate)
+      harness.clock.set(begins.addingTimeInterval(-3_600))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      #expect(try await harness.isPremium(user))
+      harness.clock.set(begins)
+      #expect(try await harness.isPremium(user) == false)
+    }
+  }
+}
