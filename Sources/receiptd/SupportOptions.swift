@@ -20,9 +20,16 @@ struct SupportOptions: ParsableArguments {
   func perform<Answer: CustomStringConvertible>(
     _ command: String, _ action: (SupportDesk, SupportAuthor) async throws -> Answer
   ) async throws {
+    try await performing(command) { service, author in try await action(service.support, author) }
+  }
+
+  /// The same, with all of the service at hand.
+  func performing<Answer: CustomStringConvertible>(
+    _ command: String, _ action: (Service, SupportAuthor) async throws -> Answer
+  ) async throws {
     try await Startup.withService { service in
       do {
-        print(try await action(service.support, SupportAuthor(by: by, reason: reason)))
+        print(try await action(service, SupportAuthor(by: by, reason: reason)))
       } catch {
         throw Startup.failure("\(command): \(Startup.sentence(error))")
       }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import Subscriptions
 
 /// One row of the view `support_outbox`.
 public struct OutboxEntry: Sendable, Hashable {
@@ -63,9 +64,13 @@ extension Outbox {
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let rows = try await connection.query(OutboxRows.requeue(id, at: instant))
-      guard rows.first != nil else { return false }
+      guard let row = rows.first else { return false }
+      // Only users have rows of no app in particular: their premium statuses.
+      let bundleID = try row.decode(0, as: String?.self)
+      let kind: CustomerKind? = if let bundleID { catalog[bundleID]?.customer } else { .user }
       _ = try await connection.pipeline([
-        OutboxRows.reopenLane(of: id), OutboxRows.insertAction(id, by: author, reason: reason, at: instant),
+        OutboxRows.reopenLane(of: id),
+        OutboxRows.insertAction(id, kind: kind, by: author, reason: reason, at: instant),
       ])
       return true
     }
@@ -86,7 +91,7 @@ extension OutboxRows {
     """
     UPDATE outbox SET change = nextval('outbox_changes'), created_at = \(instant), attempts = 0,
       next_attempt_at = \(instant), last_error = NULL, done_at = NULL, dead_at = NULL, delivered_digest = NULL
-    WHERE id = \(id) RETURNING true
+    WHERE id = \(id) RETURNING bundle_id
     """
   }
 
@@ -99,10 +104,12 @@ extension OutboxRows {
     """
   }
 
-  static func insertAction(_ id: Int64, by author: String, reason: String, at instant: Date) -> Query {
+  static func insertAction(
+    _ id: Int64, kind: CustomerKind?, by author: String, reason: String, at instant: Date
+  ) -> Query {
     """
-    INSERT INTO support_actions (action, bundle_id, to_customer, by, reason, details, at)
-    SELECT 'requeue', bundle_id, key, \(author), \(reason),
+    INSERT INTO support_actions (action, bundle_id, to_customer, customer_kind, by, reason, details, at)
+    SELECT 'requeue', bundle_id, key, \(kind?.rawValue)::text, \(author), \(reason),
       jsonb_build_object('outbox', id, 'destination', destination, 'endpoint', endpoint), \(instant)
     FROM outbox WHERE id = \(id)
     """

@@ -57,6 +57,15 @@ extension Service {
         self.support.setFreeAccess(
           body.state == .on, bundleID: body.bundleID, by: SupportAuthor(by: body.by, reason: body.reason)))
     }
+    on(.post, "requeue") { request in
+      let body: RequeueBody = try request.readJSON()
+      let author = try SupportAuthor(by: body.by, reason: body.reason)
+      return switch (body.outbox, body.bundleID) {
+      case (let id?, nil): try await .json(.ok, self.requeue(id, by: author))
+      case (nil, let bundleID?): try await .json(.ok, self.requeueDead(of: bundleID, by: author))
+      default: throw Problem.invalidRequest("Exactly one of 'outbox' and 'bundleID' is needed.")
+      }
+    }
     on(.post, "replay") { request in
       let body: ReplayBody = try request.readJSON()
       let author = try SupportAuthor(by: body.by, reason: body.reason)
@@ -141,6 +150,13 @@ private struct FreeAccessBody: Decodable {
   enum State: String, Decodable { case on, off }
   var state: State
   var bundleID: String
+  var by: String
+  var reason: String
+}
+
+private struct RequeueBody: Decodable {
+  var outbox: Int64?
+  var bundleID: String?
   var by: String
   var reason: String
 }
