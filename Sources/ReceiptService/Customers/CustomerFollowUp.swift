@@ -14,7 +14,7 @@ struct CustomerFollowUp: Sendable {
     AdvisoryLock.acquire(.customer, Set(customers.map(\.lockName)))
   }
 
-  /// Writes their status of this instant.
+  /// Writes their status of this instant, and has it sent to wherever the app's configuration says.
   /// - Parameters:
   ///   - customers: the transaction holds their locks.
   ///   - bundleID: the app of which what they have has changed.
@@ -22,7 +22,12 @@ struct CustomerFollowUp: Sendable {
     _ customers: some Sequence<Customer>, of bundleID: String, at instant: Date,
     on connection: PostgresConnection
   ) async throws {
-    let users = Set(customers.compactMap(\.userID)).sorted { $0.uuidString < $1.uuidString }
+    let customers = Set(customers)
+    let changes = customers.map { CustomerChange(bundleID: bundleID, customer: $0) }
+    if let changes = CustomerChanges.enqueue(changes, in: catalog, at: instant) {
+      _ = try await connection.query(changes)
+    }
+    let users = customers.compactMap(\.userID).sorted { $0.uuidString < $1.uuidString }
     guard !users.isEmpty else { return }
     let answers = try await connection.pipeline(HoldingsRows.select(users: users, devices: []))
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)

@@ -26,6 +26,9 @@ extension SupportDesk {
               SupportAction(
                 name: "free-access", bundleID: bundleID, details: ["switched": .string(isOn ? "on" : "off")])
             ], by: author, at: instant))
+        if let everyone = CustomerChanges.enqueueEveryone(of: app, at: instant) {
+          _ = try await connection.query(everyone)
+        }
         return FreeAccessAnswer(bundleID: bundleID, isOn: isOn, since: instant, isChanged: true)
       }
       let latest = try await connection.query(FreeAccessRows.latest(app, isOn: isOn))

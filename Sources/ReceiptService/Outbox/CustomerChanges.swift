@@ -37,12 +37,11 @@ enum CustomerChanges {
   }
 
   /// Notes everybody who has anything of the app: for what changes all of them, such as free access.
-  static func enqueueEveryone(of app: App, at instant: Date) -> [Query] {
-    app.outboxLanes.map { enqueueEveryone(of: app, for: $0, at: instant) }
-  }
-
-  /// Notes everybody who has anything of the app, for one place.
-  static func enqueueEveryone(of app: App, for lane: OutboxLane, at instant: Date) -> Query {
+  /// - Parameter lane: only for this place.
+  /// - Returns: `nil` where no place wants to know.
+  static func enqueueEveryone(of app: App, for lane: OutboxLane? = nil, at instant: Date) -> Query? {
+    let lanes = lane.map { [$0] } ?? app.outboxLanes
+    guard !lanes.isEmpty else { return nil }
     let isUser = app.customer == .user
     let id = isUser ? "user_id::text" : "device_id"
     // Trials are devices'.
@@ -50,10 +49,12 @@ enum CustomerChanges {
     let customers = sources.map { "SELECT \(id), bundle_id FROM \($0)" }.joined(separator: " UNION ")
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
-      SELECT \(lane.destination.rawValue)::text, customer.id, \(lane.bundleID)::text, \(lane.endpoint)::text,
-        '{}', \(instant)::timestamptz, \(instant)::timestamptz
-      FROM (\(unescaped: customers)) AS customer (id, bundle_id)
-      WHERE customer.bundle_id = \(lane.bundleID) AND customer.id IS NOT NULL
+      SELECT place.destination, customer.id, customer.bundle_id, place.endpoint, '{}', \(instant)::timestamptz,
+        \(instant)::timestamptz
+      FROM unnest(\(lanes.map(\.destination.rawValue))::text[], \(lanes.map(\.endpoint))::text[])
+          AS place (destination, endpoint),
+        (\(unescaped: customers)) AS customer (id, bundle_id)
+      WHERE customer.bundle_id = \(app.bundleID) AND customer.id IS NOT NULL
       ORDER BY 1, 2, 3, 4
       \(unescaped: comeAnew)
       """

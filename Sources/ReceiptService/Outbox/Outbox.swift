@@ -65,9 +65,10 @@ struct Outbox: Sendable {
       for lane in app.outboxLanes {
         try await pool.withTransaction { connection in
           let isNew = try await connection.query(LaneRows.register(lane, at: clock.now())).first != nil
-          guard isNew, lane.destination == .cloudkit else { return }
-          _ = try await connection.query(
-            CustomerChanges.enqueueEveryone(of: app, for: lane, at: clock.now()))
+          guard isNew, lane.destination == .cloudkit,
+            let everyone = CustomerChanges.enqueueEveryone(of: app, for: lane, at: clock.now())
+          else { return }
+          _ = try await connection.query(everyone)
         }
       }
     }

@@ -5,7 +5,7 @@ import Subscriptions
 extension SupportDesk {
   /// Gives a trial more days: from its end, or from now where it is over. Once in the life of a trial.
   ///
-  /// - Parameter device: the device that started it.
+  /// - Parameter device: the device that started it, or one that goes on with it: the account's devices share one.
   /// - Throws: ``SupportRefusal``, also for a trial that was extended before, and what the database throws.
   public func extendTrial(
     of device: String, bundleID: String, days: Int, by author: SupportAuthor
@@ -32,7 +32,7 @@ extension SupportDesk {
       let changed = try await connection.query(
         TrialExtensionRows.extend(id, until: endsAt, days: days))
       guard !changed.isEmpty else {
-        throw try await alreadyExtended(device, bundleID: bundleID, connection)
+        throw try await alreadyExtended(id, bundleID: bundleID, connection)
       }
       _ = try await connection.query(
         SupportActionRows.insert(
@@ -41,7 +41,10 @@ extension SupportDesk {
               name: "extend-trial", bundleID: bundleID, to: .device(device),
               details: ["trial": .string(id.uuidString.lowercased()), "days": .integer(days)])
           ], by: author, at: instant))
-      try await followUp.write([.device(device)], of: bundleID, at: instant, on: connection)
+      // Read after the row was changed: nobody can begin to go on with it unseen.
+      let devices = try await connection.query(TrialExtensionRows.devices(of: id))
+        .map { Customer.device(try $0.decode(0)) }
+      try await followUp.write(devices, of: bundleID, at: instant, on: connection)
       return TrialExtensionAnswer(
         deviceID: device, bundleID: bundleID, startedAt: trial.startedAt, endsAt: endsAt,
         extendedDays: days)
@@ -49,10 +52,9 @@ extension SupportDesk {
   }
 
   private func alreadyExtended(
-    _ device: String, bundleID: String, _ connection: PostgresConnection
+    _ trial: UUID, bundleID: String, _ connection: PostgresConnection
   ) async throws -> SupportRefusal {
-    let rows = try await connection.query(
-      TrialExtensionRows.earlier(device, bundleID: bundleID))
+    let rows = try await connection.query(TrialExtensionRows.earlier(trial, bundleID: bundleID))
     let told = try rows.first.map {
       try ": by \($0.decode(0, as: String.self)) at \($0.decode(1, as: Date.self).inWords), "
         + "because: \($0.decode(2, as: String.self))"
@@ -72,7 +74,9 @@ extension Trial {
 private enum TrialExtensionRows {
   static func select(_ device: String, bundleID: String) -> Query {
     """
-    SELECT id, started_at, ends_at FROM trials WHERE bundle_id = \(bundleID) AND device_id = \(device)
+    SELECT told.id, told.started_at, told.ends_at
+    FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
+    WHERE own.bundle_id = \(bundleID) AND own.device_id = \(device)
     """
   }
 
@@ -83,10 +87,17 @@ private enum TrialExtensionRows {
     """
   }
 
-  static func earlier(_ device: String, bundleID: String) -> Query {
+  /// Who has a trial: who started it, and who goes on with it.
+  static func devices(of trial: UUID) -> Query {
+    "SELECT device_id FROM trials WHERE id = \(trial) OR continues = \(trial)"
+  }
+
+  /// Under the name of any of its devices.
+  static func earlier(_ trial: UUID, bundleID: String) -> Query {
     """
     SELECT by, at, reason FROM support_actions
-    WHERE to_customer = \(device) AND bundle_id = \(bundleID) AND action = 'extend-trial'
+    WHERE to_customer IN (SELECT device_id FROM trials WHERE id = \(trial) OR continues = \(trial))
+      AND bundle_id = \(bundleID) AND action = 'extend-trial'
     ORDER BY id DESC LIMIT 1
     """
   }

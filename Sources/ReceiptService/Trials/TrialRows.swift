@@ -7,6 +7,8 @@ enum TrialRows {
   /// A trial of an app, and which device and account it is of.
   struct Found: Sendable {
     var id: UUID
+    /// The trial that counts: another one where this continues it.
+    var toldID: UUID
     var deviceID: String
     var appTransactionID: String?
     var trial: Trial
@@ -15,7 +17,7 @@ enum TrialRows {
   /// The trials of this device and of this account, wherever they were started.
   static func select(bundleID: String, deviceID: String, appTransactionID: String?) -> Query {
     """
-    SELECT own.id, own.device_id, own.app_transaction_id, told.started_at, told.ends_at
+    SELECT own.id, told.id, own.device_id, own.app_transaction_id, told.started_at, told.ends_at
     FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
     WHERE own.bundle_id = \(bundleID)
       AND (own.device_id = \(deviceID) OR own.app_transaction_id = \(appTransactionID)::text)
@@ -24,8 +26,9 @@ enum TrialRows {
 
   static func decode(_ row: Row) throws -> Found {
     Found(
-      id: try row.decode(0), deviceID: try row.decode(1), appTransactionID: try row.decode(2),
-      trial: Trial(startedAt: try row.decode(3), endsAt: try row.decode(4)))
+      id: try row.decode(0), toldID: try row.decode(1), deviceID: try row.decode(2),
+      appTransactionID: try row.decode(3),
+      trial: Trial(startedAt: try row.decode(4), endsAt: try row.decode(5)))
   }
 
   /// A trial of its own.
@@ -39,10 +42,13 @@ enum TrialRows {
   }
 
   /// A device that goes on with what its account started elsewhere.
+  ///
+  /// The trial is held until the commit, so that whoever extends it meanwhile tells this device too.
   static func `continue`(_ found: Found, bundleID: String, deviceID: String) -> Query {
     """
     INSERT INTO trials (bundle_id, device_id, started_at, ends_at, continues)
-    VALUES (\(bundleID), \(deviceID), \(found.trial.startedAt), \(found.trial.endsAt), \(found.id))
+    SELECT \(bundleID)::text, \(deviceID)::text, started_at, ends_at, id
+    FROM trials WHERE id = \(found.toldID) FOR SHARE
     """
   }
 

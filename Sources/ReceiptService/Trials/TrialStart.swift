@@ -82,15 +82,26 @@ struct TrialStart: Sendable {
         return false
       case (_?, _?): return false
       case (nil, let started?):
-        _ = try await connection.query(
-          TrialRows.continue(started, bundleID: app.bundleID, deviceID: device))
+        try await write(
+          TrialRows.continue(started, bundleID: app.bundleID, deviceID: device), device, of: app, at: instant,
+          connection)
         return false
       case (nil, nil):
         let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
-        _ = try await connection.query(
-          TrialRows.start(trial, bundleID: app.bundleID, deviceID: device, appTransactionID: account))
+        try await write(
+          TrialRows.start(trial, bundleID: app.bundleID, deviceID: device, appTransactionID: account), device,
+          of: app, at: instant, connection)
         return true
       }
     }
+  }
+
+  /// What a device may do from now on is told elsewhere too.
+  private func write(
+    _ row: Postgres.Query, _ device: String, of app: App, at instant: Date, _ connection: PostgresConnection
+  ) async throws {
+    let change = CustomerChange(bundleID: app.bundleID, customer: .device(device))
+    let told = CustomerChanges.enqueue([change], in: catalog, at: instant)
+    _ = try await connection.pipeline([row] + [told].compactMap(\.self))
   }
 }

@@ -31,7 +31,7 @@ import Testing
   }
 
   private static let big: Set = [
-    "subscriptions", "transactions", "notifications", "support_actions", "devices", "grants",
+    "subscriptions", "transactions", "notifications", "support_actions", "devices", "grants", "trials",
   ]
 
   private func sequentialScans(_ question: String, _ pool: PostgresPool) async throws -> Set<String> {
