@@ -1,0 +1,126 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct PairingTests {
+  @Test func `of fifty pairings at once as many are done as there is room for`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone")
+      let answers = try await atOnce(50) { try await harness.pair("child-\($0)", to: "phone") }
+      #expect(answers.count { $0.status == 201 } == 5)
+      let refused = answers.filter { $0.status == 409 }
+      #expect(refused.count == 45)
+      #expect(refused.allSatisfy { $0.code == "device_limit_reached" })
+      #expect(try await harness.count("devices") == 5)
+      #expect(try await harness.children(of: "phone").children?.count == 5)
+    }
+  }
+
+  @Test func `a child that is paired fifty times at once has one place`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone")
+      let answers = try await atOnce(50) { try await harness.pair("child", to: "phone", name: "name \($0)") }
+      #expect(answers.count { $0.status == 201 } == 1)
+      #expect(answers.count { $0.status == 200 } == 49)
+      #expect(try await harness.count("devices") == 1)
+    }
+  }
+
+  @Test func `a downgrade pauses those paired last, and an upgrade brings them back`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      try await harness.pair(5, to: "phone")
+      let all = (1...5).map { "child-\($0) active" }
+
+      // Moving down happens at the renewal.
+      try await harness.happens(.changeProduct(ScreenTime.individual), to: bought.originalTransactionID)
+      #expect(try await harness.children(of: "phone").children == all)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      let down = try await harness.children(of: "phone")
+      #expect(down.children == ["child-1 active"] + (2...5).map { "child-\($0) paused" })
+      #expect(down["limit"] as? Int == 1)
+      // A paused one may be named anew, but a new one has no room.
+      #expect(try await harness.pair("child-5", to: "phone", name: "Emma's iPad").status == 200)
+      #expect(try await harness.pair("child-6", to: "phone").code == "device_limit_reached")
+      #expect(try await harness.count("devices") == 5)
+
+      harness.clock.advance(seconds: 60)
+      try await harness.happens(.changeProduct(ScreenTime.family), to: bought.originalTransactionID)
+      let up = try await harness.children(of: "phone")
+      #expect(up.children == all)
+      let last = (up["children"] as? [[String: Any]])?.last
+      #expect(last?["name"] as? String == "Emma's iPad")
+    }
+  }
+
+  @Test func `the place of a device that is removed is free`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.individual)
+      try await harness.pair(1, to: "phone")
+      let refused = try await harness.pair("child-2", to: "phone")
+      #expect(refused.status == 409)
+      #expect(refused.string("error") == "Your plan has room for 1 device. Upgrade to pair more.")
+      let left = try await harness.unpair("child-1", from: "phone")
+      #expect(left.status == 200)
+      #expect(left.children == [])
+      #expect(try await harness.unpair("child-1", from: "phone").status == 404)
+      #expect(try await harness.pair("child-2", to: "phone").children == ["child-2 active"])
+    }
+  }
+
+  @Test func `when the earliest is removed, the next one becomes active`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone")
+      try await harness.pair(3, to: "phone")
+      harness.clock.advance(days: 30)
+      #expect(
+        try await harness.unpair("child-1", from: "phone").children == ["child-2 active", "child-3 paused"])
+    }
+  }
+
+  @Test func `the highest tier that is full is not told to upgrade`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      try await harness.pair(5, to: "phone")
+      let refused = try await harness.pair("child-6", to: "phone")
+      #expect(refused.code == "device_limit_reached")
+      #expect(refused.string("error") == "Your plan has room for 5 devices. Remove one to pair another.")
+    }
+  }
+
+  @Test func `nobody sees or removes what is paired to another device`() async throws {
+    try await withScreenTime { harness in
+      for device in ["phone", "other"] { _ = try await harness.launch(device) }
+      try await harness.pair(2, to: "phone")
+      #expect(try await harness.children(of: "other").children == [])
+      #expect(try await harness.children(of: "phone", bundleID: ScreenTime.heatlab).children == [])
+      #expect(try await harness.unpair("child-1", from: "other").status == 404)
+      // The same child may be paired to both parents' devices.
+      #expect(try await harness.pair("child-1", to: "other").children == ["child-1 active"])
+      #expect(try await harness.children(of: "phone").children == ["child-1 active", "child-2 active"])
+    }
+  }
+
+  @Test func `who has nothing has no room, and what is no name is refused`() async throws {
+    try await withScreenTime { harness in
+      #expect(try await harness.pair("child", to: "nobody").code == "device_limit_reached")
+      _ = try await harness.launch("phone")
+      for child in ["", "tab\tbed", String(repeating: "x", count: 129)] {
+        #expect(try await harness.pair(child, to: "phone").code == "invalid_request")
+      }
+      let long = String(repeating: "x", count: 129)
+      #expect(try await harness.pair("child", to: "phone", name: long).code == "invalid_request")
+      let users = try await harness.children(of: "phone", bundleID: "com.swiftclimb.app")
+      #expect(users.status == 422)
+      #expect(users.code == "wrong_app")
+      let nameless = try await harness.send(.get, "/api/v1/devices/phone/children")
+      #expect(nameless.code == "invalid_request")
+      #expect(try await harness.count("devices") == 0)
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct TrialTests {
+  private func begun(_ harness: Harness) async throws -> Int {
+    try await harness.pool.query("SELECT count(*) FROM trials WHERE continues IS NULL")[0].decode(0)
+  }
+
+  @Test func `fifty devices of one account that start at once share one trial`() async throws {
+    try await withScreenTime { harness in
+      let answers = try await atOnce(50) { try await harness.launch("phone-\($0)", account: "anna") }
+      #expect(answers.count { $0.status == 201 } == 1)
+      #expect(answers.count { $0.status == 200 } == 49)
+      #expect(Set(answers.map { $0.date("trial.endsAt") }) == [harness.clock.now + 30 * ScreenTime.day])
+      #expect(try await begun(harness) == 1)
+      #expect(try await harness.count("trials") == 50)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `a device that starts fifty times at once has one trial`(isOneAccount: Bool) async throws {
+    try await withScreenTime { harness in
+      let answers = try await atOnce(50) {
+        try await harness.launch("phone", account: isOneAccount ? "anna" : "anna-\($0)")
+      }
+      #expect(answers.count { $0.status == 201 } == 1)
+      #expect(answers.count { $0.status == 200 } == 49)
+      #expect(try await harness.count("trials") == 1)
+    }
+  }
+
+  @Test func `a reinstall goes on with the trial, and after its end there is no second one`() async throws {
+    try await withScreenTime { harness in
+      let first = try await harness.launch("before", account: "anna")
+      #expect(first.status == 201)
+      let end = try #require(first.date("trial.endsAt"))
+      harness.clock.advance(days: 20)
+      let second = try await harness.launch("after", account: "anna")
+      #expect(second.status == 200)
+      #expect(second.date("trial.startedAt") == first.date("trial.startedAt"))
+      #expect(second.date("trial.endsAt") == end)
+      #expect(second.string("entitlements.status") == "trial")
+
+      harness.clock.advance(days: 400)
+      for device in ["before", "after", "another"] {
+        let late = try await harness.launch(device, account: "anna")
+        #expect(late.status == 200)
+        #expect(late.date("trial.endsAt") == end)
+        #expect(late.string("entitlements.status") == "expired")
+        #expect(late.bool("entitlements.isAccessGranted") == false)
+      }
+      #expect(try await begun(harness) == 1)
+    }
+  }
+
+  @Test func `another account on the same device gets no second trial, there or elsewhere`() async throws {
+    try await withScreenTime { harness in
+      let end = try await harness.launch("phone", account: "anna").date("trial.endsAt")
+      harness.clock.advance(days: 31)
+      let boris = try await harness.launch("phone", account: "boris")
+      #expect(boris.status == 200)
+      #expect(boris.date("trial.endsAt") == end)
+      #expect(boris.string("entitlements.status") == "grace")
+      #expect(try await begun(harness) == 1)
+    }
+  }
+
+  @Test func `without an account in the app transaction the device alone counts`() async throws {
+    try await withScreenTime { harness in
+      var download = try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: "anna").payload
+      let anna = try harness.store.identity.authority.signer.sign(download)
+      download.appTransactionId = nil
+      let nobody = try harness.store.identity.authority.signer.sign(download)
+      #expect(try await harness.launch("phone", showing: nobody).status == 201)
+      #expect(try await harness.launch("phone", showing: nobody).status == 200)
+      // Now it is known whose it is: another device of the account goes on with it.
+      harness.clock.advance(days: 3)
+      #expect(try await harness.launch("phone", showing: anna).status == 200)
+      #expect(try await harness.launch("tablet", showing: anna).status == 200)
+      #expect(try await begun(harness) == 1)
+    }
+  }
+
+  @Test func `what proves nothing starts nothing`() async throws {
+    try await withScreenTime { harness in
+      let sandbox = try await harness.launch("phone", in: .sandbox)
+      #expect(sandbox.status == 422)
+      #expect(sandbox.code == "wrong_environment")
+      let other = try await harness.launch("phone", of: ScreenTime.heatlab)
+      #expect(other.status == 422)
+      #expect(other.code == "wrong_app")
+      let none = try await harness.launch(
+        "phone", bundleID: ScreenTime.heatlab, of: ScreenTime.heatlab)
+      #expect(none.status == 400)
+      #expect(none.code == "invalid_request")
+      let users = try await harness.launch(
+        "phone", bundleID: "com.swiftclimb.app", of: "com.swiftclimb.app")
+      #expect(users.status == 422)
+      #expect(users.code == "wrong_app")
+      for forged in ["", "a.b.c", String(try anna(harness).dropLast(8))] {
+        let answer = try await harness.launch("phone", showing: forged)
+        #expect(answer.status == 422)
+        #expect(answer.code == "invalid_signature")
+      }
+      // Two apps of the configuration have devices for customers.
+      let nameless = try await harness.send(
+        .post, "/api/v1/trials",
+        json: #"{"deviceID": "phone", "signedAppTransaction": "\#(anna(harness))"}"#)
+      #expect(nameless.status == 400)
+      #expect(try await harness.launch("", account: "anna").code == "invalid_request")
+      #expect(try await harness.count("trials") == 0)
+    }
+  }
+
+  private func anna(_ harness: Harness) throws -> String {
+    try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: "anna").signed
+  }
+
+  @Test func `a tester's sandbox starts a trial where the configuration lists everyone`() async throws {
+    let configuration = try ScreenTime.configuration()
+      .replacing(#""sandboxGrants": "nobody""#, with: #""sandboxGrants": "everyone""#)
+    try await withHarness(configuration: configuration) { harness in
+      let answer = try await harness.launch("phone", in: .sandbox)
+      #expect(answer.status == 201)
+    }
+  }
+}
