@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import Glibc
 import HTTP
 import ReceiptService
 
@@ -8,8 +9,8 @@ struct Reconcile: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Reads Apple's notification history and statuses since the last run, and repairs.",
     discussion: """
-      The server does so by itself every hour. Ends with status 1 if the App Store could not be asked about \
-      every app; what was repaired until then stays repaired.
+      The server does so by itself every hour. Ends with status 1 if anything could not be asked about or \
+      taken in; what was repaired stays repaired, and the next run goes on from there.
       """)
 
   @Option(help: "Begin here: a time such as 2026-01-31T00:00:00Z, or a number of days such as 7d.")
@@ -19,13 +20,18 @@ struct Reconcile: AsyncParsableCommand {
   var bundle: String?
 
   func validate() throws {
-    if let since, Self.date(since, before: Date()) == nil {
+    guard let since else { return }
+    let now = Date()
+    guard let date = Self.date(since, before: now) else {
       throw ValidationError("--since must be a time such as 2026-01-31T00:00:00Z or days such as 7d.")
     }
+    if date > now { throw ValidationError("--since must not be in the future.") }
   }
 
   func run() async throws {
     let settings = try Startup.settings()
+    // As in serve: a connection that goes away shall be an error, not the end of the process.
+    signal(SIGPIPE, SIG_IGN)
     let service = try await Startup.service(settings, Startup.logger(settings))
     let reports = await service.reconcile(
       since: since.flatMap { Self.date($0, before: Date()) }, bundleID: bundle)

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import Glibc
 import ReceiptService
 
 /// `receiptd replay`
@@ -27,6 +28,8 @@ struct Replay: AsyncParsableCommand {
 
   func run() async throws {
     let settings = try Startup.settings()
+    // As in serve: a connection that goes away shall be an error, not the end of the process.
+    signal(SIGPIPE, SIG_IGN)
     let service = try await Startup.service(settings, Startup.logger(settings))
     let result: (outcome: String, isProcessed: Bool)
     do {

@@ -16,19 +16,31 @@ struct MissedNotifications: Sendable {
   /// A history is read piece by piece, so that what was read is done even if the rest is not.
   static let window: TimeInterval = 7 * 86_400
 
+  /// So many pages without a notification, one after the other, are not a history.
+  private static let maximumEmptyPages = 32
+
   /// Reads one piece, page by page.
+  /// - Returns: whether every notification of it was taken in.
   func read(
     _ api: AppStoreServerAPI, _ environment: Environment, from start: Date, until end: Date,
     into report: inout ReconcileReport
-  ) async throws {
+  ) async throws -> Bool {
+    let unfinished = report.notificationsRefused + report.notificationsFailed
     let request = NotificationHistoryRequest(startDate: start, endDate: end)
     var token: String?
+    // A token that was there before would lead round in a circle for ever.
+    var seen: Set<String> = []
+    var emptyPages = 0
     while true {
       let page = try await api.notificationHistory(request, paginationToken: token, in: environment)
-      try await take((page.notificationHistory ?? []).compactMap(\.signedPayload), into: &report)
-      guard page.hasMore == true else { return }
-      // The same token again would read the same page for ever.
-      guard let next = page.paginationToken, next != token else { throw ReconcileFailure.endlessHistory }
+      let signedPayloads = (page.notificationHistory ?? []).compactMap(\.signedPayload)
+      try await take(signedPayloads, into: &report)
+      guard page.hasMore == true else {
+        return report.notificationsRefused + report.notificationsFailed == unfinished
+      }
+      emptyPages = signedPayloads.isEmpty ? emptyPages + 1 : 0
+      guard emptyPages < Self.maximumEmptyPages, let next = page.paginationToken, seen.insert(next).inserted
+      else { throw ReconcileFailure.endlessHistory }
       token = next
     }
   }
@@ -45,13 +57,30 @@ struct MissedNotifications: Sendable {
           "the history has a notification that does not verify", metadata: ["reason": "\(error)"])
       }
     }
-    let receipts = try await withThrowingTaskGroup(of: (Int, LedgerReceipt).self) { group in
+    let results = await withTaskGroup(of: (Int, Result<LedgerReceipt, any Error>).self) { group in
       for (index, entry) in entries.enumerated() {
-        group.addTask { (index, try await ledger.record(entry)) }
+        group.addTask {
+          do { return (index, .success(try await ledger.record(entry))) } catch {
+            return (index, .failure(error))
+          }
+        }
       }
-      return try await group.reduce(into: []) { $0.append($1) }
+      return await group.reduce(into: []) { $0.append($1) }
     }
-    for (index, receipt) in receipts.sorted(by: { $0.0 < $1.0 }) where !receipt.isDuplicate {
+    for (index, result) in results.sorted(by: { $0.0 < $1.0 }) {
+      let receipt: LedgerReceipt
+      do {
+        receipt = try result.get()
+      } catch  where !isDatabaseUnavailable(error) {
+        report.notificationsFailed += 1
+        logger.error(
+          "a notification of the history could not be written",
+          metadata: [
+            "notification": "\(entries[index].notification?.uuid.uuidString ?? "")", "reason": "\(error)",
+          ])
+        continue
+      }
+      if receipt.isDuplicate { continue }
       report.notificationsMissed += 1
       if !receipt.isProcessed { report.notificationsWaiting += 1 }
       let notification = entries[index].notification
@@ -64,10 +93,12 @@ struct MissedNotifications: Sendable {
 /// Why reconciling cannot go on, where it is not the App Store's own word.
 enum ReconcileFailure: Error, CustomStringConvertible {
   case endlessHistory
+  case beginsInTheFuture
 
   var description: String {
     switch self {
     case .endlessHistory: "the notification history does not come to an end"
+    case .beginsInTheFuture: "the beginning that was asked for is in the future"
     }
   }
 }

@@ -24,14 +24,18 @@ public struct ReconcileReport: Sendable {
   public var notificationsWaiting = 0
   /// Notifications in the history that do not carry the App Store's signature.
   public var notificationsRefused = 0
+  /// Notifications in the history that could not be written.
+  public var notificationsFailed = 0
   /// Subscriptions whose renewal was overdue without news, and of which the store was asked.
   public var statusesAsked = 0
+  /// Of these, those whose answer could not be had or written, and of which the store is asked again.
+  public var statusesFailed = 0
   /// What was brought up to date, the first of them.
   public private(set) var repairs: [Repair] = []
   /// How many were brought up to date.
   public private(set) var repairCount = 0
-  /// Why it ended early; `nil`: it did not.
-  public var failure: String?
+  /// Why it is not complete; `nil`: it is.
+  public private(set) var failure: String?
 
   private static let repairsKept = 100
 
@@ -52,6 +56,12 @@ public struct ReconcileReport: Sendable {
     public var before: String?
     /// Status and end now.
     public var after: String
+  }
+
+  /// Notes why it is not complete; a reason that is there already is noted once.
+  mutating func note(failure reason: String) {
+    guard let failure else { return self.failure = reason }
+    if failure != reason { self.failure = "\(failure); \(reason)" }
   }
 
   /// Notes what a fact changed, if it changed anything.
@@ -76,7 +86,7 @@ public struct ReconcileReport: Sendable {
     if notificationsWaiting > 0 { head += " (\(notificationsWaiting) wait for a replay)" }
     if notificationsRefused > 0 { head += ", \(notificationsRefused) are not signed by the App Store" }
     head += "; asked about \(statusesAsked) overdue renewals; repaired \(repairCount)"
-    if let failure { head += "; ENDED EARLY: \(failure)" }
+    if let failure { head += "; INCOMPLETE: \(failure)" }
     return [head]
       + repairs.map { repair in
         "  \(repair.originalTransactionID): \(repair.before ?? "unknown") -> \(repair.after) (\(repair.cause))"

@@ -35,31 +35,54 @@ struct Reconciliation: Sendable {
     var report = ReconcileReport(
       bundleID: app.bundleID, environment: environment, startedAt: instant, readFrom: reach)
     guard let api = apis[app.bundleID] else {
-      report.failure = "no App Store Connect key is configured for this app"
+      report.note(failure: "no App Store Connect key is configured for this app")
       return report
     }
     do {
-      report.readFrom = max(reach, try await start(app, environment, since) ?? reach)
+      report.readFrom = max(reach, try await start(app, environment, since, at: instant) ?? reach)
+      guard report.readFrom <= instant else { throw ReconcileFailure.beginsInTheFuture }
       try await readHistory(api, app, environment, reach: reach, until: instant, into: &report)
+    } catch {
+      note(error, of: app, environment, in: &report)
+    }
+    // The statuses do not depend on the history: what ails it shall not keep them waiting.
+    do {
       try await overdue.ask(api, app, environment, into: &report)
     } catch {
-      report.failure = (error as? AppStoreServerError)?.reason ?? "\(error)"
-      logger.error(
-        "reconciling ended early",
-        metadata: [
-          "app": "\(app.bundleID)", "environment": "\(environment)", "reason": "\(report.failure ?? "")",
-        ])
+      note(error, of: app, environment, in: &report)
+    }
+    if report.notificationsRefused + report.notificationsFailed > 0 {
+      report.note(
+        failure: "\(report.notificationsRefused + report.notificationsFailed) notifications of the history "
+          + "could not be taken in, so it will be read again from there")
+    }
+    if report.statusesFailed > 0 {
+      report.note(failure: "\(report.statusesFailed) statuses could not be taken in, and will be asked again")
     }
     await keep(report)
     return report
   }
 
-  private func start(_ app: App, _ environment: Environment, _ since: Date?) async throws -> Date? {
+  private func note(
+    _ error: any Error, of app: App, _ environment: Environment, in report: inout ReconcileReport
+  ) {
+    let reason = (error as? AppStoreServerError)?.reason ?? "\(error)"
+    report.note(failure: reason)
+    logger.error(
+      "reconciling ended early",
+      metadata: ["app": "\(app.bundleID)", "environment": "\(environment)", "reason": "\(reason)"])
+  }
+
+  private func start(
+    _ app: App, _ environment: Environment, _ since: Date?, at instant: Date
+  ) async throws -> Date? {
     if let since { return since }
     let rows = try await pool.query(
       ReconcileRows.position(bundleID: app.bundleID, environment: environment.rawValue))
-    let position = try rows.first?.decode(0, as: Date?.self)
-    return position?.addingTimeInterval(-Self.overlap)
+    guard let position = try rows.first?.decode(0, as: Date?.self),
+      position <= instant.addingTimeInterval(ReconcileRows.clockTolerance)
+    else { return nil }
+    return min(position, instant).addingTimeInterval(-Self.overlap)
   }
 
   private func readHistory(
@@ -69,11 +92,13 @@ struct Reconciliation: Sendable {
     var start = report.readFrom
     while start < instant {
       let end = min(start.addingTimeInterval(MissedNotifications.window), instant)
-      try await missed.read(api, environment, from: start, until: end, into: &report)
-      _ = try await pool.query(
-        ReconcileRows.advance(
-          bundleID: app.bundleID, environment: environment.rawValue, from: start, until: end,
-          reachesBack: start <= reach, at: instant))
+      // Where something was not taken in the position stays, and no later piece moves it past that one.
+      if try await missed.read(api, environment, from: start, until: end, into: &report) {
+        _ = try await pool.query(
+          ReconcileRows.advance(
+            bundleID: app.bundleID, environment: environment.rawValue, from: start, until: end,
+            reachesBack: start <= reach, at: instant))
+      }
       report.readUntil = end
       start = end
     }

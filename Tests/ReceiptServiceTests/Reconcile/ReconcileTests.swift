@@ -113,9 +113,7 @@ import Testing
     }
   }
 
-  @Test func `what was read stays read when the rest fails, and a later beginning leaves no gap`()
-    async throws
-  {
+  @Test func `a later beginning leaves no gap`() async throws {
     try await withHarness { harness in
       let reports = await harness.service.reconcile(since: harness.clock.now.addingTimeInterval(-86_400))
       #expect(reports.count == 4)
