@@ -63,46 +63,6 @@ COMMENT ON COLUMN public.reconcile_runs.statuses_asked IS 'Subscriptions whose r
 COMMENT ON COLUMN public.reconcile_runs.repaired IS 'Purchases (originalTransactionID) that were brought up to date, the first hundred.';
 COMMENT ON COLUMN public.reconcile_runs.error IS 'Why it ended early. NULL: it did not.';
 
-CREATE OR REPLACE VIEW public.support_subscriptions AS
-SELECT
-  s.bundle_id,
-  s.user_id,
-  s.device_id,
-  s.original_transaction_id,
-  s.transaction_id,
-  CASE WHEN change.is_done THEN s.upcoming_product_id ELSE s.product_id END AS product_id,
-  CASE WHEN change.is_done THEN s.upcoming_tier ELSE s.tier END AS tier,
-  s.phase_statuses[phase.n] AS status,
-  s.phase_store_statuses[phase.n] AS store_status,
-  s.is_counted AND s.phase_statuses[phase.n] IN ('active', 'grace') AS has_access,
-  CASE WHEN s.is_counted THEN phase.access_ends_at END AS access_ends_at,
-  s.purchase_date,
-  s.expiry_date,
-  s.grace_expires_at,
-  s.revoked_at,
-  s.auto_renew_enabled,
-  s.renews_as,
-  s.ownership,
-  s.owned_because,
-  s.environment,
-  s.price_milliunits / 1000.0 AS price,
-  s.currency,
-  s.last_validated_at,
-  s.signed_at,
-  s.created_at,
-  s.updated_at,
-  CASE WHEN NOT change.is_done THEN s.upcoming_product_id END AS upcoming_product_id
-FROM public.subscriptions s
-CROSS JOIN LATERAL (
-  SELECT 1 + count(*) FILTER (WHERE start <= now())::integer AS n,
-    min(start) FILTER (WHERE status IN ('expired', 'cancelled')) AS access_ends_at
-  FROM unnest(s.phase_starts, s.phase_statuses) AS p (start, status)
-) AS phase
-CROSS JOIN LATERAL (
-  SELECT s.upcoming_product_id IS NOT NULL AND s.purchase_date <= now() AS is_done
-) AS change;
-COMMENT ON COLUMN public.support_subscriptions.upcoming_product_id IS 'The product of the next period, where it is charged already and another one.';
-
 CREATE VIEW public.support_waiting_notifications AS
 SELECT outcome AS why, bundle_id, environment, type, subtype, count(*) AS notifications,
   min(received_at) AS oldest, max(received_at) AS newest
@@ -121,7 +81,7 @@ DECLARE
   client text;
 BEGIN
   FOREACH relation IN ARRAY ARRAY[
-    'reconcile_positions', 'reconcile_runs', 'support_subscriptions', 'support_waiting_notifications']
+    'reconcile_positions', 'reconcile_runs', 'support_waiting_notifications']
   LOOP
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_support') THEN
       EXECUTE format('GRANT SELECT ON public.%I TO receiptd_support', relation);

@@ -25,6 +25,8 @@ CREATE INDEX support_actions_from_user_idx ON public.support_actions ((
 CREATE INDEX support_actions_from_device_idx ON public.support_actions ((
   CASE WHEN customer_kind = 'device' OR customer_kind IS NULL AND from_customer !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
     THEN from_customer END)) WHERE from_customer IS NOT NULL;
+-- An extension tells every device that goes on with the trial.
+CREATE INDEX trials_continues_idx ON public.trials (continues) WHERE continues IS NOT NULL;
 CREATE INDEX devices_device_id_idx ON public.devices (device_id);
 
 -- One award for an Apple Account and one for a user, for good: one that support took back is not given again.
@@ -85,6 +87,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
   SELECT s.upcoming_product_id IS NOT NULL AND s.purchase_date <= now() AS is_done
 ) AS change;
+COMMENT ON COLUMN public.support_subscriptions.upcoming_product_id IS 'The product of the next period, where it is charged already and another one.';
 COMMENT ON COLUMN public.support_subscriptions.is_counted IS 'Whether it opens anything at all: the catalog knows its product, and a sandbox purchase is a tester''s.';
 COMMENT ON COLUMN public.support_subscriptions.taken_from IS 'The customer that support took it from.';
 
@@ -124,8 +127,9 @@ FROM (
   FROM public.grants g
   UNION ALL
   SELECT 'trial', t.bundle_id, NULL::uuid, t.device_id, t.device_id, NULL::text,
-    t.started_at <= now() AND t.ends_at > now(), true, t.ends_at, t.started_at, NULL::timestamptz
+    told.started_at <= now() AND told.ends_at > now(), true, told.ends_at, told.started_at, NULL::timestamptz
   FROM public.trials t
+  JOIN public.trials told ON told.id = coalesce(t.continues, t.id)
 ) AS held
 GROUP BY held.bundle_id, held.user_id, held.device_id, held.customer;
 CREATE INDEX grants_customer_idx ON public.grants ((coalesce(user_id::text, device_id)));
@@ -190,11 +194,13 @@ FROM public.support_actions a
 LEFT JOIN public.subscriptions s USING (original_transaction_id)
 WHERE a.from_customer IS NULL AND a.to_customer IS NULL
 UNION ALL
-SELECT t.started_at, t.bundle_id, NULL::uuid, t.device_id, NULL::text,
-  'trial', 'until ' || to_char(t.ends_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
-    || CASE WHEN t.extended_days > 0 THEN ', extended by ' || t.extended_days || ' days' ELSE '' END,
+SELECT told.started_at, t.bundle_id, NULL::uuid, t.device_id, NULL::text,
+  'trial', 'until ' || to_char(told.ends_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
+    || CASE WHEN told.extended_days > 0 THEN ', extended by ' || told.extended_days || ' days' ELSE '' END
+    || CASE WHEN t.continues IS NOT NULL THEN ', begun on ' || told.device_id ELSE '' END,
   t.id::text, NULL::text
 FROM public.trials t
+JOIN public.trials told ON told.id = coalesce(t.continues, t.id)
 UNION ALL
 SELECT d.paired_at, d.bundle_id, NULL::uuid, d.device_id, NULL::text,
   'paired', d.child_device_id || coalesce(' (' || d.name || ')', ''), d.id::text, NULL::text
