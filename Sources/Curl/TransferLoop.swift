@@ -8,13 +8,14 @@ final class TransferLoop: Sendable {
   private let inbox = Mutex(Inbox())
   private let multi: MultiHandle
 
-  /// `curl_multi_wakeup` is the one function that libcurl allows from another thread while the handle is in
-  /// use (curl_multi_wakeup(3)); all others are called on the loop's thread alone.
+  /// @unchecked, because `curl_multi_wakeup` is the one function that libcurl allows from another thread while
+  /// the handle is in use (curl_multi_wakeup(3)); all others are called on the loop's thread alone.
   private struct MultiHandle: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer?
   }
 
-  /// A transfer is made by its caller, which lets go of it when it hands it over.
+  /// @unchecked, because a transfer is made by its caller, which lets go of it when it hands it over: no two threads
+  /// have it at once.
   private struct Handover: @unchecked Sendable {
     let transfer: Transfer
   }

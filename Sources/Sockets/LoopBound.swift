@@ -3,9 +3,10 @@ import Dispatch
 /// Something that belongs to one event loop, on its way through code that may run anywhere.
 ///
 /// It can be carried to other threads, but only its loop can look inside.
+///
+/// @unchecked, because the value is reached through ``value`` alone, which stops the program on any queue but the
+/// loop's own serial one: no two threads ever touch it at once.
 public struct LoopBound<Value>: @unchecked Sendable {
-  // @unchecked: the value is reached through `value` alone, which stops the program on any queue but the
-  // loop's own serial one, so no two threads ever touch it at once.
   private let stored: Value
   private let queue: DispatchQueue
 

@@ -34,6 +34,7 @@ struct RequestLine {
     if token.isEqual(to: "PUT") { return .put }
     guard token.count <= 32, let method = HTTPRequest.Method(String(copying: token)), method != .connect
     else {
+      // The answer to a method that no server here knows (RFC 9110 §15.6.2); nothing is left to be written.
       throw .notImplemented("This method is not implemented.")
     }
     return method

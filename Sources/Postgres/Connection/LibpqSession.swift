@@ -95,7 +95,7 @@ struct LibpqSession {
 
 /// What is needed to ask the server to stop what a connection is doing.
 ///
-/// Sendable without the compiler's help: libpq documents that a `PGcancel` may be used from any
+/// @unchecked, because the compiler cannot know what libpq documents: a `PGcancel` may be used from any
 /// thread, also while its connection is in use or gone. It is used once.
 struct CancelRequest: @unchecked Sendable {
   private let request: OpaquePointer

@@ -3,7 +3,7 @@ import Glibc
 
 /// Owns one `PGresult`.
 ///
-/// Sendable without the compiler's help: libpq documents that a `PGresult` is read-only once
+/// @unchecked, because the compiler cannot know what libpq documents: a `PGresult` is read-only once
 /// `PQgetResult` has returned it and may be read from several threads ("Behavior in Threaded
 /// Programs"); only `deinit`, which runs once and after the last use, changes it.
 final class ResultStorage: @unchecked Sendable {
