@@ -63,6 +63,40 @@ struct ControlTroubleTests {
     try result.get()
   }
 
+  @Test func `random lives happen in the store, their notifications are sent and the clock is at their end`()
+    async throws
+  {
+    try await Self.withFixture { fixture in
+      let answer = try await fixture.post(
+        "/control/lives", ["bundleID": .string(Climb.bundleID), "seed": 7, "count": 2])
+      guard case .array(let lives)? = answer["lives"] else {
+        Issue.record("no lives")
+        return
+      }
+      #expect(lives.map { $0["seed"]?.number } == [7, 8])
+      let sent = lives.reduce(0) { $0 + ($1["notifications"]?.number ?? 0) }
+      #expect(sent > 0)
+      #expect(Int64(fixture.sender.payloads.count) == sent)
+      let clock = try await fixture.get("/control/clock")
+      #expect(clock["now"] == answer["now"])
+      #expect(clock["now"]?.string != "2026-01-01T00:00:00Z")
+      for life in lives {
+        guard case .array(let purchases)? = life["purchases"] else { continue }
+        #expect(!purchases.isEmpty)
+        for case .string(let id) in purchases { #expect(fixture.store.truth(of: id) != nil) }
+      }
+      let none = await fixture.status {
+        try await fixture.post("/control/lives", ["bundleID": "com.example.none", "seed": 1])
+      }
+      #expect(none == 404)
+      let many = await fixture.status {
+        try await fixture.post(
+          "/control/lives", ["bundleID": .string(Climb.bundleID), "seed": 1, "count": 101])
+      }
+      #expect(many == 400)
+    }
+  }
+
   @Test func `the clock is read, wound and set to a rate`() async throws {
     try await Self.withFixture { fixture in
       let clock = try await fixture.get("/control/clock")

@@ -46,7 +46,7 @@ extension ControlRoutes {
     }
   }
 
-  private var virtualClock: VirtualClock {
+  var virtualClock: VirtualClock {
     get throws(Problem) {
       guard let clock = store.virtualClock else { throw .refused("the store's clock is not in its hands") }
       return clock

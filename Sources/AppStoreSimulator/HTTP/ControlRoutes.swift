@@ -14,6 +14,7 @@ struct ControlRoutes: Sendable {
     addPurchases(to: &router)
     addNotifications(to: &router)
     addClock(to: &router)
+    addLives(to: &router)
     addFaults(to: &router)
     addServerAPI(to: &router)
   }
