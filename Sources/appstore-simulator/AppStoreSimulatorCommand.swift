@@ -9,7 +9,9 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
       `serve` runs it. The other commands make things happen in one that runs, by its control API \
       (docs/simulator.md), and print what it answers.
       """,
-    subcommands: [Authority.self, Serve.self, Sign.self, Webhook.self, Clock.self],
+    subcommands: [
+      Authority.self, Serve.self, Sign.self, CorpusCommand.self, Webhook.self, Clock.self,
+    ],
     groupedSubcommands: [
       CommandGroup(
         name: "Customers",

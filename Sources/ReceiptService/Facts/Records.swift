@@ -12,10 +12,10 @@ struct TransactionRecord: Sendable {
   /// - Throws: ``Unkept/environment`` for an environment that the rules do not know.
   init(_ signed: Signed<TransactionInfo>) throws(Unkept) {
     fact = try TransactionFact(signed.payload)
-    otherClaims = remainingClaims(of: signed.payloadBytes, beyond: Self.claimsWithColumns)
+    otherClaims = Self.claimsWithColumns.remainder(of: signed.payloadBytes)
   }
 
-  private static let claimsWithColumns: Set<String> = [
+  private static let claimsWithColumns: ColumnNames = [
     "transactionId", "originalTransactionId", "bundleId", "environment", "productId", "type",
     "inAppOwnershipType", "purchaseDate", "originalPurchaseDate", "expiresDate", "revocationDate",
     "isUpgraded", "appAccountToken", "appTransactionId", "price", "currency", "signedDate",
@@ -31,10 +31,10 @@ struct RenewalRecord: Sendable {
   /// - Throws: ``Unkept/environment`` for an environment that the rules do not know.
   init(_ signed: Signed<RenewalInfo>) throws(Unkept) {
     fact = try RenewalFact(signed.payload)
-    otherClaims = remainingClaims(of: signed.payloadBytes, beyond: Self.claimsWithColumns)
+    otherClaims = Self.claimsWithColumns.remainder(of: signed.payloadBytes)
   }
 
-  private static let claimsWithColumns: Set<String> = [
+  private static let claimsWithColumns: ColumnNames = [
     "originalTransactionId", "environment", "productId", "autoRenewProductId", "autoRenewStatus",
     "isInBillingRetryPeriod", "gracePeriodExpiresDate", "expirationIntent", "renewalDate",
     "signedDate",
@@ -86,16 +86,4 @@ enum Unkept: Error {
 extension String {
   /// PostgreSQL's text has no U+0000, which is legal in JSON. It must not cost us a whole notification.
   var storable: String { utf8.contains(0) ? replacing("\0", with: "\u{FFFD}") : self }
-}
-
-/// The members of a JSON object that have no column of their own.
-private func remainingClaims(of payload: [UInt8], beyond columns: Set<String>) -> JSONText? {
-  guard let claims = try? JSONDecoder().decode([String: JSONValue].self, from: Data(payload)) else {
-    return nil
-  }
-  let rest = claims.filter { !columns.contains($0.key) }
-  guard !rest.isEmpty, let encoded = try? JSONEncoder().encode(rest) else { return nil }
-  // PostgreSQL's jsonb has no U+0000; a claim with one is legal JSON and must not lose us the rest.
-  let text = String(decoding: encoded, as: UTF8.self)
-  return text.contains(#"\u0000"#) ? nil : JSONText(text)
 }

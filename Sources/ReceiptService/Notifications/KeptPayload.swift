@@ -1,5 +1,6 @@
 import AppStore
 import FoundationEssentials
+import Glibc
 
 /// A signed notification taken apart so that nothing is kept twice, and can be put together again to the
 /// letter.
@@ -84,8 +85,26 @@ extension [UInt8] {
   /// - Returns: whether there was one.
   @discardableResult
   fileprivate mutating func replaceOnce(_ needle: [UInt8], with replacement: [UInt8]) -> Bool {
-    guard let range = firstRange(of: needle) else { return false }
-    replaceSubrange(range, with: replacement)
+    guard let start = firstIndex(of: needle) else { return false }
+    replaceSubrange(start..<start + needle.count, with: replacement)
     return true
+  }
+
+  /// Where `needle` begins. What Foundation has for it takes a thousand times as long on 13 kB.
+  private func firstIndex(of needle: [UInt8]) -> Int? {
+    withUnsafeBytes { hay in
+      needle.withUnsafeBytes { needle in
+        guard let base = hay.baseAddress, let sought = needle.baseAddress else { return nil }
+        let last = hay.count - needle.count
+        var position = 0
+        while position <= last {
+          guard let found = memchr(base + position, Int32(needle[0]), last - position + 1) else { return nil }
+          position = UnsafeRawPointer(found) - base
+          if memcmp(found, sought, needle.count) == 0 { return position }
+          position += 1
+        }
+        return nil
+      }
+    }
   }
 }
