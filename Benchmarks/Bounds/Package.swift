@@ -1,0 +1,7 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// What the machine itself can do, to hold receiptd against. A package of its own: nothing of it reaches the product.
+let package = Package(
+  name: "Bounds",
+  targets: [.executableTarget(name: "DispatchResponder")])

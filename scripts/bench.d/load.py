@@ -1,0 +1,30 @@
+"""One load: wrk with two threads against one address."""
+import json
+import os
+import re
+import subprocess
+
+
+class Load:
+    def __init__(self, port, path, bodies, seconds, connections, rate=None):
+        self.port, self.path, self.bodies = port, path, bodies
+        self.seconds, self.connections, self.rate = seconds, connections, rate
+        self.threads = min(2, connections)
+
+    def run(self):
+        command = ["wrk", f"-t{self.threads}", f"-c{self.connections}", f"-d{self.seconds}s", "--latency"]
+        environment = dict(os.environ, THREADS=str(self.threads))
+        if self.bodies:
+            environment["BODIES"] = self.bodies
+        if self.rate:
+            environment["PAUSE_MS"] = str(round(self.connections / self.rate * 1000))
+        script = "bodies.lua" if self.bodies else "plain.lua"
+        command += ["-s", os.path.join(os.path.dirname(__file__), script),
+                    f"http://127.0.0.1:{self.port}{self.path}"]
+        text = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+        found = re.search(r"RESULT (\{.*\})", text)
+        if not found:
+            raise SystemExit(text)
+        result = json.loads(found.group(1))
+        result["requests_per_second"] = result["requests"] / result["seconds"]
+        return result
