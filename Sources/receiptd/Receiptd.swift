@@ -9,7 +9,7 @@ struct Receiptd: AsyncParsableCommand {
     discussion: "Settings come from the environment; the README lists them.",
     subcommands: [
       Serve.self, Migrate.self, Reconcile.self, Replay.self, Doctor.self, Grant.self, RevokeGrant.self,
-      ExtendTrial.self,
-      Transfer.self, FreeAccess.self, Requeue.self, Customer.self, Grandfather.self,
+      ExtendTrial.self, Transfer.self, FreeAccess.self, Requeue.self, Customer.self, Grandfather.self,
+      RotateEntitlementKey.self,
     ])
 }

@@ -26,6 +26,7 @@ struct Serve: AsyncParsableCommand {
 
     let service = try await Startup.service(settings, logger)
     if !skipsMigrations { try await Startup.migrate(service.migrator, logger) }
+    await service.loadEntitlementKeys()
 
     let requestLog = RequestLog(logger: logger)
     let clients = HTTPServer(

@@ -75,13 +75,18 @@ import Testing
       let free = ["free-access", "on", "--bundle", "com.screentimerewards", "--reason", "outage"]
       #expect(try run(free, database).text.contains("free access is on from"))
       #expect(try run(free, database).text.contains("free access is on, already since"))
+      let rotated = try run(["rotate-entitlement-key", "--leaked", "--reason", "a lost disk"], database)
+      #expect(rotated.text.hasPrefix("key ") && rotated.text.contains(" signs from "), "\(rotated.complaint)")
 
       let pool = try database.pool()
       let actions = try await pool.query(
         "SELECT action || ' ' || by || ' ' || reason FROM support_actions ORDER BY id")
       #expect(
         try actions.map { try $0.decode(0, as: String.self) }
-          == ["grant ada ticket 812", "revoke-grant bob a mistake", "free-access ada outage"])
+          == [
+            "grant ada ticket 812", "revoke-grant bob a mistake", "free-access ada outage",
+            "rotate-entitlement-key ada a lost disk",
+          ])
       await pool.close()
     }
   }

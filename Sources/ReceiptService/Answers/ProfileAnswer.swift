@@ -12,7 +12,8 @@ struct ProfileAnswer: Encodable, Sendable {
   var entitlements: EntitlementsAnswer
   var serverTime: Date
 
-  init(_ entitlements: Entitlements, at instant: Date) {
+  /// - Parameter answer: the same entitlements, as clients read them.
+  init(_ entitlements: Entitlements, answer: EntitlementsAnswer, at instant: Date) {
     let status = PremiumStatus(entitlements, at: instant)
     isPremium = status.isPremium
     premiumExpiresAt = status.expiresAt
@@ -20,7 +21,7 @@ struct ProfileAnswer: Encodable, Sendable {
     premiumOriginalTransactionID = status.originalTransactionID
     isInGracePeriod = status.isInGracePeriod
     willRenew = status.willRenew
-    self.entitlements = EntitlementsAnswer(entitlements)
+    self.entitlements = answer
     serverTime = instant
   }
 }

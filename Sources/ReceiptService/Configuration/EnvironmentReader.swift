@@ -45,6 +45,22 @@ struct EnvironmentReader {
       file: values[0] ?? "", keyID: values[1] ?? "", issuerID: values[2] ?? "", setting: "APP_STORE_KEY")
   }
 
+  /// Files with keys, colon-separated.
+  func entitlementKeys() throws(ConfigurationProblem) -> [EntitlementKey]? {
+    guard let files = text("ENTITLEMENT_KEY") else { return nil }
+    let names = files.split(separator: ":")
+    guard !names.isEmpty else { throw ConfigurationProblem("ENTITLEMENT_KEY", "names no file") }
+    return try names.map { file throws(ConfigurationProblem) in
+      guard let data = try? Data(contentsOf: URL(filePath: String(file))) else {
+        throw ConfigurationProblem("ENTITLEMENT_KEY", "cannot read \(file)")
+      }
+      guard let key = try? EntitlementKey(pem: String(decoding: data, as: UTF8.self)) else {
+        throw ConfigurationProblem("ENTITLEMENT_KEY", "\(file) is not PEM of an Ed25519 private key")
+      }
+      return key
+    }
+  }
+
   func logLevel() throws(ConfigurationProblem) -> Logger.Level {
     guard let value = text("LOG_LEVEL") else { return .info }
     guard let level = Logger.Level(rawValue: value) else {

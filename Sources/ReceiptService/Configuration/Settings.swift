@@ -25,6 +25,8 @@ public struct Settings: Sendable {
   public var storeAddresses: (production: AppStoreAddress, sandbox: AppStoreAddress)
   /// The App Store Connect key; `nil` where there is none.
   public var storeCredentials: AppStoreCredentials?
+  /// The keys of entitlement tokens, the one that signs first; `nil` where they are in the database.
+  var entitlementKeys: [EntitlementKey]?
   /// The bearer token of the support API; `nil` where that is off.
   public var supportToken: String?
   /// Logs.
@@ -62,6 +64,7 @@ public struct Settings: Sendable {
       sandbox: try reader.storeAddress("APP_STORE_SANDBOX_URL") ?? .sandbox
     )
     storeCredentials = try reader.storeCredentials()
+    entitlementKeys = try reader.entitlementKeys()
     supportToken = reader.text("SUPPORT_TOKEN")
     logLevel = try reader.logLevel()
     logsAsJSON = try reader.logsAsJSON()

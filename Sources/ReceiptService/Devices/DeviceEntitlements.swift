@@ -8,6 +8,7 @@ import Subscriptions
 struct DeviceEntitlements: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
+  let signer: EntitlementSigner
   let clock: ServiceClock
 
   private struct Answer: Encodable {
@@ -23,7 +24,9 @@ struct DeviceEntitlements: Sendable {
     return try .json(
       .ok,
       Answer(
-        entitlements: EntitlementsAnswer(app.entitlements(of: holdings, for: .device(device), at: instant)),
+        entitlements: EntitlementsAnswer(
+          app.entitlements(of: holdings, for: .device(device), at: instant), of: app, for: .device(device),
+          at: instant, signedBy: signer),
         serverTime: instant))
   }
 }

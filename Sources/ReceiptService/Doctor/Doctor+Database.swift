@@ -19,6 +19,7 @@ extension Doctor {
           if !apps.isEmpty { findings.append(try await profileTable(table, pool)) }
         }
         findings.append(try await supportRole(pool))
+        findings.append(try await entitlementKey(settings, pool))
       }
     } catch {
       findings.append(
@@ -98,7 +99,7 @@ extension Doctor {
       SELECT wanted.relation || ' (' || wanted.privilege || ')' FROM (
         SELECT relation, privilege FROM unnest(ARRAY['subscriptions', 'transactions', 'renewals', 'notifications',
           'jws_headers', 'trials', 'devices', 'grants', 'support_actions', 'outbox', 'free_access',
-          'reconcile_positions', 'reconcile_runs']) AS r (relation),
+          'reconcile_positions', 'reconcile_runs', 'entitlement_keys']) AS r (relation),
           unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p (privilege)
         UNION ALL VALUES ('outbox', 'DELETE'), ('devices', 'DELETE')) AS wanted
       WHERE NOT coalesce(has_table_privilege(to_regclass('public.' || wanted.relation), wanted.privilege), false)

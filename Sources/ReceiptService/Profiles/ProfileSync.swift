@@ -13,6 +13,7 @@ struct ProfileSync: Sendable {
   let ledger: LedgerWriter
   let pool: PostgresPool
   let grandfathering: Grandfathering
+  let signer: EntitlementSigner
   let clock: ServiceClock
 
   private struct Body: Decodable {
@@ -131,6 +132,8 @@ struct ProfileSync: Sendable {
     let instant = clock.now()
     let holdings = try await pool.holdings(users: [user]).holdings(of: .user(user), in: app)
     let entitlements = app.entitlements(of: holdings, for: .user(user), at: instant)
-    return try Response.json(.ok, ProfileAnswer(entitlements, at: instant))
+    let answer = EntitlementsAnswer(
+      entitlements, of: app, for: .user(user), at: instant, signedBy: signer)
+    return try Response.json(.ok, ProfileAnswer(entitlements, answer: answer, at: instant))
   }
 }

@@ -22,6 +22,9 @@ public final class Service: Sendable {
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
   let grandfathering: Grandfathering
+  let signer: EntitlementSigner
+  /// `nil` where the keys are files.
+  let entitlementKeyRefresh: EntitlementKeyRefresh?
   let supportToken: String?
   /// What support can do for a customer.
   public let support: SupportDesk
@@ -51,9 +54,16 @@ public final class Service: Sendable {
     let apis = try Self.storeAPIs(settings, catalog, client, clock)
     let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
 
+    signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
+    entitlementKeyRefresh =
+      settings.entitlementKeys == nil
+      ? EntitlementKeyRefresh(
+        store: EntitlementKeyStore(pool: pool, clock: clock), signer: signer,
+        lifetime: catalog.apps.map(EntitlementClaims.lifetime).max() ?? 0, clock: clock, logger: logger)
+      : nil
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
-      clock: clock)
+      signer: signer, clock: clock)
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
     support = SupportDesk(catalog: catalog, pool: pool, ledger: ledger, clock: clock, logger: logger)
@@ -61,9 +71,10 @@ public final class Service: Sendable {
       catalog: catalog, pool: pool, followUp: support.followUp, clock: clock)
     profiles = ProfileSync(
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
-      grandfathering: grandfathering, clock: clock)
-    trials = TrialStart(proofs: proofs, catalog: catalog, pool: pool, clock: clock)
-    devices = DeviceEntitlements(catalog: catalog, pool: pool, clock: clock)
+      grandfathering: grandfathering, signer: signer, clock: clock)
+    trials = TrialStart(
+      proofs: proofs, catalog: catalog, pool: pool, signer: signer, clock: clock)
+    devices = DeviceEntitlements(catalog: catalog, pool: pool, signer: signer, clock: clock)
     pairing = Pairing(catalog: catalog, pool: pool, clock: clock)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     readiness = Readiness(pool: pool, migrator: migrator)
@@ -126,6 +137,7 @@ public final class Service: Sendable {
       group.addTask { await self.outbox.runForever() }
       group.addTask { await self.reconcileJob.runForever() }
       group.addTask { await self.replayForever() }
+      group.addTask { await self.entitlementKeyRefresh?.runForever() }
     }
   }
 

@@ -14,6 +14,7 @@ struct TrialStart: Sendable {
   let proofs: ProofVerifier
   let catalog: AppCatalog
   let pool: PostgresPool
+  let signer: EntitlementSigner
   let clock: ServiceClock
 
   private struct Body: Decodable {
@@ -57,7 +58,8 @@ struct TrialStart: Sendable {
       Answer(
         trial: TrialAnswer(startedAt: trial.startedAt, endsAt: trial.end(honoring: holdings.freeTime)),
         entitlements: EntitlementsAnswer(
-          app.entitlements(of: holdings, for: .device(device), at: instant)),
+          app.entitlements(of: holdings, for: .device(device), at: instant), of: app, for: .device(device),
+          at: instant, signedBy: signer),
         serverTime: instant))
   }
 

@@ -10,6 +10,7 @@ struct Validation: Sendable {
   let authenticator: Authenticator
   let ledger: LedgerWriter
   let catalog: AppCatalog
+  let signer: EntitlementSigner
   let clock: ServiceClock
 
   func respond(to request: Request) async throws -> Response {
@@ -34,8 +35,7 @@ struct Validation: Sendable {
       .ok,
       ValidationAnswer(
         subscription: SubscriptionAnswer(stored.subscription, at: instant),
-        entitlements: EntitlementsAnswer(
-          entitlements(receipt, stored, for: claimant, in: purchase.app, at: instant)),
+        entitlements: entitlements(receipt, stored, for: claimant, in: purchase.app, at: instant),
         serverTime: instant))
   }
 
@@ -80,11 +80,13 @@ struct Validation: Sendable {
   private func entitlements(
     _ receipt: LedgerReceipt, _ stored: StoredSubscription, for claimant: Customer?, in app: App,
     at instant: Date
-  ) -> Entitlements {
+  ) -> EntitlementsAnswer {
     let isOwner = claimant != nil && claimant == stored.owner?.customer
     let own = isOwner ? receipt.holdings : nil
     let shown = Holdings(subscriptions: [stored.subscription], freeTime: receipt.freeTime)
-    return app.entitlements(of: own ?? shown, for: claimant, at: instant)
+    return EntitlementsAnswer(
+      app.entitlements(of: own ?? shown, for: claimant, at: instant), of: app,
+      for: isOwner ? claimant : nil, at: instant, signedBy: signer)
   }
 }
 

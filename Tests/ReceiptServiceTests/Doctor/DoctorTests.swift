@@ -44,7 +44,7 @@ import Testing
       for subject in [
         "settings", "configuration", "app com.example.climbing", "app com.example.family", "roots",
         "database", "clock", "migrations", "rights", "table profiles", "table user_preferences",
-        "support role", "App Store key of com.example.climbing, Production",
+        "support role", "entitlement key", "App Store key of com.example.climbing, Production",
         "App Store key of com.example.climbing, Sandbox",
       ] { #expect(subjects.contains(subject), "\(subject)") }
       #expect(subjects.filter { $0 == "clock" }.count == 2)

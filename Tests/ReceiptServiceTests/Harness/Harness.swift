@@ -69,6 +69,7 @@ final class Harness: Sendable {
     logger.logLevel = .critical
     service = try await Service(settings: settings, clock: clock.service, logger: logger)
     pool = service.pool
+    await service.loadEntitlementKeys()
 
     let clients = HTTPServer(
       configuration: HTTPServerConfiguration(), router: service.clientRouter, logger: logger)
