@@ -153,7 +153,7 @@ import Testing
             "INSERT INTO user_preferences (user_id, bookmark_limit) VALUES ('\(user)', 999)",
             "SELECT * FROM subscriptions", "SELECT * FROM support_customers", "SELECT * FROM notifications",
             "SELECT * FROM outbox", "SELECT * FROM outbox_lanes", "SELECT * FROM support_outbox",
-            "SELECT nextval('outbox_changes')",
+            "SELECT nextval('outbox_changes')", "SELECT kid FROM entitlement_keys",
           ] {
             await #expect(throws: PostgresError.self, "\(role): \(statement)") {
               try await connection.savepoint { connection in
@@ -171,6 +171,10 @@ import Testing
         let written = try await connection.query(
           "UPDATE profiles SET premium_product_id = 'x' WHERE id = \(user)")
         #expect(written.affected == 1)
+        // It is the role of an API, which private keys must never show in.
+        await #expect(throws: PostgresError.self) {
+          try await connection.savepoint { _ = try await $0.query("SELECT kid FROM entitlement_keys") }
+        }
       }
     }
   }
