@@ -5,7 +5,7 @@ import FoundationEssentials
 ///
 /// Of each app `bundleID`, `appAppleID`, `products` and the `rank` of its `tiers` are read, and what
 /// receiptd has no use for may be added: `isReleased` and `billingGrace` of an app; `type`, `period`,
-/// `group`, `rank`, `price` (milliunits), `currency`, `freeTrial` and `isFamilyShareable` of a product.
+/// `group`, `rank`, `price` (milliunits, or units by currency as receiptd has it), `currency`, `freeTrial` and `isFamilyShareable` of a product.
 /// What is left out is guessed: `monthly` or `annual` in a product's id tells its period, and a product
 /// without a period is a non-consumable.
 public struct CatalogFile: Decodable, Sendable {
@@ -62,7 +62,7 @@ struct CatalogProduct: Decodable {
   let period: StorePeriod?
   let group: String?
   let rank: Int?
-  let price: Int64?
+  let price: CatalogPrice?
   let currency: String?
   let freeTrial: StorePeriod?
   let isFamilyShareable: Bool?
@@ -74,7 +74,8 @@ struct CatalogProduct: Decodable {
     return StoreProduct(
       id: id, type: type ?? (period == nil ? .nonConsumable : .autoRenewableSubscription), period: period,
       group: period == nil ? nil : group ?? "20000001", rank: rank,
-      price: price ?? Self.price(for: period), currency: currency ?? "USD",
+      price: price?.milliunits(in: currency) ?? Self.price(for: period),
+      currency: price?.currency(preferring: currency) ?? currency ?? "USD",
       introductoryOffer: freeTrial.map(StoreOffer.freeTrial), isFamilyShareable: isFamilyShareable ?? true)
   }
 
@@ -92,6 +93,35 @@ struct CatalogProduct: Decodable {
     case .month: 4_990
     case .week, .day: 1_990
     case nil: 990
+    }
+  }
+}
+
+/// What a product costs: one amount, or one in each currency.
+enum CatalogPrice: Decodable {
+  case milliunits(Int64)
+  case units([String: Double])
+
+  init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    if let amount = try? container.decode(Int64.self) {
+      self = .milliunits(amount)
+    } else {
+      self = .units(try container.decode([String: Double].self))
+    }
+  }
+
+  /// The currency it is sold in, where it has prices in several: USD if that is among them.
+  func currency(preferring wanted: String?) -> String? {
+    guard case .units(let amounts) = self else { return nil }
+    return [wanted, "USD"].compactMap(\.self).first { amounts[$0] != nil } ?? amounts.keys.min()
+  }
+
+  func milliunits(in wanted: String?) -> Int64? {
+    switch self {
+    case .milliunits(let amount): amount
+    case .units(let amounts):
+      currency(preferring: wanted).flatMap { amounts[$0] }.map { Int64(($0 * 1000).rounded()) }
     }
   }
 }

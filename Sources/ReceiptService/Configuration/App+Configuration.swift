@@ -83,7 +83,7 @@ private func readProducts(
   var seen: Set<String> = []
   for id in products.names {
     guard let product = try products.object(id) else { continue }
-    try product.allowOnly(["tier", "aliases", "accessDays"])
+    try product.allowOnly(["tier", "aliases", "accessDays", "price"])
     let tier = try product.requiredString("tier")
     guard tiers.contains(where: { $0.name == tier }) else {
       throw ConfigurationProblem(product.path(of: "tier"), "there is no tier '\(tier)'")
@@ -95,7 +95,8 @@ private func readProducts(
     read.append(
       Product(
         id: id, tier: tier, aliases: aliases,
-        accessDays: try product.integer("accessDays", in: 1...36_500)))
+        accessDays: try product.integer("accessDays", in: 1...36_500),
+        prices: try product.prices("price") ?? [:]))
   }
   return read
 }

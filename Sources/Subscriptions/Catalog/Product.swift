@@ -10,13 +10,19 @@ public struct Product: Sendable, Hashable {
   public var aliases: [String]
   /// How long a non-renewing subscription lasts: Apple does not say, the app does. Days.
   public var accessDays: Int?
+  /// What it costs in thousandths of the currency's unit, by currency (ISO 4217): for numbers where Apple's own
+  /// word on a transaction has no price.
+  public var prices: [String: Int64]
 
   /// Creates a product.
-  public init(id: String, tier: String, aliases: [String] = [], accessDays: Int? = nil) {
+  public init(
+    id: String, tier: String, aliases: [String] = [], accessDays: Int? = nil, prices: [String: Int64] = [:]
+  ) {
     self.id = id
     self.tier = tier
     self.aliases = aliases
     self.accessDays = accessDays
+    self.prices = prices
   }
 
   /// The end of what was bought at `purchaseDate`, where the catalog and not Apple sets it.
