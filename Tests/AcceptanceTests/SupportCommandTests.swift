@@ -38,6 +38,24 @@ import Testing
       complaint: String(decoding: complaint, as: UTF8.self))
   }
 
+  @Test func `the numbers of a day are counted by command, any number of times`() async throws {
+    try await withTestDatabase { database in
+      #expect(try run(["migrate"], database).status == 0)
+      for _ in 0..<2 {
+        let counted = try run(["kpi", "--from", "2026-01-30", "--to", "2026-02-01"], database)
+        #expect(counted.status == 0, "\(counted.complaint)")
+        #expect(counted.text == "2026-01-30: 0 rows\n2026-01-31: 0 rows\n2026-02-01: 0 rows\n")
+      }
+      #expect(try run(["kpi", "--day", "2026-02-01"], database).text == "2026-02-01: 0 rows\n")
+      let early = try run(["kpi", "--day", "2999-01-01"], database)
+      #expect(early.status == 1)
+      #expect(early.complaint.hasSuffix("receiptd: kpi: 2999-01-01 has not come yet\n"))
+      for wrong in [["kpi"], ["kpi", "--day", "2026-02-30"], ["kpi", "--from", "2026-02-01"]] {
+        #expect(try run(wrong, database).status == 64, "\(wrong)")
+      }
+    }
+  }
+
   @Test func `the commands do what the contract says, and say what they did`() async throws {
     try await withTestDatabase { database in
       #expect(try run(["doctor"], database).text.contains("FAIL  migrations: "))

@@ -18,9 +18,12 @@ public final class PostgresConnection: Sendable {
 
   /// Runs one statement.
   ///
+  /// - Parameter timeout: for one that is known to take long; `nil` for the configuration's.
   /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled.
-  nonisolated(nonsending) public func query(_ query: Query) async throws -> Rows {
-    let results = try await run(.queries([query])).results
+  nonisolated(nonsending) public func query(
+    _ query: Query, timeout: Duration? = nil
+  ) async throws -> Rows {
+    let results = try await run(.queries([query]), timeout: timeout).results
     guard let rows = results.first else { throw PostgresError(.misuse("the server sent no result")) }
     return rows
   }

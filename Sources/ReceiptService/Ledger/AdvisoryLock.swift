@@ -6,12 +6,18 @@ enum AdvisoryLock {
   enum Kind: UInt64 {
     case purchase = 1
     case customer = 2
+    case figures = 3
   }
 
   /// Waits for all of these, in ascending order.
   static func acquire(_ kind: Kind, _ names: Set<String>) -> Query {
     let keys = Set(names.map { key(kind, $0) }).sorted()
     return "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys)::bigint[]) AS key"
+  }
+
+  /// Takes it unless somebody has it: one row, whether it was taken.
+  static func tryAcquire(_ kind: Kind, _ name: String) -> Query {
+    "SELECT pg_try_advisory_xact_lock(\(key(kind, name)))"
   }
 
   /// FNV-1a, 64 bits. Two names that share a key only wait for each other without need.

@@ -33,6 +33,9 @@ extension Service {
     router.on(.delete, "/api/v1/devices/{deviceID}/children/{childDeviceID}") { request in
       try await self.answering { try await self.pairing.delete(request) }
     }
+    router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10) { request in
+      try await self.answering { try await self.events.respond(to: request) }
+    }
     router.onImmediate(.get, "/.well-known/jwks.json") { _ in
       try self.signer.keySet(at: self.clock.now())
     }

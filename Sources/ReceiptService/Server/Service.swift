@@ -14,6 +14,9 @@ public final class Service: Sendable {
   let trials: TrialStart
   let devices: DeviceEntitlements
   let pairing: Pairing
+  let events: EventIntake
+  let numbers: Numbers
+  let numbersJob: NumbersJob
   let readiness: Readiness
   let sweep: ExpirySweep
   let profileRetry: ProfileRetry
@@ -76,6 +79,9 @@ public final class Service: Sendable {
       proofs: proofs, catalog: catalog, pool: pool, signer: signer, clock: clock)
     devices = DeviceEntitlements(catalog: catalog, pool: pool, signer: signer, clock: clock)
     pairing = Pairing(catalog: catalog, pool: pool, clock: clock)
+    events = EventIntake(catalog: catalog, authenticator: authenticator, pool: pool, clock: clock)
+    numbers = Numbers(catalog: catalog, pool: pool, clock: clock)
+    numbersJob = NumbersJob(numbers: numbers, logger: logger)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     readiness = Readiness(pool: pool, migrator: migrator)
     profileRetry = ProfileRetry(pool: pool, catalog: catalog, clock: clock, logger: logger)
@@ -136,6 +142,7 @@ public final class Service: Sendable {
       group.addTask { await self.profileRetry.runForever() }
       group.addTask { await self.outbox.runForever() }
       group.addTask { await self.reconcileJob.runForever() }
+      group.addTask { await self.numbersJob.runForever() }
       group.addTask { await self.replayForever() }
       group.addTask { await self.entitlementKeyRefresh?.runForever() }
     }

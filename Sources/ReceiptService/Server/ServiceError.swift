@@ -16,6 +16,10 @@ enum ServiceError {
     status: .forbidden, code: "forbidden", title: "This belongs to somebody else.",
     detail: "The token's sub is not the user in the path.")
 
+  static let notTheTokensUser = Problem(
+    status: .forbidden, code: "forbidden", title: "This belongs to somebody else.",
+    detail: "The token's sub is not 'customerID'.")
+
   static let belongsToAnotherCustomer = Problem(
     status: .conflict, code: "belongs_to_another_customer",
     title: "This purchase is linked to another account of this app.",

@@ -32,12 +32,14 @@ enum TrialRows {
   }
 
   /// A trial of its own.
+  /// - Parameter environment: the app transaction's.
   static func start(
-    _ trial: Trial, bundleID: String, deviceID: String, appTransactionID: String?
+    _ trial: Trial, bundleID: String, deviceID: String, appTransactionID: String?, environment: String
   ) -> Query {
     """
-    INSERT INTO trials (bundle_id, device_id, app_transaction_id, started_at, ends_at)
-    VALUES (\(bundleID), \(deviceID), \(appTransactionID)::text, \(trial.startedAt), \(trial.endsAt))
+    INSERT INTO trials (bundle_id, device_id, app_transaction_id, started_at, ends_at, environment)
+    VALUES (\(bundleID), \(deviceID), \(appTransactionID)::text, \(trial.startedAt), \(trial.endsAt),
+      \(environment))
     """
   }
 
@@ -46,8 +48,8 @@ enum TrialRows {
   /// The trial is held until the commit, so that whoever extends it meanwhile tells this device too.
   static func `continue`(_ found: Found, bundleID: String, deviceID: String) -> Query {
     """
-    INSERT INTO trials (bundle_id, device_id, started_at, ends_at, continues)
-    SELECT \(bundleID)::text, \(deviceID)::text, started_at, ends_at, id
+    INSERT INTO trials (bundle_id, device_id, started_at, ends_at, continues, environment)
+    SELECT \(bundleID)::text, \(deviceID)::text, started_at, ends_at, id, environment
     FROM trials WHERE id = \(found.toldID) FOR SHARE
     """
   }

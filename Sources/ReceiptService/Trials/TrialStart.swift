@@ -50,7 +50,8 @@ struct TrialStart: Sendable {
 
     let instant = clock.now()
     let isNew = try await start(
-      allowance, device: device, account: signed.payload.appTransactionId?.storable, of: app, at: instant)
+      allowance, device: device, account: signed.payload.appTransactionId?.storable,
+      environment: signed.payload.receiptType.rawValue.storable, of: app, at: instant)
     let holdings = try await pool.holdings(devices: [device]).holdings(of: .device(device), in: app)
     guard let trial = holdings.trial else { throw ServiceError.internalError }
     return try .json(
@@ -65,7 +66,8 @@ struct TrialStart: Sendable {
 
   /// - Returns: whether a trial began now.
   private func start(
-    _ allowance: Allowance, device: String, account: String?, of app: App, at instant: Date
+    _ allowance: Allowance, device: String, account: String?, environment: String, of app: App,
+    at instant: Date
   ) async throws -> Bool {
     try await pool.withTransaction { connection in
       // Both names are held, so that neither a second launch nor a second device comes between.
@@ -91,8 +93,10 @@ struct TrialStart: Sendable {
       case (nil, nil):
         let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
         try await write(
-          TrialRows.start(trial, bundleID: app.bundleID, deviceID: device, appTransactionID: account), device,
-          of: app, at: instant, connection)
+          TrialRows.start(
+            trial, bundleID: app.bundleID, deviceID: device, appTransactionID: account,
+            environment: environment),
+          device, of: app, at: instant, connection)
         return true
       }
     }

@@ -43,7 +43,7 @@ import Testing
 
   @Test func `each support view finds a customer without reading a table from end to end`() async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
-      try load(20_000, into: database)
+      try loadSubscriptions(20_000, into: database)
       try await database.withPool { pool in
         let users = try await pool.query(
           "SELECT user_id::text, original_transaction_id FROM subscriptions WHERE user_id IS NOT NULL LIMIT 1"
@@ -82,16 +82,17 @@ import Testing
       }
     }
   }
+}
 
-  private func load(_ count: Int, into database: TestDatabase) throws {
-    let process = Process()
-    process.executableURL = URL(filePath: Harness.migrations).deletingLastPathComponent()
-      .appending(path: "scripts/load-million")
-    process.arguments = ["\(count)"]
-    process.environment = ProcessInfo.processInfo.environment.merging(["DATABASE_URL": database.uri]) { $1 }
-    process.standardOutput = FileHandle.nullDevice
-    try process.run()
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0)
-  }
+/// Fills a database as `scripts/load-million` does.
+func loadSubscriptions(_ count: Int, into database: TestDatabase) throws {
+  let process = Process()
+  process.executableURL = URL(filePath: Harness.migrations).deletingLastPathComponent()
+    .appending(path: "scripts/load-million")
+  process.arguments = ["\(count)"]
+  process.environment = ProcessInfo.processInfo.environment.merging(["DATABASE_URL": database.uri]) { $1 }
+  process.standardOutput = FileHandle.nullDevice
+  try process.run()
+  process.waitUntilExit()
+  try #require(process.terminationStatus == 0)
 }

@@ -1,0 +1,134 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct NumbersTests {
+  private let monthly = "com.heatlab.pro.monthly"
+  private let annual = "com.heatlab.pro.annual"
+
+  @Test func `a free period of the store is a trial, and a year's price is a twelfth a month`() async throws {
+    try await withScreenTime { harness in
+      let heatlab = ScreenTime.heatlab
+      try harness.becomes("03-01")
+      let tried = try await harness.account("ida", buys: monthly, of: heatlab, offer: .freeTrial())
+      try await harness.account("jon", buys: annual, of: heatlab)
+      try harness.becomes("03-08")
+      try await harness.happens(.renew, to: tried.originalTransactionID)
+      try harness.becomes("03-09")
+      try await harness.countWhatIsDue()
+
+      #expect(
+        try await harness.numbers("03-01", tier: "pro", of: heatlab) == [
+          "trials_started": "1", "new": "2", "active": "2", "revenue": #"{"USD": 39.99}"#,
+          "mrr": #"{"USD": 3.333}"#, "revenue_per_user": #"{"USD": 3.333}"#,
+        ])
+      #expect(
+        try await harness.numbers("03-08", tier: "pro", of: heatlab) == [
+          "converted": "1", "renewed": "1", "active": "2", "revenue": #"{"USD": 4.99}"#,
+          "mrr": #"{"USD": 8.323}"#, "revenue_per_user": #"{"USD": 4.162}"#,
+        ])
+    }
+  }
+
+  @Test func `what is bought for good is active and no monthly revenue, and half a refund is half`()
+    async throws
+  {
+    let lifetime = "com.thaqalayn.premium.tafsir"
+    let app = "com.thaqalayn.app"
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("kim", buys: lifetime, of: app)
+      try await harness.account("lea", buys: lifetime, of: app)
+      try harness.becomes("05-01")
+      let refund = SubscriptionCommand.refund(
+        transactionID: bought.transactionID, percentage: 50, reason: .refundedForOtherReason)
+      try await harness.happens(refund, to: bought.originalTransactionID)
+      try harness.becomes("05-02")
+      try await harness.countWhatIsDue()
+      #expect(
+        try await harness.numbers("03-01", tier: "premium", of: app) == [
+          "new": "2", "active": "2", "revenue": #"{"USD": 1.98}"#,
+        ])
+      // The day of the refund changes, not that of the purchase.
+      #expect(try await harness.numbers("04-30", tier: "premium", of: app) == ["active": "2"])
+      #expect(
+        try await harness.numbers("05-01", tier: "premium", of: app) == [
+          "refunded": "1", "active": "1", "refunds": #"{"USD": 0.495}"#,
+        ])
+      // Taken back, it never was.
+      try await harness.happens(
+        .reverseRefund(transactionID: bought.transactionID), to: bought.originalTransactionID)
+      _ = try await harness.service.numbers.count(harness.day("05-01"))
+      #expect(try await harness.numbers("05-01", tier: "premium", of: app) == ["active": "2"])
+    }
+  }
+
+  @Test func `where Apple names no price the configured one counts, under each name of the product`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let app = "com.swiftclimb.app"
+      for (name, currency) in [
+        ("com.swiftclimb.premium.annual", nil), ("swiftclimb.premium.annual", "USD"),
+        ("com.swiftclimb.premium.annual", "CHF"),
+      ] {
+        var info = try harness.buy(name, bundleID: app).transaction
+        info.price = nil
+        info.currency = currency
+        let answer = try await harness.validate(["signedTransaction": harness.sign(info)])
+        #expect(answer.status == 200)
+      }
+      try harness.becomes("03-02")
+      try await harness.countWhatIsDue()
+      // Nobody knows the price in Switzerland.
+      #expect(
+        try await harness.numbers("03-01", tier: "premium", of: app) == [
+          "new": "3", "active": "3", "revenue": #"{"USD": 99.98}"#, "mrr": #"{"USD": 8.332}"#,
+          "revenue_per_user": #"{"USD": 4.166}"#,
+        ])
+    }
+  }
+
+  @Test func `an upgrade is active once, in the better tier`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("ann", buys: ScreenTime.individual)
+      try harness.becomes("03-11")
+      try await harness.happens(.changeProduct(ScreenTime.family), to: bought.originalTransactionID)
+      try harness.becomes("03-12")
+      try await harness.countWhatIsDue()
+      let before = try await harness.numbers("03-10", tier: "individual")
+      #expect(before["active"] == "1")
+      #expect(try await harness.numbers("03-11", tier: "individual") == [:])
+      #expect(
+        try await harness.numbers("03-11", tier: "family") == [
+          "renewed": "1", "active": "1", "revenue": #"{"USD": 12.99}"#, "mrr": #"{"USD": 12.99}"#,
+          "revenue_per_user": #"{"USD": 12.99}"#,
+        ])
+    }
+  }
+
+  @Test func `a purchase on the last day of a long month is of the cohort of a short one's`() async throws {
+    try await withScreenTime { harness in
+      for day in ["01-28", "01-31"] {
+        try harness.becomes(day)
+        try await harness.account(day, buys: ScreenTime.individual)
+      }
+      try harness.becomes("03-02")
+      try await harness.countWhatIsDue()
+      let sum = try await harness.pool.query("SELECT sum(month_1_cohort)::bigint FROM kpi_daily")
+      #expect(try sum[0].decode(0, as: Int.self) == 2)
+      let last = try harness.day("03-01").advanced(by: -1)
+      let rows = try await harness.pool.query(
+        "SELECT month_1_cohort FROM kpi_daily WHERE day::text = \(last.description)")
+      let cohort = try rows[0].decode(0, as: Int.self)
+      #expect(cohort == (last.description.hasSuffix("28") ? 2 : 1))
+    }
+  }
+}
