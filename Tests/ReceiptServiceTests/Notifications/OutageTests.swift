@@ -5,6 +5,8 @@ import Postgres
 import TestDatabase
 import Testing
 
+import enum HTTP.RFC3339
+
 @testable import ReceiptService
 
 @Suite struct OutageTests {
@@ -33,6 +35,13 @@ import Testing
       #expect(try await harness.profile(of: user, token: token).code == "database_unavailable")
       let validated = try await harness.validate(["signedTransaction": during.signedTransaction])
       #expect(validated.code == "database_unavailable")
+      let told = try await harness.send(
+        .post, "/api/v1/events",
+        json: """
+          {"bundleID": "\(TestApps.family)", "customerID": "phone",
+           "events": [{"name": "paywall_shown", "at": "\(RFC3339.string(from: harness.clock.now))"}]}
+          """)
+      #expect(told.code == "database_unavailable")
       let ready = try await harness.send(.get, "/readyz", to: harness.adminAddress)
       #expect(ready.status == 503)
       let alive = try await harness.send(.get, "/healthz", to: harness.adminAddress)

@@ -131,4 +131,21 @@ import Testing
       #expect(cohort == (last.description.hasSuffix("28") ? 2 : 1))
     }
   }
+
+  @Test func `what a tester does in the sandbox is counted nowhere, though it opens something`() async throws
+  {
+    let open = try ScreenTime.configuration().replacing(
+      #""sandboxGrants": "nobody""#, with: #""sandboxGrants": "everyone""#)
+    try await withHarness(configuration: open) { harness in
+      try harness.becomes("03-01")
+      #expect(try await harness.launch("tester", account: "tester", in: .sandbox).status == 201)
+      let bought = try await harness.account("tester", buys: ScreenTime.individual, in: .sandbox)
+      _ = try await harness.device("tester", shows: bought)
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      harness.clock.advance(seconds: 1)
+      #expect(try await harness.service.numbers.count(harness.day("03-01")) == 0)
+      #expect(try await harness.everythingCounted() == [])
+    }
+  }
 }
