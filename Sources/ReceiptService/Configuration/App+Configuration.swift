@@ -9,7 +9,7 @@ extension App {
     try object.allowOnly([
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
-      "appStore", "cloudkit", "webhooks",
+      "appStore", "cloudkit", "webhooks", "devicesPerPurchase",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -29,6 +29,7 @@ extension App {
       sandboxGrants: try readSandboxGrants(object),
       customer: customer,
       transferPolicy: try object.word("transferPolicy", as: TransferPolicy.self) ?? .keep,
+      devicesPerPurchase: try readDevicesPerPurchase(object, customer: customer),
       products: try readProducts(object, tiers: tiers),
       tiers: tiers,
       free: try readFree(object),
@@ -47,6 +48,17 @@ extension App {
         "is missing: an app whose customers are users needs to know who signs their tokens")
     }
   }
+}
+
+private func readDevicesPerPurchase(
+  _ object: ConfigurationObject, customer: CustomerKind
+) throws(ConfigurationProblem) -> Int {
+  guard let number = try object.integer("devicesPerPurchase", in: 1...100) else { return 1 }
+  guard customer == .device else {
+    throw ConfigurationProblem(
+      object.path(of: "devicesPerPurchase"), "is for apps whose customers are devices")
+  }
+  return number
 }
 
 private func readSandboxGrants(

@@ -4,6 +4,8 @@ import Subscriptions
 /// Everything that one customer has, of all apps, as the database has it.
 struct CustomerHoldings: Sendable {
   var subscriptions: [StoredSubscription] = []
+  /// What other devices own and share with this one.
+  var shared: [StoredSubscription] = []
   /// By the app's bundle id.
   var grants: [String: [Grant]] = [:]
   /// By the app's bundle id.
@@ -11,14 +13,19 @@ struct CustomerHoldings: Sendable {
 
   /// Whether there is anything of this app.
   func has(of app: App) -> Bool {
-    subscriptions.contains { $0.bundleID == app.bundleID } || grants[app.bundleID] != nil
+    !purchases(of: app).isEmpty || grants[app.bundleID] != nil
       || trials[app.bundleID] != nil
+  }
+
+  /// The purchases of one app: the customer's own, and those that are shared, if the app shares any.
+  func purchases(of app: App) -> [StoredSubscription] {
+    (subscriptions + (app.sharesPurchases ? shared : [])).filter { $0.bundleID == app.bundleID }
   }
 
   /// What the customer has of one app.
   func holdings(of app: App, freeTime: FreeTime) -> Holdings {
     Holdings(
-      subscriptions: subscriptions.filter { $0.bundleID == app.bundleID }.map(\.subscription),
+      subscriptions: purchases(of: app).map(\.subscription),
       trial: trials[app.bundleID], grants: grants[app.bundleID] ?? [], freeTime: freeTime)
   }
 }

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import Subscriptions
 
-/// Reads what customers have: `subscriptions`, `grants`, `trials` and `free_access`.
+/// Reads what customers have: `subscriptions`, `purchase_devices`, `grants`, `trials` and `free_access`.
 enum HoldingsRows {
   /// How many questions ``select(users:devices:)`` are.
   static let count = 4
@@ -32,6 +32,10 @@ enum HoldingsRows {
     var holdings = HoldingsByCustomer()
     for row in answers[0] {
       let stored = try SubscriptionRows.decode(row)
+      if let sharer = try SubscriptionRows.sharer(row) {
+        holdings.customers[sharer, default: .init()].shared.append(stored)
+        continue
+      }
       guard let owner = stored.owner?.customer else { continue }
       holdings.customers[owner, default: .init()].subscriptions.append(stored)
     }

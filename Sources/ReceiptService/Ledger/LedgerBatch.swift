@@ -29,6 +29,9 @@ struct LedgerBatch {
     let ids = Set(judged.compactMap(\.originalTransactionID)).sorted()
     let transactionIDs = Set(judged.flatMap { $0.transactions.map(\.fact.transactionID) }).sorted()
     let uuids = entries.compactMap(\.notification?.uuid)
+    let shared = Set(
+      judged.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
+    ).sorted()
     var queries: [Query] = [
       AdvisoryLock.acquire(.purchase, Set(entries.compactMap(\.lockName)))
     ]
@@ -39,6 +42,7 @@ struct LedgerBatch {
       queries.append(SubscriptionRows.select(ids))
       queries.append(HoldingsRows.freeTimes)
       queries.append(TransactionRows.homes(transactionIDs))
+      if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
     }
     var answers = try await connection.pipeline(queries).dropFirst()[...]
 
@@ -55,6 +59,12 @@ struct LedgerBatch {
     for row in transactions { state.load(try TransactionRows.decode(row)) }
     for row in renewals { state.load(try RenewalRows.decode(row)) }
     for row in subscriptions { state.load(try SubscriptionRows.decode(row)) }
+    if !shared.isEmpty, let holders = answers.popFirst() {
+      for row in holders {
+        let (id, holder) = try HolderRows.decode(row)
+        state.load(holder, of: id)
+      }
+    }
     return state
   }
 
@@ -99,6 +109,8 @@ struct LedgerBatch {
       queries.append(
         SubscriptionRows.upsert(
           changed.map(\.stored), validated: changed.map(\.isValidation), at: instant))
+      let shared = changed.filter(\.hasNewHolders).map(\.stored)
+      if !shared.isEmpty { queries += HolderRows.replace(shared) }
     }
     if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
 
@@ -126,8 +138,9 @@ struct LedgerBatch {
 
     return zip(entries, receipts).map { entry, receipt in
       var receipt = receipt
-      if let owner = receipt.subscription?.owner?.customer, let app = entry.app {
-        receipt.holdings = holdings.holdings(of: owner, in: app)
+      if let stored = receipt.subscription, let owner = stored.owner?.customer, let app = entry.app {
+        let claimant = entry.claimant.flatMap { stored.customers.contains($0) ? $0 : nil }
+        receipt.holdings = holdings.holdings(of: claimant ?? owner, in: app)
       }
       return receipt
     }

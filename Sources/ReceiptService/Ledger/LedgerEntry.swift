@@ -46,7 +46,8 @@ struct LedgerReceipt: Sendable {
   var subscription: StoredSubscription?
   /// What came of the claim.
   var claim: ClaimOutcome = .settled(nil)
-  /// Everything of the same app that the owner has, this purchase included; `nil` where nobody owns it.
+  /// Everything of the same app that the one who proved the purchase has, if it is theirs, and else its owner; this
+  /// purchase included. `nil` where nobody owns it.
   var holdings: Holdings?
   /// When the app asked nobody for a subscription.
   var freeTime = FreeTime.never
@@ -60,6 +61,15 @@ struct StoredSubscription: Sendable {
   var decidedToken: UUID?
   /// Whether it opens anything at all: the catalog knows its product, and a sandbox purchase is a tester's.
   var isCounted: Bool
+  /// The devices that have it at once, or may not have it any more, in apps that share purchases.
+  var holders: [Holder] = []
+
+  /// Whoever has it: the owner, and those who share it.
+  var customers: Set<Customer> {
+    var customers = Set(holders.lazy.filter { !$0.isBarred }.map { Customer.device($0.deviceID) })
+    if let owner { customers.insert(owner.customer) }
+    return customers
+  }
 
   var originalTransactionID: String { subscription.current.originalTransactionID }
   var bundleID: String { subscription.current.bundleID }

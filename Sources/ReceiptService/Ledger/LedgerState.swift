@@ -28,6 +28,8 @@ struct LedgerState {
   struct ChangedSubscription {
     var stored: StoredSubscription
     var isValidation: Bool
+    /// Whether other devices have it than before, or proved it anew.
+    var hasNewHolders: Bool
   }
 
   fileprivate struct Purchase {
@@ -37,6 +39,7 @@ struct LedgerState {
     var newRenewal: RenewalRecord?
     var isChanged = false
     var isValidation = false
+    var hasNewHolders = false
     /// Whoever had it before this batch.
     var owners: Set<Customer> = []
   }
@@ -53,6 +56,10 @@ struct LedgerState {
 
   mutating func load(_ stored: StoredSubscription) {
     purchases[stored.originalTransactionID, default: Purchase()].stored = stored
+  }
+
+  mutating func load(_ holder: Holder, of originalTransactionID: String) {
+    purchases[originalTransactionID]?.stored?.holders.append(holder)
   }
 
   // MARK: What comes in
@@ -115,7 +122,8 @@ struct LedgerState {
     purchases.values
       .compactMap { purchase in
         guard purchase.isChanged, let stored = purchase.stored else { return nil }
-        return ChangedSubscription(stored: stored, isValidation: purchase.isValidation)
+        return ChangedSubscription(
+          stored: stored, isValidation: purchase.isValidation, hasNewHolders: purchase.hasNewHolders)
       }
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
@@ -131,7 +139,7 @@ struct LedgerState {
   var customerChanges: Set<CustomerChange> {
     purchases.values.reduce(into: []) { changes, purchase in
       guard purchase.isChanged, let stored = purchase.stored else { return }
-      for customer in purchase.owners.union([stored.owner?.customer].compactMap(\.self)) {
+      for customer in purchase.owners.union(stored.customers) {
         changes.insert(CustomerChange(bundleID: stored.bundleID, customer: customer))
       }
     }
@@ -159,25 +167,23 @@ extension LedgerState.Purchase {
     guard let subscription = facts.subscription(under: entry.app, freeTime: freeTime) else { return receipt }
 
     receipt.previous = stored
-    let before = stored?.owner
-    if let before { owners.insert(before.customer) }
-    receipt.claim = settle(entry, subscription)
+    let before = stored
+    if let before { owners.formUnion(before.customers) }
+    let claim = settle(entry, subscription)
+    receipt.claim = claim.outcome
     let token = entry.app?.customer == .user ? subscription.customerToken : nil
-    stored = StoredSubscription(
+    let now = StoredSubscription(
       subscription: subscription, owner: receipt.claim.owner,
       decidedToken: token ?? stored?.decidedToken,
       isCounted: entry.app?.counts(
-        subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false)
-    if let transfer = entry.transfer, let owner = receipt.claim.owner, owner != before {
-      moves.append(
-        OwnershipMove(
-          subscription: subscription, owner: owner, previous: before?.customer, author: transfer.author))
-    } else if case .moved(let owner, let previous) = receipt.claim {
-      moves.append(OwnershipMove(subscription: subscription, owner: owner, previous: previous))
-    }
+        subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
+      holders: claim.holders)
+    moves += OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
+    if now.holders != before?.holders ?? [] { hasNewHolders = true }
+    stored = now
     isChanged = true
     isValidation = isValidation || entry.isValidation
-    receipt.subscription = stored
+    receipt.subscription = now
     return receipt
   }
 
@@ -191,14 +197,29 @@ extension LedgerState.Purchase {
       && Set(transactions.map(\.environment) + renewals.map(\.environment)).count <= 1
   }
 
-  private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> ClaimOutcome {
-    guard let app = entry.app else { return .settled(stored?.owner) }
-    if let transfer = entry.transfer { return .settled(transfer.ownership(after: stored?.owner)) }
-    return Subscriptions.settle(
-      claimant: entry.claimant, owner: stored?.owner, token: subscription.customerToken,
+  private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> SharedClaim {
+    let owner = stored?.owner
+    let holders = stored?.holders ?? []
+    guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
+    if let transfer = entry.transfer {
+      let shared = app.sharesPurchases ? transfer.customer.deviceID : nil
+      return SharedClaim(
+        outcome: .settled(transfer.ownership(after: owner)),
+        holders: shared.map { holders.given(to: $0, from: owner?.customer, at: entry.instant) } ?? holders)
+    }
+    let isActive =
+      app.counts(subscription, for: owner?.customer, at: entry.instant)
+      && subscription.phase(at: entry.instant).status.grantsAccess
+    if app.sharesPurchases {
+      return share(
+        claimant: entry.claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
+        policy: app.transferPolicy, isActive: isActive, at: entry.instant)
+    }
+    let outcome = Subscriptions.settle(
+      claimant: entry.claimant, owner: owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer, policy: app.transferPolicy,
-      isActive: app.counts(subscription, for: stored?.owner?.customer, at: entry.instant)
-        && subscription.phase(at: entry.instant).status.grantsAccess)
+      isActive: isActive)
+    return SharedClaim(outcome: outcome, holders: holders)
   }
 }
 
@@ -208,17 +229,8 @@ extension ClaimOutcome {
     switch self {
     case .settled(let owner): owner
     case .moved(let owner, _): owner
+    case .shared(let owner, _, _): owner
     case .refused(let owner): owner
     }
   }
-}
-
-/// A purchase that changed hands.
-struct OwnershipMove: Sendable {
-  var subscription: Subscription
-  var owner: Ownership
-  /// Whose it was; `nil` for nobody's.
-  var previous: Customer?
-  /// Who moved it, where that was a person and no rule.
-  var author: SupportAuthor?
 }

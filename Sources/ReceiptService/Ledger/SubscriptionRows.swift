@@ -14,16 +14,29 @@ enum SubscriptionRows {
     """
   }
 
-  /// Everything that belongs to these customers, of all apps.
+  /// Everything that these customers have, of all apps. In what another device shares with one of them, the last
+  /// column is that one; see ``sharer(_:)``.
   static func select(users: [UUID], devices: [String]) -> Query {
-    // Two scans by index, where one OR over both columns would read the table.
+    // A scan by index for each way to have one, where one OR over the columns would read the table.
     """
-    SELECT \(unescaped: columns) FROM subscriptions
+    SELECT \(unescaped: columns), NULL::text FROM subscriptions
     WHERE user_id = ANY(\(users)) AND bundle_id IS NOT NULL
     UNION ALL
-    SELECT \(unescaped: columns) FROM subscriptions
+    SELECT \(unescaped: columns), NULL::text FROM subscriptions
     WHERE device_id = ANY(\(devices)) AND user_id IS NULL AND bundle_id IS NOT NULL
+    UNION ALL
+    SELECT \(unescaped: columns), sharer FROM subscriptions
+    JOIN (
+      SELECT original_transaction_id AS shared, device_id AS sharer FROM purchase_devices
+      WHERE device_id = ANY(\(devices)) AND NOT is_barred
+    ) AS sharing ON shared = original_transaction_id
+    WHERE device_id IS DISTINCT FROM sharer AND bundle_id IS NOT NULL
     """
+  }
+
+  /// The device that has a purchase beside its owner, in a row of ``select(users:devices:)``.
+  static func sharer(_ row: Row) throws -> Customer? {
+    try row.decode(29, as: String?.self).map(Customer.device)
   }
 
   /// Purchases of these apps whose status has changed by itself since they were written, the longest

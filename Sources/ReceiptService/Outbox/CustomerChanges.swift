@@ -44,8 +44,8 @@ enum CustomerChanges {
     guard !lanes.isEmpty else { return nil }
     let isUser = app.customer == .user
     let id = isUser ? "user_id::text" : "device_id"
-    // Trials are devices'.
-    let sources = ["subscriptions", "grants"] + (isUser ? [] : ["trials"])
+    // Trials and shared purchases are devices'.
+    let sources = ["subscriptions", "grants"] + (isUser ? [] : ["trials", "purchase_devices"])
     let customers = sources.map { "SELECT \(id), bundle_id FROM \($0)" }.joined(separator: " UNION ")
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)

@@ -4,16 +4,17 @@ import Subscriptions
 
 /// The table `support_actions`.
 enum SupportActionRows {
-  /// Purchases that changed hands: every move is written down with both customers.
+  /// Purchases that changed hands or are shared: every move is written down with both customers.
   static func insertMoves(_ moves: [OwnershipMove], at instant: Date) -> Query {
     let transactions = moves.map(\.subscription.current)
     return """
       INSERT INTO support_actions (action, bundle_id, original_transaction_id, from_customer,
         to_customer, customer_kind, by, reason, at)
-      SELECT 'transfer', *, \(instant)::timestamptz FROM unnest(
+      SELECT *, \(instant)::timestamptz FROM unnest(
+        \(moves.map(\.action))::text[],
         \(transactions.map(\.bundleID))::text[], \(transactions.map(\.originalTransactionID))::text[],
-        \(moves.map { $0.previous?.id })::text[], \(moves.map(\.owner.customer.id))::text[],
-        \(moves.map(\.owner.customer.kindWord))::text[], \(moves.map(\.by))::text[],
+        \(moves.map { $0.previous?.id })::text[], \(moves.map(\.customer.id))::text[],
+        \(moves.map(\.customer.kindWord))::text[], \(moves.map(\.by))::text[],
         \(moves.map(\.explanation))::text[])
       """
   }
@@ -58,17 +59,24 @@ extension SupportActionRows {
 }
 
 extension OwnershipMove {
+  fileprivate var action: String {
+    if case .room = cause { "share" } else { "transfer" }
+  }
+
   fileprivate var by: String {
-    if let author { return author.by }
-    return if case .appAccountToken = owner.reason { "app-store" } else { "policy" }
+    switch cause {
+    case .support(let author): author.by
+    case .token: "app-store"
+    case .policy, .room: "policy"
+    }
   }
 
   fileprivate var explanation: String {
-    if let author { return author.reason }
-    return if case .appAccountToken = owner.reason {
-      "the App Store signed another appAccountToken"
-    } else {
-      "another customer proved the purchase and the app's transfer policy moves it"
+    switch cause {
+    case .support(let author): author.reason
+    case .token: "the App Store signed another appAccountToken"
+    case .policy: "another customer proved the purchase and the app's transfer policy moves it"
+    case .room: "another device proved the purchase and the app lets several have it"
     }
   }
 }

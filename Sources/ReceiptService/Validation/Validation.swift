@@ -81,12 +81,12 @@ struct Validation: Sendable {
     _ receipt: LedgerReceipt, _ stored: StoredSubscription, for claimant: Customer?, in app: App,
     at instant: Date
   ) -> EntitlementsAnswer {
-    let isOwner = claimant != nil && claimant == stored.owner?.customer
-    let own = isOwner ? receipt.holdings : nil
+    let isTheirs = claimant.map { stored.customers.contains($0) } ?? false
+    let own = isTheirs ? receipt.holdings : nil
     let shown = Holdings(subscriptions: [stored.subscription], freeTime: receipt.freeTime)
     return EntitlementsAnswer(
       app.entitlements(of: own ?? shown, for: claimant, at: instant), of: app,
-      for: isOwner ? claimant : nil, at: instant, signedBy: signer)
+      for: isTheirs ? claimant : nil, at: instant, signedBy: signer)
   }
 }
 

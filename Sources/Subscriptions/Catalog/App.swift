@@ -16,6 +16,8 @@ public struct App: Sendable, Hashable {
   public var customer: CustomerKind
   /// What happens when a second customer proves a purchase.
   public var transferPolicy: TransferPolicy
+  /// How many devices may have one purchase at once, where customers are devices: a phone and its watch, say.
+  public var devicesPerPurchase: Int
   /// By their canonical name.
   public var products: [String: Product]
   /// By their name.
@@ -49,7 +51,8 @@ public struct App: Sendable, Hashable {
     bundleID: String, appAppleID: Int64? = nil, name: String,
     environments: Set<StoreEnvironment> = [.production, .sandbox],
     sandboxGrants: SandboxGrants = .nobody, customer: CustomerKind,
-    transferPolicy: TransferPolicy = .keep, products: [Product], tiers: [Tier],
+    transferPolicy: TransferPolicy = .keep, devicesPerPurchase: Int = 1, products: [Product],
+    tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7, auth: TokenIssuer? = nil,
     writeTo: Set<Mirror> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
@@ -62,6 +65,7 @@ public struct App: Sendable, Hashable {
     self.sandboxGrants = sandboxGrants
     self.customer = customer
     self.transferPolicy = transferPolicy
+    self.devicesPerPurchase = devicesPerPurchase
     self.products = Dictionary(products.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
     self.tiers = Dictionary(tiers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
     self.free = free
@@ -79,6 +83,9 @@ public struct App: Sendable, Hashable {
       for name in [product.id] + product.aliases { canonicalNames[name] = product.id }
     }
   }
+
+  /// Whether several customers can have one purchase.
+  public var sharesPurchases: Bool { customer == .device && devicesPerPurchase > 1 }
 
   /// The product that goes by this name, its canonical one or an alias.
   public func product(named name: String) -> Product? {

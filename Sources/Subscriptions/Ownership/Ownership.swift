@@ -32,6 +32,9 @@ public enum ClaimOutcome: Sendable, Hashable {
   case settled(Ownership?)
   /// It changes hands.
   case moved(Ownership, from: Customer)
+  /// It stays with its owner, and another device has it too from now on; where there was no room, instead of one
+  /// that had it.
+  case shared(Ownership, with: Customer, insteadOf: Customer?)
   /// It stays with its owner; the one who asked is refused.
   case refused(owner: Ownership)
 }
@@ -68,11 +71,19 @@ public func settle(
   if settled.customer == claimant { return outcome(settled, movedFrom: previous) }
   // The former owner's app goes on proving it at every start; that must not undo what a person decided.
   if settled.reason == .support(takenFrom: claimant) { return .refused(owner: settled) }
-  switch policy {
-  case .keep: return .refused(owner: settled)
-  case .transferWhenInactive where isActive: return .refused(owner: settled)
-  case .transfer, .transferWhenInactive:
-    return .moved(Ownership(customer: claimant, reason: .transfer), from: previous ?? settled.customer)
+  guard policy.moves(whileActive: isActive) else { return .refused(owner: settled) }
+  return .moved(Ownership(customer: claimant, reason: .transfer), from: previous ?? settled.customer)
+}
+
+extension TransferPolicy {
+  /// Whether a purchase goes to another who proves it.
+  /// - Parameter isActive: whether it opens anything now.
+  func moves(whileActive isActive: Bool) -> Bool {
+    switch self {
+    case .keep: false
+    case .transfer: true
+    case .transferWhenInactive: !isActive
+    }
   }
 }
 

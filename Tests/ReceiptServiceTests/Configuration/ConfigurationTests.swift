@@ -34,6 +34,8 @@ import Testing
     #expect(screenTime.trial?.days == 30)
     #expect(screenTime.grace?.features["analytics"] == .word("warning"))
     #expect(screenTime.tiers["family"]?.features["childDevices"] == .count(5))
+    #expect(catalog["com.heatlab.app"]?.devicesPerPurchase == 2)
+    #expect(screenTime.devicesPerPurchase == 1)
   }
 
   @Test(arguments: [
@@ -44,6 +46,14 @@ import Testing
     (
       #""transferPolicy": "keep""#, #""transferPolicy": "often""#, "apps.json: apps[0].transferPolicy",
       "not one of"
+    ),
+    (
+      #""customer": "user""#, #""customer": "user", "devicesPerPurchase": 2"#, "apps[0].devicesPerPurchase",
+      "is for apps whose customers are devices"
+    ),
+    (
+      #""customer": "device""#, #""customer": "device", "devicesPerPurchase": 0"#,
+      "apps[1].devicesPerPurchase", "must be from 1"
     ),
     (#""customer": "user""#, #""customer": 3"#, "apps.json: apps[0].customer", "must be a string"),
     (

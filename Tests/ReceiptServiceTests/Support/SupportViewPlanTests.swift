@@ -32,6 +32,7 @@ import Testing
 
   private static let big: Set = [
     "subscriptions", "transactions", "notifications", "support_actions", "devices", "grants", "trials",
+    "purchase_devices",
   ]
 
   private func sequentialScans(_ question: String, _ pool: PostgresPool) async throws -> Set<String> {

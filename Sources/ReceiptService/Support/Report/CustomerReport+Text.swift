@@ -57,7 +57,9 @@ extension PurchaseStory {
     page.line("\(productID), tier \(tier ?? "none"), \(environment), \(ownership)", indent: 4)
     page.line("bought \(purchaseDate.inWords), \(end)", indent: 4)
     if let revokedAt { page.line("refunded or revoked at \(revokedAt.inWords)", indent: 4) }
-    if let ownedBecause {
+    if let sharedBy {
+      page.line("shared: \(sharedBy) had it first", indent: 4)
+    } else if let ownedBecause {
       page.line("theirs because: \(ownedBecause)\(takenFrom.map { ", taken from \($0)" } ?? "")", indent: 4)
     }
     if let note { page.line("NOT COUNTED: \(note)", indent: 4) }

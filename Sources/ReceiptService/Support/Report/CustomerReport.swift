@@ -57,6 +57,8 @@ struct PurchaseStory: Encodable, Sendable {
   @Nullable var ownedBecause: String?
   /// Whom support took it from.
   @Nullable var takenFrom: String?
+  /// The device that had it first, where this customer shares it.
+  @Nullable var sharedBy: String?
   var opensSomething: Bool
   /// What a support person should know of it; `null` where there is nothing odd.
   @Nullable var note: String?

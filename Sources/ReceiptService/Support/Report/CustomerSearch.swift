@@ -21,7 +21,7 @@ struct CustomerSearch {
     let answers = try await connection.pipeline([
       Self.purchases(id), Self.customers(id, user, apps: catalog.apps.map(\.bundleID)),
     ])
-    purchases = try answers[0].map { try $0.decode(0) }
+    purchases = Set(try answers[0].map { try $0.decode(0, as: String.self) }).sorted()
     let found = try answers.flatMap { rows in
       try rows.compactMap { row -> Found? in
         let customer =
@@ -38,6 +38,10 @@ struct CustomerSearch {
     SELECT original_transaction_id, bundle_id, user_id, device_id FROM subscriptions
     WHERE bundle_id IS NOT NULL AND original_transaction_id IN (
       SELECT \(id) UNION SELECT original_transaction_id FROM transactions WHERE transaction_id = \(id))
+    UNION
+    SELECT original_transaction_id, bundle_id, NULL, device_id FROM purchase_devices
+    WHERE NOT is_barred AND original_transaction_id IN (
+      SELECT \(id) UNION SELECT original_transaction_id FROM transactions WHERE transaction_id = \(id))
     """
   }
 
@@ -47,6 +51,7 @@ struct CustomerSearch {
     WHERE user_id = \(user) AND bundle_id IS NOT NULL
     UNION SELECT bundle_id, NULL, device_id FROM subscriptions
     WHERE device_id = \(id) AND user_id IS NULL AND bundle_id IS NOT NULL
+    UNION SELECT bundle_id, NULL, device_id FROM purchase_devices WHERE device_id = \(id) AND NOT is_barred
     UNION SELECT bundle_id, user_id, NULL FROM grants WHERE user_id = \(user)
     UNION SELECT bundle_id, NULL, device_id FROM grants WHERE device_id = \(id)
     UNION SELECT bundle_id, NULL, device_id FROM trials

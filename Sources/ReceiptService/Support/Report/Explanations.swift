@@ -39,11 +39,13 @@ extension Subscription {
 }
 
 extension PurchaseStory {
-  init(_ stored: StoredSubscription, in app: App?, at instant: Date) {
+  /// - Parameter customer: whose story it is part of; `nil` for nobody's.
+  init(_ stored: StoredSubscription, in app: App?, of customer: Customer? = nil, at instant: Date) {
     let subscription = stored.subscription
     let current = subscription.current
     let phase = subscription.phase(at: instant)
-    let counts = app.map { $0.counts(subscription, for: stored.owner?.customer, at: instant) } ?? false
+    let owner = stored.owner?.customer
+    let counts = app.map { $0.counts(subscription, for: customer ?? owner, at: instant) } ?? false
     var takenFrom: Customer?
     if case .support(let previous) = stored.owner?.reason { takenFrom = previous }
     self.init(
@@ -55,6 +57,7 @@ extension PurchaseStory {
       revokedAt: current.revocationDate, environment: current.environment.rawValue,
       ownership: current.ownership, willRenew: subscription.willRenew(at: instant),
       renewsAs: subscription.renewsAs, ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id,
+      sharedBy: customer.flatMap { $0 == owner ? nil : owner?.id },
       opensSomething: counts && phase.status.grantsAccess,
       note: counts ? nil : Self.note(subscription, in: app))
   }

@@ -43,9 +43,9 @@ extension SupportDesk {
     let all = try HoldingsRows.decode(answers.dropFirst(2))
     let holdings = all.holdings(of: customer, in: app)
     let entitlements = app.entitlements(of: holdings, for: customer, at: instant)
-    let purchases = all[customer].subscriptions.filter { $0.bundleID == app.bundleID }
+    let purchases = all[customer].purchases(of: app)
       .sorted { $0.subscription.current.purchaseDate > $1.subscription.current.purchaseDate }
-      .map { PurchaseStory($0, in: app, at: instant) }
+      .map { PurchaseStory($0, in: app, of: customer, at: instant) }
     return CustomerStory(
       kind: customer.kindWord, customer: customer.id, bundleID: app.bundleID, app: app.name,
       entitlements: EntitlementsAnswer(entitlements),
