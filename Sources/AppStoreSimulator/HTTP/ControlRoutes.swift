@@ -12,6 +12,7 @@ struct ControlRoutes: Sendable {
 
   func add(to router: inout Router) {
     addPurchases(to: &router)
+    addAskToBuy(to: &router)
     addNotifications(to: &router)
     addClock(to: &router)
     addLives(to: &router)

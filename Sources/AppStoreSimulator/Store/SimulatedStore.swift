@@ -30,6 +30,8 @@ public struct SimulatedStore: Sendable {
   var accounts: [String: StoreAccount] = [:]
   /// The original transaction ids of what a customer bought in an app, by app transaction id, oldest first.
   var purchases: [String: [String]] = [:]
+  /// What children asked for and nobody decided yet.
+  var pendingPurchases: [UUID: PurchaseRequest] = [:]
   /// Who has what from whom.
   var sharing = FamilySharing()
   /// The tokens of external purchases, by their id.

@@ -7,6 +7,8 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   case unknownApp(String)
   case unknownProduct(String)
   case unknownTransaction(String)
+  /// Nobody asked for it, or it was decided already.
+  case unknownRequest(UUID)
   /// The command is about renewals and the transaction is a one-time purchase.
   case notASubscription(String)
   /// The customer has this subscription of the group already.
@@ -51,6 +53,7 @@ public enum StoreRefusal: Error, Hashable, Sendable {
     case .unknownApp(let bundleID): "no app has the bundle id \(bundleID)"
     case .unknownProduct(let productID): "the app has no product \(productID)"
     case .unknownTransaction(let id): "there is no transaction \(id)"
+    case .unknownRequest(let id): "no purchase waits for a decision by the id \(id)"
     case .notASubscription(let id): "\(id) is not an auto-renewable subscription"
     case .alreadySubscribed(let id): "the customer has a subscription of this group: \(id)"
     case .alreadyOwned(let id): "the customer owns this: \(id)"
@@ -78,7 +81,7 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   /// Whether something that was named does not exist, rather than being in a state that forbids it.
   public var isUnknownName: Bool {
     switch self {
-    case .unknownEnvironment, .unknownApp, .unknownProduct, .unknownTransaction,
+    case .unknownEnvironment, .unknownApp, .unknownProduct, .unknownTransaction, .unknownRequest,
       .unknownExternalPurchase:
       true
     default: false

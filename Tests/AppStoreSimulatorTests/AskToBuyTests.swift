@@ -1,0 +1,38 @@
+import AppStore
+import Foundation
+import Testing
+
+@testable import AppStoreSimulator
+
+struct AskToBuyTests {
+  private let request = PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly)
+
+  @Test func `what waits is no purchase, what is approved is one from then on`() throws {
+    var store = Climb.store()
+    let id = try store.ask(request)
+    #expect(store.transactions.isEmpty)
+    #expect(store.notifications.isEmpty)
+    let outcome = try store.approve(id, at: .day(2))
+    #expect(outcome.transaction.purchaseDate == .day(2))
+    #expect(outcome.notification.type == .subscribed)
+    #expect(throws: StoreRefusal.unknownRequest(id)) { _ = try store.approve(id, at: .day(3)) }
+  }
+
+  @Test func `what is declined was never bought, and can be asked for again`() throws {
+    var store = Climb.store()
+    let id = try store.ask(request)
+    try store.decline(id)
+    #expect(store.notifications.isEmpty)
+    #expect(throws: StoreRefusal.unknownRequest(id)) { _ = try store.approve(id, at: .day(1)) }
+    #expect(throws: StoreRefusal.unknownRequest(id)) { try store.decline(id) }
+    _ = try store.approve(try store.ask(request), at: .day(1))
+    #expect(store.transactions.count == 1)
+  }
+
+  @Test func `what is not for sale cannot be asked for`() {
+    var store = Climb.store()
+    #expect(throws: StoreRefusal.unknownProduct("unheard")) {
+      _ = try store.ask(PurchaseRequest(bundleID: Climb.bundleID, productID: "unheard"))
+    }
+  }
+}
