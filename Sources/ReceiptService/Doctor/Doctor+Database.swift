@@ -20,6 +20,7 @@ extension Doctor {
         }
         findings.append(try await supportRole(pool))
         findings.append(try await entitlementKey(settings, pool))
+        if let finding = try await Self.publicPremium(pool) { findings.append(finding) }
       }
     } catch {
       findings.append(
@@ -99,11 +100,12 @@ extension Doctor {
       SELECT wanted.relation || ' (' || wanted.privilege || ')' FROM (
         SELECT relation, privilege FROM unnest(ARRAY['subscriptions', 'transactions', 'renewals', 'notifications',
           'jws_headers', 'trials', 'devices', 'grants', 'support_actions', 'outbox', 'free_access',
-          'reconcile_positions', 'reconcile_runs', 'entitlement_keys', 'events', 'kpi_days',
+          'reconcile_positions', 'reconcile_runs', 'purchase_devices', 'entitlement_keys', 'events', 'kpi_days',
           'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily']) AS r (relation),
           unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p (privilege)
-        UNION ALL VALUES ('outbox', 'DELETE'), ('devices', 'DELETE'), ('events', 'DELETE'),
-          ('kpi_daily_figures', 'DELETE'), ('kpi_daily_money', 'DELETE'), ('kpi_events_daily', 'DELETE')) AS wanted
+        UNION ALL VALUES ('outbox', 'DELETE'), ('devices', 'DELETE'), ('purchase_devices', 'DELETE'),
+          ('events', 'DELETE'), ('kpi_daily_figures', 'DELETE'), ('kpi_daily_money', 'DELETE'),
+          ('kpi_events_daily', 'DELETE')) AS wanted
       WHERE NOT coalesce(has_table_privilege(to_regclass('public.' || wanted.relation), wanted.privilege), false)
         OR row_security_active(to_regclass('public.' || wanted.relation))
       ORDER BY 1

@@ -1,0 +1,145 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// A database as Supabase hands it out, with an app in it that has users already.
+struct Supabase {
+  let pool: PostgresPool
+  /// Three who were there before receiptd came.
+  let users: [UUID]
+
+  /// The usual policies of `profiles`.
+  enum Policies {
+    /// Everybody sees the own profile.
+    case own
+    /// Everybody sees everybody's, as in an app with public profiles.
+    case everybody
+  }
+
+  /// Who speaks to the database.
+  enum Caller: CustomStringConvertible {
+    case anon
+    case authenticated(UUID)
+    case service
+
+    var role: String {
+      switch self {
+      case .anon: "anon"
+      case .authenticated: "authenticated"
+      case .service: "service_role"
+      }
+    }
+
+    var description: String { role }
+
+    fileprivate var claims: String {
+      if case .authenticated(let user) = self {
+        #"{"sub": "\#(user.uuidString.lowercased())", "role": "authenticated"}"#
+      } else {
+        #"{"role": "\#(role)"}"#
+      }
+    }
+  }
+
+  /// Makes one and migrates it.
+  static func with(_ policies: Policies, _ body: (Supabase) async throws -> Void) async throws {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        for statement in [roles, auth, profiles, policies == .own ? ownPolicy : everybodyPolicy] {
+          _ = try await pool.query(
+            Query(unescaped: "DO LANGUAGE plpgsql $do$ BEGIN EXECUTE $script$\(statement)$script$; END $do$"))
+        }
+        try await Migrator(pool: pool, folder: Harness.migrations).apply()
+        let users = try await pool.query("SELECT id FROM auth.users ORDER BY id").map {
+          try $0.decode(0, as: UUID.self)
+        }
+        // Each has what receiptd wrote of them.
+        for (index, user) in users.enumerated() {
+          _ = try await pool.query(
+            """
+            UPDATE profiles SET premium_expires_at = now() + interval '30 days', premium_product_id = 'premium',
+              premium_original_transaction_id = \("100000000000\(index)") WHERE id = \(user)
+            """)
+          _ = try await pool.query(
+            "INSERT INTO user_preferences (user_id, is_premium, bookmark_limit) VALUES (\(user), true, 999)")
+        }
+        try await body(Supabase(pool: pool, users: users))
+      }
+    }
+  }
+
+  /// Runs one statement as PostgREST does: in a transaction, under the caller's role and claims; what it did is undone.
+  /// - Returns: the answer; `nil` where it is refused.
+  func run(_ statement: String, as caller: Caller) async throws -> Rows? {
+    do {
+      try await pool.withTransaction { connection in
+        _ = try await connection.query(Query(unescaped: "SET LOCAL ROLE \(caller.role)"))
+        _ = try await connection.query("SELECT set_config('request.jwt.claims', \(caller.claims), true)")
+        throw Undo(rows: try await connection.query(Query(unescaped: statement)))
+      }
+      return nil
+    } catch let undo as Undo {
+      return undo.rows
+    } catch let error as PostgresError {
+      // Anything but 'insufficient privilege' would be a mistake of the test.
+      #expect(error.sqlState == "42501", "\(caller): \(statement): \(error)")
+      return nil
+    }
+  }
+
+  private struct Undo: Error {
+    let rows: Rows
+  }
+
+  func isRefused(_ statement: String, as caller: Caller) async throws -> Bool {
+    try await run(statement, as: caller) == nil
+  }
+
+  /// Roles are the cluster's, so another test may have made them, or be making them right now.
+  static let roles = """
+    DO $roles$ DECLARE definition text; BEGIN
+      FOREACH definition IN ARRAY ARRAY['anon', 'authenticated', 'service_role BYPASSRLS'] LOOP
+        BEGIN
+          EXECUTE 'CREATE ROLE ' || definition;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+        END;
+      END LOOP;
+    END $roles$;
+    GRANT USAGE ON SCHEMA public TO anon, authenticated, service_role;
+    ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON TABLES TO anon, authenticated, service_role;
+    ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON FUNCTIONS TO anon, authenticated, service_role;
+    ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON SEQUENCES TO anon, authenticated, service_role;
+    """
+
+  static let auth = """
+    CREATE SCHEMA auth;
+    CREATE TABLE auth.users (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), email text);
+    CREATE FUNCTION auth.uid() RETURNS uuid LANGUAGE sql STABLE AS $uid$
+      SELECT coalesce(nullif(current_setting('request.jwt.claim.sub', true), ''),
+        nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid $uid$;
+    GRANT USAGE ON SCHEMA auth TO anon, authenticated, service_role;
+    INSERT INTO auth.users (email) SELECT name || '@example.com' FROM unnest(ARRAY['a', 'b', 'c']) AS name;
+    """
+
+  private static let profiles = """
+    CREATE TABLE profiles (
+      id uuid PRIMARY KEY REFERENCES auth.users ON DELETE CASCADE, username text, avatar_url text);
+    ALTER TABLE profiles ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY "Users can insert their own profile." ON profiles FOR INSERT
+      WITH CHECK ((SELECT auth.uid()) = id);
+    CREATE POLICY "Users can update own profile." ON profiles FOR UPDATE USING ((SELECT auth.uid()) = id);
+    CREATE POLICY "Users can delete own profile." ON profiles FOR DELETE USING ((SELECT auth.uid()) = id);
+    INSERT INTO profiles (id, username) SELECT id, email FROM auth.users;
+    """
+
+  private static let ownPolicy = """
+    CREATE POLICY "Users can view own profile." ON profiles FOR SELECT USING ((SELECT auth.uid()) = id)
+    """
+
+  private static let everybodyPolicy = """
+    CREATE POLICY "Public profiles are viewable by everyone." ON profiles FOR SELECT USING (true)
+    """
+}

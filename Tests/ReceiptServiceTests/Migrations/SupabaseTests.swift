@@ -1,0 +1,254 @@
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// What each role of Supabase can and cannot do, shown by taking the role on.
+@Suite struct SupabaseTests {
+  /// The app's own tables, which its clients use.
+  private static let apps: Set = ["profiles", "user_preferences"]
+  /// What nobody but the server reads.
+  private static let secret: Set = ["entitlement_keys"]
+
+  private struct Relation {
+    var name: String
+    var kind: String
+    var columns: [String]
+  }
+
+  /// Everything in `public` that is not the app's own: also what a migration of tomorrow adds.
+  private func own(_ supabase: Supabase) async throws -> [Relation] {
+    try await supabase.pool.query(
+      """
+      SELECT c.relname::text, c.relkind::text, ARRAY(
+        SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attidentity = ''
+        ORDER BY attnum)
+      FROM pg_class c
+      WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+      ORDER BY c.relname
+      """
+    ).map { Relation(name: try $0.decode(0), kind: try $0.decode(1), columns: try $0.decode(2)) }
+      .filter { !Self.apps.contains($0.name) }
+  }
+
+  @Test func `no client reads or writes any table, view or sequence of the ledger`() async throws {
+    try await Supabase.with(.own) { supabase in
+      let relations = try await own(supabase)
+      #expect(relations.count > 20)
+      for caller in [Supabase.Caller.anon, .authenticated(supabase.users[0])] {
+        for relation in relations {
+          let (name, column) = (relation.name, relation.columns[0])
+          let statements =
+            relation.kind == "S"
+            ? ["SELECT nextval('\(name)')", "SELECT setval('\(name)', 1)", "SELECT * FROM \(name)"]
+            : ["SELECT * FROM \(name)", "SELECT count(*) FROM \(name)", "SELECT \(column) FROM \(name)"]
+          for statement in statements {
+            #expect(try await supabase.isRefused(statement, as: caller), "\(caller): \(statement)")
+          }
+          guard relation.kind == "r" else { continue }
+          for statement in [
+            "INSERT INTO \(name) DEFAULT VALUES", "UPDATE \(name) SET \(column) = NULL",
+            "DELETE FROM \(name)", "TRUNCATE \(name) CASCADE", "LOCK TABLE \(name)",
+            "INSERT INTO \(name) DEFAULT VALUES ON CONFLICT DO NOTHING",
+          ] {
+            #expect(try await supabase.isRefused(statement, as: caller), "\(caller): \(statement)")
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `nor where somebody grants everything anew`() async throws {
+    try await Supabase.with(.own) { supabase in
+      _ = try await supabase.pool.query(
+        "INSERT INTO subscriptions (original_transaction_id, bundle_id) VALUES ('1', 'com.example')")
+      _ = try await supabase.pool.query("GRANT ALL ON ALL TABLES IN SCHEMA public TO anon, authenticated")
+      for caller in [Supabase.Caller.anon, .authenticated(supabase.users[0])] {
+        for relation in try await own(supabase) where relation.kind != "S" {
+          let rows = try await supabase.run("SELECT * FROM \(relation.name)", as: caller)
+          #expect(rows?.isEmpty ?? true, "\(caller): \(relation.name)")
+          guard relation.kind == "r" else { continue }
+          let deleted = try await supabase.run("DELETE FROM \(relation.name)", as: caller)
+          #expect(deleted?.affected ?? 0 == 0, "\(caller): \(relation.name)")
+        }
+      }
+      #expect(try await supabase.pool.query("SELECT 1 FROM subscriptions").count == 1)
+    }
+  }
+
+  @Test func `every view asks for the rights of whoever reads it, every table has row level security`()
+    async throws
+  {
+    try await Supabase.with(.own) { supabase in
+      let open = try await supabase.pool.query(
+        """
+        SELECT relname::text FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND (
+          relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY(reloptions), false)
+          OR relkind IN ('r', 'p') AND NOT relrowsecurity)
+        """
+      ).map { try $0.decode(0, as: String.self) }
+      #expect(open == [])
+    }
+  }
+
+  @Test func `no client runs a function of receiptd`() async throws {
+    try await Supabase.with(.own) { supabase in
+      let functions = try await supabase.pool.query(
+        """
+        SELECT p.oid::regprocedure::text, role.name,
+          has_function_privilege(role.name, p.oid, 'EXECUTE')
+        FROM pg_proc p, unnest(ARRAY['anon', 'authenticated', 'public']) AS role (name)
+        WHERE p.pronamespace = 'public'::regnamespace
+        """)
+      #expect(functions.count >= 3)
+      for row in functions {
+        let name = try row.decode(0, as: String.self)
+        #expect(try row.decode(2, as: Bool.self) == false, "\(name)")
+      }
+    }
+  }
+
+  @Test func `nobody makes themselves premium, by whatever statement`() async throws {
+    try await Supabase.with(.own) { supabase in
+      let user = supabase.users[0]
+      let id = "'\(user.uuidString.lowercased())'"
+      let caller = Supabase.Caller.authenticated(user)
+      let premium = [
+        "premium_expires_at = now() + interval '9 years'", "premium_product_id = 'forged'",
+        "premium_original_transaction_id = 'forged'", "premium_expires_at = NULL",
+        "username = 'x', premium_product_id = 'forged'",
+      ]
+      for change in premium {
+        for statement in [
+          "UPDATE profiles SET \(change)", "UPDATE profiles SET \(change) WHERE id = \(id)",
+          "INSERT INTO profiles (id) VALUES (\(id)) ON CONFLICT (id) DO UPDATE SET \(change)",
+        ] {
+          #expect(try await supabase.isRefused(statement, as: caller), "\(statement)")
+        }
+      }
+      for columns in [
+        "premium_expires_at) VALUES (\(id), now()", "premium_product_id) VALUES (\(id), 'forged'",
+        "premium_original_transaction_id) VALUES (\(id), 'forged'",
+      ] {
+        let insert = "INSERT INTO profiles (id, \(columns))"
+        #expect(try await supabase.isRefused(insert, as: caller), "\(insert)")
+        let again = "WITH gone AS (DELETE FROM profiles) \(insert)"
+        #expect(try await supabase.isRefused(again, as: caller), "\(again)")
+      }
+      for statement in [
+        "UPDATE user_preferences SET is_premium = false", "UPDATE user_preferences SET bookmark_limit = 9999",
+        "INSERT INTO user_preferences (user_id, is_premium) VALUES (\(id), true)",
+        "INSERT INTO user_preferences (user_id, bookmark_limit) VALUES (\(id), 999)",
+        "INSERT INTO user_preferences (user_id) VALUES (\(id)) ON CONFLICT (user_id) DO UPDATE SET is_premium = true",
+      ] {
+        let answer = try await supabase.run(statement, as: caller)
+        #expect(answer?.affected ?? 0 == 0, "\(statement)")
+      }
+      for table in Self.apps {
+        for statement in [
+          "TRUNCATE \(table)",
+          "CREATE TRIGGER mine BEFORE UPDATE ON \(table) FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+          "ALTER TABLE \(table) DISABLE TRIGGER ALL", "ALTER TABLE \(table) DISABLE ROW LEVEL SECURITY",
+        ] {
+          for caller in [Supabase.Caller.anon, caller] {
+            #expect(try await supabase.isRefused(statement, as: caller), "\(caller): \(statement)")
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `a user reads and writes the rest of the own profile, and nothing of another's`() async throws {
+    try await Supabase.with(.own) { supabase in
+      let (user, other) = (supabase.users[0], supabase.users[1])
+      let caller = Supabase.Caller.authenticated(user)
+      let renamed = try await supabase.run("UPDATE profiles SET username = 'new'", as: caller)
+      #expect(renamed?.affected == 1)
+      let upserted = try await supabase.run(
+        """
+        INSERT INTO profiles (id, username) VALUES ('\(user)', 'new')
+        ON CONFLICT (id) DO UPDATE SET username = excluded.username
+        """, as: caller)
+      #expect(upserted?.affected == 1)
+      // A client that writes back what it read changes nothing, and is let.
+      let same = try await supabase.run(
+        "UPDATE profiles SET premium_product_id = premium_product_id, avatar_url = 'x'", as: caller)
+      #expect(same?.affected == 1)
+
+      for (table, key) in [("profiles", "id"), ("user_preferences", "user_id")] {
+        let mine = try await supabase.run("SELECT \(key) FROM \(table)", as: caller)
+        #expect(try mine?.map { try $0.decode(0, as: UUID.self) } == [user])
+        let others = try await supabase.run("SELECT * FROM \(table) WHERE \(key) = '\(other)'", as: caller)
+        #expect(others?.count == 0)
+        let changed = try await supabase.run(
+          "UPDATE \(table) SET \(key) = \(key) WHERE \(key) = '\(other)'", as: caller)
+        #expect(changed?.affected ?? 0 == 0)
+        #expect(try await supabase.run("SELECT * FROM \(table)", as: .anon)?.count ?? 0 == 0)
+      }
+    }
+  }
+
+  @Test func `where profiles are public nobody can be made premium either, and the doctor says what is seen`()
+    async throws
+  {
+    try await Supabase.with(.everybody) { supabase in
+      let user = supabase.users[0]
+      let caller = Supabase.Caller.authenticated(user)
+      #expect(try await supabase.isRefused("UPDATE profiles SET premium_product_id = 'x'", as: caller))
+      // The app has decided that profiles are public, all columns of them.
+      let seen = try await supabase.run("SELECT premium_product_id FROM profiles", as: caller)
+      #expect(seen?.count == 3)
+      // Whose preferences they are is nobody's but their own also there.
+      #expect(try await supabase.run("SELECT * FROM user_preferences", as: caller)?.count == 1)
+
+      let finding = try await Doctor.publicPremium(supabase.pool)
+      #expect(finding?.isWell == false)
+      let advice = try #require(finding?.remedy)
+      _ = try await supabase.pool.query(
+        Query(unescaped: "DO $$ BEGIN EXECUTE $advice$\(advice)$advice$; END $$"))
+      for caller in [caller, .anon] {
+        for column in ["premium_expires_at", "premium_product_id", "premium_original_transaction_id"] {
+          #expect(try await supabase.isRefused("SELECT \(column) FROM profiles", as: caller))
+        }
+        #expect(try await supabase.run("SELECT id, username FROM profiles", as: caller)?.count == 3)
+      }
+      #expect(try await supabase.run("UPDATE profiles SET username = 'new'", as: caller) != nil)
+      #expect(try await Doctor.publicPremium(supabase.pool) == nil)
+    }
+    try await Supabase.with(.own) { supabase in
+      let finding = try await Doctor.publicPremium(supabase.pool)
+      #expect(finding == nil)
+    }
+  }
+
+  @Test func `service_role is the operator's: it reads and writes everything`() async throws {
+    try await Supabase.with(.own) { supabase in
+      for relation in try await own(supabase)
+      where relation.kind != "S" && !Self.secret.contains(relation.name) {
+        #expect(
+          try await supabase.run("SELECT * FROM \(relation.name)", as: .service) != nil, "\(relation.name)")
+      }
+      let written = try await supabase.run("UPDATE profiles SET premium_product_id = 'x'", as: .service)
+      #expect(written?.affected == 3)
+    }
+  }
+
+  @Test func `support sees every user, and writes nothing`() async throws {
+    try await Supabase.with(.own) { supabase in
+      let relations = try await own(supabase).filter {
+        ["r", "v"].contains($0.kind) && !Self.secret.contains($0.name)
+      }
+      try await supabase.pool.withTransaction { connection in
+        _ = try await connection.query("SET LOCAL ROLE receiptd_support")
+        for table in Self.apps {
+          #expect(try await connection.query("SELECT * FROM \(unescaped: table)").count == 3)
+        }
+        for relation in relations {
+          _ = try await connection.query("SELECT * FROM \(unescaped: relation.name)")
+        }
+      }
+    }
+  }
+}
