@@ -1,0 +1,93 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Testing
+
+@testable import ReceiptService
+
+/// An app that is added by `scripts/add-app`, and by nothing else.
+@Suite struct FifthAppTests {
+  private static let bundleID = "com.example.fifth"
+  private static let monthly = "com.example.fifth.monthly"
+  private static let issuer = "https://fifth.supabase.co/auth/v1"
+
+  /// The shipped configuration with an app that the script added.
+  private func add(_ arguments: [String]) throws -> String {
+    let file = FileManager.default.temporaryDirectory.appending(path: "apps-\(UUID()).json")
+    defer { try? FileManager.default.removeItem(at: file) }
+    try Data(ScreenTime.configuration().utf8).write(to: file)
+    let process = Process()
+    process.executableURL = URL(filePath: Harness.migrations).deletingLastPathComponent()
+      .appending(path: "scripts/add-app")
+    process.arguments =
+      ["--file", file.path, "--bundle", Self.bundleID, "--apple-id", "1500000005", "--name", "Fifth"]
+      + ["--tier", "plus:insights=true,historyDays=null", "--product", "\(Self.monthly)=plus,fifth.monthly"]
+      + ["--free", "insights=false,historyDays=7"] + arguments
+    process.standardOutput = FileHandle.nullDevice
+    try process.run()
+    process.waitUntilExit()
+    try #require(process.terminationStatus == 0)
+    return try String(contentsOf: file, encoding: .utf8)
+  }
+
+  @Test func `with users: validate, webhook, profile sync and entitlements work`() async throws {
+    let configuration = try add([
+      "--customer", "user", "--issuer", Self.issuer, "--secret-env", "FIFTH_SECRET", "--write-to", "profiles",
+      "--write-to", "user_preferences",
+    ])
+    try await withHarness(configuration: configuration, environment: ["FIFTH_SECRET": Harness.secret]) {
+      harness in
+      let (anna, boris) = (UUID(), UUID())
+      func token(_ user: UUID) async throws -> String {
+        try await harness.token(for: user) { $0.iss = Self.issuer }
+      }
+      let free = try await harness.profile(of: anna, token: token(anna))
+      #expect(free.features == ["insights": "0", "historyDays": "7"])
+
+      // The webhook: a purchase with the user's token, its renewal and its refund.
+      let bought = try harness.buy(Self.monthly, bundleID: Self.bundleID, token: anna)
+      try await harness.arrives(bought)
+      let premium = try await harness.profile(of: anna, token: token(anna))
+      #expect(premium.bool("isPremium") == true)
+      #expect(premium.string("entitlements.tier") == "plus")
+      #expect(premium.isNull("entitlements.features.historyDays"))
+      #expect(try await harness.profileRow(of: anna)?.product == Self.monthly)
+      #expect(try await harness.isPremiumInPreferences(anna) == true)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      #expect(try await harness.profile(of: anna, token: token(anna)).bool("isPremium") == true)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.profile(of: anna, token: token(anna)).bool("isPremium") == false)
+      #expect(try await harness.profileRow(of: anna)?.product == nil)
+
+      // Validate, by what is signed and by the id alone; profile sync, with a product under its old name.
+      let other = try harness.buy("fifth.monthly", bundleID: Self.bundleID)
+      let validated = try await harness.validate(
+        ["transactionID": other.transactionID, "bundleID": Self.bundleID], token: token(boris))
+      #expect(validated.status == 200)
+      #expect(validated.string("subscription.productID") == Self.monthly)
+      let synced = try await harness.sync([other.signedTransaction], user: boris, token: token(boris))
+      #expect(synced.bool("isPremium") == true)
+      #expect(try await harness.profileRow(of: boris)?.product == Self.monthly)
+    }
+  }
+
+  @Test func `with devices: validate, webhook and entitlements work, for two devices of one account`()
+    async throws
+  {
+    let configuration = try add(["--customer", "device", "--devices-per-purchase", "2"])
+    try await withHarness(configuration: configuration) { harness in
+      let bought = try harness.buy(Self.monthly, bundleID: Self.bundleID)
+      try await harness.arrives(bought)
+      for device in ["phone", "watch"] {
+        let shown = try await harness.device(device, shows: bought)
+        #expect(shown.string("entitlements.tier") == "plus")
+      }
+      for device in ["phone", "watch"] {
+        let answer = try await harness.entitlements(device, of: Self.bundleID)
+        #expect(answer.bool("entitlements.isAccessGranted") == true)
+        #expect(answer.bool("entitlements.features.insights") == true)
+      }
+    }
+  }
+}
