@@ -109,6 +109,36 @@ import Testing
     }
   }
 
+  @Test func `requeue delivers one, or all of an app that were given up`() async throws {
+    try await withTestDatabase { database in
+      #expect(try run(["migrate"], database).status == 0)
+      let pool = try database.pool()
+      _ = try await pool.query(
+        """
+        INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, dead_at, last_error)
+        SELECT 'cloudkit', 'phone ' || n, 'com.screentimerewards', '', '{}', now(), 'BAD_REQUEST'
+        FROM generate_series(1, 3) AS n
+        """)
+      let id = try await pool.query("SELECT min(id) FROM outbox")[0].decode(0, as: Int.self)
+      let one = try run(["requeue", "\(id)", "--reason", "ticket 812"], database)
+      #expect(one.text == "1 delivery requeued\n", "\(one.complaint)")
+      let all = try run(
+        ["requeue", "--bundle", "com.screentimerewards", "--by", "bob", "--reason", "fixed"], database)
+      #expect(all.text == "2 deliveries requeued\n", "\(all.complaint)")
+      let dead = try await pool.query("SELECT 1 FROM outbox WHERE dead_at IS NOT NULL")
+      #expect(dead.isEmpty)
+      let actions = try await pool.query(
+        "SELECT DISTINCT by || ' ' || reason FROM support_actions ORDER BY 1")
+      #expect(try actions.map { try $0.decode(0, as: String.self) } == ["ada ticket 812", "bob fixed"])
+      await pool.close()
+      let both = try run(["requeue", "1", "--bundle", "com.screentimerewards", "--reason", "x"], database)
+      #expect(both.complaint.contains("Give the id of a delivery, or --bundle."))
+      let unknown = try run(["requeue", "999999", "--reason", "x"], database)
+      #expect(unknown.status == 1)
+      #expect(unknown.complaint.contains("The outbox has no row 999999"))
+    }
+  }
+
   @Test func `what cannot be done is said in a line, and the status is not 0`() async throws {
     try await withTestDatabase { database in
       #expect(try run(["migrate"], database).status == 0)

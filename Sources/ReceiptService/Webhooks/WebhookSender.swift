@@ -18,6 +18,10 @@ struct WebhookSender: OutboxSender {
   /// How many events are on their way to one endpoint at once.
   static let concurrency = 16
 
+  /// Standard Webhooks 1.0: payloads stay under 20 kB, because receivers need not take more. Of an event only the features
+  /// have no bound of their own.
+  static let maximumBodyLength = 20_000
+
   /// Reads the secrets out of the environment.
   init(
     _ endpoint: WebhookEndpoint, environment: [String: String], client: CurlClient, clock: ServiceClock
@@ -55,7 +59,14 @@ struct WebhookSender: OutboxSender {
 
   private func send(_ message: OutboxMessage) async -> (DeliveryOutcome, LaneTrouble?) {
     do {
-      let answer = try await client.send(request(message))
+      let request = try request(message)
+      let length = request.body?.count ?? 0
+      guard length < Self.maximumBodyLength else {
+        return (
+          .refused("the event has \(length) bytes, and receivers take 20 kB: shorten the features"), nil
+        )
+      }
+      let answer = try await client.send(request)
       return judge(answer.status, after: answer.headers.retryAfterSeconds)
     } catch CurlError.cancelled, CurlError.shutDown, CurlError.busy {
       return (.untried, nil)

@@ -38,6 +38,38 @@ import Testing
     }
   }
 
+  @Test
+  func `an event of 20 kB or more is given up, with the reason, and requeued by command once it is shorter`()
+    async throws
+  {
+    let receiver = try WebhookReceiver()
+    let configuration = WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)])
+    let long = configuration.replacing(
+      #""insights": true"#, with: #""insights": "\#(String(repeating: "x", count: 20_000))""#)
+    let environment = ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
+    try await withHarness(configuration: long, environment: environment) { harness in
+      try await harness.service.outbox.register()
+      _ = try await harness.customer()
+      try await harness.service.outbox.run()
+      #expect(receiver.events.isEmpty)
+      let dead = try await harness.pool.query(
+        "SELECT last_error FROM outbox WHERE dead_at IS NOT NULL")
+      #expect(dead.count == 1)
+      let reason = try dead[0].decode(0, as: String.self)
+      #expect(reason.hasPrefix("the event has 20") && reason.hasSuffix("shorten the features"))
+
+      let shorter = try await harness.service(configuration: configuration, settings: environment)
+      try await shorter.outbox.register()
+      let answer = try await shorter.requeueDead(
+        of: TestApps.climbing, by: #require(Harness.makeAuthor("ada", "ticket 812")))
+      #expect(answer.description == "1 delivery requeued")
+      try await shorter.outbox.run()
+      #expect(receiver.events.count == 1)
+      await shorter.close()
+    }
+    await receiver.stop()
+  }
+
   @Test func `while a secret is replaced there is a signature of each`() async throws {
     let both = WebhookReceiver.secret + " " + WebhookReceiver.oldSecret
     try await withWebhook(secret: both) { harness, receiver in
