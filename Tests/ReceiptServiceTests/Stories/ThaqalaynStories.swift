@@ -1,0 +1,157 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// What must come out right for Thaqalayn.
+@Suite struct ThaqalaynStories {
+  private struct Preferences: Equatable {
+    var isPremium: Bool
+    var bookmarkLimit: Int
+  }
+
+  private func preferences(of user: ShippedUser) async throws -> Preferences? {
+    try await user.harness.pool.query(
+      "SELECT is_premium, bookmark_limit FROM user_preferences WHERE user_id = \(user.id)"
+    ).first.map { Preferences(isPremium: try $0.decode(0), bookmarkLimit: try $0.decode(1)) }
+  }
+
+  /// What the App Store signs of a download on that day.
+  private func show(_ date: String, _ user: ShippedUser) async throws -> Answer {
+    let day = try Date(date + "T12:00:00Z", strategy: .iso8601)
+    let signed = try user.harness.store.appTransaction(of: Thaqalayn.bundleID, originalPurchaseDate: day)
+      .signed
+    return try await user.harness.send(
+      .put, "/api/v1/profiles/\(user.id.uuidString.lowercased())/premium",
+      json: #"{"signedAppTransaction": "\#(signed)"}"#, token: user.token)
+  }
+
+  @Test func `Free: surah 1; Premium: all 114, five layers`() async throws {
+    try await withShippedApps { harness in
+      let anna = harness.user(of: Thaqalayn.bundleID)
+      let free = try await anna.fetches()
+      #expect(free["entitlements.features.surahs"] as? Int == 1)
+      _ = try await anna.buys(Thaqalayn.tafsir)
+      let premium = try await anna.fetches()
+      #expect(premium["entitlements.features.surahs"] as? Int == 114)
+      #expect(premium["entitlements.features.commentaryLayers"] as? Int == 5)
+    }
+  }
+
+  @Test func `lifetime, no expiry`() async throws {
+    try await withShippedApps { harness in
+      let anna = harness.user(of: Thaqalayn.bundleID)
+      let bought = try await anna.buys(Thaqalayn.tafsir)
+      for _ in 0..<2 {
+        let answer = try await anna.fetches()
+        #expect(answer.bool("isPremium") == true)
+        #expect(answer.isNull("premiumExpiresAt"))
+        #expect(answer.string("premiumProductID") == Thaqalayn.tafsir)
+        #expect(answer.bool("willRenew") == false)
+        harness.clock.advance(days: 10_000)
+      }
+      #expect(try await harness.row(of: bought.originalTransactionID).expiry == nil)
+      #expect(try await preferences(of: anna) == Preferences(isPremium: true, bookmarkLimit: 999))
+    }
+  }
+
+  @Test func `a refund puts it back`() async throws {
+    try await withShippedApps { harness in
+      let anna = harness.user(of: Thaqalayn.bundleID)
+      let bought = try await anna.buys(Thaqalayn.tafsir)
+      harness.clock.advance(days: 3)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      let answer = try await anna.fetches()
+      #expect(answer.bool("isPremium") == false)
+      #expect(answer["entitlements.features.surahs"] as? Int == 1)
+      #expect(try await preferences(of: anna) == Preferences(isPremium: false, bookmarkLimit: 2))
+      // The transaction from before the refund, which the device may still have, opens nothing.
+      #expect(try await anna.syncs([bought]).bool("isPremium") == false)
+    }
+  }
+
+  @Test func `one user's premium never shows for another on the same phone`() async throws {
+    try await withShippedApps { harness in
+      let anna = harness.user(of: Thaqalayn.bundleID)
+      let boris = harness.user(of: Thaqalayn.bundleID)
+      let bought = try harness.buy(Thaqalayn.tafsir, bundleID: Thaqalayn.bundleID)
+      // They take turns with the phone, which shows its one purchase for whoever is signed in.
+      #expect(try await anna.syncs([bought]).bool("isPremium") == true)
+      for _ in 0..<3 {
+        #expect(try await boris.syncs([bought]).code == "belongs_to_another_customer")
+        #expect(try await boris.isPremium() == false)
+        #expect(try await boris.syncs([]).bool("isPremium") == false)
+        #expect(try await preferences(of: boris)?.isPremium ?? false == false)
+        #expect(try await anna.isPremium() == true)
+      }
+      // Nor does anybody read another's answer with a token of their own.
+      #expect(try await harness.profile(of: anna.id, token: boris.token).status == 403)
+    }
+  }
+
+  @Test func `a user the server cannot identify is free`() async throws {
+    try await withShippedApps { harness in
+      let anna = harness.user(of: Thaqalayn.bundleID)
+      _ = try await anna.buys(Thaqalayn.tafsir)
+      let nobody = try await harness.profile(of: anna.id, token: nil)
+      #expect(nobody.status == 401)
+      #expect(nobody["isPremium"] == nil)
+      let forged = try await harness.profile(
+        of: anna.id, token: harness.token(for: anna.id, secret: String(repeating: "x", count: 40)))
+      #expect(forged.status == 401)
+      // Nobody knows this user, whose token is good: free.
+      let unknown = harness.user(of: Thaqalayn.bundleID)
+      #expect(try await unknown.isPremium() == false)
+      #expect(try await unknown.fetches()["entitlements.features.surahs"] as? Int == 1)
+    }
+  }
+
+  @Test func `everyone who had the app before 2025-10-07 is premium for good`() async throws {
+    try await withShippedApps { harness in
+      let early = harness.user(of: Thaqalayn.bundleID)
+      let late = harness.user(of: Thaqalayn.bundleID)
+      for _ in 0..<2 {
+        let shown = try await show("2025-10-06", early)
+        #expect(shown.bool("isPremium") == true)
+      }
+      #expect(try await show("2025-10-07", late).bool("isPremium") == false)
+      #expect(try await preferences(of: early) == Preferences(isPremium: true, bookmarkLimit: 999))
+      harness.clock.advance(days: 10_000)
+      #expect(try await early.isPremium() == true)
+      #expect(try await harness.count("grants") == 1)
+    }
+  }
+
+  @Test func `a status that could not be written is tried again with growing delays until it is`()
+    async throws
+  {
+    try await withShippedApps { harness in
+      let anna = harness.user(of: Thaqalayn.bundleID)
+      _ = try await harness.pool.query(
+        "ALTER TABLE user_preferences ADD CONSTRAINT refuses CHECK (NOT is_premium)")
+      _ = try await anna.buys(Thaqalayn.tafsir)
+      // What counts is taken in all the same, and the answer does not wait for the table.
+      #expect(try await anna.isPremium() == true)
+      #expect(try await preferences(of: anna)?.isPremium ?? false == false)
+      var delays: [TimeInterval] = []
+      for _ in 0..<4 {
+        let next = try await harness.pool.query("SELECT min(next_attempt_at) FROM outbox")[0]
+          .decode(0, as: Date.self)
+        delays.append(next.timeIntervalSince(harness.clock.now))
+        harness.clock.set(max(next, harness.clock.now))
+        try await harness.service.profileRetry.run()
+      }
+      let (first, last) = (try #require(delays.first), try #require(delays.last))
+      #expect(last > first)
+      _ = try await harness.pool.query("ALTER TABLE user_preferences DROP CONSTRAINT refuses")
+      harness.clock.advance(days: 1)
+      try await harness.service.profileRetry.run()
+      #expect(try await preferences(of: anna) == Preferences(isPremium: true, bookmarkLimit: 999))
+      #expect(try await harness.count("outbox") == 0)
+    }
+  }
+}
