@@ -85,7 +85,7 @@ let package = Package(
     .target(
       name: "ReceiptService",
       dependencies: [
-        "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions",
+        "Sockets", "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -95,7 +95,7 @@ let package = Package(
     .executableTarget(
       name: "receiptd",
       dependencies: [
-        "ReceiptService", "HTTP", "Postgres",
+        "ReceiptService", "HTTP", "Postgres", "Sockets",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -176,8 +176,8 @@ let package = Package(
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
-        "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres", "Subscriptions",
-        "TestDatabase",
+        "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres", "Sockets",
+        "Subscriptions", "TestDatabase",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -4,6 +4,7 @@ import Synchronization
 final class ConnectionCensus: Sendable {
   private let maximum: Int
   private let maximumPerAddress: Int?
+  private let speaksForMany: @Sendable (SocketAddress) -> Bool
   private let counts = Mutex(Counts())
 
   private struct Counts {
@@ -12,7 +13,12 @@ final class ConnectionCensus: Sendable {
     var waiting: [@Sendable () -> Void] = []
   }
 
-  init(maximum: Int, maximumPerAddress: Int?) {
+  /// - Parameter speaksForMany: whether the limit for one address does not apply to this one.
+  init(
+    maximum: Int, maximumPerAddress: Int?,
+    speaksForMany: @escaping @Sendable (SocketAddress) -> Bool = { _ in false }
+  ) {
+    self.speaksForMany = speaksForMany
     self.maximum = maximum
     self.maximumPerAddress = maximumPerAddress
   }
@@ -21,7 +27,7 @@ final class ConnectionCensus: Sendable {
 
   /// Counts the address in, unless that would exceed a limit.
   func admit(_ address: SocketAddress) -> Bool {
-    let key = maximumPerAddress == nil ? nil : Self.key(of: address)
+    let key = key(ofCounted: address)
     return counts.withLock { counts in
       guard counts.all < maximum else { return false }
       if let key, let maximumPerAddress {
@@ -36,7 +42,7 @@ final class ConnectionCensus: Sendable {
 
   /// Counts out an address that was admitted.
   func release(_ address: SocketAddress) {
-    let key = maximumPerAddress == nil ? nil : Self.key(of: address)
+    let key = key(ofCounted: address)
     let waiting = counts.withLock { counts -> [@Sendable () -> Void] in
       counts.all -= 1
       if let key, let present = counts.byAddress[key] {
@@ -56,6 +62,11 @@ final class ConnectionCensus: Sendable {
       return counts.all == 0
     }
     if isEmpty { action() }
+  }
+
+  /// Under what the address is counted; nil where it is not.
+  private func key(ofCounted address: SocketAddress) -> String? {
+    maximumPerAddress == nil || speaksForMany(address) ? nil : Self.key(of: address)
   }
 
   /// The IPv4 address, or the first 64 bits of the IPv6 address: whoever has one of those has all.

@@ -15,6 +15,8 @@ public final class Listener: Sendable {
     public var maximumConnections = 16_384
     /// Connections at once from one IPv4 address or IPv6 /64; nil for no such limit.
     public var maximumConnectionsPerAddress: Int?
+    /// Whether many share this address, as behind a proxy, so that the limit for one does not apply.
+    public var speaksForMany: @Sendable (SocketAddress) -> Bool = { _ in false }
 
     /// A configuration with the defaults for everything but the address.
     public init(host: String, port: UInt16) {
@@ -64,7 +66,8 @@ public final class Listener: Sendable {
     loop = loops.next()
     census = ConnectionCensus(
       maximum: configuration.maximumConnections,
-      maximumPerAddress: configuration.maximumConnectionsPerAddress)
+      maximumPerAddress: configuration.maximumConnectionsPerAddress,
+      speaksForMany: configuration.speaksForMany)
     let acceptor = LoopBound(
       Acceptor(
         descriptor: descriptor, loop: loop, loops: loops, census: census, events: events,

@@ -71,6 +71,7 @@ final class ServerFixture: Sendable {
     router.onImmediate(.get, "/who") {
       .text("\($0.remoteAddress.host) \($0.id) \($0.authority ?? "-") \($0.head.path ?? "-")")
     }
+    router.onImmediate(.get, "/client") { .text("\($0.clientAddress)") }
     router.onImmediate(.get, "/hang-up") { _ in throw HangUp() }
     router.on(.get, "/hang-up/later") { _ in throw HangUp(sending: Array("HTTP/1.1 200 OK\r\n".utf8)) }
     router.onImmediate(.get, "/secret") { _ in throw Secret() }

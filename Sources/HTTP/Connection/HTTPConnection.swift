@@ -6,6 +6,7 @@ import Sockets
 final class HTTPConnection {
   private let server: ServerLoop
   private let connection: Connection
+  private let peer: IPAddress
   private var state: ConnectionState
   private var exchange: Exchange?
   private var task: Task<Void, Never>?
@@ -16,17 +17,20 @@ final class HTTPConnection {
     let head: RequestHead
     let match: Router.Match
     let requestID: RequestID
+    let client: IPAddress
 
-    init(head: RequestHead, match: Router.Match, requestID: RequestID) {
+    init(head: RequestHead, match: Router.Match, requestID: RequestID, client: IPAddress) {
       self.head = head
       self.match = match
       self.requestID = requestID
+      self.client = client
     }
   }
 
   init(_ connection: Connection, on server: ServerLoop) {
     self.connection = connection
     self.server = server
+    peer = IPAddress(connection.remoteAddress)
     state = ConnectionState(
       limits: server.core.limits, waits: server.core.waits, now: .now)
     connection.deadline = state.deadline
@@ -81,10 +85,11 @@ final class HTTPConnection {
   }
 
   private func route(_ head: RequestHead, _ state: inout ConnectionState, now: MonotonicInstant) {
-    let match = head.withPath { server.core.router.match(head.method, $0) }
+    let match = head.withPath { server.router.match(head.method, $0) }
     exchange = Exchange(
       head: head, match: match,
-      requestID: head.givenID.map { .given($0) } ?? server.makeRequestID())
+      requestID: head.givenID.map { .given($0) } ?? server.makeRequestID(),
+      client: server.core.trustedProxies.client(of: head, from: peer))
     switch match {
     case .route(let endpoint, _):
       state.admit(maximumBodyLength: endpoint.route.maximumBodyLength, now: now)
@@ -123,7 +128,7 @@ final class HTTPConnection {
       head: exchange.head,
       query: try exchange.head.query.map { query throws(Problem) in try Query(decoding: query) } ?? Query(),
       parameters: parameters, body: body, remoteAddress: connection.remoteAddress,
-      routePattern: route.pattern, requestID: exchange.requestID)
+      clientAddress: exchange.client, routePattern: route.pattern, requestID: exchange.requestID)
   }
 
   // MARK: Handlers in tasks
@@ -184,7 +189,7 @@ final class HTTPConnection {
           route: exchange.flatMap(\.match.pattern) ?? "unmatched", status: status,
           duration: MonotonicInstant.now.duration(since: began),
           bytesSent: server.output.count - start, requestID: requestID.description,
-          remoteAddress: connection.remoteAddress))
+          remoteAddress: connection.remoteAddress, clientAddress: exchange?.client ?? peer))
     }
     exchange = nil
   }

@@ -12,9 +12,11 @@ public struct Request: Sendable {
   public let body: [UInt8]
   /// The other end of the connection.
   ///
-  /// This is the one place that a rate limiter or log asks for the client's address. Behind a proxy it
-  /// is the proxy's: `X-Forwarded-For` is not read here.
+  /// Behind a proxy it is the proxy's; see ``clientAddress``.
   public internal(set) var remoteAddress: SocketAddress
+  /// Who asks: the other end of the connection, or whom a trusted proxy there names. This is the one place that a rate
+  /// limiter or a log asks.
+  public let clientAddress: IPAddress
   /// The pattern of the route that matched, such as `/api/v1/profiles/{userID}/premium`.
   public let routePattern: String
   /// What names this request in logs and answers; see ``id``.
@@ -49,25 +51,27 @@ public struct Request: Sendable {
   public init(
     method: HTTPRequest.Method, path: String, query: Query = Query(), authority: String? = nil,
     headers: HTTPFields = HTTPFields(), parameters: PathParameters = PathParameters(), body: [UInt8] = [],
-    remoteAddress: SocketAddress = SocketAddress(host: "127.0.0.1", port: 0), routePattern: String = "",
-    id: String = "test"
+    remoteAddress: SocketAddress = SocketAddress(host: "127.0.0.1", port: 0),
+    clientAddress: IPAddress? = nil, routePattern: String = "", id: String = "test"
   ) {
     self.init(
       head: RequestHead(
         method: method, path: path, query: query.raw, authority: authority, fields: headers), query: query,
-      parameters: parameters, body: body, remoteAddress: remoteAddress, routePattern: routePattern,
+      parameters: parameters, body: body, remoteAddress: remoteAddress,
+      clientAddress: clientAddress ?? IPAddress(remoteAddress), routePattern: routePattern,
       requestID: .given(id))
   }
 
   init(
     head: RequestHead, query: Query, parameters: PathParameters, body: [UInt8],
-    remoteAddress: SocketAddress, routePattern: String, requestID: RequestID
+    remoteAddress: SocketAddress, clientAddress: IPAddress, routePattern: String, requestID: RequestID
   ) {
     parsed = head
     self.query = query
     self.parameters = parameters
     self.body = body
     self.remoteAddress = remoteAddress
+    self.clientAddress = clientAddress
     self.routePattern = routePattern
     self.requestID = requestID
   }

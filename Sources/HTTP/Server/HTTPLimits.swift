@@ -12,8 +12,9 @@ public struct HTTPLimits: Sendable, Hashable {
   public var requestsPerConnection = 100_000
   /// Connections at once: beyond it new ones are answered 503 and closed.
   public var connections = 16_384
-  /// Connections at once from one IPv4 address or IPv6 /64; nil for no such limit.
-  public var connectionsPerAddress: Int?
+  /// Connections at once from one IPv4 address or IPv6 /64, nil for no such limit. Trusted proxies and this machine
+  /// itself, where a proxy is most likely, are not held to it: they speak for many.
+  public var connectionsPerAddress: Int? = 1_024
 
   /// The defaults.
   public init() {}

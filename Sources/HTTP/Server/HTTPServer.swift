@@ -22,12 +22,11 @@ public final class HTTPServer: Sendable {
   ) {
     self.configuration = configuration
     let core = ServerCore(
-      router: router, limits: configuration.limits,
-      waits: ConnectionState.Waits(configuration.deadlines), logger: logger,
-      onResponse: onResponse)
+      limits: configuration.limits, waits: ConnectionState.Waits(configuration.deadlines),
+      trustedProxies: configuration.trustedProxies, logger: logger, onResponse: onResponse)
     self.core = core
     loops = configuration.eventLoops.map { EventLoopGroup(count: $0) } ?? .shared
-    serverLoops = loops.loops.map { LoopBound(ServerLoop(core: core, loop: $0), to: $0) }
+    serverLoops = loops.loops.map { LoopBound(ServerLoop(core: core, router: router, loop: $0), to: $0) }
   }
 
   /// Listens, and returns the address with the port that is in use.
@@ -39,6 +38,10 @@ public final class HTTPServer: Sendable {
     settings.backlog = configuration.backlog
     settings.maximumConnections = configuration.limits.connections
     settings.maximumConnectionsPerAddress = configuration.limits.connectionsPerAddress
+    settings.speaksForMany = { [proxies = configuration.trustedProxies] peer in
+      let address = IPAddress(peer)
+      return address.isLoopback || proxies.contain(address)
+    }
     let listener = try Listener(settings, loops: loops, events: events())
     self.listener.withLock { current in
       precondition(current == nil, "A server is started once.")
@@ -75,6 +78,19 @@ public final class HTTPServer: Sendable {
 
   /// How many connections are open.
   public var connectionCount: Int { listener.withLock { $0?.connectionCount ?? 0 } }
+
+  /// Lets another router answer from now on, and returns when every connection has it. A request whose head has come
+  /// before is answered by the router that it met: nothing is refused or cut for the change.
+  public func replaceRouter(_ router: Router) async {
+    for (loop, server) in zip(loops.loops, serverLoops) {
+      await withCheckedContinuation { replaced in
+        loop.execute {
+          server.value.router = router
+          replaced.resume()
+        }
+      }
+    }
+  }
 
   /// Accepts no more connections; what is connected goes on.
   public func stopAccepting() {

@@ -8,6 +8,8 @@ public struct HTTPServerConfiguration: Sendable, Hashable {
   public var limits = HTTPLimits()
   /// How long anything may take.
   public var deadlines = HTTPDeadlines()
+  /// Whose `X-Forwarded-For` is believed.
+  public var trustedProxies = TrustedProxies()
   /// How many event loops share the connections; nil for one for each active core.
   public var eventLoops: Int?
   /// How many connections the system keeps until they are accepted.

@@ -18,6 +18,8 @@ public struct RequestSummary: Sendable {
   public let requestID: String
   /// The other end of the connection.
   public let remoteAddress: SocketAddress
+  /// Who asked; see ``Request/clientAddress``.
+  public let clientAddress: IPAddress
 }
 
 extension RequestSummary {

@@ -3,9 +3,9 @@ import Sockets
 
 /// What all connections of a server have in common.
 struct ServerCore: Sendable {
-  let router: Router
   let limits: HTTPLimits
   let waits: ConnectionState.Waits
+  let trustedProxies: TrustedProxies
   let logger: Logger
   let onResponse: (@Sendable (RequestSummary) -> Void)?
 }

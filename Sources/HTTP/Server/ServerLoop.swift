@@ -5,6 +5,8 @@ import Sockets
 final class ServerLoop {
   let core: ServerCore
   let loop: EventLoop
+  /// Who answers requests whose head comes from now on.
+  var router: Router
   /// Where answers are written before they are sent. Empty between events, so one will do for all
   /// connections.
   var output: [UInt8] = []
@@ -13,8 +15,9 @@ final class ServerLoop {
   private var dateField = DateField(secondsSinceEpoch: 0)
   private var generator = IdentifierGenerator()
 
-  init(core: ServerCore, loop: EventLoop) {
+  init(core: ServerCore, router: Router, loop: EventLoop) {
     self.core = core
+    self.router = router
     self.loop = loop
     output.reserveCapacity(4096)
   }

@@ -11,15 +11,21 @@ struct Authenticator: Sendable {
   private let verifiers: [TokenIssuer: TokenVerifier]
   private let clock: ServiceClock
 
-  /// - Parameter environment: where shared secrets are.
+  /// - Parameters:
+  ///   - environment: where shared secrets are.
+  ///   - former: whose public keys are still good, where the issuer is the same.
   init(
     catalog: AppCatalog, environment: [String: String], client: CurlClient, clock: ServiceClock,
-    logger: Logger
+    logger: Logger, after former: Authenticator? = nil
   ) async {
     self.catalog = catalog
     self.clock = clock
     var verifiers: [TokenIssuer: TokenVerifier] = [:]
     for issuer in Set(catalog.apps.compactMap(\.auth)) {
+      if let known = former?.verifiers[issuer] {
+        verifiers[issuer] = known
+        continue
+      }
       verifiers[issuer] = await TokenVerifier(
         requirements: TokenRequirements(issuer: issuer.issuer, audience: issuer.audience),
         secret: issuer.secret(in: environment),

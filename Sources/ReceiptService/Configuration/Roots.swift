@@ -13,9 +13,7 @@ extension TrustedRoots {
       try self.init(paths: settings.rootFiles)
       return
     }
-    let beside = URL(filePath: settings.configurationFile).deletingLastPathComponent()
-      .appending(path: Self.shippedFileName).path(percentEncoded: false)
-    let candidates = ["config/" + Self.shippedFileName, beside]
+    let candidates = Self.shippedFiles(settings)
     guard let file = candidates.first(where: { FileManager.default.isReadableFile(atPath: $0) }) else {
       throw ConfigurationProblem(
         "APP_STORE_ROOTS", "is not set, and there is no \(candidates.joined(separator: " or "))")
@@ -25,6 +23,13 @@ extension TrustedRoots {
       throw ConfigurationProblem(
         "APP_STORE_ROOTS", "is not set, and \(file) is not Apple Root CA - G3: its fingerprint differs")
     }
+  }
+
+  /// Where the shipped root may be.
+  fileprivate static func shippedFiles(_ settings: Settings) -> [String] {
+    let beside = URL(filePath: settings.configurationFile).deletingLastPathComponent()
+      .appending(path: shippedFileName).path(percentEncoded: false)
+    return ["config/" + shippedFileName, beside]
   }
 
   private init(paths: [String]) throws(ConfigurationProblem) {
@@ -42,5 +47,12 @@ extension TrustedRoots {
       case .notCertificates(let reason): throw ConfigurationProblem("APP_STORE_ROOTS", reason)
       }
     }
+  }
+}
+
+extension Settings {
+  /// The files that are read again on a reload: the apps and the roots.
+  public var reloadableFiles: [String] {
+    [configurationFile] + (rootFiles.isEmpty ? TrustedRoots.shippedFiles(self) : rootFiles)
   }
 }

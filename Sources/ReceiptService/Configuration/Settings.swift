@@ -1,5 +1,6 @@
 import AppStore
 import FoundationEssentials
+import HTTP
 import Logging
 import Postgres
 
@@ -29,6 +30,13 @@ public struct Settings: Sendable {
   var entitlementKeys: [EntitlementKey]?
   /// The bearer token of the support API; `nil` where that is off.
   public var supportToken: String?
+  /// Requests a second of one address or customer; `nil` for no limit.
+  public var rateLimit: Int?
+  /// Whose `X-Forwarded-For` is believed.
+  public var trustedProxies: TrustedProxies
+  /// How long to go on serving after the process was told to stop and says that it is not ready: what a load balancer
+  /// needs to notice.
+  public var drainDelay: Duration
   /// Logs.
   public var logLevel: Logger.Level
   /// `true` for JSON, `false` for text, `nil` to choose by whether it is a terminal.
@@ -52,6 +60,7 @@ public struct Settings: Sendable {
     database.queryTimeout = .seconds(3)
     database.acquireTimeout = .milliseconds(1_500)
     database.maximumConnections = 16
+    database.usesPreparedStatements = try !reader.hasTransactionPooler()
     host = reader.text("HOST") ?? "127.0.0.1"
     port = try reader.port("PORT") ?? 3000
     adminHost = reader.text("ADMIN_HOST") ?? "127.0.0.1"
@@ -66,6 +75,9 @@ public struct Settings: Sendable {
     storeCredentials = try reader.storeCredentials()
     entitlementKeys = try reader.entitlementKeys()
     supportToken = reader.text("SUPPORT_TOKEN")
+    rateLimit = try reader.rateLimit()
+    trustedProxies = try reader.trustedProxies()
+    drainDelay = try reader.seconds("DRAIN_DELAY", atMost: 300) ?? .zero
     logLevel = try reader.logLevel()
     logsAsJSON = try reader.logsAsJSON()
   }

@@ -14,6 +14,7 @@ struct NotificationIntake: Sendable {
   let verifier: SignedDataVerifier
   let ledger: LedgerWriter
   let catalog: AppCatalog
+  let traffic: TrafficLimits
   let clock: ServiceClock
   let logger: Logger
 
@@ -26,11 +27,13 @@ struct NotificationIntake: Sendable {
   }
 
   func respond(to request: Request) async throws -> Response {
+    try traffic.checkForgeries(of: request)
     let body = try request.decodeJSON(Body.self)
     let entry: LedgerEntry
     do throws(VerificationFailure) {
       entry = try self.entry(for: body.signedPayload)
     } catch {
+      traffic.noteForgery(of: request)
       logger.warning(
         "a notification was refused", metadata: ["request": "\(request.id)", "reason": "\(error)"])
       throw ServiceError.invalidSignature(.unauthorized, error.detail)

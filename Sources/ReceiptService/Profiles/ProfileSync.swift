@@ -14,6 +14,7 @@ struct ProfileSync: Sendable {
   let pool: PostgresPool
   let grandfathering: Grandfathering
   let signer: EntitlementSigner
+  let traffic: TrafficLimits
   let clock: ServiceClock
 
   private struct Body: Decodable {
@@ -58,6 +59,7 @@ struct ProfileSync: Sendable {
     let wanted = try request.parameters.require("userID", as: UUID.self)
     let (user, apps) = try await authenticator.user(of: request)
     guard user == wanted else { throw ServiceError.forbidden }
+    try traffic.admit(.user(user))
     return (user, apps)
   }
 

@@ -7,31 +7,31 @@ extension Service {
   public var clientRouter: Router {
     var router = Router()
     router.on(.post, "/api/v1/subscriptions/validate", maximumBodyLength: 256 << 10) { request in
-      try await self.answering { try await self.validation.respond(to: request) }
+      try await self.client(request) { try await self.validation.respond(to: request) }
     }
     router.on(.post, "/api/v1/subscriptions/webhook", maximumBodyLength: 256 << 10) { request in
       try await self.answering { try await self.notifications.respond(to: request) }
     }
     router.on(.put, "/api/v1/profiles/{userID}/premium", maximumBodyLength: 2 << 20) { request in
-      try await self.answering { try await self.profiles.put(request) }
+      try await self.client(request) { try await self.profiles.put(request) }
     }
     router.on(.get, "/api/v1/profiles/{userID}/premium") { request in
-      try await self.answering { try await self.profiles.get(request) }
+      try await self.client(request) { try await self.profiles.get(request) }
     }
     router.on(.post, "/api/v1/trials", maximumBodyLength: 64 << 10) { request in
-      try await self.answering { try await self.trials.respond(to: request) }
+      try await self.client(request) { try await self.trials.respond(to: request) }
     }
     router.on(.get, "/api/v1/devices/{deviceID}/entitlements") { request in
-      try await self.answering { try await self.devices.get(request) }
+      try await self.client(request) { try await self.devices.get(request) }
     }
     router.on(.post, "/api/v1/devices/{deviceID}/children", maximumBodyLength: 16 << 10) { request in
-      try await self.answering { try await self.pairing.post(request) }
+      try await self.client(request) { try await self.pairing.post(request) }
     }
     router.on(.get, "/api/v1/devices/{deviceID}/children") { request in
-      try await self.answering { try await self.pairing.get(request) }
+      try await self.client(request) { try await self.pairing.get(request) }
     }
     router.on(.delete, "/api/v1/devices/{deviceID}/children/{childDeviceID}") { request in
-      try await self.answering { try await self.pairing.delete(request) }
+      try await self.client(request) { try await self.pairing.delete(request) }
     }
     router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10) { request in
       try await self.answering { try await self.events.respond(to: request) }
@@ -49,6 +49,14 @@ extension Service {
     router.on(.get, "/readyz") { request in try await self.readiness.respond(to: request) }
     if let supportToken { addSupportRoutes(to: &router, token: supportToken) }
     return router
+  }
+
+  /// What clients ask is counted; see ``TrafficLimits``.
+  private func client(
+    _ request: Request, _ body: () async throws -> Response
+  ) async throws -> Response {
+    try traffic.admit(request)
+    return try await answering(body)
   }
 
   /// A database that is away is the contract's 503, wherever it shows.

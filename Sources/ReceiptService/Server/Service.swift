@@ -6,7 +6,10 @@ import Logging
 import Postgres
 import Subscriptions
 
-/// The product: everything between a request and the database, put together.
+/// The product: everything between a request and the database, put together for one configuration of the apps.
+///
+/// It never changes. A reload makes another one beside it, on the same ``Facilities``, and lets that one answer; what
+/// is under way ends with the one that it began with.
 public final class Service: Sendable {
   let validation: Validation
   let notifications: NotificationIntake
@@ -25,39 +28,47 @@ public final class Service: Sendable {
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
   let grandfathering: Grandfathering
-  let signer: EntitlementSigner
   /// `nil` where the keys are files.
   let entitlementKeyRefresh: EntitlementKeyRefresh?
   let supportToken: String?
   /// What support can do for a customer.
   public let support: SupportDesk
-  /// Where everything is kept.
-  public let pool: PostgresPool
-  /// Applies the migrations.
-  public let migrator: Migrator
-  private let client: CurlClient
+  let facilities: Facilities
+  private let authenticator: Authenticator
   private let outboxClients: OutboxClients
-  let clock: ServiceClock
-  let logger: Logger
 
   /// Reads the files that the settings name and puts the service together. Connects to nothing yet.
   /// - Throws: ``ConfigurationProblem``
-  public init(
+  public convenience init(
     settings: Settings, clock: ServiceClock = .system, logger: Logger
   ) async throws(ConfigurationProblem) {
+    try await self.init(
+      Facilities(settings: settings, clock: clock, logger: logger), after: nil)
+  }
+
+  /// Reads the same files again, and puts a service together that takes this one's place.
+  /// - Throws: ``ConfigurationProblem``; this one is as it was.
+  public func reloaded() async throws(ConfigurationProblem) -> Service {
+    try await Service(facilities, after: self)
+  }
+
+  private init(
+    _ facilities: Facilities, after former: Service?
+  ) async throws(ConfigurationProblem) {
+    let settings = facilities.settings
+    let (pool, client, traffic) = (facilities.pool, facilities.client, facilities.traffic)
+    let (signer, clock, logger) = (facilities.signer, facilities.clock, facilities.logger)
     let catalog = try AppCatalog(contentsOf: settings.configurationFile)
     try catalog.checkSecrets(in: settings.environment, logger)
     let verifier = SignedDataVerifier(roots: try TrustedRoots(settings))
-    let client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
-    let pool = PostgresPool(configuration: settings.database, logger: logger)
     let authenticator = await Authenticator(
-      catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger)
+      catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
+      after: former?.authenticator)
     let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
     let apis = try Self.storeAPIs(settings, catalog, client, clock)
     let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
 
-    signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
     entitlementKeyRefresh =
       settings.entitlementKeys == nil
       ? EntitlementKeyRefresh(
@@ -66,24 +77,24 @@ public final class Service: Sendable {
       : nil
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
-      signer: signer, clock: clock)
+      signer: signer, traffic: traffic, clock: clock)
     notifications = NotificationIntake(
-      verifier: verifier, ledger: ledger, catalog: catalog, clock: clock, logger: logger)
+      verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger)
     support = SupportDesk(catalog: catalog, pool: pool, ledger: ledger, clock: clock, logger: logger)
     grandfathering = Grandfathering(
       catalog: catalog, pool: pool, followUp: support.followUp, clock: clock)
     profiles = ProfileSync(
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
-      grandfathering: grandfathering, signer: signer, clock: clock)
+      grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock)
     trials = TrialStart(
       proofs: proofs, catalog: catalog, pool: pool, signer: signer, clock: clock)
-    devices = DeviceEntitlements(catalog: catalog, pool: pool, signer: signer, clock: clock)
-    pairing = Pairing(catalog: catalog, pool: pool, clock: clock)
+    devices = DeviceEntitlements(
+      catalog: catalog, pool: pool, signer: signer, traffic: traffic, clock: clock)
+    pairing = Pairing(catalog: catalog, pool: pool, traffic: traffic, clock: clock)
     events = EventIntake(catalog: catalog, authenticator: authenticator, pool: pool, clock: clock)
     numbers = Numbers(catalog: catalog, pool: pool, clock: clock)
     numbersJob = NumbersJob(numbers: numbers, logger: logger)
-    migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
-    readiness = Readiness(pool: pool, migrator: migrator)
+    readiness = Readiness(facilities: facilities)
     profileRetry = ProfileRetry(pool: pool, catalog: catalog, clock: clock, logger: logger)
     let outboxClients = OutboxClients(catalog)
     let senders = try catalog.outboxSenders(
@@ -105,11 +116,9 @@ public final class Service: Sendable {
     reconcileJob = ReconcileJob(
       reconciliation: reconciliation, pool: pool, clock: clock, logger: logger)
     supportToken = settings.supportToken
-    self.pool = pool
-    self.clock = clock
-    self.client = client
+    self.facilities = facilities
+    self.authenticator = authenticator
     self.outboxClients = outboxClients
-    self.logger = logger
   }
 
   /// The App Store Server API of each app that has a key, its own or the settings'.
@@ -135,6 +144,15 @@ public final class Service: Sendable {
     return apis
   }
 
+  /// Where everything is kept.
+  public var pool: PostgresPool { facilities.pool }
+  /// Applies the migrations.
+  public var migrator: Migrator { facilities.migrator }
+  var clock: ServiceClock { facilities.clock }
+  var logger: Logger { facilities.logger }
+  var traffic: TrafficLimits { facilities.traffic }
+  var signer: EntitlementSigner { facilities.signer }
+
   /// What has to be done without anybody asking, again and again, until the task is cancelled.
   public func runJobs() async {
     await withTaskGroup { group in
@@ -148,11 +166,16 @@ public final class Service: Sendable {
     }
   }
 
+  /// From now on says that it is not ready, so that nobody sends more work.
+  public func drain() { facilities.drain() }
+
+  /// Ends what is its own after another one has taken its place; its jobs have ended.
+  public func retire() async { await outboxClients.shutDown() }
+
   /// Ends what is under way with the database and the store.
   public func close() async {
-    await client.shutDown()
-    await outboxClients.shutDown()
-    await pool.close()
+    await retire()
+    await facilities.close()
   }
 }
 

@@ -61,6 +61,14 @@ enum ServiceError {
 
   static let storeUnavailable = storeUnavailable("The App Store Server API cannot be reached.")
 
+  /// Too many requests of one address or customer.
+  static func rateLimited(_ wait: Duration) -> Problem {
+    Problem(
+      status: .tooManyRequests, code: "rate_limited", title: "Too many requests. Please wait a moment.",
+      detail: "This address or customer asks more often than is allowed.",
+      headers: [.retryAfter: "\(wait.wholeSeconds)"])
+  }
+
   static let internalError = Problem.internalError
 
   static func storeUnavailable(_ detail: String, retryAfterSeconds: Int = 5) -> Problem {

@@ -11,13 +11,15 @@ struct Validation: Sendable {
   let ledger: LedgerWriter
   let catalog: AppCatalog
   let signer: EntitlementSigner
+  let traffic: TrafficLimits
   let clock: ServiceClock
 
   func respond(to request: Request) async throws -> Response {
     try request.requireJSON()
     let body = try request.decodeJSON(ValidateRequest.self)
-    let purchase = try await prove(body)
+    let purchase = try await prove(body, request)
     let claimant = try await claimant(request, body, in: purchase.app)
+    if let claimant { try traffic.admit(claimant) }
 
     let instant = clock.now()
     let receipt = try await ledger.record(
@@ -39,16 +41,28 @@ struct Validation: Sendable {
         serverTime: instant))
   }
 
-  private func prove(_ body: ValidateRequest) async throws -> ProvenPurchase {
+  private func prove(_ body: ValidateRequest, _ request: Request) async throws -> ProvenPurchase {
     switch try body.proof() {
     case .signedTransaction(let jws):
       return try proofs.purchase(
         signedTransaction: jws, signedRenewalInfo: body.signedRenewalInfo, bundleID: body.bundleID)
     case .transactionID(let id):
-      return try await store.purchase(transactionID: id, of: app(named: body.bundleID))
+      return try await lookUp(id, of: app(named: body.bundleID), for: request)
     case .receipt(let text):
       let receipt = try ReceiptProof(text, bundleID: body.bundleID, in: catalog)
-      return try await store.purchase(transactionID: receipt.transactionID, of: receipt.app)
+      return try await lookUp(receipt.transactionID, of: receipt.app, for: request)
+    }
+  }
+
+  private func lookUp(
+    _ transactionID: String, of app: App, for request: Request
+  ) async throws(Problem) -> ProvenPurchase {
+    try traffic.checkGuesses(of: request)
+    do throws(Problem) {
+      return try await store.purchase(transactionID: transactionID, of: app)
+    } catch {
+      if error.code == ServiceError.transactionNotFound.code { traffic.noteGuess(of: request) }
+      throw error
     }
   }
 

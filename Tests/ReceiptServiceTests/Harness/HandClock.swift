@@ -1,5 +1,6 @@
 import Foundation
 import ReceiptService
+import Sockets
 import Synchronization
 
 /// A clock that stands still until a test moves it.
@@ -12,7 +13,11 @@ final class HandClock: Sendable {
 
   var now: Date { time.withLock { $0 } }
 
-  var service: ServiceClock { ServiceClock { self.now } }
+  var service: ServiceClock {
+    ServiceClock(
+      now: { self.now },
+      uptime: { MonotonicInstant(nanoseconds: UInt64(self.now.timeIntervalSince1970 * 1_000_000_000)) })
+  }
 
   func advance(days: Double) { advance(seconds: days * 86_400) }
 

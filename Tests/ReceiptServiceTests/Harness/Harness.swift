@@ -62,6 +62,7 @@ final class Harness: Sendable {
       "APP_STORE_KEY": keyFile.path, "APP_STORE_KEY_ID": store.identity.connectKey.keyID,
       "APP_STORE_ISSUER_ID": store.identity.connectKey.issuerID,
       "TEST_JWT_SECRET": Self.secret, "SUPPORT_TOKEN": Self.supportToken,
+      "RATE_LIMIT": "off",
     ]
     environment = usual.merging(variables) { $1 }
     let settings = try Settings(environment: environment)
@@ -71,8 +72,10 @@ final class Harness: Sendable {
     pool = service.pool
     await service.loadEntitlementKeys()
 
+    var front = HTTPServerConfiguration()
+    front.trustedProxies = settings.trustedProxies
     let clients = HTTPServer(
-      configuration: HTTPServerConfiguration(), router: service.clientRouter, logger: logger)
+      configuration: front, router: service.clientRouter, logger: logger)
     let operators = HTTPServer(
       configuration: HTTPServerConfiguration(), router: service.adminRouter, logger: logger)
     servers = [clients, operators]

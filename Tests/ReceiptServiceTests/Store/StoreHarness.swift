@@ -37,7 +37,7 @@ final class StoreHarness: Sendable {
       "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": apps.path, "RECEIPTD_MIGRATIONS": Harness.migrations,
       "APP_STORE_ROOTS": root.path, "APP_STORE_URL": store, "APP_STORE_SANDBOX_URL": store + "/sandbox",
       "APP_STORE_KEY": key.path, "APP_STORE_KEY_ID": "KEY", "APP_STORE_ISSUER_ID": "ISSUER",
-      "TEST_JWT_SECRET": Harness.secret,
+      "TEST_JWT_SECRET": Harness.secret, "RATE_LIMIT": "off",
     ])
     var logger = Logger(label: "tests") { [logs] _ in logs }
     logger.logLevel = .trace

@@ -1,0 +1,58 @@
+import HTTP
+
+/// Settings of what is in front of the server and behind it.
+extension EnvironmentReader {
+  /// Requests a second; 20 where nothing is said, `nil` for `off`.
+  func rateLimit() throws(ConfigurationProblem) -> Int? {
+    guard let value = text("RATE_LIMIT") else { return 20 }
+    if value == "off" { return nil }
+    guard let rate = number(value), (1...1_000_000).contains(rate) else {
+      throw ConfigurationProblem(
+        "RATE_LIMIT", "must be a whole number of requests a second from 1 on, or off")
+    }
+    return rate
+  }
+
+  /// Addresses and networks with commas between them.
+  func trustedProxies() throws(ConfigurationProblem) -> TrustedProxies {
+    guard let value = text("TRUSTED_PROXIES") else { return TrustedProxies() }
+    var networks: [IPNetwork] = []
+    for part in value.split(separator: ",", omittingEmptySubsequences: false) {
+      let name = part.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed()
+      guard let network = IPNetwork(String(name)) else {
+        throw ConfigurationProblem(
+          "TRUSTED_PROXIES",
+          "must be addresses or networks such as 10.0.0.0/8 with commas between them; '\(String(name))' is neither"
+        )
+      }
+      networks.append(network)
+    }
+    return TrustedProxies(networks)
+  }
+
+  /// A whole number of seconds.
+  func seconds(_ name: String, atMost maximum: Int) throws(ConfigurationProblem) -> Duration? {
+    guard let value = text(name) else { return nil }
+    guard let seconds = number(value), seconds <= maximum else {
+      throw ConfigurationProblem(name, "must be a whole number of seconds from 0 to \(maximum)")
+    }
+    return .seconds(seconds)
+  }
+
+  /// Whether a pooler between us and the database may give each transaction another connection.
+  func hasTransactionPooler() throws(ConfigurationProblem) -> Bool {
+    switch text("DATABASE_POOLER") {
+    case nil, "none", "session": false
+    case "transaction": true
+    default: throw ConfigurationProblem("DATABASE_POOLER", "must be none, session or transaction")
+    }
+  }
+
+  /// Digits and nothing else.
+  private func number(_ text: String) -> Int? {
+    guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (48...57).contains($0) }) else {
+      return nil
+    }
+    return Int(text)
+  }
+}

@@ -1,0 +1,41 @@
+import Curl
+import HTTP
+import Logging
+import Postgres
+import Synchronization
+
+/// What lives as long as the process, whatever is reloaded: connections, limits, and whether it is about to stop.
+final class Facilities: Sendable {
+  let settings: Settings
+  let pool: PostgresPool
+  let migrator: Migrator
+  /// Asks the App Store and the issuers of tokens.
+  let client: CurlClient
+  let traffic: TrafficLimits
+  /// Signs entitlements, with the same keys after a reload as before it.
+  let signer: EntitlementSigner
+  let clock: ServiceClock
+  let logger: Logger
+  private let draining = Atomic(false)
+
+  init(settings: Settings, clock: ServiceClock, logger: Logger) {
+    self.settings = settings
+    self.clock = clock
+    self.logger = logger
+    pool = PostgresPool(configuration: settings.database, logger: logger)
+    migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
+    client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
+    signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
+    traffic = TrafficLimits(perSecond: settings.rateLimit, clock: clock, logger: logger)
+  }
+
+  /// Whether no new work should be sent here.
+  var isDraining: Bool { draining.load(ordering: .relaxed) }
+
+  func drain() { draining.store(true, ordering: .relaxed) }
+
+  func close() async {
+    await client.shutDown()
+    await pool.close()
+  }
+}

@@ -1,0 +1,97 @@
+import HTTP
+import Logging
+import Subscriptions
+import Synchronization
+
+/// How often anybody may ask. One for the life of the process: a reload empties no bucket.
+///
+/// Addresses and customers have the rate of `RATE_LIMIT` each. What is costly and of no use has rates of its own, which
+/// only those who do it meet: payloads with a forged signature, and transaction ids that nobody knows, each of which
+/// costs four of the requests that the App Store allows us.
+///
+/// The webhook is not limited: what the App Store is not let say may never be said again. Only an address whose payloads
+/// keep failing the verification is held up.
+final class TrafficLimits: Sendable {
+  private struct Tables: Sendable {
+    let addresses: SharedRateTable
+    let customers: SharedRateTable
+    let forgeries = SharedRateTable(rate: TrafficRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
+    let guesses = SharedRateTable(rate: TrafficRate(oneEach: .seconds(5), burst: 10), capacity: 8_192)
+
+    init(_ rate: TrafficRate) {
+      addresses = SharedRateTable(rate: rate)
+      customers = SharedRateTable(rate: rate)
+    }
+  }
+
+  private let tables: Tables?
+  private let clock: ServiceClock
+  private let logger: Logger
+  private let hasWarned = Atomic(false)
+
+  /// - Parameter perSecond: of one address or customer; nil for no limits at all.
+  init(perSecond: Int?, clock: ServiceClock, logger: Logger) {
+    tables = perSecond.map { Tables(TrafficRate(perSecond: $0)) }
+    self.clock = clock
+    self.logger = logger
+  }
+
+  /// Counts a request of its address.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admit(_ request: Request) throws(Problem) {
+    guard let tables, let wait = tables.addresses.take(request.clientAddress.subscriberBits, at: now) else {
+      return
+    }
+    warn(of: request)
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Counts a request of a customer, from whichever address.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admit(_ customer: Customer) throws(Problem) {
+    guard let tables, let wait = tables.customers.take(customer, at: now) else { return }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Holds up an address that has sent many payloads with a forged signature. Not one of a private network: such a one is
+  /// a proxy that nobody has told us of, and the App Store comes through it too.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func checkForgeries(of request: Request) throws(Problem) {
+    guard let tables, !request.clientAddress.isPrivate,
+      let wait = tables.forgeries.wait(request.clientAddress.subscriberBits, at: now)
+    else { return }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// The request's payload is not the App Store's.
+  func noteForgery(of request: Request) {
+    _ = tables?.forgeries.take(request.clientAddress.subscriberBits, at: now)
+  }
+
+  /// Holds up an address that has asked for many transactions that nobody knows.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func checkGuesses(of request: Request) throws(Problem) {
+    guard let tables, let wait = tables.guesses.wait(request.clientAddress.subscriberBits, at: now) else {
+      return
+    }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// The store does not know the transaction that the request asked for.
+  func noteGuess(of request: Request) {
+    _ = tables?.guesses.take(request.clientAddress.subscriberBits, at: now)
+  }
+
+  private var now: UInt64 { clock.uptime().nanoseconds }
+
+  /// All clients of a proxy that we do not trust share one bucket, which its operator has to know. Said once.
+  private func warn(of request: Request) {
+    guard request.clientAddress == IPAddress(request.remoteAddress),
+      request.headers.contains(where: \.isForwardedFor),
+      hasWarned.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
+    else { return }
+    logger.warning(
+      "requests of one address are limited that come with X-Forwarded-For; if it is a proxy of yours, name it",
+      metadata: ["setting": "TRUSTED_PROXIES", "address": "\(request.clientAddress)"])
+  }
+}

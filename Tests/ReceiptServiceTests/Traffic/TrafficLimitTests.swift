@@ -1,0 +1,167 @@
+import AppStoreSimulator
+import Curl
+import Foundation
+import HTTP
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// Who asks too often, through HTTP, with the clock in the test's hand.
+@Suite(.timeLimit(.minutes(2))) struct TrafficLimitTests {
+  private static let limited = ["RATE_LIMIT": "2", "TRUSTED_PROXIES": "127.0.0.0/8"]
+
+  @Test func `an address that asks too often is told when to come back, others are not touched`() async throws
+  {
+    try await withHarness(environment: Self.limited) { harness in
+      let path = "/api/v1/profiles/\(UUID().uuidString)/premium"
+      // Two a second, two seconds' worth at once.
+      for _ in 0..<4 { #expect(try await harness.ask(path, from: "203.0.113.1").status == 401) }
+      let refused = try await harness.ask(path, from: "203.0.113.1")
+      #expect(refused.status == 429)
+      #expect(refused.code == "rate_limited")
+      #expect(refused.headers[.retryAfter] == "1")
+      #expect(refused.bool("success") == false)
+      #expect(try await harness.ask(path, from: "203.0.113.2").status == 401)
+      #expect(try await harness.ask("/healthz", from: "203.0.113.1", to: harness.adminAddress).status == 200)
+      harness.clock.advance(seconds: 0.5)
+      #expect(try await harness.ask(path, from: "203.0.113.1").status == 401)
+      #expect(try await harness.ask(path, from: "203.0.113.1").status == 429)
+    }
+  }
+
+  @Test func `an IPv6 subscriber is one, however many addresses he uses`() async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      let path = "/api/v1/devices/device/entitlements?bundleID=\(TestApps.family)"
+      var statuses: [Int] = []
+      for host in 1...6 {
+        statuses.append(try await harness.ask(path, from: "[2001:db8::\(host)]:99").status)
+      }
+      // His device is one, too, so the other one's is another.
+      #expect(statuses == [200, 200, 200, 200, 429, 429])
+      let other = path.replacing("devices/device", with: "devices/other")
+      #expect(try await harness.ask(other, from: "2001:db8:0:1::1").status == 200)
+      #expect(try await harness.ask(path, from: "2001:db8:0:2::1").code == "rate_limited")
+    }
+  }
+
+  @Test func `what a client writes into X-Forwarded-For does not get him another bucket`() async throws {
+    try await withHarness(environment: ["RATE_LIMIT": "2"]) { harness in
+      let path = "/api/v1/profiles/\(UUID().uuidString)/premium"
+      var statuses: [Int] = []
+      for host in 1...6 { statuses.append(try await harness.ask(path, from: "203.0.113.\(host)").status) }
+      #expect(statuses == [401, 401, 401, 401, 429, 429])
+    }
+  }
+
+  @Test func `a user is one, from however many addresses`() async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      let user = UUID()
+      let token = try await harness.token(for: user)
+      let path = "/api/v1/profiles/\(user.uuidString.lowercased())/premium"
+      var statuses: [Int] = []
+      for host in 1...5 {
+        statuses.append(try await harness.ask(path, from: "203.0.113.\(host)", token: token).status)
+      }
+      #expect(statuses == [200, 200, 200, 200, 429])
+      // Somebody without his token cannot use up his share.
+      harness.clock.advance(seconds: 60)
+      for host in 1...9 { _ = try await harness.ask(path, from: "198.51.100.\(host)") }
+      #expect(try await harness.ask(path, from: "203.0.113.1", token: token).status == 200)
+    }
+  }
+
+  @Test func `the App Store's webhook is not limited`() async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      for _ in 0..<12 {
+        let payload = try harness.buy().notification.signedPayload
+        #expect(try await harness.post(payload, from: "17.58.0.1").status == 200)
+      }
+    }
+  }
+
+  @Test func `an address that forges notifications is held up, the App Store's is not`() async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      let good = try harness.buy().notification.signedPayload
+      let forged = String(good.dropLast(8)) + "AAAAAAAA"
+      for _ in 0..<20 { #expect(try await harness.post(forged, from: "203.0.113.1").status == 401) }
+      let refused = try await harness.post(forged, from: "203.0.113.1")
+      #expect(refused.status == 429)
+      #expect(refused.headers[.retryAfter] == "1")
+      #expect(try await harness.post(good, from: "17.58.0.1").status == 200)
+      // A proxy that nobody has named speaks for the App Store too.
+      for _ in 0..<25 { #expect(try await harness.post(forged, from: "10.0.0.1").status == 401) }
+      harness.clock.advance(seconds: 1)
+      #expect(try await harness.post(good, from: "203.0.113.1").status == 200)
+    }
+  }
+
+  @Test func `an address that guesses transaction ids leaves the App Store's rate to the others`()
+    async throws
+  {
+    try await withHarness(environment: ["RATE_LIMIT": "1000", "TRUSTED_PROXIES": "127.0.0.0/8"]) { harness in
+      var statuses: [Int] = []
+      for id in 0..<12 {
+        statuses.append(try await harness.lookUp("77700000000000\(10 + id)", from: "203.0.113.1").status)
+      }
+      #expect(statuses == Array(repeating: 404, count: 10) + [429, 429])
+      let bought = try harness.buy()
+      #expect(try await harness.lookUp(bought.transactionID, from: "203.0.113.2").status == 200)
+    }
+  }
+
+  @Test(arguments: ["0", "-1", "+5", "20/s", "1.5", "99999999999999999999", "no"])
+  func `a rate that is none stops the start`(value: String) {
+    let problem = #expect(throws: ConfigurationProblem.self) {
+      try Settings(environment: ["DATABASE_URL": "postgres://h/d", "RATE_LIMIT": value])
+    }
+    #expect(problem.map { "\($0)" }?.contains("RATE_LIMIT") == true)
+  }
+
+  @Test func `settings of traffic are read`() throws {
+    func settings(_ variables: [String: String]) throws -> Settings {
+      try Settings(environment: ["DATABASE_URL": "postgres://h/d"].merging(variables) { $1 })
+    }
+    #expect(try settings([:]).rateLimit == 20)
+    #expect(try settings(["RATE_LIMIT": "off"]).rateLimit == nil)
+    #expect(try settings(["RATE_LIMIT": "7"]).rateLimit == 7)
+    let proxies = try settings(["TRUSTED_PROXIES": "10.0.0.0/8, ::1"]).trustedProxies
+    #expect(proxies.contain(try #require(IPAddress("10.1.1.1"))))
+    #expect(proxies.contain(try #require(IPAddress("::1"))))
+    #expect(throws: ConfigurationProblem.self) { try settings(["TRUSTED_PROXIES": "10.0.0.0/8,"]) }
+    #expect(throws: ConfigurationProblem.self) { try settings(["TRUSTED_PROXIES": "proxy.local"]) }
+    #expect(try settings(["DRAIN_DELAY": "15"]).drainDelay == .seconds(15))
+    #expect(throws: ConfigurationProblem.self) { try settings(["DRAIN_DELAY": "301"]) }
+    #expect(try !settings(["DATABASE_POOLER": "transaction"]).database.usesPreparedStatements)
+    #expect(throws: ConfigurationProblem.self) { try settings(["DATABASE_POOLER": "pgbouncer"]) }
+  }
+}
+
+extension Harness {
+  /// Asks as a proxy does that was asked by `client`.
+  fileprivate func ask(
+    _ path: String, from client: String, token: String? = nil, json: String? = nil,
+    to address: SocketAddress? = nil
+  ) async throws -> Answer {
+    var headers = HTTPFields()
+    if let name = HTTPField.Name("X-Forwarded-For") { headers[name] = client }
+    if let token { headers[.authorization] = "Bearer \(token)" }
+    if json != nil { headers[.contentType] = "application/json" }
+    let response = try await http.send(
+      CurlRequest(
+        method: json == nil ? .get : .post, url: "http://\(address ?? self.address)\(path)", headers: headers,
+        body: json.map { Array($0.utf8) }))
+    return Answer(status: response.status, headers: response.headers, body: response.body)
+  }
+
+  fileprivate func post(_ payload: String, from client: String) async throws -> Answer {
+    try await ask("/api/v1/subscriptions/webhook", from: client, json: #"{"signedPayload": "\#(payload)"}"#)
+  }
+
+  fileprivate func lookUp(_ id: String, from client: String) async throws -> Answer {
+    try await ask(
+      "/api/v1/subscriptions/validate", from: client,
+      json: #"{"transactionID": "\#(id)", "bundleID": "\#(TestApps.climbing)"}"#)
+  }
+}
