@@ -10,7 +10,7 @@ import Testing
 
 /// `receiptd serve` is killed again and again in the middle of a storm of notifications.
 @Suite struct KillStormTests {
-  private static let project = URL(filePath: #filePath).deletingLastPathComponent()
+  static let project = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../..").standardizedFileURL
   private static let bundleID = "com.example.storm"
   private static let product = "com.example.storm.monthly"

@@ -4,7 +4,7 @@ import HTTPTypes
 import Testing
 
 /// `receiptd serve` as a process of its own.
-final class ReceiptdProcess {
+final class ReceiptdProcess: Sendable {
   let port: Int
   let adminPort: Int
   private let process = Process()
@@ -47,6 +47,28 @@ final class ReceiptdProcess {
     process.terminate()
     process.waitUntilExit()
     return process.terminationStatus
+  }
+
+  /// Sends it a signal.
+  func signal(_ number: Int32) { Foundation.kill(process.processIdentifier, number) }
+
+  /// Waits until it has ended by itself.
+  /// - Returns: its exit status.
+  func exitStatus() -> Int32 {
+    process.waitUntilExit()
+    return process.terminationStatus
+  }
+
+  /// Waits until its log says this so many times.
+  func awaitLog(_ text: String, times: Int = 1) async throws {
+    let clock = ContinuousClock()
+    let deadline = clock.now + .seconds(20)
+    while clock.now < deadline {
+      if logText.components(separatedBy: text).count > times { return }
+      try #require(process.isRunning, "receiptd ended: \(logText)")
+      try await Task.sleep(for: .milliseconds(10))
+    }
+    Issue.record("receiptd did not say '\(text)' \(times) times: \(logText)")
   }
 
   /// SIGKILL: it gets no chance to finish anything.
