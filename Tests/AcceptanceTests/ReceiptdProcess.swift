@@ -21,7 +21,10 @@ final class ReceiptdProcess: Sendable {
     process.executableURL = Self.executable
     process.arguments = ["serve"]
     process.environment = environment.merging(
-      ["PORT": "\(port)", "ADMIN_PORT": "\(adminPort)", "LOG_FORMAT": "json", "LOG_LEVEL": "debug"]
+      [
+        "PORT": "\(port)", "ADMIN_PORT": "\(adminPort)", "LOG_FORMAT": "json", "LOG_LEVEL": "debug",
+        "RATE_LIMIT": "off",
+      ]
     ) { given, _ in given }
     process.standardError = try FileHandle(forWritingTo: log)
     process.standardOutput = FileHandle.nullDevice

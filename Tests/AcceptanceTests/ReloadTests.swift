@@ -78,7 +78,7 @@ import Testing
     try await withTestDatabase { database in
       let usual = [
         "DATABASE_URL": database.uri, "RECEIPTD_CONFIG": apps.path, "APP_STORE_ROOTS": root.path,
-        "RECEIPTD_MIGRATIONS": KillStormTests.project.appending(path: "migrations").path, "RATE_LIMIT": "off",
+        "RECEIPTD_MIGRATIONS": KillStormTests.project.appending(path: "migrations").path,
       ]
       let receiptd = try ReceiptdProcess(
         environment: usual.merging(environment) { $1 }, log: folder.appending(path: "log"))
