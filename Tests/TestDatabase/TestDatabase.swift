@@ -5,6 +5,9 @@ public struct TestDatabase: Sendable {
   /// A connection URI for the database.
   public let uri: String
 
+  /// The database that a URI names, for one that was not lent.
+  public init(uri: String) { self.uri = uri }
+
   /// The port in the URI; 5432 if there is none.
   public var port: UInt16 { uri.port ?? 5432 }
 

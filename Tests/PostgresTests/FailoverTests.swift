@@ -1,0 +1,82 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+/// The primary moves to another of several hosts.
+@Suite(.timeLimit(.minutes(2))) struct FailoverTests {
+  /// Two servers behind one URI, of which the second takes no writes at first.
+  private static func withTwoServers(
+    _ body: (_ pool: PostgresPool, _ first: PrivatePostgres, _ second: PrivatePostgres) async throws -> Void
+  ) async throws {
+    let servers = [try await PrivatePostgres.start(), try await PrivatePostgres.start()]
+    let hosts = servers.map { server in
+      server.uri.drop { $0 != "@" }.dropFirst().prefix { $0 != "/" }
+    }
+    for server in servers {
+      try await TestDatabase(uri: server.uri).withPool { _ = try await $0.query("create table t (n int)") }
+    }
+    try await setReadOnly(servers[1], true)
+    let uri = "postgresql://postgres@\(hosts.joined(separator: ","))/postgres?target_session_attrs=read-write"
+    let pool = PostgresPool(configuration: try PostgresConfiguration(uri: uri))
+    let result = await Result { try await body(pool, servers[0], servers[1]) }
+    await pool.close()
+    for server in servers { try await server.remove() }
+    try result.get()
+  }
+
+  /// As a server is that was demoted, or was not promoted yet, for those who connect and who are connected.
+  private static func setReadOnly(_ server: PrivatePostgres, _ isReadOnly: Bool) async throws {
+    try await TestDatabase(uri: server.uri).withPool { pool in
+      _ = try await pool.query(
+        "alter system set default_transaction_read_only = \(unescaped: isReadOnly ? "on" : "off")")
+      _ = try await pool.query("select pg_reload_conf()")
+      // The server takes the new setting in when it comes to it.
+      while try await pool.query("show default_transaction_read_only").first?.decode(0, as: String.self)
+        != (isReadOnly ? "on" : "off")
+      {
+        try await Task.sleep(for: .milliseconds(5))
+      }
+    }
+  }
+
+  private static func writtenPort(_ pool: PostgresPool) async throws -> Int32? {
+    try await pool.query("with w as (insert into t values (1) returning n) select inet_server_port() from w")
+      .first?.decode(0, as: Int32.self)
+  }
+
+  /// Writes until it succeeds; whatever fails until then must be of the kind that clients are told to repeat.
+  private static func writtenPortInTheEnd(_ pool: PostgresPool) async throws -> Int32? {
+    while true {
+      do {
+        return try await writtenPort(pool)
+      } catch let error as PostgresError {
+        try #require(error.isUnavailable, "\(error)")
+        try await Task.sleep(for: .milliseconds(10))
+      }
+    }
+  }
+
+  @Test func `writes go to the server that was promoted, by the pool that is there`() async throws {
+    try await Self.withTwoServers { pool, first, second in
+      let before = try #require(try await Self.writtenPort(pool))
+      #expect(first.uri.contains(":\(before)/"))
+      // A planned switch: nothing is cut, the old primary only takes no more writes.
+      try await Self.setReadOnly(second, false)
+      try await Self.setReadOnly(first, true)
+      let planned = try #require(try await Self.writtenPortInTheEnd(pool))
+      #expect(second.uri.contains(":\(planned)/"))
+      // A crash: the primary is gone, and the other one takes over.
+      try await Self.setReadOnly(first, false)
+      try await second.down()
+      let crashed = try #require(try await Self.writtenPortInTheEnd(pool))
+      #expect(first.uri.contains(":\(crashed)/"))
+    }
+  }
+}
+
+extension Result where Failure == any Error {
+  fileprivate init(_ body: () async throws -> Success) async {
+    do { self = .success(try await body()) } catch { self = .failure(error) }
+  }
+}

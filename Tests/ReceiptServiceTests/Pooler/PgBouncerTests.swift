@@ -1,0 +1,87 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// The service behind a real PgBouncer in transaction mode, whose few connections take turns: each transaction may meet
+/// another server process than the one before.
+@Suite(.timeLimit(.minutes(2))) struct PgBouncerTests {
+  private static func withPooler(_ body: (Harness) async throws -> Void) async throws {
+    try await withTestDatabase { database in
+      let pooler = try await PrivatePgBouncer.start(before: database)
+      let harness = try await Harness(
+        databaseURL: database.uri(port: pooler.port), configuration: TestApps.json,
+        environment: ["DATABASE_POOLER": "transaction"])
+      do {
+        // Migrations pass through it too.
+        #expect(try await !harness.service.migrator.apply().isEmpty)
+        try await body(harness)
+      } catch {
+        await harness.stop()
+        try await pooler.remove()
+        throw error
+      }
+      await harness.stop()
+      try await pooler.remove()
+    }
+  }
+
+  @Test func `a customer's story goes through a pooler in transaction mode`() async throws {
+    try await Self.withPooler { harness in
+      let (user, bought) = try await harness.customer()
+      #expect(try await harness.premium(user).bool("isPremium") == true)
+      let validated = try await harness.validate(
+        ["signedTransaction": bought.signedTransaction], token: harness.token(for: user))
+      #expect(validated.string("subscription.status") == "active")
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
+      #expect(try await harness.premium(user).date("premiumExpiresAt") == renewed.transaction.expiresDate)
+      let synced = try await harness.sync(
+        [renewed.signedTransaction], user: user, token: harness.token(for: user))
+      #expect(synced.bool("isPremium") == true)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.premium(user).bool("isPremium") == false)
+      _ = try await harness.service.sweep.run()
+      #expect(try await harness.send(.get, "/readyz", to: harness.adminAddress).status == 200)
+    }
+  }
+
+  @Test func `many at once share a pooler's few connections and leave nothing behind on them`() async throws {
+    try await Self.withPooler { harness in
+      let bought = try (0..<60).map { _ in try harness.buy(token: UUID()) }
+      try await withThrowingTaskGroup(of: Int.self) { group in
+        for (number, purchase) in bought.enumerated() {
+          group.addTask {
+            number.isMultiple(of: 2)
+              ? try await harness.notify(purchase.notification.signedPayload).status
+              : try await harness.validate(["signedTransaction": purchase.signedTransaction]).status
+          }
+        }
+        for try await status in group { #expect(status == 200) }
+      }
+      let kept = try await harness.pool.query("SELECT count(*) FROM subscriptions").first
+      #expect(try kept?.decode(0, as: Int64.self) == 60)
+
+      var processes: Set<Int32> = []
+      for _ in 0..<12 {
+        let row = try #require(
+          try await harness.pool.query(
+            """
+            SELECT pg_backend_pid(), (SELECT count(*) FROM pg_prepared_statements WHERE name <> ''),
+              (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+              (SELECT count(*) FROM pg_settings WHERE source = 'session'
+                AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone'))
+            """
+          ).first)
+        processes.insert(try row.decode(0, as: Int32.self))
+        for column in 1...3 { #expect(try row.decode(column, as: Int64.self) == 0) }
+      }
+      #expect(processes.count > 1, "the pooler does not take turns, so this shows nothing")
+    }
+  }
+}
