@@ -29,6 +29,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-log.git", exact: "1.16.2"),
     .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
     .package(url: "https://github.com/apple/swift-collections.git", exact: "1.6.0"),
+    .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
   ],
   targets: [
     // System libraries.
@@ -68,6 +69,11 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
 
+    .target(
+      name: "PrometheusText",
+      dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")],
+      swiftSettings: swiftSettings),
+
     // What the App Store says, and what it means.
     .target(
       name: "AppStore",
@@ -85,7 +91,8 @@ let package = Package(
     .target(
       name: "ReceiptService",
       dependencies: [
-        "Sockets", "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions",
+        "Sockets", "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions", "PrometheusText",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -152,6 +159,10 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
     .testTarget(
+      name: "PrometheusTextTests",
+      dependencies: ["PrometheusText", .product(name: "CoreMetrics", package: "swift-metrics")],
+      swiftSettings: swiftSettings),
+    .testTarget(
       name: "AppStoreTests",
       dependencies: [
         "AppStore",
@@ -187,7 +198,13 @@ let package = Package(
     // The programs themselves, as processes, fed by implementations that are not ours.
     .testTarget(
       name: "AcceptanceTests",
-      dependencies: ["receiptd", "AppStore", "AppStoreSimulator", "Curl", "Postgres", "TestDatabase"],
+      dependencies: [
+        "receiptd", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres", "TestDatabase",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
       exclude: ["Python"],
       swiftSettings: swiftSettings),
   ]
