@@ -29,8 +29,11 @@ enum Startup {
 
   static func logger(_ settings: Settings) -> Logger {
     let isJSON = settings.logsAsJSON ?? (isatty(STDERR_FILENO) == 0)
+    let traces = Logger.MetadataProvider { TraceContext.current.map { ["trace": "\($0.traceID)"] } ?? [:] }
     var logger = Logger(label: "receiptd") { label -> any LogHandler in
-      isJSON ? JSONLogHandler() as any LogHandler : StreamLogHandler.standardError(label: label)
+      isJSON
+        ? JSONLogHandler(metadataProvider: traces) as any LogHandler
+        : StreamLogHandler.standardError(label: label, metadataProvider: traces)
     }
     logger.logLevel = settings.logLevel
     return logger

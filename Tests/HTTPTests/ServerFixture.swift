@@ -57,6 +57,10 @@ final class ServerFixture: Sendable {
       await Task.yield()
       return .text("later")
     }
+    router.on(.get, "/trace") { _ in
+      await Task.yield()
+      return .text(TraceContext.current?.traceparent ?? "none")
+    }
     router.on(.get, "/gate") { _ in
       try await gate.pass()
       return .text("gate")

@@ -18,12 +18,16 @@ final class HTTPConnection {
     let match: Router.Match
     let requestID: RequestID
     let client: IPAddress
+    let trace: TraceContext
 
-    init(head: RequestHead, match: Router.Match, requestID: RequestID, client: IPAddress) {
+    init(
+      head: RequestHead, match: Router.Match, requestID: RequestID, client: IPAddress, trace: TraceContext
+    ) {
       self.head = head
       self.match = match
       self.requestID = requestID
       self.client = client
+      self.trace = trace
     }
   }
 
@@ -89,7 +93,8 @@ final class HTTPConnection {
     exchange = Exchange(
       head: head, match: match,
       requestID: head.givenID.map { .given($0) } ?? server.makeRequestID(),
-      client: server.core.trustedProxies.client(of: head, from: peer))
+      client: server.core.trustedProxies.client(of: head, from: peer),
+      trace: server.makeTrace(for: head))
     switch match {
     case .route(let endpoint, _):
       state.admit(maximumBodyLength: endpoint.route.maximumBodyLength, now: now)
@@ -113,7 +118,7 @@ final class HTTPConnection {
         let request = try makeRequest(exchange, endpoint.route, parameters, body)
         switch endpoint.route.handler {
         case .immediate(let handler): answer(.success(try handler(request)), &state, now: now)
-        case .asynchronous(let handler): start(handler, request)
+        case .asynchronous(let handler): start(handler, request, in: exchange.trace)
         }
       } catch {
         answer(.failure(error), &state, now: now)
@@ -136,14 +141,19 @@ final class HTTPConnection {
   /// Runs the handler in a task whose code runs on this loop, as far as it is not sent elsewhere: that
   /// spares two hops between threads for each request.
   private func start(
-    _ handler: @escaping @Sendable (Request) async throws -> Response, _ request: Request
+    _ handler: @escaping @Sendable (Request) async throws -> Response, _ request: Request,
+    in trace: TraceContext
   ) {
     exchangeCount += 1
     let number = exchangeCount
     let bound = LoopBound(self, to: connection.loop)
     task = Task(executorPreference: connection.loop) {
       let result: Result<Response, any Error>
-      do { result = .success(try await handler(request)) } catch { result = .failure(error) }
+      do {
+        result = .success(try await TraceContext.$current.withValue(trace) { try await handler(request) })
+      } catch {
+        result = .failure(error)
+      }
       bound.value.handlerFinished(number, result)
     }
   }
@@ -186,10 +196,11 @@ final class HTTPConnection {
       onResponse(
         RequestSummary(
           method: RequestSummary.boundedName(of: exchange?.head.method),
-          route: exchange.flatMap(\.match.pattern) ?? "unmatched", status: status,
+          route: exchange.flatMap(\.match.pattern) ?? "unmatched",
+          routeIndex: exchange?.match.route?.index, status: status,
           duration: MonotonicInstant.now.duration(since: began),
-          bytesSent: server.output.count - start, requestID: requestID.description,
-          remoteAddress: connection.remoteAddress, clientAddress: exchange?.client ?? peer))
+          bytesSent: server.output.count - start, trace: exchange?.trace ?? server.makeTrace(for: nil),
+          id: requestID, remoteAddress: connection.remoteAddress, clientAddress: exchange?.client ?? peer))
     }
     exchange = nil
   }
@@ -217,7 +228,8 @@ final class HTTPConnection {
     server.core.logger.error(
       "A handler failed",
       metadata: [
-        "requestID": "\(requestID)", "route": "\(exchange?.match.pattern ?? "unmatched")",
+        "request": "\(requestID)", "trace": "\(exchange?.trace.traceID ?? "")",
+        "route": "\(exchange?.match.pattern ?? "unmatched")",
         "error": "\(error)",
       ])
     return Response(Problem.internalError, requestID: requestID)

@@ -10,6 +10,8 @@ struct FramingFields {
   private var expectsContinue = false
   private var unknownExpectation = false
   private var givenID: Range<Int>?
+  private var traceparent: Range<Int>?
+  private var hasTraceparent = false
 
   /// Looks at one field.
   ///
@@ -22,6 +24,10 @@ struct FramingFields {
     case 4 where ASCII.isEqual(name, lowercase: "host"): try takeHost(value, at: place)
     case 6 where ASCII.isEqual(name, lowercase: "expect"): takeExpect(value)
     case 10 where ASCII.isEqual(name, lowercase: "connection"): takeConnection(value)
+    case 11 where ASCII.isEqual(name, lowercase: "traceparent"):
+      // Of several, nobody knows which is meant (Trace Context, section 3.2): it is as if there were none.
+      traceparent = hasTraceparent ? nil : place
+      hasTraceparent = true
     case 12 where ASCII.isEqual(name, lowercase: "x-request-id"):
       if RequestID.isAcceptable(value) { givenID = place }
     case 14 where ASCII.isEqual(name, lowercase: "content-length"): try takeContentLength(value)
@@ -59,7 +65,7 @@ struct FramingFields {
         path: line.target.path.moved(by: line.targetStart),
         query: line.target.query?.moved(by: line.targetStart),
         authority: line.target.authority?.moved(by: line.targetStart) ?? host, givenID: givenID,
-        fields: fields))
+        traceparent: traceparent, fields: fields))
   }
 
   private mutating func takeHost(_ value: Span<UInt8>, at place: Range<Int>) throws(Problem) {

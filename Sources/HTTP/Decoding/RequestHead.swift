@@ -29,6 +29,8 @@ final class RequestHead: Sendable {
     var authority: Range<Int>?
     /// The client's own `X-Request-ID`, if it is fit to be used.
     var givenID: Range<Int>?
+    /// `traceparent`, well-formed or not, if it is there once.
+    var traceparent: Range<Int>?
     /// All lines after the first.
     var fields = 0..<0
   }
@@ -86,6 +88,13 @@ final class RequestHead: Sendable {
 
   /// The client's own `X-Request-ID`, if it is fit to be used.
   var givenID: String? { places.givenID.map(text) }
+
+  /// The trace that the client's `traceparent` names.
+  func trace(using generator: inout some RandomNumberGenerator) -> TraceContext? {
+    guard let place = places.traceparent else { return nil }
+    let bytes = bytes
+    return TraceContext(continuing: bytes.span.extracting(place), using: &generator)
+  }
 
   /// The header section in its order; made when it is first asked for.
   var fields: HTTPFields {

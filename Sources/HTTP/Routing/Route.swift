@@ -2,6 +2,8 @@ public import HTTPTypes
 
 /// One entry of a ``Router``: what is answered to a method at a pattern.
 public struct Route: Sendable {
+  /// Its place in ``Router/routes``: what is kept for each route is found by it without a search.
+  public let index: Int
   /// The method.
   public let method: HTTPRequest.Method
   /// The pattern, such as `/api/v1/profiles/{userID}/premium`: a bounded label for logs and metrics.

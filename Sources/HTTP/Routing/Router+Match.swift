@@ -97,8 +97,11 @@ extension [HTTPRequest.Method] {
 }
 
 extension Router.Match {
-  /// The pattern of the route, if there is one.
-  var pattern: String? {
-    if case .route(let endpoint, _) = self { endpoint.route.pattern } else { nil }
+  /// The route, if there is one.
+  var route: Route? {
+    if case .route(let endpoint, _) = self { endpoint.route } else { nil }
   }
+
+  /// The pattern of the route, if there is one.
+  var pattern: String? { route?.pattern }
 }

@@ -69,7 +69,8 @@ public struct Router: Sendable {
       !nodes[node].endpoints.contains { $0.route.method == method },
       "\(method) \(pattern) has two routes, of which one would never be reached.")
     let route = Route(
-      method: method, pattern: pattern, maximumBodyLength: maximumBodyLength, handler: handler)
+      index: routes.count, method: method, pattern: pattern, maximumBodyLength: maximumBodyLength,
+      handler: handler)
     routes.append(route)
     nodes[node].endpoints.append(Endpoint(route: route, parameterNames: parsed.parameterNames))
     nodes[node].allow = Self.allow(nodes[node].endpoints.map(\.route.method))

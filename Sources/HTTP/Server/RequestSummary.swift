@@ -8,14 +8,17 @@ public struct RequestSummary: Sendable {
   public let method: String
   /// The pattern of the route, or `unmatched`: never the path, which a client makes up.
   public let route: String
+  /// The place of the route in ``Router/routes``; nil if none matched.
+  public let routeIndex: Int?
   /// The status of the answer.
   public let status: Int
   /// From the first byte of the request to the answer's hand-over to the socket.
   public let duration: Duration
   /// The bytes of the answer, its head included.
   public let bytesSent: Int
-  /// What `X-Request-ID` said.
-  public let requestID: String
+  /// The trace that the request belongs to: the caller's, or one of its own.
+  public let trace: TraceContext
+  let id: RequestID
   /// The other end of the connection.
   public let remoteAddress: SocketAddress
   /// Who asked; see ``Request/clientAddress``.
@@ -23,6 +26,9 @@ public struct RequestSummary: Sendable {
 }
 
 extension RequestSummary {
+  /// What `X-Request-ID` said. Its text is made when it is asked for, which for most requests is never.
+  public var requestID: String { id.description }
+
   static func boundedName(of method: HTTPRequest.Method?) -> String {
     switch method {
     case .get: "GET"

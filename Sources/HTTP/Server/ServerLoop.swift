@@ -46,6 +46,11 @@ final class ServerLoop {
 
   func makeRequestID() -> RequestID { .generate(using: &generator) }
 
+  /// The trace that a request goes on with: the caller's where it named one, else a new one.
+  func makeTrace(for head: RequestHead?) -> TraceContext {
+    head?.trace(using: &generator) ?? .new(using: &generator)
+  }
+
   /// The current `Date` field.
   func currentDateField() -> [UInt8] {
     let now = Int64(time(nil))

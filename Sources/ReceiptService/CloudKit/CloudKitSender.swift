@@ -84,7 +84,7 @@ struct CloudKitSender: OutboxSender {
     return try await client.send(
       CurlRequest(
         method: .post, url: (container.address ?? Self.apple) + path,
-        headers: key.fields(signing: body, path: path, at: clock.now()), body: body,
+        headers: key.fields(signing: body, path: path, at: clock.now()).traced, body: body,
         timeout: .seconds(timeout), connectTimeout: .seconds(5), maximumResponseLength: 4 << 20))
   }
 }

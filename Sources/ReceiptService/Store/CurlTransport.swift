@@ -1,5 +1,6 @@
 import AppStore
 import Curl
+import HTTP
 import HTTPTypes
 
 /// Carries the App Store Server API over libcurl.
@@ -14,7 +15,8 @@ struct CurlTransport: HTTPTransport {
     do {
       answer = try await client.send(
         CurlRequest(
-          method: request.method, url: url, headers: request.headerFields, body: body, timeout: timeout,
+          method: request.method, url: url, headers: request.headerFields.traced, body: body,
+          timeout: timeout,
           maximumResponseLength: 8 << 20))
     } catch {
       switch error {

@@ -98,7 +98,7 @@ struct WebhookSender: OutboxSender {
     headers[Self.timestampField] = "\(timestamp)"
     headers[Self.signatureField] = secrets.signature(id: id, timestamp: timestamp, body: body)
     return CurlRequest(
-      method: .post, url: endpoint.url, headers: headers, body: body, timeout: .seconds(timeout),
+      method: .post, url: endpoint.url, headers: headers.traced, body: body, timeout: .seconds(timeout),
       connectTimeout: .seconds(5), maximumResponseLength: 64 << 10)
   }
 

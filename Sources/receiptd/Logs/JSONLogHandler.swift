@@ -7,6 +7,7 @@ import Logging
 struct JSONLogHandler: LogHandler {
   var logLevel: Logger.Level = .info
   var metadata: Logger.Metadata = [:]
+  var metadataProvider: Logger.MetadataProvider?
 
   subscript(metadataKey key: String) -> Logger.Metadata.Value? {
     get { metadata[key] }
@@ -17,8 +18,9 @@ struct JSONLogHandler: LogHandler {
     var line: [String: String] = [
       "time": RFC3339.string(from: Date()), "level": event.level.rawValue, "message": "\(event.message)",
     ]
-    for (key, value) in metadata.merging(event.metadata ?? [:], uniquingKeysWith: { _, new in new }) {
-      line[key] = "\(value)"
+    // What is said of this message goes before what is said of all.
+    for source in [metadataProvider?.get() ?? [:], metadata, event.metadata ?? [:]] {
+      for (key, value) in source { line[key] = "\(value)" }
     }
     guard var bytes = try? JSONCoding.encode(line) else { return }
     bytes.append(UInt8(ascii: "\n"))

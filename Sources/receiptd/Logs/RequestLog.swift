@@ -1,18 +1,36 @@
 import HTTP
 import Logging
 
-/// A line for each answer: what was asked by its route, never by its path, and how it ended.
+/// A line for each answer that somebody may want to look into: what was asked by its route, never by its path, and how
+/// it ended.
+///
+/// At `debug` that is every answer. A line costs as much as a small request, and what went well is counted in
+/// metrics, so by default there is one for our own faults, for what was refused, and for what took long.
 struct RequestLog: Sendable {
   let logger: Logger
 
+  /// Beyond this a client has begun to wonder.
+  private static let long = Duration.seconds(1)
+
   @Sendable
   func record(_ summary: RequestSummary) {
-    // Every answer at `debug`; by default only those that are our own fault.
     logger.log(
-      level: summary.status >= 500 ? .error : .debug, "answered",
+      level: Self.level(summary), "answered",
       metadata: [
-        "request": "\(summary.requestID)", "method": "\(summary.method)", "route": "\(summary.route)",
-        "status": "\(summary.status)", "duration": "\(summary.duration)",
+        "request": "\(summary.requestID)", "trace": "\(summary.trace.traceID)",
+        "method": "\(summary.method)", "route": "\(summary.route)", "status": "\(summary.status)",
+        "duration": "\(summary.duration)",
       ])
+  }
+
+  static func level(_ summary: RequestSummary) -> Logger.Level {
+    switch summary.status {
+    case 500...: .error
+    // Whoever sends these by the thousand must not fill the disk.
+    case 429, 431: .debug
+    case 400... where summary.routeIndex == nil: .debug
+    case 400...: .info
+    default: summary.duration > long ? .info : .debug
+    }
   }
 }
