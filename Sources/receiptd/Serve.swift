@@ -29,14 +29,12 @@ struct Serve: AsyncParsableCommand {
     if !skipsMigrations { try await Startup.migrate(service.migrator, logger) }
     await service.loadEntitlementKeys()
 
-    let requestLog = RequestLog(logger: logger)
     var front = HTTPServerConfiguration(host: settings.host, port: settings.port)
     front.trustedProxies = settings.trustedProxies
-    let clients = HTTPServer(
-      configuration: front, router: service.clientRouter, logger: logger, onResponse: requestLog.record)
-    let operators = HTTPServer(
-      configuration: HTTPServerConfiguration(host: settings.adminHost, port: settings.adminPort),
-      router: service.adminRouter, logger: logger)
+    let clients = server("clients", front, service.clientRouter, service, logger)
+    let operators = server(
+      "operators", HTTPServerConfiguration(host: settings.adminHost, port: settings.adminPort),
+      service.adminRouter, service, logger)
     try Startup.listen(operators, "ADMIN_HOST and ADMIN_PORT", logger)
     try Startup.listen(clients, "HOST and PORT", logger)
 
@@ -53,5 +51,20 @@ struct Serve: AsyncParsableCommand {
         return
       }
     }
+  }
+
+  /// A server whose answers are logged and counted.
+  private func server(
+    _ name: String, _ configuration: HTTPServerConfiguration, _ router: Router, _ service: Service,
+    _ logger: Logger
+  ) -> HTTPServer {
+    let log = RequestLog(logger: logger)
+    let metrics = service.metrics.requests(of: router, server: name)
+    let server = HTTPServer(configuration: configuration, router: router, logger: logger) { summary in
+      metrics.record(summary)
+      log.record(summary)
+    }
+    service.metrics.watch(server, named: name)
+    return server
   }
 }

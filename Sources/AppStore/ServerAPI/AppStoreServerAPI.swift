@@ -18,6 +18,7 @@ public struct AppStoreServerAPI: Sendable {
   private let sandbox: StoreHost
   private let answers: SharedAnswers
   private let clock: StoreClock
+  private let onCall: (@Sendable (StoreCallReport) -> Void)?
   private var patience: Duration
   /// When the patience of all calls together ends; nil if each has its own.
   private var deadline: ContinuousClock.Instant?
@@ -30,10 +31,12 @@ public struct AppStoreServerAPI: Sendable {
   ///   - timeout: for each request.
   ///   - patience: for each call, waiting, requests and retries together.
   ///   - clock: time and chance.
+  ///   - onCall: is told of each request, and of each call that made none; it must not wait.
   public init(
     transport: any HTTPTransport, credentials: AppStoreCredentials, bundleID: String,
     production: AppStoreAddress = .production, sandbox: AppStoreAddress = .sandbox,
-    timeout: Duration = .seconds(10), patience: Duration = .seconds(5), clock: StoreClock = .system
+    timeout: Duration = .seconds(10), patience: Duration = .seconds(5), clock: StoreClock = .system,
+    onCall: (@Sendable (StoreCallReport) -> Void)? = nil
   ) {
     exchange = ServerExchange(
       transport: transport,
@@ -42,6 +45,7 @@ public struct AppStoreServerAPI: Sendable {
     self.sandbox = StoreHost(.sandbox, at: sandbox, clock: clock)
     answers = SharedAnswers(clock: clock)
     self.clock = clock
+    self.onCall = onCall
     self.patience = patience
   }
 
@@ -65,6 +69,15 @@ public struct AppStoreServerAPI: Sendable {
     var api = self
     api.deadline = clock.instant() + patience
     return api
+  }
+
+  /// Whether an environment is left alone because it did not answer, or was and has not answered since.
+  public func isLeftAlone(_ environment: Environment) -> Bool {
+    switch environment {
+    case .production: production.isLeftAlone
+    case .sandbox: sandbox.isLeftAlone
+    default: false
+    }
   }
 
   /// Calls an endpoint whose answer has a body.
@@ -92,10 +105,16 @@ public struct AppStoreServerAPI: Sendable {
     default: return .failure(.invalidArgument("environment"))
     }
     let deadline = deadline ?? clock.instant() + patience
-    let ask: @Sendable () async -> ServerAnswer = { [exchange] in
-      await host.carryOut(call.endpoint, by: deadline) {
-        await exchange.send(call, to: host.address, within: $0)
+    let ask: @Sendable () async -> ServerAnswer = { [exchange, onCall] in
+      let answer = await host.carryOut(call.endpoint, by: deadline) { limit in
+        guard let onCall else { return await exchange.send(call, to: host.address, within: limit) }
+        let start = ContinuousClock.now
+        let answer = await exchange.send(call, to: host.address, within: limit)
+        onCall(StoreCallReport(call.endpoint, environment, answer, duration: .now - start))
+        return answer
       }
+      if answer.isRefusal { onCall?(StoreCallReport(call.endpoint, environment, answer, duration: nil)) }
+      return answer
     }
     if call.endpoint.isShared {
       return await answers.answer(

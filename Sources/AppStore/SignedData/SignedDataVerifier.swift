@@ -12,19 +12,23 @@ public final class SignedDataVerifier: Sendable {
   private let validation: ChainValidation
   private let memory: ChainMemory
   private let now: @Sendable () -> ContinuousClock.Instant
+  private let onOutcome: (@Sendable (VerificationFailure.Subject, VerificationFailure.Code?) -> Void)?
 
   /// - Parameters:
   ///   - roots: where a chain may end. To change them, make another verifier: nothing is remembered across.
   ///   - rememberedChains: how many verified headers are remembered. Apple has a handful in use.
   ///   - lifetime: how long a verified header is remembered.
   ///   - now: the clock for `lifetime`.
+  ///   - onOutcome: is told what came of each JWS, nil for one that is Apple's; it must not wait.
   public init(
     roots: TrustedRoots, rememberedChains: Int = 64, lifetime: Duration = .seconds(3600),
-    now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+    onOutcome: (@Sendable (VerificationFailure.Subject, VerificationFailure.Code?) -> Void)? = nil
   ) {
     validation = ChainValidation(roots: roots)
     memory = ChainMemory(capacity: rememberedChains, lifetime: lifetime)
     self.now = now
+    self.onOutcome = onOutcome
   }
 
   /// A transaction that Apple signed.
@@ -61,10 +65,13 @@ public final class SignedDataVerifier: Sendable {
     _ jws: String, as subject: VerificationFailure.Subject
   ) throws(VerificationFailure) -> Signed<Payload> {
     do throws(VerificationFailure) {
-      return try verify(CompactJWS(jws))
+      let signed: Signed<Payload> = try verify(CompactJWS(jws))
+      onOutcome?(subject, nil)
+      return signed
     } catch {
       var failure = error
       failure.subject = subject
+      onOutcome?(subject, failure.code)
       throw failure
     }
   }

@@ -90,6 +90,14 @@ final class Lobby: Sendable {
     apply { $0.release(connection.id, isReusable: isReusable, now: .now) }
   }
 
+  var status: PostgresPoolStatus {
+    state.withLock { state in
+      PostgresPoolStatus(
+        maximum: state.machine.limits.maximumConnections, open: state.machine.openCount,
+        idle: state.machine.idleCount, waiting: state.machine.waiterCount)
+    }
+  }
+
   // MARK: Effects
 
   private typealias Waiter = (id: UInt64, continuation: CheckedContinuation<PostgresConnection, any Error>)

@@ -9,10 +9,14 @@ public import Logging
 public final class PostgresPool: Sendable {
   private let lobby: Lobby
   private let configuration: PostgresConfiguration
+  private let observer: (any PostgresPoolObserver)?
 
   /// A pool that has not connected yet. Without a logger it says nothing.
-  public init(configuration: PostgresConfiguration, logger: Logger? = nil) {
+  public init(
+    configuration: PostgresConfiguration, logger: Logger? = nil, observer: (any PostgresPoolObserver)? = nil
+  ) {
     self.configuration = configuration
+    self.observer = observer
     lobby = Lobby(configuration: configuration, logger: logger)
   }
 
@@ -29,10 +33,25 @@ public final class PostgresPool: Sendable {
   nonisolated(nonsending) public func withConnection<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
-    let connection = try await lobby.acquire()
-    defer { lobby.release(connection) }
-    return try await body(connection)
+    guard let observer else {
+      let connection = try await lobby.acquire()
+      defer { lobby.release(connection) }
+      return try await body(connection)
+    }
+    do {
+      let start = Uptime.now
+      let connection = try await lobby.acquire()
+      defer { lobby.release(connection) }
+      observer.acquired(after: start.duration(to: .now))
+      return try await body(connection)
+    } catch {
+      if let error = error as? PostgresError { observer.failed(error) }
+      throw error
+    }
   }
+
+  /// How the pool fares at this moment.
+  public var status: PostgresPoolStatus { lobby.status }
 
   /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. BEGIN
   /// travels with the first statement, so a transaction of one statement takes two round trips.

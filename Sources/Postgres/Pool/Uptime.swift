@@ -19,5 +19,9 @@ struct Uptime: Hashable, Comparable, Sendable {
     return Uptime(nanoseconds: instant.nanoseconds + whole + UInt64(attoseconds / 1_000_000_000))
   }
 
+  func duration(to later: Uptime) -> Duration {
+    .nanoseconds(later.nanoseconds > nanoseconds ? later.nanoseconds - nanoseconds : 0)
+  }
+
   var dispatchTime: DispatchTime { DispatchTime(uptimeNanoseconds: nanoseconds) }
 }

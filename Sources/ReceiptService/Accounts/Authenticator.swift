@@ -16,7 +16,7 @@ struct Authenticator: Sendable {
   ///   - former: whose public keys are still good, where the issuer is the same.
   init(
     catalog: AppCatalog, environment: [String: String], client: CurlClient, clock: ServiceClock,
-    logger: Logger, after former: Authenticator? = nil
+    logger: Logger, metrics: ServiceMetrics, after former: Authenticator? = nil
   ) async {
     self.catalog = catalog
     self.clock = clock
@@ -30,7 +30,7 @@ struct Authenticator: Sendable {
         requirements: TokenRequirements(issuer: issuer.issuer, audience: issuer.audience),
         secret: issuer.secret(in: environment),
         publicKeys: issuer.jwks.map {
-          PublicKeys(address: $0, client: client, clock: clock, logger: logger)
+          PublicKeys(address: $0, client: client, clock: clock, logger: logger, metrics: metrics)
         })
     }
     self.verifiers = verifiers

@@ -1,3 +1,4 @@
+import CoreMetrics
 import Curl
 import FoundationEssentials
 import HTTP
@@ -14,6 +15,7 @@ actor PublicKeys {
   private let client: CurlClient
   private let clock: ServiceClock
   private let logger: Logger
+  private let metrics: ServiceMetrics
   private var keys: [String: JWTKeyCollection] = [:]
   private var onlyKey: JWTKeyCollection?
   private var fetchedAt: Date?
@@ -23,11 +25,14 @@ actor PublicKeys {
   private static let maximumAge: TimeInterval = 600
   private static let minimumPause: TimeInterval = 30
 
-  init(address: String, client: CurlClient, clock: ServiceClock, logger: Logger) {
+  init(
+    address: String, client: CurlClient, clock: ServiceClock, logger: Logger, metrics: ServiceMetrics
+  ) {
     self.address = address
     self.client = client
     self.clock = clock
     self.logger = logger
+    self.metrics = metrics
   }
 
   /// The key of this name; of no name, where the issuer has a single key.
@@ -70,7 +75,9 @@ actor PublicKeys {
         throw UnusableKeySet(reason: "status \(response.status)")
       }
       try await adopt(JWKSet(json: response.body).keys)
+      metrics.outcomes.jwksRefreshed.increment()
     } catch {
+      metrics.outcomes.jwksFailed.increment()
       logger.error("public keys cannot be had", metadata: ["jwks": "\(address)", "reason": "\(error)"])
       throw ServiceError.authUnavailable
     }

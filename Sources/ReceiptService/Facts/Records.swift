@@ -6,12 +6,15 @@ import Subscriptions
 /// A signed transaction as the ledger keeps it: what the rules need in columns, the rest beside it.
 struct TransactionRecord: Sendable {
   var fact: TransactionFact
+  /// Whether the App Store charged by itself (Apple's `transactionReason`), rather than somebody bought.
+  var isRenewal: Bool
   /// What Apple signed beyond the columns, as a JSON object; `nil` if nothing.
   var otherClaims: JSONText?
 
   /// - Throws: ``Unkept/environment`` for an environment that the rules do not know.
   init(_ signed: Signed<TransactionInfo>) throws(Unkept) {
     fact = try TransactionFact(signed.payload)
+    isRenewal = signed.payload.transactionReason == .renewal
     otherClaims = Self.claimsWithColumns.remainder(of: signed.payloadBytes)
   }
 

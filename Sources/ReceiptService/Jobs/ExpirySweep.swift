@@ -17,6 +17,7 @@ struct ExpirySweep: Sendable {
   let logger: Logger
   let grants: GrantSweep
   let freeAccess: FreeAccessSweep
+  let metrics: ServiceMetrics
 
   private static let pause = Duration.seconds(20)
   private static let batch = 256
@@ -25,7 +26,7 @@ struct ExpirySweep: Sendable {
   func runForever() async {
     while !Task.isCancelled {
       // One that cannot do its work does not keep the others from theirs.
-      await turn("free access") { try await freeAccess.run() }
+      await turn("free_access") { try await freeAccess.run() }
       await turn("subscriptions") { try await run() }
       await turn("grants") { try await grants.run() }
       // Jittered, so that servers that started together do not sweep together.
@@ -36,8 +37,10 @@ struct ExpirySweep: Sendable {
   private func turn(_ what: String, _ sweep: () async throws -> Int) async {
     do {
       let count = try await sweep()
+      metrics.jobs.swept(what, rows: count)
       if count > 0 { logger.info("swept", metadata: ["\(what)": "\(count)"]) }
     } catch {
+      metrics.jobs.swept(what, rows: nil)
       logger.warning("a sweep was cut short", metadata: ["of": "\(what)", "reason": "\(error)"])
     }
   }

@@ -1,3 +1,4 @@
+import CoreMetrics
 import FoundationEssentials
 import Logging
 import Postgres
@@ -12,6 +13,7 @@ struct ProfileRetry: Sendable {
   let catalog: AppCatalog
   let clock: ServiceClock
   let logger: Logger
+  let metrics: ServiceMetrics
 
   private static let pause = Duration.seconds(2)
   private static let batch = 32
@@ -49,6 +51,7 @@ struct ProfileRetry: Sendable {
       let attempts = try row.decode(2, as: Int.self)
       let user = UUID(uuidString: try row.decode(1, as: String.self))
       let isWritten = if let user { try await tryWriting(user, at: instant, connection) } else { true }
+      if !isWritten { metrics.outcomes.profileWriteFailures.increment() }
       let next = instant + Backoff.delay(afterAttempts: attempts, jitter: .random(in: 0...1))
       _ = try await connection.query(
         isWritten

@@ -1,3 +1,4 @@
+import CoreMetrics
 import FoundationEssentials
 import Logging
 import Postgres
@@ -14,6 +15,7 @@ struct LedgerBatch {
   let headerIDs: JWSHeaderIDs
   let catalog: AppCatalog
   let logger: Logger
+  let metrics: ServiceMetrics
 
   func run(on connection: PostgresConnection) async throws -> [LedgerReceipt] {
     var state = try await read(connection)
@@ -133,6 +135,7 @@ struct LedgerBatch {
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
     let unwritten = try await writer.write(users: users, holdings: holdings, on: connection)
     if !unwritten.isEmpty {
+      metrics.outcomes.profileWriteFailures.increment(by: unwritten.count)
       _ = try await connection.query(OutboxRows.insertProfiles(Array(unwritten), at: instant))
     }
 

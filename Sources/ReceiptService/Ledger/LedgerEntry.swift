@@ -36,6 +36,8 @@ struct LedgerReceipt: Sendable {
   var isContradiction = false
   /// Whether any fact in it was news.
   var isNews = false
+  /// What happened in the store that was not known before.
+  var storeEvents: [StoreEvent] = []
   /// The word for the notification's column `outcome`; `nil` where there is no notification.
   var outcome: String?
   /// Whether the notification took effect; else it waits for a replay.

@@ -156,7 +156,10 @@ extension LedgerState.Purchase {
       receipt.isContradiction = true
       return receipt
     }
-    for record in entry.transactions where facts.learn(record.fact) {
+    for record in entry.transactions {
+      let known = facts.transactions[record.fact.transactionID]
+      guard facts.learn(record.fact) else { continue }
+      receipt.storeEvents += StoreEvent.told(by: record, after: known)
       newTransactions[record.fact.transactionID] = record
       receipt.isNews = true
     }

@@ -1,7 +1,9 @@
+import CoreMetrics
 import DequeModule
 import FoundationEssentials
 import Logging
 import Postgres
+import PrometheusText
 import Synchronization
 
 /// Takes entries in and commits them together: what arrives while a commit is under way goes into the
@@ -11,6 +13,7 @@ final class LedgerWriter: Sendable {
   private let headers = JWSHeaderStore()
   private let catalog: AppCatalog
   private let logger: Logger
+  private let metrics: ServiceMetrics
   private let state = Mutex(State())
 
   /// How many transactions may be under way: one is prepared while another's commit waits for the disk, and
@@ -30,10 +33,14 @@ final class LedgerWriter: Sendable {
     var busyLanes = 0
   }
 
-  init(pool: PostgresPool, catalog: AppCatalog, logger: Logger) {
+  init(pool: PostgresPool, catalog: AppCatalog, logger: Logger, metrics: ServiceMetrics) {
     self.pool = pool
     self.catalog = catalog
     self.logger = logger
+    self.metrics = metrics
+    metrics.registry.beforeRendering { [weak self] in
+      metrics.ledger.queue.set(self?.state.withLock { $0.queue.count } ?? 0)
+    }
   }
 
   /// Takes in one entry.
@@ -48,7 +55,10 @@ final class LedgerWriter: Sendable {
         state.busyLanes += 1
         return (false, true)
       }
-      if isRefused { continuation.resume(throwing: ServiceError.databaseUnavailable) }
+      if isRefused {
+        metrics.ledger.unavailable.increment()
+        continuation.resume(throwing: ServiceError.databaseUnavailable)
+      }
       if startsLane { Task { await runLane() } }
     }
   }
@@ -75,9 +85,14 @@ final class LedgerWriter: Sendable {
   private func commit(_ batch: [Waiting]) async {
     do {
       let receipts = try await run(batch.map(\.entry))
-      for (waiting, receipt) in zip(batch, receipts) { waiting.continuation.resume(returning: receipt) }
+      for (waiting, receipt) in zip(batch, receipts) {
+        // First, so that whoever was answered finds it counted.
+        metrics.ledger.record(waiting.entry, receipt)
+        waiting.continuation.resume(returning: receipt)
+      }
     } catch let error as PostgresError where error.isUnavailable {
       logger.error("the database is unavailable", metadata: ["reason": "\(error)"])
+      metrics.ledger.unavailable.increment(by: batch.count)
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch  where batch.count > 1 {
       // One of them is at fault; it shall fail alone.
@@ -85,9 +100,11 @@ final class LedgerWriter: Sendable {
     } catch let error as PostgresError where error.isPassing {
       // Answered 200 it would wait for a replay; unanswered, the App Store brings it again.
       logger.warning("the database did not take an entry now", metadata: ["reason": "\(error)"])
+      metrics.ledger.unavailable.increment(by: batch.count)
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch {
       logger.error("an entry could not be written", metadata: ["reason": "\(error)"])
+      metrics.ledger.failed.increment(by: batch.count)
       for waiting in batch { await commitWithoutFacts(waiting) }
     }
   }
@@ -115,8 +132,12 @@ final class LedgerWriter: Sendable {
     while true {
       do {
         let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
-        let batch = LedgerBatch(entries: entries, headerIDs: headerIDs, catalog: catalog, logger: logger)
-        return try await pool.withTransaction { connection in try await batch.run(on: connection) }
+        let batch = LedgerBatch(
+          entries: entries, headerIDs: headerIDs, catalog: catalog, logger: logger, metrics: metrics)
+        let start = ContinuousClock.now
+        let receipts = try await pool.withTransaction { connection in try await batch.run(on: connection) }
+        metrics.ledger.commitTime.record((.now - start).inSeconds)
+        return receipts
       } catch let error as PostgresError where error.isRetryable && attempts < 3 {
         attempts += 1
       } catch let found as TransactionsElsewhere where attempts < 3 {

@@ -17,6 +17,7 @@ struct NotificationIntake: Sendable {
   let traffic: TrafficLimits
   let clock: ServiceClock
   let logger: Logger
+  let metrics: ServiceMetrics
 
   private struct Body: Decodable {
     var signedPayload: String
@@ -36,6 +37,7 @@ struct NotificationIntake: Sendable {
       traffic.noteForgery(of: request)
       logger.warning(
         "a notification was refused", metadata: ["request": "\(request.id)", "reason": "\(error)"])
+      metrics.ledger.recordRefusedNotification()
       throw ServiceError.invalidSignature(.unauthorized, error.detail)
     }
     _ = try await ledger.record(entry)

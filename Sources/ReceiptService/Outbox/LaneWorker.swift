@@ -1,5 +1,6 @@
 import Crypto
 import FoundationEssentials
+import HTTP
 import Logging
 import Postgres
 import Subscriptions
@@ -16,6 +17,7 @@ struct LaneWorker: Sendable {
   let pool: PostgresPool
   let clock: ServiceClock
   let logger: Logger
+  let metrics: ServiceMetrics
 
   /// For how long a change is tried before it is given up: over a long weekend.
   static let maximumAge: TimeInterval = 4 * 86_400
@@ -44,9 +46,28 @@ struct LaneWorker: Sendable {
     let hasTime: @Sendable () -> Bool = { clock.now() + timeout < end }
     let delivery =
       messages.isEmpty || !hasTime()
-      ? Delivery(outcomes: []) : await sender.send(messages, hasTime: hasTime)
+      ? Delivery(outcomes: []) : await send(messages, hasTime: hasTime)
     try await settle(prepared, delivery, claim: claim, laneFailures: first.laneFailures)
     return claimed.count
+  }
+
+  /// Sends in a trace of its own: a state follows from many requests, and from the clock.
+  private func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery {
+    let start = ContinuousClock.now
+    var generator = SystemRandomNumberGenerator()
+    let trace = TraceContext.new(using: &generator)
+    let delivery = await TraceContext.$current.withValue(trace) {
+      let delivery = await sender.send(messages, hasTime: hasTime)
+      logger.debug(
+        "delivered",
+        metadata: [
+          "destination": "\(lane.destination.rawValue)", "bundleID": "\(lane.bundleID)",
+          "messages": "\(messages.count)", "trouble": "\(delivery.trouble?.reason ?? "none")",
+        ])
+      return delivery
+    }
+    metrics.jobs.delivered(lane, delivery.outcomes, in: .now - start)
+    return delivery
   }
 
   // MARK: Before

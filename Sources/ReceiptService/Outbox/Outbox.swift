@@ -16,7 +16,7 @@ struct Outbox: Sendable {
 
   init(
     pool: PostgresPool, catalog: AppCatalog, senders: [OutboxLane: any OutboxSender],
-    clock: ServiceClock, logger: Logger
+    clock: ServiceClock, logger: Logger, metrics: ServiceMetrics
   ) {
     self.pool = pool
     self.catalog = catalog
@@ -25,7 +25,8 @@ struct Outbox: Sendable {
     workers = catalog.apps.flatMap { app in
       app.outboxLanes.compactMap { lane in
         senders[lane].map {
-          LaneWorker(lane: lane, app: app, sender: $0, pool: pool, clock: clock, logger: logger)
+          LaneWorker(
+            lane: lane, app: app, sender: $0, pool: pool, clock: clock, logger: logger, metrics: metrics)
         }
       }
     }

@@ -16,6 +16,7 @@ struct ProfileSync: Sendable {
   let signer: EntitlementSigner
   let traffic: TrafficLimits
   let clock: ServiceClock
+  let metrics: ServiceMetrics
 
   private struct Body: Decodable {
     var signedTransactions: [String]?
@@ -27,6 +28,17 @@ struct ProfileSync: Sendable {
 
   func put(_ request: Request) async throws -> Response {
     let (user, apps) = try await authenticate(request)
+    do {
+      let response = try await put(request, of: user, in: apps)
+      metrics.outcomes.synced(apps)
+      return response
+    } catch {
+      metrics.outcomes.synced(apps, error)
+      throw error
+    }
+  }
+
+  private func put(_ request: Request, of user: UUID, in apps: [App]) async throws -> Response {
     try request.requireJSON()
     let body = try request.decodeJSON(Body.self)
     let proofs = body.signedTransactions ?? []

@@ -10,6 +10,7 @@ struct ReconcileJob: Sendable {
   let pool: PostgresPool
   let clock: ServiceClock
   let logger: Logger
+  let metrics: ServiceMetrics
 
   static let interval: TimeInterval = 3_600
   private static let pause = Duration.seconds(60)
@@ -36,6 +37,7 @@ struct ReconcileJob: Sendable {
           bundleID: app.bundleID, environment: environment.rawValue, every: Self.interval, at: clock.now()))
       guard claim.first != nil else { continue }
       let report = await reconciliation.run(app, environment)
+      metrics.jobs.reconciled(report)
       for line in report.lines where report.repairCount > 0 || report.notificationsMissed > 0 {
         logger.notice("reconciled", metadata: ["what": "\(line)"])
       }

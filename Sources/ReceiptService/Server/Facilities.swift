@@ -12,6 +12,7 @@ final class Facilities: Sendable {
   /// Asks the App Store and the issuers of tokens.
   let client: CurlClient
   let traffic: TrafficLimits
+  let metrics: ServiceMetrics
   /// Signs entitlements, with the same keys after a reload as before it.
   let signer: EntitlementSigner
   let clock: ServiceClock
@@ -22,7 +23,9 @@ final class Facilities: Sendable {
     self.settings = settings
     self.clock = clock
     self.logger = logger
-    pool = PostgresPool(configuration: settings.database, logger: logger)
+    metrics = ServiceMetrics()
+    pool = PostgresPool(configuration: settings.database, logger: logger, observer: metrics.database)
+    metrics.database.watch(pool)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })

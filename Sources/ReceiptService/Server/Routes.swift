@@ -46,6 +46,7 @@ extension Service {
   public var adminRouter: Router {
     var router = Router()
     router.onImmediate(.get, "/healthz") { _ in .text(.ok, "ok\n") }
+    addMetricsRoute(to: &router)
     router.on(.get, "/readyz") { request in try await self.readiness.respond(to: request) }
     if let supportToken { addSupportRoutes(to: &router, token: supportToken) }
     return router

@@ -31,6 +31,7 @@ public final class Service: Sendable {
   /// `nil` where the keys are files.
   let entitlementKeyRefresh: EntitlementKeyRefresh?
   let supportToken: String?
+  let figures: DatabaseFigures
   /// What support can do for a customer.
   public let support: SupportDesk
   let facilities: Facilities
@@ -60,13 +61,18 @@ public final class Service: Sendable {
     let (signer, clock, logger) = (facilities.signer, facilities.clock, facilities.logger)
     let catalog = try AppCatalog(contentsOf: settings.configurationFile)
     try catalog.checkSecrets(in: settings.environment, logger)
-    let verifier = SignedDataVerifier(roots: try TrustedRoots(settings))
+    let metrics = facilities.metrics
+    metrics.ledger.expect(catalog.apps.map(\.bundleID))
+    let roots = try TrustedRoots(settings)
+    metrics.show(roots)
+    let verifier = SignedDataVerifier(roots: roots, onOutcome: metrics.verifications.record)
     let authenticator = await Authenticator(
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
-      after: former?.authenticator)
-    let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger)
+      metrics: metrics, after: former?.authenticator)
+    let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger, metrics: metrics)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
-    let apis = try Self.storeAPIs(settings, catalog, client, clock)
+    let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
+    metrics.store.watch(apis)
     let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
 
     entitlementKeyRefresh =
@@ -77,17 +83,18 @@ public final class Service: Sendable {
       : nil
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
-      signer: signer, traffic: traffic, clock: clock)
+      signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     notifications = NotificationIntake(
-      verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger)
+      verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
+      metrics: metrics)
     support = SupportDesk(catalog: catalog, pool: pool, ledger: ledger, clock: clock, logger: logger)
     grandfathering = Grandfathering(
       catalog: catalog, pool: pool, followUp: support.followUp, clock: clock)
     profiles = ProfileSync(
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
-      grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock)
+      grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     trials = TrialStart(
-      proofs: proofs, catalog: catalog, pool: pool, signer: signer, clock: clock)
+      proofs: proofs, catalog: catalog, pool: pool, signer: signer, clock: clock, metrics: metrics)
     devices = DeviceEntitlements(
       catalog: catalog, pool: pool, signer: signer, traffic: traffic, clock: clock)
     pairing = Pairing(catalog: catalog, pool: pool, traffic: traffic, clock: clock)
@@ -95,15 +102,17 @@ public final class Service: Sendable {
     numbers = Numbers(catalog: catalog, pool: pool, clock: clock)
     numbersJob = NumbersJob(numbers: numbers, logger: logger)
     readiness = Readiness(facilities: facilities)
-    profileRetry = ProfileRetry(pool: pool, catalog: catalog, clock: clock, logger: logger)
+    profileRetry = ProfileRetry(
+      pool: pool, catalog: catalog, clock: clock, logger: logger, metrics: metrics)
     let outboxClients = OutboxClients(catalog)
     let senders = try catalog.outboxSenders(
       environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
-    outbox = Outbox(pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger)
+    outbox = Outbox(
+      pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger, metrics: metrics)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, followUp: support.followUp, clock: clock),
-      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock))
+      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock), metrics: metrics)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
       // Nobody waits for it, and it wants to know what is so now.
@@ -114,7 +123,10 @@ public final class Service: Sendable {
         pool: pool, verifier: verifier, ledger: ledger, clock: clock, logger: logger),
       clock: clock, logger: logger)
     reconcileJob = ReconcileJob(
-      reconciliation: reconciliation, pool: pool, clock: clock, logger: logger)
+      reconciliation: reconciliation, pool: pool, clock: clock, logger: logger, metrics: metrics)
+    figures = DatabaseFigures(
+      pool: pool, apps: catalog.apps.map(\.bundleID), clock: clock, logger: logger,
+      meters: DatabaseFigures.Meters(metrics.registry))
     supportToken = settings.supportToken
     self.facilities = facilities
     self.authenticator = authenticator
@@ -123,7 +135,8 @@ public final class Service: Sendable {
 
   /// The App Store Server API of each app that has a key, its own or the settings'.
   private static func storeAPIs(
-    _ settings: Settings, _ catalog: AppCatalog, _ client: CurlClient, _ clock: ServiceClock
+    _ settings: Settings, _ catalog: AppCatalog, _ client: CurlClient, _ clock: ServiceClock,
+    _ metrics: ServiceMetrics
   ) throws(ConfigurationProblem) -> [String: AppStoreServerAPI] {
     var apis: [String: AppStoreServerAPI] = [:]
     var storeClock = StoreClock.system
@@ -139,7 +152,7 @@ public final class Service: Sendable {
       apis[app.bundleID] = AppStoreServerAPI(
         transport: CurlTransport(client: client), credentials: credentials, bundleID: app.bundleID,
         production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,
-        timeout: .seconds(5), clock: storeClock)
+        timeout: .seconds(5), clock: storeClock, onCall: metrics.store.record)
     }
     return apis
   }
@@ -151,6 +164,8 @@ public final class Service: Sendable {
   var clock: ServiceClock { facilities.clock }
   var logger: Logger { facilities.logger }
   var traffic: TrafficLimits { facilities.traffic }
+  /// What it measures of itself.
+  public var metrics: ServiceMetrics { facilities.metrics }
   var signer: EntitlementSigner { facilities.signer }
 
   /// What has to be done without anybody asking, again and again, until the task is cancelled.
@@ -163,6 +178,7 @@ public final class Service: Sendable {
       group.addTask { await self.numbersJob.runForever() }
       group.addTask { await self.replayForever() }
       group.addTask { await self.entitlementKeyRefresh?.runForever() }
+      group.addTask { await self.readFiguresForever() }
     }
   }
 

@@ -16,6 +16,7 @@ struct TrialStart: Sendable {
   let pool: PostgresPool
   let signer: EntitlementSigner
   let clock: ServiceClock
+  let metrics: ServiceMetrics
 
   private struct Body: Decodable {
     var deviceID: String
@@ -52,6 +53,7 @@ struct TrialStart: Sendable {
     let isNew = try await start(
       allowance, device: device, account: signed.payload.appTransactionId?.storable,
       environment: signed.payload.receiptType.rawValue.storable, of: app, at: instant)
+    if isNew, signed.payload.receiptType == .production { metrics.ledger.recordTrial(of: app) }
     let holdings = try await pool.holdings(devices: [device]).holdings(of: .device(device), in: app)
     guard let trial = holdings.trial else { throw ServiceError.internalError }
     return try .json(

@@ -13,11 +13,26 @@ struct Validation: Sendable {
   let signer: EntitlementSigner
   let traffic: TrafficLimits
   let clock: ServiceClock
+  let metrics: ServiceMetrics
 
   func respond(to request: Request) async throws -> Response {
+    var app: App?
+    do {
+      let response = try await respond(to: request, settingApp: &app)
+      metrics.outcomes.validated(app)
+      return response
+    } catch {
+      metrics.outcomes.validated(app, error)
+      throw error
+    }
+  }
+
+  /// - Parameter app: is set as soon as it is proven which app it is about.
+  private func respond(to request: Request, settingApp app: inout App?) async throws -> Response {
     try request.requireJSON()
     let body = try request.decodeJSON(ValidateRequest.self)
     let purchase = try await prove(body, request)
+    app = purchase.app
     let claimant = try await claimant(request, body, in: purchase.app)
     if let claimant { try traffic.admit(claimant) }
 

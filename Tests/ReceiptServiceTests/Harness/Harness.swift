@@ -75,9 +75,13 @@ final class Harness: Sendable {
     var front = HTTPServerConfiguration()
     front.trustedProxies = settings.trustedProxies
     let clients = HTTPServer(
-      configuration: front, router: service.clientRouter, logger: logger)
+      configuration: front, router: service.clientRouter, logger: logger,
+      onResponse: service.metrics.requests(of: service.clientRouter, server: "clients").record)
     let operators = HTTPServer(
-      configuration: HTTPServerConfiguration(), router: service.adminRouter, logger: logger)
+      configuration: HTTPServerConfiguration(), router: service.adminRouter, logger: logger,
+      onResponse: service.metrics.requests(of: service.adminRouter, server: "operators").record)
+    service.metrics.watch(clients, named: "clients")
+    service.metrics.watch(operators, named: "operators")
     servers = [clients, operators]
     address = try clients.start()
     adminAddress = try operators.start()

@@ -31,6 +31,9 @@ struct Circuit {
   /// Counts the changes of state, so that failures of requests from before one do not count after it.
   private var era = 0
 
+  /// Whether the server has shown no sign of life since it failed too often.
+  var isOpen: Bool { if case .closed = state { false } else { true } }
+
   /// How long nobody may ask; nil if one may.
   func wait(at now: Instant) -> Duration? {
     switch state {

@@ -31,6 +31,9 @@ final class StoreHost: Sendable {
       })
   }
 
+  /// Whether it is left alone, or was and has not answered since.
+  var isLeftAlone: Bool { circuit.withLock { $0.isOpen } }
+
   /// Carries out a call, waiting and retrying as long as the caller will.
   ///
   /// - Parameters:

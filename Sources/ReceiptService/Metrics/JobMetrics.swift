@@ -1,0 +1,74 @@
+import CoreMetrics
+import PrometheusText
+
+/// What is done without anybody asking.
+struct JobMetrics: Sendable {
+  private let sweepRows: HandleTable<String, Counter>
+  private let sweepRuns: HandleTable<Labels, Counter>
+  private let deliveries: HandleTable<Labels, Counter>
+  private let deliveryTimes: HandleTable<String, Recorder>
+  private let reconcileRuns: HandleTable<Labels, Counter>
+  private let missed: HandleTable<Labels, Counter>
+  private let repaired: HandleTable<Labels, Counter>
+
+  private struct Labels: Hashable {
+    var first: String
+    var second: String
+    var third = ""
+  }
+
+  init(_ registry: PrometheusRegistry) {
+    func table(_ name: String, _ labels: String...) -> HandleTable<Labels, Counter> {
+      HandleTable { key in
+        let values = [key.first, key.second, key.third]
+        return Counter(label: name, dimensions: Array(zip(labels, values)), factory: registry)
+      }
+    }
+    sweepRows = HandleTable { sweep in
+      Counter(label: "receiptd_sweep_rows_total", dimensions: [("sweep", sweep)], factory: registry)
+    }
+    sweepRuns = table("receiptd_sweep_runs_total", "sweep", "outcome")
+    deliveries = table("receiptd_deliveries_total", "destination", "app", "outcome")
+    deliveryTimes = HandleTable { destination in
+      Recorder(
+        label: "receiptd_delivery_seconds", dimensions: [("destination", destination)], factory: registry)
+    }
+    reconcileRuns = table("receiptd_reconcile_runs_total", "app", "environment", "outcome")
+    missed = table("receiptd_reconcile_missed_total", "app", "environment")
+    repaired = table("receiptd_reconcile_repaired_total", "app", "environment")
+  }
+
+  /// A sweep had its turn.
+  /// - Parameter rows: how many it brought up to date; nil if it was cut short.
+  func swept(_ sweep: String, rows: Int?) {
+    sweepRuns[Labels(first: sweep, second: rows == nil ? "failed" : "ok")].increment()
+    sweepRows[sweep].increment(by: rows ?? 0)
+  }
+
+  func delivered(_ lane: OutboxLane, _ outcomes: some Sequence<DeliveryOutcome>, in duration: Duration) {
+    let destination = lane.destination.rawValue
+    deliveryTimes[destination].record(duration.inSeconds)
+    for outcome in outcomes {
+      deliveries[Labels(first: destination, second: lane.bundleID, third: outcome.word)].increment()
+    }
+  }
+
+  func reconciled(_ report: ReconcileReport) {
+    let (app, environment) = (report.bundleID, report.environment)
+    let outcome = report.failure == nil ? "ok" : "incomplete"
+    reconcileRuns[Labels(first: app, second: environment, third: outcome)].increment()
+    missed[Labels(first: app, second: environment)].increment(by: report.notificationsMissed)
+    repaired[Labels(first: app, second: environment)].increment(by: report.repairCount)
+  }
+}
+
+extension DeliveryOutcome {
+  fileprivate var word: String {
+    switch self {
+    case .delivered: "delivered"
+    case .failed: "failed"
+    case .refused: "refused"
+    case .untried: "untried"
+    }
+  }
+}

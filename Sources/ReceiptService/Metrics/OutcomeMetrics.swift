@@ -1,0 +1,59 @@
+import CoreMetrics
+import HTTP
+import Postgres
+import PrometheusText
+import Subscriptions
+
+/// What clients were told: `ok`, or the code of the problem, which is of a closed list.
+struct OutcomeMetrics: Sendable {
+  private let validations: HandleTable<Key, Counter>
+  private let profileSyncs: HandleTable<Key, Counter>
+  let jwksRefreshed: Counter
+  let jwksFailed: Counter
+  let profileWriteFailures: Counter
+
+  private struct Key: Hashable {
+    var app: String
+    var outcome: String
+  }
+
+  init(_ registry: PrometheusRegistry) {
+    func table(_ name: String) -> HandleTable<Key, Counter> {
+      HandleTable { key in
+        Counter(label: name, dimensions: [("app", key.app), ("outcome", key.outcome)], factory: registry)
+      }
+    }
+    validations = table("receiptd_validations_total")
+    profileSyncs = table("receiptd_profile_syncs_total")
+    func refreshes(_ outcome: String) -> Counter {
+      Counter(
+        label: "receiptd_jwks_refreshes_total", dimensions: [("outcome", outcome)], factory: registry)
+    }
+    jwksRefreshed = refreshes("ok")
+    jwksFailed = refreshes("failed")
+    profileWriteFailures = Counter(label: "receiptd_profile_write_failures_total", factory: registry)
+  }
+
+  /// An answer to validate.
+  /// - Parameter app: nil where it was never known: what a client claims is no label.
+  func validated(_ app: App?, _ error: (any Error)? = nil) {
+    validations[Key(app: app?.bundleID ?? "unknown", outcome: Self.word(for: error))].increment()
+  }
+
+  /// An answer to a client that syncs.
+  /// - Parameter apps: those that the client's token is good for.
+  func synced(_ apps: [App], _ error: (any Error)? = nil) {
+    let app = apps.count == 1 ? apps[0].bundleID : "several"
+    profileSyncs[Key(app: app, outcome: Self.word(for: error))].increment()
+  }
+
+  private static func word(for error: (any Error)?) -> String {
+    switch error {
+    case nil: "ok"
+    case let problem as Problem: problem.code.rawValue
+    case let error as PostgresError where error.isUnavailable: ServiceError.databaseUnavailable.code.rawValue
+    case is CancellationError: "cancelled"
+    default: ServiceError.internalError.code.rawValue
+    }
+  }
+}

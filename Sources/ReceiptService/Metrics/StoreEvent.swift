@@ -1,0 +1,31 @@
+import FoundationEssentials
+import Subscriptions
+
+/// Something that happened in the store and was not known before.
+struct StoreEvent: Sendable, Hashable {
+  enum Kind: Sendable { case purchase, renewal, refund }
+
+  var kind: Kind
+  /// When it happened.
+  var at: Date
+  var isProduction: Bool
+
+  /// What a transaction that is news tells.
+  /// - Parameter known: the latest word on it before.
+  static func told(by record: TransactionRecord, after known: TransactionFact?) -> [StoreEvent] {
+    let fact = record.fact
+    // A family member pays nothing; what happens to the purchase happens to the purchaser's transaction.
+    guard fact.ownership == "PURCHASED" else { return [] }
+    var events: [StoreEvent] = []
+    let isProduction = fact.environment == .production
+    if known == nil {
+      events.append(
+        StoreEvent(
+          kind: record.isRenewal ? .renewal : .purchase, at: fact.purchaseDate, isProduction: isProduction))
+    }
+    if let revoked = fact.revocationDate, known?.revocationDate == nil {
+      events.append(StoreEvent(kind: .refund, at: revoked, isProduction: isProduction))
+    }
+    return events
+  }
+}
