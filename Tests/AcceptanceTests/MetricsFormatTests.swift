@@ -1,0 +1,53 @@
+import Curl
+import Foundation
+import TestDatabase
+import Testing
+
+/// Prometheus's own reader of the text format, which is not ours.
+@Suite struct MetricsFormatTests {
+  private static let project = URL(filePath: #filePath).deletingLastPathComponent()
+    .appending(path: "../..").standardizedFileURL
+  /// `scripts/install` puts it there.
+  static let promtool = project.appending(path: ".build-promtool/usr/bin/promtool")
+
+  @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: promtool.path)))
+  func `promtool finds no fault with the metrics of a running server`() async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    try await withTestDatabase { database in
+      let client = CurlClient()
+      let receiptd = try ReceiptdProcess(
+        environment: [
+          "DATABASE_URL": database.uri,
+          "RECEIPTD_CONFIG": Self.project.appending(path: "config/apps.json").path,
+          "RECEIPTD_MIGRATIONS": Self.project.appending(path: "migrations").path,
+          "APP_STORE_ROOTS": Self.project.appending(path: "config/AppleRootCA-G3.cer").path,
+          "SWIFTCLIMB_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
+          "THAQALAYN_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
+        ], log: folder.appending(path: "log"))
+      try await receiptd.awaitReady(client)
+      _ = try await client.send(CurlRequest(url: "http://127.0.0.1:\(receiptd.port)/nowhere"))
+      let answer = try await client.send(
+        CurlRequest(url: "http://127.0.0.1:\(receiptd.adminPort)/metrics"))
+      #expect(answer.status == 200)
+      #expect(receiptd.stop() == 0)
+      await client.shutDown()
+
+      let file = folder.appending(path: "metrics")
+      try Data(answer.body).write(to: file)
+      let process = Process()
+      let complaints = Pipe()
+      process.executableURL = Self.promtool
+      process.arguments = ["check", "metrics"]
+      process.standardInput = try FileHandle(forReadingFrom: file)
+      process.standardOutput = complaints
+      process.standardError = complaints
+      try process.run()
+      let words = String(decoding: complaints.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+      process.waitUntilExit()
+      #expect(process.terminationStatus == 0, "\(words)")
+      #expect(words.isEmpty)
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import Foundation
+import Testing
+
+/// Alerts and dashboards are written against names: one that does not exist never fires and shows nothing.
+@Suite struct MetricNameTests {
+  private static let folder = URL(filePath: Harness.migrations).deletingLastPathComponent()
+
+  private static func file(_ path: String) throws -> String {
+    try String(contentsOf: folder.appending(path: path), encoding: .utf8)
+  }
+
+  /// Words that look like our metrics or the process's.
+  private static func names(in text: String) -> Set<String> {
+    Set(text.matches(of: /\b(receiptd|process)_[a-z0-9_]+/).map { String($0.output.0) })
+  }
+
+  @Test func `every metric of the alerts and of the dashboard is one that a running server has`() async throws
+  {
+    try await withHarness { harness in
+      let known = try await harness.scrape().names
+      for path in ["config/alerts.yml", "config/grafana-dashboard.json"] {
+        let used = Self.names(in: try Self.file(path))
+        #expect(used.count > 20)
+        #expect(used.subtracting(known).isEmpty, "\(path)")
+      }
+    }
+  }
+
+  @Test func `the dashboard shows every metric, and operations.md explains it`() async throws {
+    try await withHarness { harness in
+      let shown = Self.names(in: try Self.file("config/grafana-dashboard.json"))
+      let explained = Self.names(in: try Self.file("docs/operations.md"))
+      for name in try await harness.scrape().names where !name.hasSuffix("_sum") && !name.hasSuffix("_count")
+      {
+        let metric = name.hasSuffix("_bucket") ? String(name.dropLast("_bucket".count)) : name
+        #expect(explained.contains(metric), "\(metric) is not in operations.md")
+        guard name != "receiptd_database_figures_read_seconds" else { continue }
+        #expect(shown.contains(name), "\(name) is not in the dashboard")
+      }
+    }
+  }
+
+  @Test func `every alert has a summary, a description, a severity and a runbook that is there`() throws {
+    let alerts = try Self.file("config/alerts.yml").split(separator: "      - alert: ").dropFirst()
+    #expect(alerts.count > 20)
+    let headings = Set(
+      try Self.file("docs/operations.md").matches(of: /(?m)^#+ (.+)$/).map {
+        $0.output.1.lowercased().replacing(" ", with: "-")
+      })
+    for alert in alerts {
+      let name = try #require(alert.split(separator: "\n").first)
+      #expect(alert.contains("summary: "), "\(name)")
+      #expect(alert.contains("description: "), "\(name)")
+      #expect(alert.contains("severity: critical") || alert.contains("severity: warning"), "\(name)")
+      #expect(alert.contains("runbook: docs/operations.md#\(name.lowercased())\n"), "\(name)")
+      #expect(headings.contains(name.lowercased()), "\(name) has no runbook")
+    }
+  }
+
+  @Test func `the dashboard can be imported`() throws {
+    let dashboard = try JSONSerialization.jsonObject(
+      with: Data(try Self.file("config/grafana-dashboard.json").utf8))
+    let members = try #require(dashboard as? [String: Any])
+    let inputs = try #require(members["__inputs"] as? [[String: Any]])
+    #expect(inputs.map { $0["name"] as? String } == ["DS_PROMETHEUS"])
+    let panels = try #require(members["panels"] as? [[String: Any]])
+    let ids = panels.compactMap { $0["id"] as? Int }
+    #expect(Set(ids).count == panels.count)
+    for panel in panels where panel["type"] as? String != "row" {
+      let source = panel["datasource"] as? [String: String]
+      #expect(source?["uid"] == "${DS_PROMETHEUS}")
+      #expect((panel["targets"] as? [[String: Any]])?.isEmpty == false)
+    }
+  }
+}
