@@ -10,6 +10,8 @@ struct LivesBody: Decodable {
   let seed: UInt64
   /// One if left out.
   let count: UInt64?
+  /// When all of them begin, side by side; one after the other from the store's now if left out.
+  let from: Date?
 }
 
 struct LivesAnswer: Encodable {
@@ -30,7 +32,8 @@ struct LivesAnswer: Encodable {
 extension ControlRoutes {
   private static let maximumLives: UInt64 = 100
 
-  /// Random lives: each begins now, and the clock is wound to its end before the next one.
+  /// Random lives: each begins now, or where the body says so, and the clock is wound to its end before the
+  /// next one.
   func addLives(to router: inout Router) {
     on(.post, "/control/lives", &router) { request in
       let body = try request.decodeJSON(LivesBody.self)
@@ -44,7 +47,8 @@ extension ControlRoutes {
       let clock = try virtualClock
       var lives: [LivesAnswer.Life] = []
       for seed in body.seed..<(body.seed + count) {
-        let life = RandomLife(seed: seed, app: app, environment: environment, from: clock.now)
+        let life = RandomLife(
+          seed: seed, app: app, environment: environment, from: body.from ?? clock.now)
         let notifications = try store.remember(life)
         // It may have been wound further meanwhile; it never goes back.
         if life.end > clock.now { try? clock.set(to: life.end) }

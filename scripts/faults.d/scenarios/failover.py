@@ -1,0 +1,50 @@
+"""The primary dies and its synchronous standby is promoted; receiptd finds it by itself.
+
+Every second time the standby is frozen for some seconds before: then nothing can be answered 200, and what the
+primary has committed without the standby must not be taken for committed.
+"""
+
+import time
+
+TITLE = "Failover to a synchronous standby"
+
+
+def _url(*databases):
+    hosts = ",".join(f"127.0.0.1:{database.port}" for database in databases)
+    return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
+
+
+def _follow(world, primary, name, port=None):
+    standby = world.add_standby(primary, name, port)
+    primary.set("synchronous_standby_names", "*")
+    primary.wait_for_synchronous_standby()
+    return standby
+
+
+def run(world, repetitions):
+    primary = world.add_database()
+    standby = _follow(world, primary, "standby-0")
+    server = world.add_server(_url(primary, standby))
+    world.start_load()
+    missing = set()
+    for turn in range(repetitions):
+        time.sleep(3)
+        if turn % 2:
+            standby.freeze()
+            time.sleep(8)
+        primary.kill()
+        standby.thaw()
+        promoted = time.monotonic()
+        standby.promote()
+        # There is nobody behind it to wait for.
+        standby.set("synchronous_standby_names", "")
+        world.probe.measure(f"failover {turn + 1}", promoted)
+        missing |= world.missing(standby)
+        primary, dead = standby, primary
+        if turn + 1 < repetitions:
+            # The next standby takes the dead primary's address.
+            standby = _follow(world, primary, f"standby-{turn + 1}", dead.port)
+    world.claim("nothing answered 200 was missing right after a failover", not missing, len(missing))
+    world.claim("receiptd was never restarted", server.child.is_running)
+    return {"failovers": repetitions, **world.judge(primary)}
+
