@@ -55,6 +55,24 @@ struct TransactionTests {
     }
   }
 
+  @Test func `a transaction that nobody continues gives its locks back`() async throws {
+    try await withPool {
+      $0.maximumConnections = 2
+      $0.queryTimeout = .seconds(1)
+    } _: { pool in
+      let error = try await postgresError {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("select pg_advisory_xact_lock(7)")
+          // Nothing comes any more, as after a network that has lost the connection.
+          let isFree = try await pool.wait(until: "select pg_try_advisory_xact_lock(7)")
+          #expect(isFree)
+          _ = try await connection.query("select 1")
+        }
+      }
+      #expect(error?.isUnavailable == true)
+    }
+  }
+
   @Test func `an error that was swallowed is not committed as if nothing had been`() async throws {
     try await withTable { pool in
       let error = try await postgresError {

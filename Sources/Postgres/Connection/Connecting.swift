@@ -18,6 +18,7 @@ extension LibpqSession {
       // Without these, a peer that vanished is noticed after two hours, or a quarter of one.
       "keepalives_idle": "30", "keepalives_interval": "5", "keepalives_count": "3",
       "tcp_user_timeout": String(silence),
+      "options": options(configuration, silence),
       "dbname": configuration.uri,
       "client_encoding": "UTF8",
     ]
@@ -31,6 +32,16 @@ extension LibpqSession {
       throw PostgresError(.unavailable(session.errorMessage))
     }
     return session
+  }
+
+  /// The server, too, may be the one whom nobody tells that the other has vanished: a transaction that nobody
+  /// continues would keep its locks for hours. Whoever is silent for as long as we wait for an answer has
+  /// gone.
+  ///
+  /// PgBouncer refuses these options, and in transaction mode they would not be the connection's.
+  private static func options(_ configuration: PostgresConfiguration, _ silence: Int64) -> String {
+    guard configuration.usesPreparedStatements else { return "" }
+    return "-c idle_in_transaction_session_timeout=\(silence)"
   }
 
   private static func connect(_ options: KeyValuePairs<String, String>) -> OpaquePointer? {

@@ -50,7 +50,8 @@ public struct PostgresError: Error, Sendable {
 
   /// The database cannot be reached or does not take work now; later it may. Class 08, shutdown
   /// and start-up (57P01, 57P02, 57P03), too many connections (53300), a read-only server
-  /// (25006), lost or failed connections, an exhausted pool, time-outs.
+  /// (25006), a transaction that stood still for too long (25P03), lost or failed connections, an
+  /// exhausted pool, time-outs.
   public var isUnavailable: Bool {
     switch kind {
     case .unavailable, .timedOut, .poolExhausted, .closed, .outcomeUnknown: true
@@ -68,7 +69,7 @@ public struct PostgresError: Error, Sendable {
       || ["40", "53", "58"].contains(String(sqlState.prefix(2)))
   }
 
-  private static let unavailableStates: Set<String> = ["57P01", "57P02", "57P03", "53300", "25006"]
+  private static let unavailableStates: Set<String> = ["57P01", "57P02", "57P03", "53300", "25006", "25P03"]
 }
 
 extension PostgresError: CustomStringConvertible {
