@@ -42,11 +42,17 @@ class Database:
         return self
 
     def up(self):
-        self._script("up")
+        """Starts it again. What it shared with a killed one may need a moment to be gone."""
+        end = time.monotonic() + 20
+        while True:
+            try:
+                return self._script("up")
+            except RuntimeError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
 
     def remove(self):
-        for pid in self._frozen():
-            _signal(pid, signal.SIGCONT)
         subprocess.run([SCRIPT, "remove", self.folder], capture_output=True)
 
     def kill(self):
@@ -57,22 +63,7 @@ class Database:
         for child in children:
             _signal(child, signal.SIGKILL)
         for pid in [postmaster, *children]:
-            wait_until(lambda: not _is_alive(pid), 30, f"the end of process {pid}")
-
-    def freeze(self):
-        """Nothing of it runs any more, and nobody is told."""
-        for pid in [self.postmaster, *_children(self.postmaster)]:
-            _signal(pid, signal.SIGSTOP)
-
-    def thaw(self):
-        for pid in self._frozen():
-            _signal(pid, signal.SIGCONT)
-
-    def _frozen(self):
-        try:
-            return [self.postmaster, *_children(self.postmaster)]
-        except (FileNotFoundError, ValueError):
-            return []
+            wait_until(lambda pid=pid: not _is_alive(pid), 30, f"the end of process {pid}")
 
     @property
     def postmaster(self):
@@ -95,14 +86,14 @@ class Database:
 
     # MARK: Copies
 
-    def standby(self, folder, port=None):
-        """A streaming copy of this one, started."""
+    def standby(self, folder, through, port=None):
+        """A streaming copy of this one, started; it follows through the port `through`."""
         copy = Database(folder, self.options, port)
         os.makedirs(folder)
         self._give(folder)
         self._program(
             "pg_basebackup", "-D", f"{folder}/data", "-R", "-X", "stream", "-c", "fast", "-h", "127.0.0.1",
-            "-p", str(self.port), "-U", "postgres")
+            "-p", str(through), "-U", "postgres")
         with open(f"{folder}/port", "w") as file:
             file.write(str(copy.port))
         copy.up()

@@ -56,6 +56,10 @@ class Proxy:
     def close(self):
         if self._listener:
             self.refuse()
+        with self._lock:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            pair.reset()
 
     # MARK: Carrying
 
@@ -87,10 +91,10 @@ class Proxy:
 
     def _reset(self):
         with self._lock:
-            pairs, self._pairs = self._pairs, set()
+            pairs = [pair for pair in self._pairs if not pair.is_forgotten]
+            self._pairs.difference_update(pairs)
         for pair in pairs:
-            if not pair.is_forgotten:
-                pair.reset()
+            pair.reset()
 
     def ended(self, pair):
         with self._lock:
@@ -126,6 +130,8 @@ class Pair:
         try:
             while data := source.recv(65536):
                 self._wait()
+                if self._is_over:
+                    return
                 sink.sendall(data)
             self._wait()
             sink.shutdown(socket.SHUT_WR)

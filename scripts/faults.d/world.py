@@ -66,8 +66,8 @@ class World:
         self.databases.append(database)
         return database.create()
 
-    def add_standby(self, primary, name, port=None):
-        standby = primary.standby(f"{self.folder}/{name}", port)
+    def add_standby(self, primary, name, through, port=None):
+        standby = primary.standby(f"{self.folder}/{name}", through, port)
         self.databases.append(standby)
         return standby
 

@@ -1,10 +1,12 @@
 """The primary dies and its synchronous standby is promoted; receiptd finds it by itself.
 
-Every second time the standby is frozen for some seconds before: then nothing can be answered 200, and what the
-primary has committed without the standby must not be taken for committed.
+Every second time the standby hears nothing for some seconds before: then nothing new can be answered 200, and what
+the primary has committed alone, or seems to have, will be gone.
 """
 
 import time
+
+from proxy import Proxy
 
 TITLE = "Failover to a synchronous standby"
 
@@ -15,25 +17,28 @@ def _url(*databases):
 
 
 def _follow(world, primary, name, port=None):
-    standby = world.add_standby(primary, name, port)
+    between = Proxy(primary.port)
+    world.on_exit.append(between.close)
+    standby = world.add_standby(primary, name, between.port, port)
     primary.set("synchronous_standby_names", "*")
     primary.wait_for_synchronous_standby()
-    return standby
+    return standby, between
 
 
 def run(world, repetitions):
     primary = world.add_database()
-    standby = _follow(world, primary, "standby-0")
+    standby, between = _follow(world, primary, "standby-0")
     server = world.add_server(_url(primary, standby))
     world.start_load()
     missing = set()
     for turn in range(repetitions):
         time.sleep(3)
         if turn % 2:
-            standby.freeze()
-            time.sleep(8)
+            between.deafen()
+            time.sleep(12)
+            # What waits on the way does not arrive any more.
+            between.refuse()
         primary.kill()
-        standby.thaw()
         promoted = time.monotonic()
         standby.promote()
         # There is nobody behind it to wait for.
@@ -43,7 +48,7 @@ def run(world, repetitions):
         primary, dead = standby, primary
         if turn + 1 < repetitions:
             # The next standby takes the dead primary's address.
-            standby = _follow(world, primary, f"standby-{turn + 1}", dead.port)
+            standby, between = _follow(world, primary, f"standby-{turn + 1}", dead.port)
     world.claim("nothing answered 200 was missing right after a failover", not missing, len(missing))
     world.claim("receiptd was never restarted", server.child.is_running)
     return {"failovers": repetitions, **world.judge(primary)}
