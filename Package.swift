@@ -129,9 +129,14 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
 
-    // Tests. TestDatabase gives each test an empty database of its own.
+    // Tests. TestProcess runs programs without keeping the threads of Swift's tasks.
+    .target(name: "CSpawn", path: "Tests/CSpawn"),
     .target(
-      name: "TestDatabase", dependencies: ["Postgres"], path: "Tests/TestDatabase",
+      name: "TestProcess", dependencies: ["CSpawn"], path: "Tests/TestProcess",
+      swiftSettings: swiftSettings),
+    // TestDatabase gives each test an empty database of its own.
+    .target(
+      name: "TestDatabase", dependencies: ["Postgres", "TestProcess"], path: "Tests/TestDatabase",
       swiftSettings: swiftSettings),
     // TestSocket is the other end of a connection, which does what no client should.
     .target(
@@ -165,7 +170,7 @@ let package = Package(
     .testTarget(
       name: "AppStoreTests",
       dependencies: [
-        "AppStore",
+        "AppStore", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -178,7 +183,7 @@ let package = Package(
     .testTarget(
       name: "AppStoreSimulatorTests",
       dependencies: [
-        "AppStoreSimulator", "AppStore", "Curl", "HTTP", "TestSocket",
+        "AppStoreSimulator", "AppStore", "Curl", "HTTP", "TestProcess", "TestSocket",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
@@ -188,7 +193,7 @@ let package = Package(
       name: "ReceiptServiceTests",
       dependencies: [
         "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres", "Sockets",
-        "Subscriptions", "TestDatabase",
+        "Subscriptions", "TestDatabase", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -200,6 +205,7 @@ let package = Package(
       name: "AcceptanceTests",
       dependencies: [
         "receiptd", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres", "TestDatabase",
+        "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -2,6 +2,7 @@ import Curl
 import Foundation
 import Postgres
 import TestDatabase
+import TestProcess
 import Testing
 
 /// `receiptd serve` signs entitlement tokens that another implementation verifies.
@@ -64,7 +65,7 @@ import Testing
         let token = try JSONDecoder().decode(Answer.self, from: Data(answer.body))
           .entitlements.entitlementToken
         let keySet = try await client.send(CurlRequest(url: "\(base)/.well-known/jwks.json"))
-        let verdict = try Self.verify(try #require(token), with: Data(keySet.body))
+        let verdict = try await Self.verify(try #require(token), with: Data(keySet.body))
         #expect(verdict.claims.aud == "com.example.token")
         #expect(verdict.claims.sub == "phone")
         #expect(verdict.claims.status == "expired")
@@ -75,7 +76,7 @@ import Testing
         #expect(verdict.refused.count == 6)
         #expect(!verdict.refused.values.contains(false), "\(verdict.refused)")
         kids.insert(verdict.kid)
-        #expect(receiptd.stop() == 0)
+        #expect(await receiptd.stop() == 0)
         // At the most talkative level neither a token nor a key is in the log.
         #expect(!receiptd.logText.contains("eyJ"))
         let seed = try await Self.privateKey(of: database)
@@ -95,7 +96,7 @@ import Testing
     return try rows[0].decode(0, as: String.self)
   }
 
-  private static func verify(_ token: String, with keySet: Data) throws -> Verdict {
+  private static func verify(_ token: String, with keySet: Data) async throws -> Verdict {
     let python = project.appending(path: ".build-python/bin/python")
     try #require(
       FileManager.default.isExecutableFile(atPath: python.path), "scripts/install makes .build-python")
@@ -103,18 +104,9 @@ import Testing
       "keySet": try JSONSerialization.jsonObject(with: keySet), "token": token,
       "app": "com.example.token", "customer": "phone",
     ]
-    let process = Process()
-    let (input, output) = (Pipe(), Pipe())
-    process.executableURL = python
-    process.arguments = [project.appending(path: "Tests/AcceptanceTests/Python/entitlement_token.py").path]
-    process.standardInput = input
-    process.standardOutput = output
-    try process.run()
-    try input.fileHandleForWriting.write(contentsOf: JSONSerialization.data(withJSONObject: given))
-    try input.fileHandleForWriting.close()
-    let data = try output.fileHandleForReading.readToEnd() ?? Data()
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0)
-    return try JSONDecoder().decode(Verdict.self, from: data)
+    let script = project.appending(path: "Tests/AcceptanceTests/Python/entitlement_token.py")
+    var command = Command(python.path, [script.path])
+    command.input = try JSONSerialization.data(withJSONObject: given)
+    return try JSONDecoder().decode(Verdict.self, from: try await command.output())
   }
 }

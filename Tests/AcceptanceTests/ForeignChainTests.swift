@@ -3,6 +3,7 @@ import Foundation
 import HTTPTypes
 import Postgres
 import TestDatabase
+import TestProcess
 import Testing
 
 /// `receiptd serve`, given a root that another implementation made, takes what that signed and refuses
@@ -36,7 +37,7 @@ import Testing
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
-    let expectations = try Self.sign(into: folder)
+    let expectations = try await Self.sign(into: folder)
     #expect(expectations.count > 100)
     let apps = folder.appending(path: "apps.json")
     try Data(Self.configuration.utf8).write(to: apps)
@@ -72,26 +73,17 @@ import Testing
 
       // At the most talkative level, no signed payload and no token reached the log.
       #expect(!receiptd.logText.contains("eyJ"))
-      #expect(receiptd.stop() == 0)
+      #expect(await receiptd.stop() == 0)
       await client.shutDown()
     }
   }
 
-  private static func sign(into folder: URL) throws -> [Expectation] {
+  private static func sign(into folder: URL) async throws -> [Expectation] {
     let python = project.appending(path: ".build-python/bin/python")
     try #require(
       FileManager.default.isExecutableFile(atPath: python.path), "scripts/install makes .build-python")
-    let process = Process()
-    let output = Pipe()
-    process.executableURL = python
-    process.arguments = [
-      project.appending(path: "Tests/AcceptanceTests/Python/foreign_chain.py").path, folder.path,
-    ]
-    process.standardOutput = output
-    try process.run()
-    let data = try output.fileHandleForReading.readToEnd() ?? Data()
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0)
-    return try JSONDecoder().decode([Expectation].self, from: data)
+    let script = project.appending(path: "Tests/AcceptanceTests/Python/foreign_chain.py")
+    let output = try await Command(python.path, [script.path, folder.path]).output()
+    return try JSONDecoder().decode([Expectation].self, from: output)
   }
 }

@@ -71,7 +71,7 @@ import Testing
       for _ in 0..<Self.kills {
         // Long enough for some to be answered, short enough to be in the middle of others.
         try await Task.sleep(for: .milliseconds(Int.random(in: 20...250, using: &seed)))
-        receiptd.kill()
+        await receiptd.kill()
         let answered = acknowledged.all
         if answered.count < stories.count { killsInStorm += 1 }
         let kept = try await Self.kept(pool)
@@ -95,7 +95,7 @@ import Testing
         #expect(try row.decode(0, as: String.self) == (truth.status == .revoked ? "cancelled" : "active"))
         #expect(try row.decode(1, as: String.self) == truth.transactionID)
       }
-      #expect(receiptd.stop() == 0)
+      #expect(await receiptd.stop() == 0)
       await pool.close()
       await client.shutDown()
     }

@@ -103,7 +103,7 @@ import Testing
       try await receiver.waitForEvent()
       let metrics = try await client.send(
         CurlRequest(url: "http://127.0.0.1:\(receiptd.adminPort)/metrics"))
-      #expect(receiptd.stop() == 0)
+      #expect(await receiptd.stop() == 0)
       await client.shutDown()
 
       let log = receiptd.logText

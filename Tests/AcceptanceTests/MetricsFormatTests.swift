@@ -1,6 +1,7 @@
 import Curl
 import Foundation
 import TestDatabase
+import TestProcess
 import Testing
 
 /// Prometheus's own reader of the text format, which is not ours.
@@ -31,23 +32,14 @@ import Testing
       let answer = try await client.send(
         CurlRequest(url: "http://127.0.0.1:\(receiptd.adminPort)/metrics"))
       #expect(answer.status == 200)
-      #expect(receiptd.stop() == 0)
+      #expect(await receiptd.stop() == 0)
       await client.shutDown()
 
-      let file = folder.appending(path: "metrics")
-      try Data(answer.body).write(to: file)
-      let process = Process()
-      let complaints = Pipe()
-      process.executableURL = Self.promtool
-      process.arguments = ["check", "metrics"]
-      process.standardInput = try FileHandle(forReadingFrom: file)
-      process.standardOutput = complaints
-      process.standardError = complaints
-      try process.run()
-      let words = String(decoding: complaints.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-      process.waitUntilExit()
-      #expect(process.terminationStatus == 0, "\(words)")
-      #expect(words.isEmpty)
+      let reading = try await Command(
+        Self.promtool.path, ["check", "metrics"], input: Data(answer.body)
+      ).run()
+      #expect(reading.status == 0)
+      #expect(reading.text + reading.complaint == "")
     }
   }
 }

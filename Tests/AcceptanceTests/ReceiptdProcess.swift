@@ -1,13 +1,14 @@
 import Curl
 import Foundation
 import HTTPTypes
+import TestProcess
 import Testing
 
 /// `receiptd serve` as a process of its own.
 final class ReceiptdProcess: Sendable {
   let port: Int
   let adminPort: Int
-  private let process = Process()
+  private let process: RunningProcess
   private let log: URL
 
   /// - Parameters:
@@ -18,18 +19,18 @@ final class ReceiptdProcess: Sendable {
     adminPort = try ports?.operators ?? freePort()
     self.log = log
     try Data().write(to: log)
-    process.executableURL = Self.executable
-    process.arguments = ["serve"]
-    process.environment = environment.merging(
+    let environment = environment.merging(
       [
         "PORT": "\(port)", "ADMIN_PORT": "\(adminPort)", "LOG_FORMAT": "json", "LOG_LEVEL": "debug",
         "RATE_LIMIT": "off",
       ]
     ) { given, _ in given }
-    process.standardError = try FileHandle(forWritingTo: log)
-    process.standardOutput = FileHandle.nullDevice
-    try process.run()
+    process = try Command(Self.executable.path, ["serve"], environment: environment)
+      .start(complaint: log.path)
   }
+
+  /// A test that failed leaves none behind.
+  deinit { process.signal(SIGKILL) }
 
   /// Waits until it says that it is ready.
   func awaitReady(_ client: CurlClient) async throws {
@@ -46,21 +47,17 @@ final class ReceiptdProcess: Sendable {
 
   /// SIGTERM.
   /// - Returns: its exit status.
-  func stop() -> Int32 {
-    process.terminate()
-    process.waitUntilExit()
-    return process.terminationStatus
+  func stop() async -> Int32 {
+    process.signal(SIGTERM)
+    return await process.exitStatus()
   }
 
   /// Sends it a signal.
-  func signal(_ number: Int32) { Foundation.kill(process.processIdentifier, number) }
+  func signal(_ number: Int32) { process.signal(number) }
 
   /// Waits until it has ended by itself.
   /// - Returns: its exit status.
-  func exitStatus() -> Int32 {
-    process.waitUntilExit()
-    return process.terminationStatus
-  }
+  func exitStatus() async -> Int32 { await process.exitStatus() }
 
   /// Waits until its log says this so many times.
   func awaitLog(_ text: String, times: Int = 1) async throws {
@@ -75,9 +72,9 @@ final class ReceiptdProcess: Sendable {
   }
 
   /// SIGKILL: it gets no chance to finish anything.
-  func kill() {
-    Foundation.kill(process.processIdentifier, SIGKILL)
-    process.waitUntilExit()
+  func kill() async {
+    process.signal(SIGKILL)
+    _ = await process.exitStatus()
   }
 
   var logText: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }

@@ -111,7 +111,7 @@ import Testing
       }
       #expect(statuses.count > 20)
       #expect(statuses.allSatisfy { $0 == 200 })
-      #expect(stage.receiptd.stop() == 0)
+      #expect(await stage.receiptd.stop() == 0)
     }
   }
 
@@ -127,7 +127,7 @@ import Testing
       try stage.write(Self.one, to: stage.apps)
       try await stage.receiptd.awaitLog(#""reloaded the configuration""#, times: 2)
       #expect(try await stage.validate(purchase).text.contains("wrong_app"))
-      #expect(stage.receiptd.stop() == 0)
+      #expect(await stage.receiptd.stop() == 0)
     }
   }
 
@@ -152,7 +152,7 @@ import Testing
       #expect(line.contains("apps.json"))
       #expect(line.contains("rang"))
       #expect(await stage.readiness() == 200)
-      #expect(stage.receiptd.stop() == 0)
+      #expect(await stage.receiptd.stop() == 0)
     }
   }
 
@@ -166,7 +166,7 @@ import Testing
       try await stage.receiptd.awaitLog(#""reloaded the configuration""#)
       #expect(try await stage.validate(new).status == 200)
       #expect(try await stage.validate(old).text.contains("invalid_signature"))
-      #expect(stage.receiptd.stop() == 0)
+      #expect(await stage.receiptd.stop() == 0)
     }
   }
 
@@ -178,7 +178,7 @@ import Testing
       #expect(try await stage.validate(purchase).status == 200)
       // Whoever says it twice does not want to wait.
       stage.receiptd.signal(SIGTERM)
-      #expect(stage.receiptd.exitStatus() == 128 + SIGTERM)
+      #expect(await stage.receiptd.exitStatus() == 128 + SIGTERM)
     }
   }
 }

@@ -1,99 +1,82 @@
 import Foundation
 import Postgres
 import TestDatabase
+import TestProcess
 import Testing
 
 /// The commands of support, as a person at a terminal meets them: output, exit status, what is written down.
 @Suite struct SupportCommandTests {
-  private struct Output {
-    var status: Int32
-    var text: String
-    var complaint: String
-  }
-
   private static let project = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../..").standardizedFileURL
 
-  private func run(_ arguments: [String], _ database: TestDatabase) throws -> Output {
-    let process = Process()
-    let output = Pipe()
-    let complaints = Pipe()
-    process.executableURL = ReceiptdProcess.executable
-    process.currentDirectoryURL = Self.project
-    process.arguments = arguments
-    process.environment = [
-      "DATABASE_URL": database.uri, "USER": "ada",
-      "SWIFTCLIMB_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
-      "THAQALAYN_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
-    ]
-    process.standardOutput = output
-    process.standardError = complaints
-    try process.run()
-    // Each writes less than a pipe holds.
-    let text = output.fileHandleForReading.readDataToEndOfFile()
-    let complaint = complaints.fileHandleForReading.readDataToEndOfFile()
-    process.waitUntilExit()
-    return Output(
-      status: process.terminationStatus, text: String(decoding: text, as: UTF8.self),
-      complaint: String(decoding: complaint, as: UTF8.self))
+  private func run(_ arguments: [String], _ database: TestDatabase) async throws -> Command.Result {
+    try await Command(
+      ReceiptdProcess.executable.path, arguments,
+      environment: [
+        "DATABASE_URL": database.uri, "USER": "ada",
+        "SWIFTCLIMB_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
+        "THAQALAYN_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
+      ], folder: Self.project
+    ).run()
   }
 
   @Test func `the numbers of a day are counted by command, any number of times`() async throws {
     try await withTestDatabase { database in
-      #expect(try run(["migrate"], database).status == 0)
+      #expect(try await run(["migrate"], database).status == 0)
       for _ in 0..<2 {
-        let counted = try run(["kpi", "--from", "2026-01-30", "--to", "2026-02-01"], database)
+        let counted = try await run(["kpi", "--from", "2026-01-30", "--to", "2026-02-01"], database)
         #expect(counted.status == 0, "\(counted.complaint)")
         #expect(counted.text == "2026-01-30: 0 rows\n2026-01-31: 0 rows\n2026-02-01: 0 rows\n")
       }
-      #expect(try run(["kpi", "--day", "2026-02-01"], database).text == "2026-02-01: 0 rows\n")
-      let early = try run(["kpi", "--day", "2999-01-01"], database)
+      #expect(try await run(["kpi", "--day", "2026-02-01"], database).text == "2026-02-01: 0 rows\n")
+      let early = try await run(["kpi", "--day", "2999-01-01"], database)
       #expect(early.status == 1)
       #expect(early.complaint.hasSuffix("receiptd: kpi: 2999-01-01 has not come yet\n"))
       for wrong in [["kpi"], ["kpi", "--day", "2026-02-30"], ["kpi", "--from", "2026-02-01"]] {
-        #expect(try run(wrong, database).status == 64, "\(wrong)")
+        #expect(try await run(wrong, database).status == 64, "\(wrong)")
       }
     }
   }
 
   @Test func `the commands do what the contract says, and say what they did`() async throws {
     try await withTestDatabase { database in
-      #expect(try run(["doctor"], database).text.contains("FAIL  migrations: "))
-      #expect(try run(["migrate"], database).status == 0)
-      let doctor = try run(["doctor"], database)
+      #expect(try await run(["doctor"], database).text.contains("FAIL  migrations: "))
+      #expect(try await run(["migrate"], database).status == 0)
+      let doctor = try await run(["doctor"], database)
       #expect(doctor.status == 0, "\(doctor.text)\(doctor.complaint)")
       #expect(doctor.text.split(separator: "\n").allSatisfy { $0.hasPrefix("ok    ") })
       // Every app of the shipped configuration.
       #expect(doctor.text.split(separator: "\n").filter { $0.hasPrefix("ok    app ") }.count == 4)
 
       let user = UUID().uuidString.lowercased()
-      #expect(try run(["customer", user], database).status == 1)
-      let granted = try run(
+      #expect(try await run(["customer", user], database).status == 1)
+      let granted = try await run(
         [
           "grant", user, "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7", "--reason",
           "ticket 812",
         ],
         database)
       #expect(granted.status == 0, "\(granted.complaint)")
-      let customer = try run(["customer", user], database)
+      let customer = try await run(["customer", user], database)
       #expect(customer.status == 0)
       #expect(customer.text.contains("access       premium, active, until "))
       #expect(customer.text.contains("by ada: ticket 812"))
       #expect(customer.text.split(separator: "\n").allSatisfy { $0.count <= 80 })
       let json = try JSONSerialization.jsonObject(
-        with: Data(try run(["customer", user, "--json"], database).text.utf8))
+        with: Data(try await run(["customer", user, "--json"], database).text.utf8))
       let stories = try #require((json as? [String: Any])?["customers"] as? [[String: Any]])
       let grants = try #require(stories.first?["grants"] as? [[String: Any]])
       let grant = try #require(grants.first?["grant"] as? String)
       #expect(granted.text.contains(grant))
 
-      let revoked = try run(["revoke-grant", grant, "--by", "bob", "--reason", "a mistake"], database)
+      let revoked = try await run(["revoke-grant", grant, "--by", "bob", "--reason", "a mistake"], database)
       #expect(revoked.text.contains("revoked at "))
       #expect(revoked.text.contains("by bob"))
       let free = ["free-access", "on", "--bundle", "com.screentimerewards", "--reason", "outage"]
-      #expect(try run(free, database).text.contains("free access is on from"))
-      #expect(try run(free, database).text.contains("free access is on, already since"))
-      let rotated = try run(["rotate-entitlement-key", "--leaked", "--reason", "a lost disk"], database)
+      #expect(try await run(free, database).text.contains("free access is on from"))
+      #expect(try await run(free, database).text.contains("free access is on, already since"))
+      let rotated = try await run(
+        ["rotate-entitlement-key", "--leaked", "--reason", "a lost disk"], database)
       #expect(rotated.text.hasPrefix("key ") && rotated.text.contains(" signs from "), "\(rotated.complaint)")
 
       let pool = try database.pool()
@@ -111,7 +94,7 @@ import Testing
 
   @Test func `requeue delivers one, or all of an app that were given up`() async throws {
     try await withTestDatabase { database in
-      #expect(try run(["migrate"], database).status == 0)
+      #expect(try await run(["migrate"], database).status == 0)
       let pool = try database.pool()
       _ = try await pool.query(
         """
@@ -120,9 +103,9 @@ import Testing
         FROM generate_series(1, 3) AS n
         """)
       let id = try await pool.query("SELECT min(id) FROM outbox")[0].decode(0, as: Int.self)
-      let one = try run(["requeue", "\(id)", "--reason", "ticket 812"], database)
+      let one = try await run(["requeue", "\(id)", "--reason", "ticket 812"], database)
       #expect(one.text == "1 delivery requeued\n", "\(one.complaint)")
-      let all = try run(
+      let all = try await run(
         ["requeue", "--bundle", "com.screentimerewards", "--by", "bob", "--reason", "fixed"], database)
       #expect(all.text == "2 deliveries requeued\n", "\(all.complaint)")
       let dead = try await pool.query("SELECT 1 FROM outbox WHERE dead_at IS NOT NULL")
@@ -131,9 +114,10 @@ import Testing
         "SELECT DISTINCT by || ' ' || reason FROM support_actions ORDER BY 1")
       #expect(try actions.map { try $0.decode(0, as: String.self) } == ["ada ticket 812", "bob fixed"])
       await pool.close()
-      let both = try run(["requeue", "1", "--bundle", "com.screentimerewards", "--reason", "x"], database)
+      let both = try await run(
+        ["requeue", "1", "--bundle", "com.screentimerewards", "--reason", "x"], database)
       #expect(both.complaint.contains("Give the id of a delivery, or --bundle."))
-      let unknown = try run(["requeue", "999999", "--reason", "x"], database)
+      let unknown = try await run(["requeue", "999999", "--reason", "x"], database)
       #expect(unknown.status == 1)
       #expect(unknown.complaint.contains("The outbox has no row 999999"))
     }
@@ -141,7 +125,7 @@ import Testing
 
   @Test func `what cannot be done is said in a line, and the status is not 0`() async throws {
     try await withTestDatabase { database in
-      #expect(try run(["migrate"], database).status == 0)
+      #expect(try await run(["migrate"], database).status == 0)
       let user = UUID().uuidString
       let cases: [(arguments: [String], complaint: String)] = [
         (["grant", user, "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7"], "--reason"),
@@ -167,11 +151,11 @@ import Testing
         (["free-access", "on", "--bundle", "com.nobody", "--reason", "x"], "There is no app 'com.nobody'"),
       ]
       for (arguments, complaint) in cases {
-        let output = try run(arguments, database)
+        let output = try await run(arguments, database)
         #expect(output.status != 0, "\(arguments)")
         #expect(output.complaint.contains(complaint), "\(arguments): \(output.complaint)")
       }
-      let unknown = try run(["grandfather"], database)
+      let unknown = try await run(["grandfather"], database)
       #expect(unknown.status == 1)
       #expect(
         unknown.text.contains("cannot know who was there before: user_preferences has no column created_at"))

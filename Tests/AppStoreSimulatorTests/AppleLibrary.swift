@@ -1,4 +1,5 @@
 import Foundation
+import TestProcess
 
 @testable import AppStoreSimulator
 
@@ -45,13 +46,6 @@ struct AppleLibrary: Sendable {
     var description: String { "\(path) is missing: run scripts/install, which makes it" }
   }
 
-  /// The library's process failed.
-  struct Failed: Error, CustomStringConvertible {
-    let status: Int32
-    let output: String
-    var description: String { "Apple's library ended with status \(status): \(output)" }
-  }
-
   private struct Task: Encodable {
     struct Store: Encodable {
       let root: String
@@ -96,27 +90,7 @@ struct AppleLibrary: Sendable {
       throw NotInstalled(path: python.path)
     }
     let script = tests.appendingPathComponent("Python/apple_client.py")
-    // The wait blocks a thread, which must not be one of the few that run Swift's tasks.
-    return try await withCheckedThrowingContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(
-          with: Result {
-            let process = Process()
-            process.executableURL = python
-            process.arguments = [script.path, argument]
-            let output = Pipe()
-            process.standardOutput = output
-            try process.run()
-            let data = output.fileHandleForReading.readDataToEndOfFile()
-            process.waitUntilExit()
-            guard process.terminationStatus == 0 else {
-              throw Failed(
-                status: process.terminationStatus, output: String(decoding: data, as: UTF8.self))
-            }
-            return data
-          })
-      }
-    }
+    return try await Command(python.path, [script.path, argument]).output()
   }
 }
 

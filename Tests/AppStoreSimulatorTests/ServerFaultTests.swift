@@ -3,6 +3,7 @@ import Curl
 import Foundation
 import HTTP
 import HTTPTypes
+import TestProcess
 import TestSocket
 import Testing
 
@@ -100,12 +101,15 @@ struct ServerFaultTests {
     try await Self.withFixture { fixture in
       fixture.store.add(.cut)
       let port = try #require(URLComponents(string: fixture.base)?.port)
-      let socket = try TestSocket(
-        connectingTo: SocketAddress(host: "127.0.0.1", port: UInt16(port)))
-      try socket.send(
-        "GET /inApps/v1/transactions/\(fixture.id) HTTP/1.1\r\nHost: a\r\n"
-          + "Authorization: Bearer \(fixture.token)\r\n\r\n")
-      let text = String(decoding: try socket.receiveAll(), as: UTF8.self)
+      let bytes = try await onOwnThread {
+        let socket = try TestSocket(
+          connectingTo: SocketAddress(host: "127.0.0.1", port: UInt16(port)))
+        try socket.send(
+          "GET /inApps/v1/transactions/\(fixture.id) HTTP/1.1\r\nHost: a\r\n"
+            + "Authorization: Bearer \(fixture.token)\r\n\r\n")
+        return try socket.receiveAll()
+      }
+      let text = String(decoding: bytes, as: UTF8.self)
       let parts = text.components(separatedBy: "\r\n\r\n")
       #expect(parts.count == 2)
       #expect(parts[0].hasPrefix("HTTP/1.1 200 OK\r\nContent-Length: "))

@@ -1,5 +1,5 @@
-import Dispatch
 import Foundation
+import TestProcess
 
 /// A PostgreSQL server that a test may stop and start as it likes. It goes away with `remove()`,
 /// or when the process ends, however it ends.
@@ -14,7 +14,7 @@ public struct PrivatePostgres: Sendable {
   public static func start(options: String = "-c fsync=off") async throws -> PrivatePostgres {
     let folder = "/tmp/receiptd-test.\(UUID().uuidString)"
     // In case a crash or an interrupt leaves it there.
-    try Shell.atEndOfProcess(#"[ ! -e "$2" ] || "$1" remove "$2""#, arguments: [script, folder])
+    try atEndOfProcess(script, remove: folder)
     let uri = try await run("start", folder, options)
     return PrivatePostgres(uri: uri.trimmingCharacters(in: .whitespacesAndNewlines), folder: folder)
   }
@@ -32,12 +32,14 @@ public struct PrivatePostgres: Sendable {
     .deletingLastPathComponent().deletingLastPathComponent().appending(path: "scripts/private-postgres").path
 
   private static func run(_ action: String, _ folder: String, _ options: String = "") async throws -> String {
-    try await withCheckedThrowingContinuation { continuation in
-      DispatchQueue(label: "private-postgres").async {
-        let environment = ["PG_OPTIONS": options]
-        continuation.resume(
-          with: Result { try Shell.run([script, action, folder], environment: environment) })
-      }
-    }
+    var command = Command(script, [action, folder])
+    command.environment["PG_OPTIONS"] = options
+    return String(decoding: try await command.output(), as: UTF8.self)
   }
+}
+
+/// Lets a script remove a server's folder when this process is gone, if that is still there.
+func atEndOfProcess(_ script: String, remove folder: String) throws {
+  try Command("/bin/sh", ["-c", #"[ ! -e "$2" ] || "$1" remove "$2""#, "sh", script, folder])
+    .startAtEndOfProcess()
 }

@@ -69,13 +69,13 @@ struct AppReceiptTests {
     #expect(try read(ReceiptFile()).purchases.isEmpty)
   }
 
-  @Test func `what OpenSSL signs is read, streamed or not`() throws {
-    let authority = try OpenSSLAuthority()
+  @Test func `what OpenSSL signs is read, streamed or not`() async throws {
+    let authority = try await OpenSSLAuthority()
     defer { try? authority.remove() }
     let file = ReceiptFile(purchases: [.init(), .init(transactionID: "9")])
     let expected = try read(file)
     for isStreamed in [false, true] {
-      let signed = try authority.signCMS(file.payload, isStreamed: isStreamed)
+      let signed = try await authority.signCMS(file.payload, isStreamed: isStreamed)
       // Streamed means indefinite lengths.
       #expect((signed[1] == 0x80) == isStreamed)
       #expect(try AppReceipt(signed) == expected)
@@ -154,9 +154,9 @@ struct AppReceiptTests {
 
 extension OpenSSLAuthority {
   /// PKCS #7 signed data as `openssl cms` makes it.
-  func signCMS(_ content: [UInt8], isStreamed: Bool) throws -> [UInt8] {
+  func signCMS(_ content: [UInt8], isStreamed: Bool) async throws -> [UInt8] {
     try Data(content).write(to: folder.appending(path: "content"))
-    try Self.openssl(
+    try await Self.openssl(
       [
         "cms", "-sign", "-binary", "-nodetach", "-in", "content", "-signer", "leaf.pem", "-inkey", "leaf.key",
         "-outform", "DER", "-out", "cms",

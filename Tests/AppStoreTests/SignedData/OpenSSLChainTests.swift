@@ -10,27 +10,27 @@ struct OpenSSLChainTests {
     return transaction
   }
 
-  @Test func `what a chain made by OpenSSL signs is accepted under its root, given as PEM`() throws {
-    let authority = try OpenSSLAuthority()
+  @Test func `what a chain made by OpenSSL signs is accepted under its root, given as PEM`() async throws {
+    let authority = try await OpenSSLAuthority()
     defer { try? authority.remove() }
     let verifier = SignedDataVerifier(roots: try TrustedRoots(files: [authority.root]))
-    let signed = try verifier.transaction(authority.sign(transaction))
+    let signed = try verifier.transaction(try await authority.sign(transaction))
     #expect(signed.payload.transactionId == transaction.transactionId)
     var late = transaction
     late.signedDate = Date() + 6 * 86_400
-    let jws = try authority.sign(late)
+    let jws = try await authority.sign(late)
     let failure = failure { () throws(VerificationFailure) in try verifier.transaction(jws) }
     #expect(failure?.code == .certificateNotValidAtSignedDate)
   }
 
-  @Test func `without either marker it is refused`() throws {
+  @Test func `without either marker it is refused`() async throws {
     for (leaf, code) in [(false, .leafMarkerMissing), (true, .intermediateMarkerMissing)]
       as [(Bool, VerificationFailure.Code)]
     {
-      let authority = try OpenSSLAuthority(leafMarker: leaf, intermediateMarker: !leaf)
+      let authority = try await OpenSSLAuthority(leafMarker: leaf, intermediateMarker: !leaf)
       defer { try? authority.remove() }
       let verifier = SignedDataVerifier(roots: try TrustedRoots(files: [authority.root]))
-      let jws = try authority.sign(transaction)
+      let jws = try await authority.sign(transaction)
       #expect(failure { () throws(VerificationFailure) in try verifier.transaction(jws) }?.code == code)
     }
   }

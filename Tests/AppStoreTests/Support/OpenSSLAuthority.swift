@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import TestProcess
 import Testing
 
 @testable import AppStore
@@ -11,7 +12,7 @@ struct OpenSSLAuthority {
   private let x5c: [String]
 
   /// The extensions are those of a plain test authority: the markers, and basic constraints for issuers.
-  init(leafMarker: Bool = true, intermediateMarker: Bool = true) throws {
+  init(leafMarker: Bool = true, intermediateMarker: Bool = true) async throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     let mark = { (oid: String, wanted: Bool) in wanted ? "\(oid)=ASN1:NULL\n" : "" }
@@ -31,7 +32,7 @@ struct OpenSSLAuthority {
       "x509 -req -in ca.csr -CA root.pem -CAkey root.key -CAcreateserial -sha384 -days 10 -extfile ca.ext -extensions v3 -out ca.pem",
       "x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -sha256 -days 5 -extfile leaf.ext -extensions v3 -out leaf.pem",
     ] {
-      try Self.openssl(script.split(separator: " ").map(String.init), in: folder)
+      try await Self.openssl(script.split(separator: " ").map(String.init), in: folder)
     }
     let folder = folder
     root = Array(try Data(contentsOf: folder.appending(path: "root.pem")))
@@ -41,12 +42,13 @@ struct OpenSSLAuthority {
     }
   }
 
-  func sign(_ payload: some Encodable) throws -> String {
+  func sign(_ payload: some Encodable) async throws -> String {
     let header = Array(try JSONEncoder().encode(Header(x5c: x5c)))
     let payload = Array(try JSONEncoder().encode(payload))
     try Data(CompactJWS.signingInput(header: header, payload: payload)).write(
       to: folder.appending(path: "input"))
-    try Self.openssl(["dgst", "-sha256", "-sign", "leaf.key", "-out", "signature", "input"], in: folder)
+    try await Self.openssl(
+      ["dgst", "-sha256", "-sign", "leaf.key", "-out", "signature", "input"], in: folder)
     let der = try Data(contentsOf: folder.appending(path: "signature"))
     let raw = try P256.Signing.ECDSASignature(derRepresentation: der).rawRepresentation
     return CompactJWS.join(
@@ -55,14 +57,7 @@ struct OpenSSLAuthority {
 
   func remove() throws { try FileManager.default.removeItem(at: folder) }
 
-  static func openssl(_ arguments: [String], in folder: URL) throws {
-    let process = Process()
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["openssl"] + arguments
-    process.currentDirectoryURL = folder
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0, "openssl \(arguments.joined(separator: " "))")
+  static func openssl(_ arguments: [String], in folder: URL) async throws {
+    try await Command("openssl", arguments, folder: folder).output()
   }
 }

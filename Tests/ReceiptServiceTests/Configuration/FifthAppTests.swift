@@ -1,6 +1,7 @@
 import AppStore
 import AppStoreSimulator
 import Foundation
+import TestProcess
 import Testing
 
 @testable import ReceiptService
@@ -12,26 +13,22 @@ import Testing
   private static let issuer = "https://fifth.supabase.co/auth/v1"
 
   /// The shipped configuration with an app that the script added.
-  private func add(_ arguments: [String]) throws -> String {
+  private func add(_ arguments: [String]) async throws -> String {
     let file = FileManager.default.temporaryDirectory.appending(path: "apps-\(UUID()).json")
     defer { try? FileManager.default.removeItem(at: file) }
     try Data(ScreenTime.configuration().utf8).write(to: file)
-    let process = Process()
-    process.executableURL = URL(filePath: Harness.migrations).deletingLastPathComponent()
+    let script = URL(filePath: Harness.migrations).deletingLastPathComponent()
       .appending(path: "scripts/add-app")
-    process.arguments =
+    let arguments =
       ["--file", file.path, "--bundle", Self.bundleID, "--apple-id", "1500000005", "--name", "Fifth"]
       + ["--tier", "plus:insights=true,historyDays=null", "--product", "\(Self.monthly)=plus,fifth.monthly"]
       + ["--free", "insights=false,historyDays=7"] + arguments
-    process.standardOutput = FileHandle.nullDevice
-    try process.run()
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0)
+    try await Command(script.path, arguments).output()
     return try String(contentsOf: file, encoding: .utf8)
   }
 
   @Test func `with users: validate, webhook, profile sync and entitlements work`() async throws {
-    let configuration = try add([
+    let configuration = try await add([
       "--customer", "user", "--issuer", Self.issuer, "--secret-env", "FIFTH_SECRET", "--write-to", "profiles",
       "--write-to", "user_preferences",
     ])
@@ -75,7 +72,7 @@ import Testing
   @Test func `with devices: validate, webhook and entitlements work, for two devices of one account`()
     async throws
   {
-    let configuration = try add(["--customer", "device", "--devices-per-purchase", "2"])
+    let configuration = try await add(["--customer", "device", "--devices-per-purchase", "2"])
     try await withHarness(configuration: configuration) { harness in
       let bought = try harness.buy(Self.monthly, bundleID: Self.bundleID)
       try await harness.arrives(bought)

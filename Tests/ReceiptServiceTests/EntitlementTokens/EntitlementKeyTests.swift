@@ -130,11 +130,12 @@ import Testing
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-keys-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
-    let files = try ["new.pem", "old.pem"].map { name in
-      let made = try OpenSSL.run(["genpkey", "-algorithm", "ed25519", "-out", name], in: folder)
+    let names = ["new.pem", "old.pem"]
+    for name in names {
+      let made = try await OpenSSL.run(["genpkey", "-algorithm", "ed25519", "-out", name], in: folder)
       #expect(made.isSuccess)
-      return folder.appending(path: name).path
     }
+    let files = names.map { folder.appending(path: $0).path }
     let kids = try files.map { try EntitlementKey(pem: String(contentsOfFile: $0, encoding: .utf8)).kid }
     try await withHarness(environment: ["ENTITLEMENT_KEY": files.joined(separator: ":")]) { harness in
       #expect(try await harness.count("entitlement_keys") == 0)

@@ -128,7 +128,7 @@ import Testing
 
   @Test func `the plan of a day reads no big table from end to end`() async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
-      try loadSubscriptions(20_000, into: database)
+      try await loadSubscriptions(20_000, into: database)
       try await database.withPool { pool in
         let catalog = try AppCatalog(json: Data(ScreenTime.configuration().utf8), named: "apps.json")
         let day = Day(of: Date()).advanced(by: -30)

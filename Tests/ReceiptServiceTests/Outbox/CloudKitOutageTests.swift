@@ -64,7 +64,7 @@ import Testing
       }
       // An hour away cost a try every few minutes, not one for each customer.
       #expect(cloud.asked.count < 200)
-      for asked in cloud.asked.suffix(5) { #expect(try cloud.isSigned(asked)) }
+      for asked in cloud.asked.suffix(5) { #expect(try await cloud.isSigned(asked)) }
     }
   }
 }

@@ -52,13 +52,16 @@ final class CloudKitStandIn: Sendable {
 
   private final class Held: Sendable { let state = Mutex(State()) }
 
-  init() throws {
+  init() async throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "cloudkit-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     #expect(
-      try OpenSSL.run(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "key.pem"], in: folder)
-        .isSuccess)
-    #expect(try OpenSSL.run(["ec", "-in", "key.pem", "-pubout", "-out", "public.pem"], in: folder).isSuccess)
+      try await OpenSSL.run(
+        ["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "key.pem"], in: folder
+      )
+      .isSuccess)
+    #expect(
+      try await OpenSSL.run(["ec", "-in", "key.pem", "-pubout", "-out", "public.pem"], in: folder).isSuccess)
     let held = Held()
     self.held = held
     var router = Router()
@@ -148,11 +151,11 @@ final class CloudKitStandIn: Sendable {
   }
 
   /// Whether OpenSSL takes a request's signature for that of our key.
-  func isSigned(_ asked: Asked) throws -> Bool {
-    let digest = try OpenSSL.sha256(asked.body, in: folder)
+  func isSigned(_ asked: Asked) async throws -> Bool {
+    let digest = try await OpenSSL.sha256(asked.body, in: folder)
     try Data("\(asked.date):\(digest):\(asked.path)".utf8).write(to: folder.appending(path: "message"))
     try #require(Data(base64Encoded: asked.signature)).write(to: folder.appending(path: "signature"))
-    return try OpenSSL.run(
+    return try await OpenSSL.run(
       ["dgst", "-sha256", "-verify", "public.pem", "-signature", "signature", "message"], in: folder
     ).isSuccess
   }
@@ -179,7 +182,7 @@ extension Response {
 
 /// Runs a test on a receiptd whose app with devices writes to a stand-in for CloudKit.
 func withCloudKit(_ body: (Harness, CloudKitStandIn) async throws -> Void) async throws {
-  let cloud = try CloudKitStandIn()
+  let cloud = try await CloudKitStandIn()
   let configuration = TestApps.json.replacing(
     #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration)
   do {

@@ -25,10 +25,10 @@ import Testing
       #expect(asked.path == "/database/1/iCloud.com.example.family/development/public/records/modify")
       #expect(asked.keyID == "0123abcd")
       #expect(asked.date == RFC3339.string(from: harness.clock.now))
-      #expect(try cloud.isSigned(asked))
+      #expect(try await cloud.isSigned(asked))
       var other = asked
       other.body.append(0x20)
-      #expect(try !cloud.isSigned(other))
+      #expect(try await !cloud.isSigned(other))
     }
   }
 
@@ -217,7 +217,7 @@ import Testing
       #expect(try await keyless.outbox.run() == 0)
       #expect(try await keyless.outbox.list().map(\.customer) == ["parent-1"])
       await keyless.close()
-      let cloud = try CloudKitStandIn()
+      let cloud = try await CloudKitStandIn()
       let ready = try await harness.service(
         configuration: TestApps.json.replacing(
           #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration))

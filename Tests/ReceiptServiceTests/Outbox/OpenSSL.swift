@@ -1,33 +1,25 @@
 import Foundation
+import TestProcess
 
 /// The `openssl` command, which shares no code with what is tested.
 enum OpenSSL {
   /// - Returns: whether it ended with status 0, and what it wrote.
-  static func run(_ arguments: [String], in folder: URL) throws -> (isSuccess: Bool, output: Data) {
-    let process = Process()
-    let output = Pipe()
-    process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["openssl"] + arguments
-    process.currentDirectoryURL = folder
-    process.standardOutput = output
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    let data = try output.fileHandleForReading.readToEnd() ?? Data()
-    process.waitUntilExit()
-    return (process.terminationStatus == 0, data)
+  static func run(_ arguments: [String], in folder: URL) async throws -> (isSuccess: Bool, output: Data) {
+    let result = try await Command("openssl", arguments, folder: folder).run()
+    return (result.status == 0, result.output)
   }
 
   /// The SHA-256 of some bytes, in base64.
-  static func sha256(_ bytes: [UInt8], in folder: URL) throws -> String {
+  static func sha256(_ bytes: [UInt8], in folder: URL) async throws -> String {
     try Data(bytes).write(to: folder.appending(path: "digested"))
-    return try run(["dgst", "-sha256", "-binary", "digested"], in: folder).output.base64EncodedString()
+    return try await run(["dgst", "-sha256", "-binary", "digested"], in: folder).output.base64EncodedString()
   }
 
   /// The HMAC-SHA256 of some bytes, in base64.
-  static func hmac(_ bytes: [UInt8], key: Data, in folder: URL) throws -> String {
+  static func hmac(_ bytes: [UInt8], key: Data, in folder: URL) async throws -> String {
     try Data(bytes).write(to: folder.appending(path: "signed"))
     let hex = key.map { String(format: "%02x", $0) }.joined()
-    return try run(
+    return try await run(
       ["dgst", "-sha256", "-mac", "HMAC", "-macopt", "hexkey:\(hex)", "-binary", "signed"], in: folder
     ).output.base64EncodedString()
   }

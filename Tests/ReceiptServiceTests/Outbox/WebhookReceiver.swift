@@ -75,10 +75,10 @@ final class WebhookReceiver: Sendable {
   }
 
   /// What OpenSSL computes with a secret for an event.
-  func signature(of event: Event, secret: String) throws -> String {
+  func signature(of event: Event, secret: String) async throws -> String {
     let key = try #require(Data(base64Encoded: String(secret.dropFirst("whsec_".count))))
-    return try "v1,"
-      + OpenSSL.hmac(Array("\(event.id).\(event.timestamp).".utf8) + event.body, key: key, in: folder)
+    let signed = Array("\(event.id).\(event.timestamp).".utf8) + event.body
+    return "v1," + (try await OpenSSL.hmac(signed, key: key, in: folder))
   }
 
   /// The apps, with webhooks of the one whose customers are users.

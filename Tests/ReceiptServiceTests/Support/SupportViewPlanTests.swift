@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import TestDatabase
+import TestProcess
 import Testing
 
 @testable import ReceiptService
@@ -44,7 +45,7 @@ import Testing
 
   @Test func `each support view finds a customer without reading a table from end to end`() async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
-      try loadSubscriptions(20_000, into: database)
+      try await loadSubscriptions(20_000, into: database)
       try await database.withPool { pool in
         let users = try await pool.query(
           "SELECT user_id::text, original_transaction_id FROM subscriptions WHERE user_id IS NOT NULL LIMIT 1"
@@ -86,14 +87,10 @@ import Testing
 }
 
 /// Fills a database as `scripts/load-million` does.
-func loadSubscriptions(_ count: Int, into database: TestDatabase) throws {
-  let process = Process()
-  process.executableURL = URL(filePath: Harness.migrations).deletingLastPathComponent()
+func loadSubscriptions(_ count: Int, into database: TestDatabase) async throws {
+  let script = URL(filePath: Harness.migrations).deletingLastPathComponent()
     .appending(path: "scripts/load-million")
-  process.arguments = ["\(count)"]
-  process.environment = ProcessInfo.processInfo.environment.merging(["DATABASE_URL": database.uri]) { $1 }
-  process.standardOutput = FileHandle.nullDevice
-  try process.run()
-  process.waitUntilExit()
-  try #require(process.terminationStatus == 0)
+  var command = Command(script.path, ["\(count)"])
+  command.environment["DATABASE_URL"] = database.uri
+  try await command.output()
 }

@@ -1,0 +1,106 @@
+public import Foundation
+
+/// A program to run, with all that it is given.
+public struct Command: Sendable {
+  /// How a program ended, and what it wrote before.
+  public struct Result: Sendable {
+    /// Its exit status, or the number of the signal that ended it with a minus.
+    public let status: Int32
+    /// What it wrote to its standard output.
+    public let output: Data
+    /// What it wrote to its standard error.
+    public let complaint: String
+
+    /// Its output as UTF-8.
+    public var text: String { String(decoding: output, as: UTF8.self) }
+  }
+
+  /// A program that did not end with status 0.
+  public struct Failure: Error {
+    /// Its name and arguments.
+    public let command: [String]
+    /// How it ended.
+    public let result: Result
+  }
+
+  /// A path, or a name to be looked up in `PATH`.
+  public var program: String
+  /// What follows its name.
+  public var arguments: [String]
+  /// All of its environment.
+  public var environment: [String: String]
+  /// Where it runs.
+  public var folder: URL?
+  /// What it reads from its standard input.
+  public var input: Data
+
+  /// Describes it. The environment is this process's by default.
+  public init(
+    _ program: String, _ arguments: [String] = [],
+    environment: [String: String] = ProcessInfo.processInfo.environment, folder: URL? = nil,
+    input: Data = Data()
+  ) {
+    self.program = program
+    self.arguments = arguments
+    self.environment = environment
+    self.folder = folder
+    self.input = input
+  }
+
+  /// Runs it to its end, which daemons that it leaves behind do not delay.
+  public func run() async throws -> Result {
+    let scratch = FileManager.default.temporaryDirectory.appending(path: "receiptd-test.\(UUID()).run")
+    try FileManager.default.createDirectory(at: scratch, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: scratch) }
+    let files = ["input", "output", "complaint"].map { scratch.appending(path: $0) }
+    for (file, content) in zip(files, [input, Data(), Data()]) { try content.write(to: file) }
+    let status = try await start(input: files[0].path, output: files[1].path, complaint: files[2].path)
+      .exitStatus()
+    return try Result(
+      status: status, output: Data(contentsOf: files[1]),
+      complaint: String(decoding: Data(contentsOf: files[2]), as: UTF8.self))
+  }
+
+  /// Runs it to its end, which must be a success.
+  ///
+  /// - Returns: what it wrote to its standard output.
+  /// - Throws: ``Failure`` if it did not end with status 0.
+  @discardableResult public func output() async throws -> Data {
+    let result = try await run()
+    guard result.status == 0 else { throw Failure(command: [program] + arguments, result: result) }
+    return result.output
+  }
+
+  /// Starts it, with files for its standard input, output and error; what it writes is appended.
+  public func start(
+    input: String = "/dev/null", output: String = "/dev/null", complaint: String = "/dev/null"
+  ) throws -> RunningProcess {
+    let spawn = Spawn(
+      program: program, arguments: arguments, environment: environment, folder: folder?.path)
+    return RunningProcess(
+      try spawn.start { actions in
+        posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
+        for (descriptor, file) in [(Int32(1), output), (2, complaint)] {
+          posix_spawn_file_actions_addopen(&actions, descriptor, file, O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        }
+      })
+  }
+
+  /// Starts it when this process is gone, however it went.
+  public func startAtEndOfProcess() throws {
+    var ends: [Int32] = [0, 0]
+    guard pipe(&ends) == 0 else { throw POSIXError(.EMFILE) }
+    // The other end is never closed, and no program inherits it: its end of file is the end of this process.
+    let input = ends[0]
+    defer { close(input) }
+    let wait = #"trap "" INT TERM HUP; read _; exec "$@""#
+    let spawn = Spawn(
+      program: "/bin/sh", arguments: ["-c", wait, "sh", program] + arguments, environment: environment,
+      folder: folder?.path)
+    _ = try spawn.start { actions in
+      posix_spawn_file_actions_adddup2(&actions, input, 0)
+      posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+      posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+    }
+  }
+}
