@@ -235,6 +235,25 @@ import Testing
     }
   }
 
+  @Test func `not even service_role reads or writes the keys that sign entitlement tokens`() async throws {
+    try await Supabase.with(.own) { supabase in
+      _ = try await supabase.pool.query(
+        """
+        INSERT INTO entitlement_keys (kid, private_key, created_at, signs_from)
+        VALUES ('kid', sha256('seed'), now(), now())
+        """)
+      for name in Self.secret {
+        for statement in [
+          "SELECT * FROM \(name)", "SELECT count(*) FROM \(name)", "DELETE FROM \(name)", "TRUNCATE \(name)",
+          "INSERT INTO \(name) DEFAULT VALUES",
+        ] {
+          #expect(try await supabase.isRefused(statement, as: .service), "\(statement)")
+        }
+      }
+      #expect(try await supabase.pool.query("SELECT 1 FROM entitlement_keys").count == 1)
+    }
+  }
+
   @Test func `support sees every user, and writes nothing`() async throws {
     try await Supabase.with(.own) { supabase in
       let relations = try await own(supabase).filter {
