@@ -138,6 +138,9 @@ import Testing
     #expect(answers.count > 10)
     #expect(answers.allSatisfy { $0["request"] != nil && $0["route"] != nil && $0["duration"] != nil })
     #expect(answers.allSatisfy { $0["trace"]?.utf8.count == 32 })
+    // An address is personal data: only where something was refused.
+    #expect(answers.allSatisfy { ($0["client"] == "127.0.0.1") == ($0["status"]?.hasPrefix("4") ?? false) })
+    #expect(lines.allSatisfy { $0["client"] == nil || $0["message"] == "answered" })
     let traced = answers.filter { $0["request"] == "the-traced-one" }
     #expect(traced.map { $0["trace"] } == [Self.trace])
     // What was said while the refused notification was dealt with can be found by it.

@@ -6,6 +6,9 @@ import Logging
 ///
 /// At `debug` that is every answer. A line costs as much as a small request, and what went well is counted in
 /// metrics, so by default there is one for our own faults, for what was refused, and for what took long.
+///
+/// An address is personal data. It is there where somebody may have to be held off by it, which is where something was
+/// refused, and in no other line.
 struct RequestLog: Sendable {
   let logger: Logger
 
@@ -14,13 +17,15 @@ struct RequestLog: Sendable {
 
   @Sendable
   func record(_ summary: RequestSummary) {
-    logger.log(
-      level: Self.level(summary), "answered",
-      metadata: [
-        "request": "\(summary.requestID)", "trace": "\(summary.trace.traceID)",
-        "method": "\(summary.method)", "route": "\(summary.route)", "status": "\(summary.status)",
-        "duration": "\(summary.duration)",
-      ])
+    let level = Self.level(summary)
+    guard level >= logger.logLevel else { return }
+    var metadata: Logger.Metadata = [
+      "request": "\(summary.requestID)", "trace": "\(summary.trace.traceID)",
+      "method": "\(summary.method)", "route": "\(summary.route)", "status": "\(summary.status)",
+      "duration": "\(summary.duration)",
+    ]
+    if (400..<500).contains(summary.status) { metadata["client"] = "\(summary.clientAddress)" }
+    logger.log(level: level, "answered", metadata: metadata)
   }
 
   static func level(_ summary: RequestSummary) -> Logger.Level {
