@@ -11,7 +11,8 @@ public struct PostgresError: Error, Sendable {
     /// The pool was closed.
     case closed
     /// The connection was lost, or the deadline passed, after COMMIT was sent and before its
-    /// answer came: the transaction may or may not have been committed.
+    /// answer came: the transaction may or may not have been committed. Or the wait for a synchronous standby was
+    /// cancelled: it is committed, and a failover may undo it.
     case outcomeUnknown(String)
     /// The server refused the statement with this SQLSTATE
     /// (PostgreSQL documentation, appendix A). ``PostgresError/report`` has the rest.

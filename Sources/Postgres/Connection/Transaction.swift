@@ -33,10 +33,21 @@ extension PostgresConnection {
     }
     // From here on a cancellation could only make the outcome unknown.
     do {
-      try await run(.command("commit"), isCancellable: false)
+      let notices = try await run(.command("commit"), isCancellable: false).notices
+      if let notice = notices.first(where: \.saysThatCommitIsLocal) {
+        throw PostgresError(.outcomeUnknown(notice.redactedMessage), report: notice)
+      }
     } catch let error as PostgresError {
       throw error.asOutcomeOfCommit
     }
+  }
+}
+
+extension ServerReport {
+  /// Somebody cancelled the wait for a synchronous standby (`SyncRepWaitForLSN`): the primary has committed and calls
+  /// it a success, but a failover would undo it. The message is translated; the routine is not.
+  fileprivate var saysThatCommitIsLocal: Bool {
+    severity == "WARNING" && routine == "SyncRepWaitForLSN"
   }
 }
 

@@ -4,8 +4,18 @@ import Postgres
 /// The table `notifications`.
 enum NotificationRows {
   /// Which of these are there already.
+  ///
+  /// What is there may be there alone: when the wait for a synchronous standby was cut short, the primary has
+  /// committed and the standby has not. A transaction that writes nothing would not wait for it either, and to answer
+  /// a repetition 200 would be a promise that a failover breaks. So where there is a synchronous standby, what is
+  /// found makes this transaction write a message to the log that nobody reads, and its commit waits until
+  /// the standby has all that was written before. It costs nothing where nothing is found or nobody is waited for.
   static func existing(_ uuids: [UUID]) -> Query {
-    "SELECT notification_uuid FROM notifications WHERE notification_uuid = ANY(\(uuids))"
+    """
+    SELECT notification_uuid, CASE WHEN current_setting('synchronous_standby_names') <> ''
+      THEN pg_logical_emit_message(true, 'receiptd', '') END
+    FROM notifications WHERE notification_uuid = ANY(\(uuids))
+    """
   }
 
   /// A notification, what came of it, and the headers that it refers to.

@@ -1,0 +1,37 @@
+import Postgres
+import TestDatabase
+import Testing
+
+/// A primary that must wait for a standby, and whose standby does not answer.
+@Suite(.timeLimit(.minutes(1))) struct SynchronousStandbyTests {
+  @Test func `a commit whose wait for the standby is cancelled is not taken for one`() async throws {
+    let server = try await PrivatePostgres.start(
+      options: "-c fsync=off -c synchronous_standby_names=nobody")
+    let alone = TestDatabase(uri: server.uri + "?options=-c%20synchronous_commit%3Dlocal")
+    do {
+      try await alone.withPool { pool in
+        _ = try await pool.query("create table t (n int)")
+        try await TestDatabase(uri: server.uri).withPool({ $0.queryTimeout = .seconds(60) }) { waiting in
+          async let commit = postgresError {
+            try await waiting.withTransaction { _ = try await $0.query("insert into t values (1)") }
+          }
+          let isCancelled = try await pool.wait(
+            until:
+              "select coalesce(bool_or(pg_cancel_backend(pid)), false) from pg_stat_activity where wait_event = 'SyncRep'"
+          )
+          #expect(isCancelled)
+          guard case .outcomeUnknown = try await commit?.kind else {
+            Issue.record("it was taken for a commit")
+            return
+          }
+        }
+        // The primary has it all the same.
+        #expect(try await pool.number("select count(*) from t") == 1)
+      }
+    } catch {
+      try await server.remove()
+      throw error
+    }
+    try await server.remove()
+  }
+}

@@ -1,0 +1,61 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// A primary that must wait for a standby, while the standby hears nothing. What it commits meanwhile it has alone.
+@Suite(.timeLimit(.minutes(2))) struct SynchronousStandbyTests {
+  @Test func `a notification that only the primary has is not answered 200, however often it comes`()
+    async throws
+  {
+    let postgres = try await PrivatePostgres.start()
+    let harness = try await Harness(databaseURL: postgres.uri, configuration: TestApps.json)
+    do {
+      try await harness.service.migrator.apply()
+      #expect(try await harness.notify(harness.buy().notification.signedPayload).status == 200)
+      let repeated = try harness.buy().notification.signedPayload
+      try await Self.requireStandby(true, postgres)
+      for _ in 1...2 {
+        #expect(try await harness.notify(repeated).code == "database_unavailable")
+        // It seems to be there, and would be gone after a failover.
+        #expect(try await harness.count("notifications") == 2)
+      }
+      try await Self.requireStandby(false, postgres)
+      #expect(try await harness.notify(repeated).status == 200)
+      #expect(try await harness.count("notifications") == 2)
+    } catch {
+      await harness.stop()
+      try? await postgres.remove()
+      throw error
+    }
+    await harness.stop()
+    try await postgres.remove()
+  }
+
+  /// Makes the server wait for a standby that there is not, or for none; returns when it does so.
+  private static func requireStandby(_ isRequired: Bool, _ postgres: PrivatePostgres) async throws {
+    let pool = try TestDatabase(uri: postgres.uri).pool { $0.queryTimeout = .milliseconds(300) }
+    do {
+      _ = try await pool.query(
+        "ALTER SYSTEM SET synchronous_standby_names = '\(unescaped: isRequired ? "nobody" : "")'")
+      _ = try await pool.query("SELECT pg_reload_conf()")
+      // A commit that writes tells; its process has taken the setting in, as has the one that lets waiters go.
+      func waits() async throws -> Bool {
+        do {
+          _ = try await pool.query("SELECT pg_logical_emit_message(true, 'test', '')")
+          return false
+        } catch let error as PostgresError where error.isUnavailable {
+          return true
+        }
+      }
+      while try await waits() != isRequired { try await Task.sleep(for: .milliseconds(5)) }
+    } catch {
+      await pool.close()
+      throw error
+    }
+    await pool.close()
+  }
+}
