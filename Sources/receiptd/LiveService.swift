@@ -5,7 +5,7 @@ import ReceiptService
 /// The service that answers now, its servers and its jobs, and how another one takes its place.
 actor LiveService {
   private var service: Service
-  private var jobs: Task<Void, Never>?
+  private var jobs: RunningJobs?
   private let clients: HTTPServer
   private let operators: HTTPServer
   private let logger: Logger
@@ -23,7 +23,7 @@ actor LiveService {
   /// Begins what has to be done without anybody asking.
   func startJobs() {
     let service = service
-    jobs = Task { await service.runJobs() }
+    jobs = RunningJobs { await service.runJobs() }
   }
 
   /// Reads the configuration and the roots again. If they cannot be used, all stays as it is.
@@ -51,15 +51,18 @@ actor LiveService {
     service.drain()
     try? await Task.sleep(for: drainDelay)
     clients.stopAccepting()
-    await endJobs()
+    async let jobsEnd: Void = endJobs()
     await clients.shutdown(within: Self.shutdownTime)
+    await jobsEnd
     await operators.shutdown(within: .seconds(1))
     await service.close()
   }
 
   private func endJobs() async {
-    jobs?.cancel()
-    await jobs?.value
+    let ending = jobs
     jobs = nil
+    if await ending?.end(within: Self.shutdownTime) == false {
+      logger.error("a job did not end when it was told to; it is left behind")
+    }
   }
 }
