@@ -1,10 +1,13 @@
 import CLibpq
+import Glibc
 
 /// Where the database is, and how patient to be with it.
 public struct PostgresConfiguration: Sendable {
   /// A libpq connection URI or keyword string; several hosts and `target_session_attrs` included.
   /// Holds the password: never print it.
   public let uri: String
+  /// The `options` of the URI, or of `PGOPTIONS` where it has none: settings for the server process.
+  let serverOptions: String
   /// Shown in `pg_stat_activity`, unless the URI names an `application_name`.
   public var applicationName: String
   /// For one address of one host, to connect and log in. libpq counts in whole seconds and takes
@@ -47,6 +50,11 @@ public struct PostgresConfiguration: Sendable {
     }
     self.uri = uri
     self.applicationName = applicationName
+    var option = options
+    while let keyword = option?.pointee.keyword, strcmp(keyword, "options") != 0 {
+      option = option?.successor()
+    }
+    serverOptions = (option?.pointee.val ?? getenv("PGOPTIONS")).map { String(cString: $0) } ?? ""
   }
 
   /// Removes what libpq quotes of the URI, unless it is the name of an option.

@@ -1,4 +1,5 @@
 import Postgres
+import TestDatabase
 import Testing
 
 struct ConfigurationTests {
@@ -26,6 +27,32 @@ struct ConfigurationTests {
       #expect("\(error)".contains("the connection URI is wrong"))
       if !uri.hasPrefix("s3cret") { #expect("\(error)".contains(reason), "\(error)") }
       if !uri.contains("s3cret=") { #expect(!"\(error)".contains("s3cret"), "\(error)") }
+    }
+  }
+
+  @Test func `the options of the URI go beside ours, and go alone where a pooler refuses ours`() async throws
+  {
+    try await withTestDatabase { database in
+      let uri = database.uri + "?options=-c%20work_mem%3D1MB%20-c%20lock_timeout%3D7s"
+      for (isPooled, silence) in [(false, "10s"), (true, "0")] {
+        let settings = try await TestDatabase(uri: uri).withPool {
+          $0.usesPreparedStatements = !isPooled
+        } _: {
+          try await $0.query(
+            """
+            select current_setting('work_mem'), current_setting('lock_timeout'),
+              current_setting('idle_in_transaction_session_timeout')
+            """)
+        }
+        let texts = try (0..<3).map { try settings[0].decode($0, as: String.self) }
+        #expect(texts == ["1MB", "7s", silence])
+      }
+      // Whoever sets ours knows why.
+      let own = TestDatabase(uri: database.uri + "?options=-cidle_in_transaction_session_timeout%3D5s")
+      let silence = try await own.withPool {
+        try await $0.query("select current_setting('idle_in_transaction_session_timeout')")
+      }
+      #expect(try silence[0].decode(0, as: String.self) == "5s")
     }
   }
 }

@@ -18,8 +18,8 @@ extension LibpqSession {
       // Without these, a peer that vanished is noticed after two hours, or a quarter of one.
       "keepalives_idle": "30", "keepalives_interval": "5", "keepalives_count": "3",
       "tcp_user_timeout": String(silence),
-      "options": options(configuration, silence),
       "dbname": configuration.uri,
+      "options": options(configuration, silence),
       "client_encoding": "UTF8",
     ]
     guard let handle = connect(options) else {
@@ -38,10 +38,11 @@ extension LibpqSession {
   /// continues would keep its locks for hours. Whoever is silent for as long as we wait for an answer has
   /// gone.
   ///
-  /// PgBouncer refuses these options, and in transaction mode they would not be the connection's.
+  /// PgBouncer refuses these options, and in transaction mode they would not be the connection's. What the URI
+  /// says comes last, and so has the last word here too.
   private static func options(_ configuration: PostgresConfiguration, _ silence: Int64) -> String {
-    guard configuration.usesPreparedStatements else { return "" }
-    return "-c idle_in_transaction_session_timeout=\(silence)"
+    guard configuration.usesPreparedStatements else { return configuration.serverOptions }
+    return "-c idle_in_transaction_session_timeout=\(silence) \(configuration.serverOptions)"
   }
 
   private static func connect(_ options: KeyValuePairs<String, String>) -> OpaquePointer? {
