@@ -34,6 +34,16 @@ public final class HTTPServer: Sendable {
   /// - Throws: `SocketError` if the address cannot be resolved or bound.
   /// - Precondition: the server was not started before.
   public func start() throws -> SocketAddress {
+    let listener = try Listener(listening, loops: loops, events: events())
+    self.listener.withLock { current in
+      precondition(current == nil, "A server is started once.")
+      current = listener
+    }
+    return listener.address
+  }
+
+  /// Where to listen, and to how many.
+  var listening: Listener.Configuration {
     var settings = Listener.Configuration(host: configuration.host, port: configuration.port)
     settings.backlog = configuration.backlog
     settings.maximumConnections = configuration.limits.connections
@@ -42,12 +52,7 @@ public final class HTTPServer: Sendable {
       let address = IPAddress(peer)
       return address.isLoopback || proxies.contain(address)
     }
-    let listener = try Listener(settings, loops: loops, events: events())
-    self.listener.withLock { current in
-      precondition(current == nil, "A server is started once.")
-      current = listener
-    }
-    return listener.address
+    return settings
   }
 
   private func events() -> Listener.Events {

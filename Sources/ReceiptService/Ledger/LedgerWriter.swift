@@ -1,5 +1,4 @@
 import CoreMetrics
-import DequeModule
 import FoundationEssentials
 import Logging
 import Postgres
@@ -14,23 +13,11 @@ final class LedgerWriter: Sendable {
   private let catalog: AppCatalog
   private let logger: Logger
   private let metrics: ServiceMetrics
-  private let state = Mutex(State())
-
-  /// How many transactions may be under way: one is prepared while another's commit waits for the disk, and
-  /// one that waits for a lock does not hold up the rest.
-  private static let lanes = 4
-  private static let entriesPerTransaction = 64
-  /// Beyond this, entries are refused rather than kept waiting.
-  private static let maximumQueued = 4_096
+  private let queue = Mutex(LedgerQueue<Waiting>())
 
   private struct Waiting {
     let entry: LedgerEntry
     let continuation: CheckedContinuation<LedgerReceipt, any Error>
-  }
-
-  private struct State {
-    var queue: Deque<Waiting> = []
-    var busyLanes = 0
   }
 
   init(pool: PostgresPool, catalog: AppCatalog, logger: Logger, metrics: ServiceMetrics) {
@@ -39,7 +26,7 @@ final class LedgerWriter: Sendable {
     self.logger = logger
     self.metrics = metrics
     metrics.registry.beforeRendering { [weak self] in
-      metrics.ledger.queue.set(self?.state.withLock { $0.queue.count } ?? 0)
+      metrics.ledger.queue.set(self?.queue.withLock { $0.count } ?? 0)
     }
   }
 
@@ -48,37 +35,19 @@ final class LedgerWriter: Sendable {
   /// - Throws: ``ServiceError``: `database_unavailable`, `internal`.
   func record(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     try await withCheckedThrowingContinuation { continuation in
-      let (isRefused, startsLane) = state.withLock { state in
-        guard state.queue.count < Self.maximumQueued else { return (true, false) }
-        state.queue.append(Waiting(entry: entry, continuation: continuation))
-        guard state.busyLanes < Self.lanes else { return (false, false) }
-        state.busyLanes += 1
-        return (false, true)
-      }
-      if isRefused {
+      switch queue.withLock({ $0.add(Waiting(entry: entry, continuation: continuation)) }) {
+      case .waits: break
+      case .startsLane: Task { await runLane() }
+      case .refused:
         metrics.ledger.unavailable.increment()
         continuation.resume(throwing: ServiceError.databaseUnavailable)
       }
-      if startsLane { Task { await runLane() } }
     }
   }
 
   private func runLane() async {
-    while let batch = nextBatch() {
+    while let batch = queue.withLock({ $0.next() }) {
       await commit(batch)
-    }
-  }
-
-  private func nextBatch() -> [Waiting]? {
-    state.withLock { state in
-      guard !state.queue.isEmpty else {
-        state.busyLanes -= 1
-        return nil
-      }
-      let count = min(state.queue.count, Self.entriesPerTransaction)
-      let batch = Array(state.queue.prefix(count))
-      state.queue.removeFirst(count)
-      return batch
     }
   }
 
