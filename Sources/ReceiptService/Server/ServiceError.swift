@@ -4,33 +4,33 @@ import HTTPTypes
 /// The contract's codes that are ours and not HTTP's. A closed list: what is not here is `internal`.
 enum ServiceError {
   static let unauthenticated = Problem(
-    status: .unauthorized, code: "unauthenticated", title: "Please sign in again.",
-    detail: "A valid bearer token of the user is needed.", headers: [.wwwAuthenticate: "Bearer"])
+    status: .unauthorized, code: "unauthenticated", detail: "A valid bearer token of the user is needed.",
+    message: "Please sign in again.", headers: [.wwwAuthenticate: "Bearer"])
 
   static let authUnavailable = Problem(
     status: .serviceUnavailable, code: "auth_unavailable",
-    title: "We cannot check your sign-in right now. Please try again in a moment.",
-    detail: "The public keys of the token's issuer cannot be had.", headers: [.retryAfter: "5"])
+    detail: "The public keys of the token's issuer cannot be had.",
+    message: "We cannot check your sign-in right now. Please try again in a moment.",
+    headers: [.retryAfter: "5"])
 
   static let forbidden = Problem(
-    status: .forbidden, code: "forbidden", title: "This belongs to somebody else.",
-    detail: "The token's sub is not the user in the path.")
+    status: .forbidden, code: "forbidden", detail: "The token's sub is not the user in the path.",
+    message: "This belongs to somebody else.")
 
   static let notTheTokensUser = Problem(
-    status: .forbidden, code: "forbidden", title: "This belongs to somebody else.",
-    detail: "The token's sub is not 'customerID'.")
+    status: .forbidden, code: "forbidden", detail: "The token's sub is not 'customerID'.",
+    message: "This belongs to somebody else.")
 
   static let belongsToAnotherCustomer = Problem(
     status: .conflict, code: "belongs_to_another_customer",
-    title: "This purchase is linked to another account of this app.",
-    detail: "The purchase belongs to another customer and the app's policy does not move it.")
+    detail: "The purchase belongs to another customer and the app's policy does not move it.",
+    message: "This purchase is linked to another account of this app.")
 
   /// - Parameter moreIsSold: whether another tier has room for more.
   static func deviceLimitReached(limit: Int, moreIsSold: Bool) -> Problem {
     let room = limit == 1 ? "1 device" : "\(limit) devices"
     return Problem(
       status: .conflict, code: "device_limit_reached",
-      title: "There is no room for another device.",
       detail: "The customer's tier has room for \(room), and as many are paired.",
       message: moreIsSold
         ? "Your plan has room for \(room). Upgrade to pair more."
@@ -38,34 +38,36 @@ enum ServiceError {
   }
 
   static let noSupportToken = Problem(
-    status: .unauthorized, code: "unauthenticated", title: "The support token is needed.",
-    detail: "Send SUPPORT_TOKEN as a bearer token.", headers: [.wwwAuthenticate: "Bearer"])
+    status: .unauthorized, code: "unauthenticated", detail: "Send SUPPORT_TOKEN as a bearer token.",
+    message: "The support token is needed.", headers: [.wwwAuthenticate: "Bearer"])
 
   static func alreadyDone(_ detail: String) -> Problem {
     Problem(
-      status: .conflict, code: "already_done", title: "This can be done once, and was.", detail: detail)
+      status: .conflict, code: "already_done", detail: detail, message: "This can be done once, and was.")
   }
 
   static let transactionNotFound = Problem(
-    status: .notFound, code: "transaction_not_found", title: "The App Store does not know this purchase.",
-    detail: "Neither production nor the sandbox has a transaction with this id for this app.")
+    status: .notFound, code: "transaction_not_found",
+    detail: "Neither production nor the sandbox has a transaction with this id for this app.",
+    message: "The App Store does not know this purchase.")
 
   static let noPurchase = Problem(
-    status: .notFound, code: "transaction_not_found", title: "There is no purchase to restore.",
-    detail: "The receipt has no purchase in it.")
+    status: .notFound, code: "transaction_not_found", detail: "The receipt has no purchase in it.",
+    message: "There is no purchase to restore.")
 
   static let databaseUnavailable = Problem(
     status: .serviceUnavailable, code: "database_unavailable",
-    title: "We cannot answer right now. Please try again in a moment.",
-    detail: "The database cannot be reached; nothing was kept.", headers: [.retryAfter: "2"])
+    detail: "The database cannot be reached; nothing was kept.",
+    message: "We cannot answer right now. Please try again in a moment.", headers: [.retryAfter: "2"])
 
   static let storeUnavailable = storeUnavailable("The App Store Server API cannot be reached.")
 
   /// Too many requests of one address or customer.
   static func rateLimited(_ wait: Duration) -> Problem {
     Problem(
-      status: .tooManyRequests, code: "rate_limited", title: "Too many requests. Please wait a moment.",
+      status: .tooManyRequests, code: "rate_limited",
       detail: "This address or customer asks more often than is allowed.",
+      message: "Too many requests. Please wait a moment.",
       headers: [.retryAfter: "\(wait.wholeSeconds)"])
   }
 
@@ -74,38 +76,38 @@ enum ServiceError {
   static func storeUnavailable(_ detail: String, retryAfterSeconds: Int = 5) -> Problem {
     Problem(
       status: .serviceUnavailable, code: "store_unavailable",
-      title: "The App Store cannot be asked right now. Please try again in a moment.", detail: detail,
+      detail: detail, message: "The App Store cannot be asked right now. Please try again in a moment.",
       headers: [.retryAfter: "\(retryAfterSeconds)"])
   }
 
   static func unknownProduct(_ productID: String) -> Problem {
     Problem(
       status: .unprocessableContent, code: "unknown_product",
-      title: "This product is not known to the server yet.",
-      detail: "The purchase is kept, but no app's catalog has the product '\(productID)'.")
+      detail: "The purchase is kept, but no app's catalog has the product '\(productID)'.",
+      message: "This product is not known to the server yet.")
   }
 
   static func wrongApp(_ detail: String) -> Problem {
     Problem(
-      status: .unprocessableContent, code: "wrong_app", title: "This purchase was made in another app.",
-      detail: detail)
+      status: .unprocessableContent, code: "wrong_app", detail: detail,
+      message: "This purchase was made in another app.")
   }
 
   static func wrongEnvironment(_ detail: String) -> Problem {
     Problem(
       status: .unprocessableContent, code: "wrong_environment",
-      title: "This purchase was made in another environment.", detail: detail)
+      detail: detail, message: "This purchase was made in another environment.")
   }
 
   static func certificateExpired(_ detail: String) -> Problem {
     Problem(
       status: .unprocessableContent, code: "certificate_expired",
-      title: "The purchase could not be verified.", detail: detail)
+      detail: detail, message: "The purchase could not be verified.")
   }
 
   static func invalidSignature(_ status: HTTPResponse.Status, _ detail: String) -> Problem {
     Problem(
-      status: status, code: "invalid_signature", title: "The purchase could not be verified.",
-      detail: detail)
+      status: status, code: "invalid_signature", detail: detail,
+      message: "The purchase could not be verified.")
   }
 }

@@ -176,7 +176,7 @@ import Testing
       let shown = try await anna.syncs([his])
       #expect(shown.status == 409)
       #expect(shown.code == "belongs_to_another_customer")
-      #expect(shown.string("error")?.isEmpty == false)
+      #expect(shown.string("error") == "This purchase is linked to another account of this app.")
       #expect(try await anna.fetches().string("premiumOriginalTransactionID") == hers.originalTransactionID)
       #expect(try await boris.fetches().string("premiumOriginalTransactionID") == his.originalTransactionID)
     }
