@@ -34,7 +34,7 @@ extension Service {
       try await self.client(request) { try await self.pairing.delete(request) }
     }
     router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10) { request in
-      try await self.answering { try await self.events.respond(to: request) }
+      try await self.client(request) { try await self.events.respond(to: request) }
     }
     router.onImmediate(.get, "/.well-known/jwks.json") { _ in
       try self.signer.keySet(at: self.clock.now())

@@ -31,6 +31,24 @@ import Testing
     }
   }
 
+  @Test func `what an address asks of any client route counts`() async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      let free: Set = ["/api/v1/subscriptions/webhook", "/.well-known/jwks.json", "/openapi.yaml"]
+      let routes = harness.service.clientRouter.routes.filter { !free.contains($0.pattern) }
+      #expect(routes.count == 9)
+      for (number, route) in routes.enumerated() {
+        let path = route.pattern.replacing("{userID}", with: UUID().uuidString)
+          .replacing("{deviceID}", with: "device-\(number)").replacing("{childDeviceID}", with: "child")
+        let address = "203.0.113.\(number)"
+        var statuses: [Int] = []
+        for _ in 0..<5 {
+          statuses.append(try await harness.ask(path, from: address, by: route.method).status)
+        }
+        #expect(statuses.map { $0 == 429 } == [false, false, false, false, true], "\(path)")
+      }
+    }
+  }
+
   @Test func `an IPv6 subscriber is one, however many addresses he uses`() async throws {
     try await withHarness(environment: Self.limited) { harness in
       let path = "/api/v1/devices/device/entitlements?bundleID=\(TestApps.family)"
@@ -141,8 +159,8 @@ import Testing
 extension Harness {
   /// Asks as a proxy does that was asked by `client`.
   fileprivate func ask(
-    _ path: String, from client: String, token: String? = nil, json: String? = nil,
-    to address: SocketAddress? = nil
+    _ path: String, from client: String, by method: HTTPRequest.Method? = nil, token: String? = nil,
+    json: String? = nil, to address: SocketAddress? = nil
   ) async throws -> Answer {
     var headers = HTTPFields()
     if let name = HTTPField.Name("X-Forwarded-For") { headers[name] = client }
@@ -150,8 +168,8 @@ extension Harness {
     if json != nil { headers[.contentType] = "application/json" }
     let response = try await http.send(
       CurlRequest(
-        method: json == nil ? .get : .post, url: "http://\(address ?? self.address)\(path)", headers: headers,
-        body: json.map { Array($0.utf8) }))
+        method: method ?? (json == nil ? .get : .post), url: "http://\(address ?? self.address)\(path)",
+        headers: headers, body: json.map { Array($0.utf8) }))
     return Answer(status: response.status, headers: response.headers, body: response.body)
   }
 
