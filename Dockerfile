@@ -8,6 +8,7 @@ WORKDIR /src
 COPY Package.swift ./
 COPY Sources ./Sources
 COPY Tests ./Tests
+COPY docs/openapi.yaml ./docs/
 RUN swift build -c release --static-swift-stdlib --product receiptd \
   && swift build -c release --static-swift-stdlib --product appstore-simulator \
   && mkdir /out \

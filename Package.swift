@@ -87,11 +87,16 @@ let package = Package(
       swiftSettings: swiftSettings),
     .target(name: "Subscriptions", swiftSettings: swiftSettings),
 
+    // docs/openapi.yaml, compiled in.
+    .target(
+      name: "APIDescription", resources: [.embedInCode("openapi.yaml")], swiftSettings: swiftSettings),
+
     // The product.
     .target(
       name: "ReceiptService",
       dependencies: [
-        "Sockets", "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions", "PrometheusText",
+        "APIDescription", "Sockets", "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions",
+        "PrometheusText",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -192,8 +197,8 @@ let package = Package(
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
-        "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres", "Sockets",
-        "Subscriptions", "TestDatabase", "TestProcess",
+        "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres",
+        "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -39,6 +39,7 @@ extension Service {
     router.onImmediate(.get, "/.well-known/jwks.json") { _ in
       try self.signer.keySet(at: self.clock.now())
     }
+    router.onImmediate(.get, "/openapi.yaml") { DescriptionRoute.respond(to: $0) }
     return router
   }
 

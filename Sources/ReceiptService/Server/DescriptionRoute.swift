@@ -1,0 +1,41 @@
+import APIDescription
+import Crypto
+import HTTP
+import HTTPTypes
+
+/// `GET /openapi.yaml`: the API describes itself.
+enum DescriptionRoute {
+  /// How long caches may keep it without asking, in seconds.
+  private static let maximumAge = 3_600
+
+  private static let entityTag =
+    "\"" + SHA256.hash(data: APIDescription.yaml).prefix(16).map(hexadecimal).joined() + "\""
+
+  static func respond(to request: Request) -> Response {
+    let headers: HTTPFields = [
+      .contentType: "application/yaml", .eTag: entityTag,
+      .cacheControl: "public, max-age=\(maximumAge)",
+    ]
+    guard !isKnown(to: request) else {
+      var kept = headers
+      kept[.contentType] = nil
+      return Response(status: .notModified, headers: kept)
+    }
+    return Response(headers: headers, body: APIDescription.yaml)
+  }
+
+  /// Whether the client has what it would be sent (RFC 9110 section 13.1.2). There is one tag at a time, and no comma in
+  /// it, so the list of the field needs no parser.
+  private static func isKnown(to request: Request) -> Bool {
+    guard let field = request.headers[.ifNoneMatch] else { return false }
+    return field.split(separator: ",").contains { item in
+      let candidate = item.drop { $0 == " " || $0 == "\t" }
+      let tag = candidate.hasPrefix("W/") ? candidate.dropFirst(2) : candidate
+      return candidate == "*" || tag.hasPrefix(entityTag)
+    }
+  }
+
+  private static func hexadecimal(_ byte: UInt8) -> String {
+    String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+  }
+}
