@@ -23,6 +23,11 @@ extension String {
     replacingCharacters(in: self.host, with: host)
   }
 
+  func replacingUser(with user: String) -> String {
+    let authority = authority
+    return replacingCharacters(in: authority.lowerBound..<host.lowerBound, with: "\(user)@")
+  }
+
   func replacingDatabase(with name: String) -> String {
     let query = self[authority.upperBound...].firstIndex(of: "?") ?? endIndex
     return replacingCharacters(in: authority.upperBound..<query, with: "/\(name)")

@@ -17,6 +17,9 @@ public struct TestDatabase: Sendable {
   /// The URI of the same database with another list of hosts and ports.
   public func uri(hosts: String) -> String { uri.replacingHost(with: hosts) }
 
+  /// The URI of the same database for another role, which needs no password here.
+  public func uri(role: String) -> String { uri.replacingUser(with: role) }
+
   /// A configuration for the database, changed by `configure`.
   public func configuration(
     _ configure: (inout PostgresConfiguration) -> Void = { _ in }

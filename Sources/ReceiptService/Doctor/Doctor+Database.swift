@@ -94,29 +94,6 @@ extension Doctor {
     }
   }
 
-  private func rights(_ pool: PostgresPool) async throws -> Finding {
-    let missing = try await pool.query(
-      """
-      SELECT wanted.relation || ' (' || wanted.privilege || ')' FROM (
-        SELECT relation, privilege FROM unnest(ARRAY['subscriptions', 'transactions', 'renewals', 'notifications',
-          'jws_headers', 'trials', 'devices', 'grants', 'support_actions', 'outbox', 'free_access',
-          'reconcile_positions', 'reconcile_runs', 'purchase_devices', 'entitlement_keys', 'events', 'kpi_days',
-          'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily']) AS r (relation),
-          unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p (privilege)
-        UNION ALL VALUES ('outbox', 'DELETE'), ('devices', 'DELETE'), ('purchase_devices', 'DELETE'),
-          ('events', 'DELETE'), ('kpi_daily_figures', 'DELETE'), ('kpi_daily_money', 'DELETE'),
-          ('kpi_events_daily', 'DELETE')) AS wanted
-      WHERE NOT coalesce(has_table_privilege(to_regclass('public.' || wanted.relation), wanted.privilege), false)
-        OR row_security_active(to_regclass('public.' || wanted.relation))
-      ORDER BY 1
-      """
-    ).map { try $0.decode(0, as: String.self) }
-    guard let first = missing.first else { return .ok("rights", "the role may write all that it must") }
-    let others = missing.count > 1 ? " and \(missing.count - 1) more" : ""
-    return .fail(
-      "rights", "the role may not use \(first)\(others)", "GRANT it, or connect as the tables' owner")
-  }
-
   private func profileTable(_ table: ProfileTable, _ pool: PostgresPool) async throws -> Finding {
     let name = table.mirror.rawValue
     let columns =
@@ -137,17 +114,20 @@ extension Doctor {
     }
     let row = try await pool.query(
       """
-      SELECT has_table_privilege(to_regclass(\(name)), 'SELECT, INSERT, UPDATE'),
-        row_security_active(to_regclass(\(name)))
+      SELECT (SELECT bool_and(has_column_privilege(guarded, name, 'SELECT') AND has_column_privilege(guarded, name, 'INSERT')
+          AND (name = \(columns[0]) OR has_column_privilege(guarded, name, 'UPDATE')))
+        FROM unnest(\(columns)::text[]) AS wanted (name)), \(unescaped: Self.hidesRows)
+      FROM to_regclass(\(name)) AS guarded
       """)[0]
     if try row.decode(1, as: Bool.self) {
       return .fail(
         "table \(name)",
         "row level security hides its rows from this role, so a status would be written nowhere",
-        "connect as the table's owner or as a role with BYPASSRLS")
+        "connect as receiptd_app, the table's owner or a role with BYPASSRLS")
     }
     if try !row.decode(0, as: Bool.self) {
-      return .fail("table \(name)", "the role may not write it", "GRANT SELECT, INSERT, UPDATE")
+      return .fail(
+        "table \(name)", "the role may not write it", "GRANT SELECT, INSERT and UPDATE of these columns")
     }
     return .ok("table \(name)", "has the columns, and the role may write them")
   }

@@ -15,6 +15,7 @@ final class Harness: Sendable {
   let clock: HandClock
   let store: SimulatedAppStore
   let service: Service
+  /// The database as its owner, which the service need not be.
   let pool: PostgresPool
   let http: CurlClient
   let address: SocketAddress
@@ -31,8 +32,10 @@ final class Harness: Sendable {
 
   /// - Parameter configuration: the apps, as in `config/apps.json`.
   /// - Parameter variables: what the environment has besides the usual.
+  /// - Parameter ownerURL: the database for whoever looks into it, where the service is not its owner.
   init(
-    databaseURL: String, configuration: String, environment variables: [String: String] = [:]
+    databaseURL: String, configuration: String, environment variables: [String: String] = [:],
+    ownerURL: String? = nil
   ) async throws {
     clock = HandClock()
     folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
@@ -69,7 +72,12 @@ final class Harness: Sendable {
     var logger = Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }
     logger.logLevel = .critical
     service = try await Service(settings: settings, clock: clock.service, logger: logger)
-    pool = service.pool
+    pool =
+      if let ownerURL {
+        try PostgresPool(configuration: PostgresConfiguration(uri: ownerURL, applicationName: "tests"))
+      } else {
+        service.pool
+      }
     await service.loadEntitlementKeys()
 
     var front = HTTPServerConfiguration()
@@ -106,18 +114,21 @@ final class Harness: Sendable {
     await storeServer.shutdown()
     await http.shutDown()
     await service.close()
+    await pool.close()
     try? FileManager.default.removeItem(at: folder)
   }
 }
 
 /// Runs a test on a receiptd of its own, with a migrated database of its own.
+/// - Parameter role: whom the service connects as, if not the owner of the database.
 func withHarness(
-  configuration: String = TestApps.json, environment: [String: String] = [:],
+  configuration: String = TestApps.json, environment: [String: String] = [:], role: String? = testRole,
   _ body: (Harness) async throws -> Void
 ) async throws {
   try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
     let harness = try await Harness(
-      databaseURL: database.uri, configuration: configuration, environment: environment)
+      databaseURL: role.map(database.uri(role:)) ?? database.uri, configuration: configuration,
+      environment: environment, ownerURL: role == nil ? nil : database.uri)
     do {
       try await body(harness)
     } catch {
@@ -127,3 +138,6 @@ func withHarness(
     await harness.stop()
   }
 }
+
+/// `TEST_DATABASE_ROLE`: the role of every service under test, where it shall not be the databases' owner.
+let testRole = ProcessInfo.processInfo.environment["TEST_DATABASE_ROLE"]

@@ -7,6 +7,7 @@ import Testing
 
 /// A database as Supabase hands it out, with an app in it that has users already.
 struct Supabase {
+  let database: TestDatabase
   let pool: PostgresPool
   /// Three who were there before receiptd came.
   let users: [UUID]
@@ -66,7 +67,7 @@ struct Supabase {
           _ = try await pool.query(
             "INSERT INTO user_preferences (user_id, is_premium, bookmark_limit) VALUES (\(user), true, 999)")
         }
-        try await body(Supabase(pool: pool, users: users))
+        try await body(Supabase(database: database, pool: pool, users: users))
       }
     }
   }
