@@ -40,11 +40,17 @@ struct Serve: AsyncParsableCommand {
 
     let live = LiveService(service, clients: clients, operators: operators, logger: logger)
     await live.startJobs()
+    let manager = ServiceManager(socket: ProcessInfo.processInfo.environment["NOTIFY_SOCKET"])
     let signals = Signals(watching: settings.reloadableFiles)
+    manager.tell(.ready)
     for await event in signals.events {
       switch event {
-      case .reload(let cause): await live.reload(because: cause)
+      case .reload(let cause):
+        manager.tell(.reloading)
+        await live.reload(because: cause)
+        manager.tell(.ready)
       case .stop(let name):
+        manager.tell(.stopping)
         logger.info("stopping", metadata: ["signal": "\(name)"])
         await live.stop(drainDelay: settings.drainDelay)
         logger.info("stopped")
