@@ -6,6 +6,7 @@ RUN apt-get update \
   && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Package.swift ./
+RUN swift package resolve
 COPY Sources ./Sources
 COPY Tests ./Tests
 COPY docs/openapi.yaml ./docs/
@@ -18,7 +19,8 @@ FROM debian:bookworm-slim AS runtime
 RUN apt-get update \
   && apt-get install -y --no-install-recommends libpq5 libcurl4 ca-certificates curl \
   && rm -rf /var/lib/apt/lists/*
-USER nobody
+# nobody, by number: an orchestrator that asks for a user who is not root can tell.
+USER 65534:65534
 WORKDIR /app
 
 FROM runtime AS simulator
