@@ -97,8 +97,8 @@ SELECT day, bundle_id, nullif(tier, '') AS tier, currency, revenue, refunds, tri
   mrr, paying, trim_scale(round(mrr / nullif(paying, 0), 3)) AS revenue_per_user
 FROM public.kpi_daily_money;
 
-DROP VIEW public.kpi_daily;
-CREATE VIEW public.kpi_daily AS
+-- The columns of before come first, so that what stands on them (dashboards' views, grants) stays.
+CREATE OR REPLACE VIEW public.kpi_daily AS
 WITH told AS (
   SELECT day, bundle_id, '' AS tier,
     coalesce(sum(events) FILTER (WHERE name = 'paywall_shown'), 0)::bigint AS paywall_shown,
@@ -115,14 +115,14 @@ WITH told AS (
   GROUP BY 1, 2, 3
 )
 SELECT day, bundle_id, nullif(tier, '') AS tier,
+  coalesce(f.new, 0) AS new,
+  coalesce(f.renewed, 0) AS renewed,
+  coalesce(f.refunded, 0) AS refunded,
   coalesce(f.trials_started, 0) AS trials_started,
   coalesce(f.converted, 0) AS converted,
   coalesce(f.active, 0) AS active,
-  coalesce(f.new, 0) AS new,
-  coalesce(f.renewed, 0) AS renewed,
   coalesce(f.cancelled, 0) AS cancelled,
   coalesce(f.expired, 0) AS expired,
-  coalesce(f.refunded, 0) AS refunded,
   round(f.month_1_lost::numeric / nullif(f.month_1_cohort, 0), 4) AS churn_month_1,
   round(f.month_3_lost::numeric / nullif(f.month_3_cohort, 0), 4) AS churn_month_3,
   round(f.month_6_lost::numeric / nullif(f.month_6_cohort, 0), 4) AS churn_month_6,

@@ -71,6 +71,29 @@ import Testing
     }
   }
 
+  @Test func `what an operator built on the numbers and customers of before stays`() async throws {
+    try await withEmptyDatabase { pool in
+      let before = FileManager.default.temporaryDirectory.appending(path: "migrations-\(UUID())")
+      try FileManager.default.createDirectory(at: before, withIntermediateDirectories: true)
+      defer { try? FileManager.default.removeItem(at: before) }
+      for name in try FileManager.default.contentsOfDirectory(atPath: Self.folder) where name < "20260131" {
+        try FileManager.default.copyItem(
+          atPath: Self.folder + "/" + name, toPath: before.appending(path: name).path)
+      }
+      try await Migrator(pool: pool, folder: before.path).apply()
+      try await run(
+        """
+        CREATE VIEW dashboard AS SELECT day, new, refunded FROM kpi_daily;
+        CREATE VIEW desk AS SELECT customer, has_access, access_until FROM support_customers;
+        GRANT SELECT ON kpi_daily TO receiptd_support
+        """, on: pool)
+      try await Migrator(pool: pool, folder: Self.folder).apply()
+      for view in ["dashboard", "desk"] {
+        _ = try await pool.query("SELECT * FROM \(unescaped: view)")
+      }
+    }
+  }
+
   @Test func `an app's own table of subscriptions is kept and completed`() async throws {
     try await withEmptyDatabase { pool in
       try await run(
@@ -119,7 +142,8 @@ import Testing
           "subscriptions", "transactions", "renewals", "notifications", "profiles", "user_preferences",
           "trials", "devices", "grants", "support_actions", "outbox", "outbox_lanes", "schema_migrations",
           "purchase_devices", "support_outbox", "support_customers", "support_subscriptions",
-          "support_timeline", "kpi_daily", "events", "kpi_days", "kpi_daily_figures", "kpi_daily_money",
+          "support_timeline", "kpi_daily", "events", "kpi_days", "kpi_daily_figures",
+          "kpi_daily_money",
           "kpi_events_daily", "kpi_revenue_daily",
         ] {
           _ = try await connection.query("SELECT * FROM \(unescaped: relation)")
