@@ -1,4 +1,5 @@
--- Several devices of one Apple Account can have one purchase at once, in apps whose configuration says so.
+-- Several devices of one Apple Account can have one purchase at once, in apps whose configuration says so; and the
+-- support views know as much of the configuration as they need to say what the answers say.
 
 CREATE TABLE public.purchase_devices (
   original_transaction_id text NOT NULL,
@@ -20,6 +21,20 @@ COMMENT ON COLUMN public.purchase_devices.since IS 'Since when the device has it
 COMMENT ON COLUMN public.purchase_devices.proved_at IS 'When the device last proved it. 1970: before purchases were shared.';
 COMMENT ON COLUMN public.purchase_devices.is_barred IS 'Support took it away from the device, whose proof does not bring it back.';
 
+CREATE TABLE public.configured_apps (
+  bundle_id text PRIMARY KEY,
+  grace_days integer NOT NULL,
+  shares_purchases boolean NOT NULL,
+  sandbox_for_everyone boolean NOT NULL,
+  sandbox_testers text[] NOT NULL
+);
+COMMENT ON TABLE public.configured_apps IS 'What the support views have to know of the configuration. Each server writes it when it starts and when it reads its configuration again.';
+COMMENT ON COLUMN public.configured_apps.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.configured_apps.grace_days IS 'The app''s own grace, in days of 24 hours. 0: it has none.';
+COMMENT ON COLUMN public.configured_apps.shares_purchases IS 'Whether several devices can have one purchase at once.';
+COMMENT ON COLUMN public.configured_apps.sandbox_for_everyone IS 'Whether purchases of the sandbox open something for everybody.';
+COMMENT ON COLUMN public.configured_apps.sandbox_testers IS 'For whom they do besides, in lower case.';
+
 CREATE OR REPLACE VIEW public.support_customers AS
 SELECT
   held.bundle_id,
@@ -32,13 +47,15 @@ SELECT
       AND NOT coalesce(bool_or(held.is_counted) FILTER (WHERE held.source = 'subscription'), false)
     AS has_access,
   string_agg(DISTINCT held.tier, ', ') FILTER (WHERE held.has_access) AS tiers,
-  max(held.access_ends_at) FILTER (WHERE held.has_access) AS access_until,
+  CASE WHEN coalesce(bool_or(held.is_counted) FILTER (WHERE held.source = 'subscription'), false)
+    THEN max(held.access_ends_at) FILTER (WHERE held.has_access AND held.source <> 'trial')
+    ELSE max(held.access_ends_at) FILTER (WHERE held.has_access) END AS access_until,
   coalesce(bool_or(held.has_access AND held.access_ends_at IS NULL), false) AS lifetime,
   count(*) FILTER (WHERE held.source = 'subscription') AS subscriptions,
   min(held.first_seen_at) AS first_seen_at,
   max(held.last_validated_at) AS last_validated_at,
   count(*) FILTER (WHERE held.source = 'grant' AND held.has_access) AS open_grants,
-  max(held.access_ends_at) FILTER (WHERE held.source = 'trial') AS trial_ends_at,
+  max(held.trial_ends_at) AS trial_ends_at,
   EXISTS (
     SELECT FROM public.free_access f
     WHERE f.bundle_id = held.bundle_id AND f.starts_at <= now() AND (f.ends_at IS NULL OR f.ends_at > now())
@@ -46,28 +63,57 @@ SELECT
 FROM (
   SELECT 'subscription' AS source, s.bundle_id, s.user_id, s.device_id,
     coalesce(s.user_id::text, s.device_id) AS customer, s.tier, s.has_access, s.is_counted,
-    s.access_ends_at, s.created_at AS first_seen_at, s.last_validated_at
+    s.access_ends_at, s.created_at AS first_seen_at, s.last_validated_at, NULL::timestamptz AS trial_ends_at
   FROM public.support_subscriptions s
   WHERE s.user_id IS NOT NULL OR s.device_id IS NOT NULL
   UNION ALL
-  -- What another device has had first and shares.
-  SELECT 'subscription', d.bundle_id, NULL::uuid, d.device_id, d.device_id, s.tier, s.has_access, s.is_counted,
-    s.access_ends_at, d.since, d.proved_at
+  -- What another device has had first and shares. Whether the sandbox counts is a question of who has it.
+  SELECT 'subscription', d.bundle_id, NULL::uuid, d.device_id, d.device_id, s.tier,
+    own.is_counted AND s.status IN ('active', 'grace'), own.is_counted,
+    CASE WHEN own.is_counted THEN coalesce(s.access_ends_at,
+      greatest(s.expiry_date + app.grace_days * interval '24 hours', s.grace_expires_at)) END,
+    d.since, d.proved_at, NULL::timestamptz
   FROM public.purchase_devices d
   JOIN public.support_subscriptions s USING (original_transaction_id)
-  WHERE NOT d.is_barred AND s.device_id IS DISTINCT FROM d.device_id
+  JOIN public.configured_apps app ON app.bundle_id = d.bundle_id
+  CROSS JOIN LATERAL (
+    SELECT s.tier IS NOT NULL AND (s.environment = 'Production' OR app.sandbox_for_everyone
+      OR lower(d.device_id) = ANY(app.sandbox_testers)) AS is_counted
+  ) AS own
+  WHERE NOT d.is_barred AND app.shares_purchases AND s.device_id IS DISTINCT FROM d.device_id
   UNION ALL
   SELECT 'grant', g.bundle_id, g.user_id, g.device_id, coalesce(g.user_id::text, g.device_id), g.tier,
     g.revoked_at IS NULL AND g.starts_at <= now() AND (g.ends_at IS NULL OR g.ends_at > now()), true,
-    g.next_change_at, g.created_at, NULL::timestamptz
+    g.next_change_at, g.created_at, NULL::timestamptz, NULL::timestamptz
   FROM public.grants g
   UNION ALL
   SELECT 'trial', t.bundle_id, NULL::uuid, t.device_id, t.device_id, NULL::text,
-    told.started_at <= now() AND told.ends_at > now(), true, told.ends_at, told.started_at, NULL::timestamptz
+    told.started_at <= now() AND grace.ends_at > now(), true, grace.ends_at, told.started_at, NULL::timestamptz,
+    told.ends_at
   FROM public.trials t
   JOIN public.trials told ON told.id = coalesce(t.continues, t.id)
+  LEFT JOIN public.configured_apps app ON app.bundle_id = t.bundle_id
+  -- After the trial comes the app's own grace, and while access is free both stand still: the end is put off by each
+  -- such time that begins before it. By one that goes on, as if it ended now.
+  CROSS JOIN LATERAL (
+    SELECT stretch.ends_at FROM (
+      SELECT free.starts_at, told.ends_at + interval '1 second' * (
+        86400 * coalesce(app.grace_days, 0) + coalesce(sum(free.seconds) OVER (
+          ORDER BY free.starts_at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)) AS ends_at
+      FROM (
+        SELECT f.starts_at,
+          extract(epoch FROM coalesce(f.ends_at, now()) - greatest(f.starts_at, told.started_at)) AS seconds
+        FROM public.free_access f
+        WHERE f.bundle_id = t.bundle_id AND coalesce(f.ends_at, now()) > told.started_at
+        UNION ALL VALUES ('infinity'::timestamptz, 0)
+      ) AS free
+    ) AS stretch
+    WHERE stretch.starts_at >= stretch.ends_at ORDER BY stretch.starts_at LIMIT 1
+  ) AS grace
 ) AS held
 GROUP BY held.bundle_id, held.user_id, held.device_id, held.customer;
+
+COMMENT ON COLUMN public.support_customers.trial_ends_at IS 'When the trial ends or ended, extensions included; times of free access put it off further, and the app''s own grace follows it: both are in access_until.';
 
 CREATE OR REPLACE VIEW public.support_timeline AS
 SELECT t.purchase_date AS at, t.bundle_id, s.user_id, s.device_id, t.original_transaction_id,
@@ -162,7 +208,7 @@ DECLARE
   relation text;
   client text;
 BEGIN
-  FOREACH relation IN ARRAY ARRAY['purchase_devices', 'support_customers', 'support_timeline'] LOOP
+  FOREACH relation IN ARRAY ARRAY['purchase_devices', 'configured_apps', 'support_customers', 'support_timeline'] LOOP
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_support') THEN
       EXECUTE format('GRANT SELECT ON public.%I TO receiptd_support', relation);
     END IF;

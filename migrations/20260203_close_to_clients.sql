@@ -13,7 +13,7 @@ DECLARE
   own text[] := ARRAY(
     SELECT name FROM unnest(ARRAY['subscriptions', 'transactions', 'renewals', 'jws_headers', 'notifications',
       'trials', 'devices', 'grants', 'support_actions', 'outbox', 'outbox_lanes', 'free_access',
-      'reconcile_positions', 'reconcile_runs', 'purchase_devices', 'schema_migrations', 'entitlement_keys',
+      'reconcile_positions', 'reconcile_runs', 'purchase_devices', 'configured_apps', 'schema_migrations', 'entitlement_keys',
       'events', 'kpi_days', 'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily']) AS name
     WHERE to_regclass('public.' || name) IS NOT NULL);
   views text[] := ARRAY(

@@ -21,6 +21,7 @@ public final class Service: Sendable {
   let numbers: Numbers
   let numbersJob: NumbersJob
   let readiness: Readiness
+  let configuredApps: ConfiguredApps
   let sweep: ExpirySweep
   let profileRetry: ProfileRetry
   let outbox: Outbox
@@ -109,6 +110,7 @@ public final class Service: Sendable {
       environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
     outbox = Outbox(
       pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger, metrics: metrics)
+    configuredApps = ConfiguredApps(catalog: catalog, pool: pool)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, followUp: support.followUp, clock: clock),
@@ -171,6 +173,7 @@ public final class Service: Sendable {
   /// What has to be done without anybody asking, again and again, until the task is cancelled.
   public func runJobs() async {
     await withTaskGroup { group in
+      group.addTask { await self.noteConfiguration() }
       group.addTask { await self.sweep.runForever() }
       group.addTask { await self.profileRetry.runForever() }
       group.addTask { await self.outbox.runForever() }

@@ -79,6 +79,7 @@ final class Harness: Sendable {
         service.pool
       }
     await service.loadEntitlementKeys()
+    await service.noteConfiguration()
 
     var front = HTTPServerConfiguration()
     front.trustedProxies = settings.trustedProxies

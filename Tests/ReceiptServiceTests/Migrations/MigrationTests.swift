@@ -141,8 +141,8 @@ import Testing
         for relation in [
           "subscriptions", "transactions", "renewals", "notifications", "profiles", "user_preferences",
           "trials", "devices", "grants", "support_actions", "outbox", "outbox_lanes", "schema_migrations",
-          "purchase_devices", "support_outbox", "support_customers", "support_subscriptions",
-          "support_timeline", "kpi_daily", "events", "kpi_days", "kpi_daily_figures",
+          "purchase_devices", "configured_apps", "support_outbox", "support_customers",
+          "support_subscriptions", "support_timeline", "kpi_daily", "events", "kpi_days", "kpi_daily_figures",
           "kpi_daily_money",
           "kpi_events_daily", "kpi_revenue_daily",
         ] {
