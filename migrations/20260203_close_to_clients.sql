@@ -2,8 +2,8 @@
 --
 -- Supabase grants whatever comes into being in `public` to anon and authenticated, sequences and functions too, and its
 -- documentation has people repeat such grants. So nothing here depends on a grant alone: where those roles exist, row
--- level security shows them no row of a table (receiptd connects as the owner, to whom it does not apply), and views
--- ask for the rights of whoever reads them (PostgreSQL 15 and later).
+-- level security shows them no row of a table (receiptd connects as the owner, to whom it does not apply, or as a role
+-- that was granted to write), and views ask for the rights of whoever reads them (PostgreSQL 15 and later).
 
 REVOKE ALL ON FUNCTION public.receiptd_refuse_premium_change() FROM PUBLIC;
 
@@ -23,6 +23,7 @@ DECLARE
   clients text[] := ARRAY(SELECT rolname::text FROM pg_roles WHERE rolname IN ('anon', 'authenticated'));
   relation text;
   client text;
+  servers text;
   sequence regclass;
 BEGIN
   IF cardinality(clients) = 0 THEN
@@ -50,6 +51,15 @@ BEGIN
 
   FOREACH relation IN ARRAY own LOOP
     EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY', relation);
+    -- A server whose role may write but owns nothing would find every table empty, and everybody free.
+    SELECT string_agg(DISTINCT quote_ident(r.rolname), ', ') INTO servers
+    FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS granted JOIN pg_roles r ON r.oid = granted.grantee
+    WHERE c.oid = to_regclass('public.' || relation) AND granted.privilege_type = 'INSERT'
+      AND r.oid <> c.relowner AND r.rolname <> ALL (clients) AND NOT r.rolbypassrls AND NOT r.rolsuper;
+    IF servers IS NOT NULL THEN
+      EXECUTE format('DROP POLICY IF EXISTS "receiptd writers" ON public.%I', relation);
+      EXECUTE format('CREATE POLICY "receiptd writers" ON public.%I TO %s USING (true)', relation, servers);
+    END IF;
   END LOOP;
   IF current_setting('server_version_num')::integer >= 150000 THEN
     FOREACH relation IN ARRAY views LOOP

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import TestDatabase
 import Testing
 
 @testable import ReceiptService
@@ -266,6 +267,40 @@ import Testing
         }
         for relation in relations {
           _ = try await connection.query("SELECT * FROM \(unescaped: relation.name)")
+        }
+      }
+    }
+  }
+
+  @Test func `a server that is not the tables' owner keeps seeing them where clients are closed out`()
+    async throws
+  {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        for statement in [
+          Supabase.roles,
+          """
+          DO $r$ BEGIN CREATE ROLE receiptd_test_server; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $r$;
+          GRANT USAGE ON SCHEMA public TO receiptd_test_server;
+          ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO receiptd_test_server;
+          """,
+        ] {
+          _ = try await pool.query(
+            Query(unescaped: "DO LANGUAGE plpgsql $do$ BEGIN EXECUTE $script$\(statement)$script$; END $do$"))
+        }
+        try await Migrator(pool: pool, folder: Harness.migrations).apply()
+        _ = try await pool.query(
+          "INSERT INTO subscriptions (original_transaction_id, bundle_id) VALUES ('1', 'com.example')")
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("SET LOCAL ROLE receiptd_test_server")
+          #expect(try await connection.query("SELECT 1 FROM subscriptions").count == 1)
+          _ = try await connection.query("SELECT 1 FROM entitlement_keys")
+        }
+        // Clients are closed out all the same.
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("GRANT ALL ON subscriptions TO authenticated")
+          _ = try await connection.query("SET LOCAL ROLE authenticated")
+          #expect(try await connection.query("SELECT 1 FROM subscriptions").isEmpty)
         }
       }
     }
