@@ -28,11 +28,12 @@ struct OwnershipMove: Sendable {
       OwnershipMove(subscription: now.subscription, previous: previous, customer: customer, cause: cause)
     }
     if let transfer = entry.transfer {
-      guard let owner = now.owner, owner != before?.owner else { return [] }
+      guard let owner = now.owner else { return [] }
       let losers = (before?.customers ?? []).subtracting(now.customers).subtracting(
         [before?.owner?.customer].compactMap(\.self))
       let cause = Cause.support(transfer.author)
-      return [move(before?.owner?.customer, owner.customer, cause)]
+      // Done again, it is nobody's gain, but whoever came to share it meanwhile loses it.
+      return (owner == before?.owner ? [] : [move(before?.owner?.customer, owner.customer, cause)])
         + losers.sorted { $0.id < $1.id }.map { move($0, owner.customer, cause) }
     }
     switch claim {

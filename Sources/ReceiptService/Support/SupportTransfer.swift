@@ -39,7 +39,7 @@ extension SupportDesk {
     return TransferAnswer(
       originalTransactionID: originalTransactionID, bundleID: app.bundleID,
       from: receipt.previous?.owner?.customer.id, to: customer.id,
-      isChanged: receipt.previous?.owner != stored.owner)
+      isChanged: receipt.previous?.owner != stored.owner || receipt.previous?.customers != stored.customers)
   }
 
   /// A support person may have the id of one period at hand.

@@ -225,4 +225,23 @@ import Testing
       #expect(try await hasPro("watch", in: harness) == false)
     }
   }
+
+  @Test func `a transfer done again is written down for whoever loses by it`() async throws {
+    try await withShippedApps { harness in
+      let ada = try #require(Harness.ada)
+      let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID)
+      let id = bought.originalTransactionID
+      _ = try await harness.device("old", shows: bought)
+      _ = try await harness.desk.transfer(id, to: "new", by: ada)
+      _ = try await harness.device("third", shows: bought)
+      let again = try await harness.desk.transfer(id, to: "new", by: ada)
+      let answer = try await harness.entitlements("third", of: Heatlab.bundleID)
+      #expect(answer.bool("entitlements.isAccessGranted") == false)
+      #expect(again.isChanged)
+      #expect(
+        try await harness.actions().map { [$0.action, $0.from ?? "", $0.to ?? ""] } == [
+          ["transfer", "old", "new"], ["share", "new", "third"], ["transfer", "third", "new"],
+        ])
+    }
+  }
 }
