@@ -31,6 +31,8 @@ enum FiguresRows {
     -- What counts: neither the sandbox nor what a family shares.
     taken AS NOT MATERIALIZED (
       SELECT t.*, t.kind = 'Auto-Renewable Subscription' AS renews,
+        -- A purchase for good that is restored has a new transaction, with the day of the restoring and the price.
+        t.kind = 'Non-Consumable' AND t.transaction_id <> t.original_transaction_id AS is_restored,
         NOT (coalesce(t.price_milliunits = 0, false)
           OR coalesce(t.other_claims ->> 'offerDiscountType' = 'FREE_TRIAL', false)) AS is_paid
       FROM transactions t
@@ -38,7 +40,7 @@ enum FiguresRows {
     ),
     sold AS NOT MATERIALIZED (
       SELECT t.transaction_id, t.original_transaction_id, t.bundle_id, t.app_transaction_id, t.kind, t.renews,
-        t.is_paid, t.is_upgraded, t.purchase_date, t.expiry_date, t.revoked_at, t.other_claims,
+        t.is_restored, t.is_paid, t.is_upgraded, t.purchase_date, t.expiry_date, t.revoked_at, t.other_claims,
         coalesce(p.tier, '') AS tier, t.purchase_date + p.access_days * interval '24 hours' AS access_ends_at,
         coalesce(c.currency, t.currency) AS currency,
         coalesce(c.milliunits, t.price_milliunits) / 1000.0 AS price
@@ -55,10 +57,12 @@ enum FiguresRows {
         WHERE e.original_transaction_id = s.original_transaction_id AND e.is_paid
           AND (e.purchase_date, e.transaction_id) < (s.purchase_date, s.transaction_id)) AS is_first_paid
       FROM sold s
-      WHERE s.purchase_date >= \(day.start) AND s.purchase_date < \(asOf)
+      WHERE s.purchase_date >= \(day.start) AND s.purchase_date < \(asOf) AND NOT s.is_restored
     ),
     refunded AS MATERIALIZED (
       SELECT * FROM sold s WHERE s.revoked_at >= \(day.start) AND s.revoked_at < \(asOf)
+        AND NOT (s.is_restored AND EXISTS (
+          SELECT FROM taken o WHERE o.transaction_id = s.original_transaction_id AND o.revoked_at IS NOT NULL))
     ),
     -- As of the last instant: what ends with the day is active still, what begins with the next is not yet.
     active AS MATERIALIZED (

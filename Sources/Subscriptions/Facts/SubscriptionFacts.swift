@@ -38,8 +38,15 @@ public struct SubscriptionFacts: Sendable, Hashable {
   /// The latest purchase by `purchaseDate`: what it replaced never comes back.
   ///
   /// Purchases of the same instant are an upgrade and what it upgraded; Apple marks the latter.
+  ///
+  /// What was bought for good and is restored has a further transaction, but was bought once: the refund speaks of the
+  /// first one, and ends them all.
   public var current: TransactionFact? {
-    transactions.values.max { $0.isReplaced(by: $1) }
+    guard var current = transactions.values.max(by: { $0.isReplaced(by: $1) }) else { return nil }
+    if current.kind == .nonConsumable, current.revocationDate == nil {
+      current.revocationDate = transactions[current.originalTransactionID]?.revocationDate
+    }
+    return current
   }
 
   /// The period that reaches up to the start of this one and stands; `nil` where there is none.

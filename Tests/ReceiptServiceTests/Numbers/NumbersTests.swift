@@ -148,4 +148,31 @@ import Testing
       #expect(try await harness.everythingCounted() == [])
     }
   }
+
+  @Test func `what a device restores is not sold a second time`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("kim", buys: Thaqalayn.tafsir, of: Thaqalayn.bundleID)
+      try harness.becomes("03-04")
+      var restored = bought.transaction
+      restored.transactionId = "2999999999999999"
+      restored.purchaseDate = harness.clock.now
+      restored.signedDate = harness.clock.now
+      _ = try await harness.validate(["signedTransaction": harness.sign(restored)])
+      // Refunded once, too, whatever copies of it there are.
+      try harness.becomes("03-05")
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      restored.revocationDate = harness.clock.now
+      restored.signedDate = harness.clock.now
+      _ = try await harness.validate(["signedTransaction": harness.sign(restored)])
+      try harness.becomes("03-06")
+      try await harness.countWhatIsDue()
+      #expect(
+        try await harness.numbers("03-04", tier: "premium", of: Thaqalayn.bundleID) == ["active": "1"])
+      #expect(
+        try await harness.numbers("03-05", tier: "premium", of: Thaqalayn.bundleID) == [
+          "refunded": "1", "refunds": #"{"USD": 0.99}"#,
+        ])
+    }
+  }
 }

@@ -154,4 +154,30 @@ import Testing
       #expect(try await harness.count("outbox") == 0)
     }
   }
+
+  @Test func `a refund ends what was restored too`() async throws {
+    try await withShippedApps { harness in
+      let anna = harness.user(of: Thaqalayn.bundleID)
+      let bought = try await anna.buys(Thaqalayn.tafsir)
+      harness.clock.advance(days: 3)
+      // On another device it has a transaction of its own, under the same original id.
+      var restored = bought.transaction
+      restored.transactionId = "2999999999999999"
+      restored.purchaseDate = harness.clock.now
+      restored.signedDate = harness.clock.now
+      let proof = try harness.sign(restored)
+      #expect(try await harness.sync([proof], user: anna.id, token: anna.token).bool("isPremium") == true)
+      harness.clock.advance(days: 1)
+      try await harness.happens(
+        .refund(transactionID: bought.transactionID, percentage: 100, reason: .refundedForOtherReason),
+        to: bought.originalTransactionID)
+      #expect(try await anna.isPremium() == false)
+      // Nor does showing it again bring it back; a reversal does.
+      _ = try await harness.sync([proof], user: anna.id, token: anna.token)
+      #expect(try await anna.isPremium() == false)
+      try await harness.happens(
+        .reverseRefund(transactionID: bought.transactionID), to: bought.originalTransactionID)
+      #expect(try await anna.isPremium() == true)
+    }
+  }
 }
