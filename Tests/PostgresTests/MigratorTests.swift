@@ -130,6 +130,32 @@ struct MigratorTests {
     }
   }
 
+  @Test func `a migration that loses a deadlock against a server at work runs again`() async throws {
+    let files = [
+      "20260101_first.sql": "create table a (n int); create table b (n int);",
+      "20260102_second.sql":
+        "set local deadlock_timeout = '500ms'; alter table a add m int; alter table b add m int;",
+    ]
+    try await withFolder(files.filter { $0.key.contains("first") }) { before, pool in
+      try await Migrator(pool: pool, folder: before.path).apply()
+      let folder = try MigrationsFolder(files)
+      defer { folder.remove() }
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      let applied = try await pool.withTransaction { connection in
+        _ = try await connection.query("set local deadlock_timeout = '60s'")
+        _ = try await connection.query("insert into b values (1)")
+        let migration = Task { try await migrator.apply() }
+        // It holds a, and waits for b.
+        let waits = try await pool.wait(
+          until: "select exists (select from pg_locks where relation = 'b'::regclass and not granted)")
+        #expect(waits)
+        _ = try await connection.query("insert into a values (1)")
+        return migration
+      }.value
+      #expect(applied.map(\.version) == ["20260102"])
+    }
+  }
+
   @Test func `what a newer server applied is reported and no error`() async throws {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)

@@ -7,6 +7,7 @@ public struct Migrator: Sendable {
   private let pool: PostgresPool
   private let folder: String
   private let timeout: Duration
+  private static let attempts = 5
 
   /// A migrator for the files in `folder`.
   ///
@@ -47,15 +48,27 @@ public struct Migrator: Sendable {
     let table = try await pool.withConnection { connection in try await openTable(connection) }
     var applied: [MigrationEntry] = []
     for file in files {
-      let entry = try await withScriptConnection { connection in
-        try await connection.transaction { connection -> MigrationEntry? in
-          try await takeLock(connection)
-          return try await run(file, table, connection)
-        }
-      }
-      if let entry { applied.append(entry) }
+      if let entry = try await apply(file, table) { applied.append(entry) }
     }
     return applied
+  }
+
+  /// Runs one file; again where it lost a deadlock against the servers of the version before, who go on working and
+  /// take the same tables in an order of their own.
+  private func apply(_ file: MigrationFile, _ table: MigrationTable) async throws -> MigrationEntry? {
+    var attempts = 1
+    while true {
+      do {
+        return try await withScriptConnection { connection in
+          try await connection.transaction { connection -> MigrationEntry? in
+            try await takeLock(connection)
+            return try await run(file, table, connection)
+          }
+        }
+      } catch let error as PostgresError where error.isRetryable && attempts < Self.attempts {
+        attempts += 1
+      }
+    }
   }
 
   /// Runs what is pending in one transaction and rolls it back.
@@ -141,7 +154,7 @@ public struct Migrator: Sendable {
     do {
       try await connection.execute(script: file.sql, timeout: timeout)
     } catch let error as PostgresError {
-      guard let report = error.report else { throw error }
+      guard let report = error.report, !error.isRetryable else { throw error }
       throw MigrationError(report, in: file)
     }
     let mark = try await connection.query("select current_setting('migration.version', true) as version")
