@@ -215,4 +215,20 @@ import Testing
       #expect(names.contains("(other) 101 1"))
     }
   }
+
+  @Test func `the same events in another order at the same time are taken once, and refused to nobody`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let now = harness.clock.now
+      for _ in 0..<10 {
+        let events = (0..<100).map { _ in Told(at: now, id: UUID().uuidString) }
+        let answers = try await atOnce(8) { number in
+          try await tell(number.isMultiple(of: 2) ? events : events.reversed(), harness)
+        }
+        #expect(answers.allSatisfy { $0.status == 202 })
+        #expect(answers.reduce(0) { $0 + ($1["accepted"] as? Int ?? 0) } == 100)
+      }
+    }
+  }
 }
