@@ -45,6 +45,7 @@ BEGIN
     ('support_actions', 'SELECT, INSERT'),
     ('reconcile_runs', 'SELECT, INSERT'),
     ('reconcile_positions', 'SELECT, INSERT, UPDATE'),
+    ('configured_apps', 'SELECT, INSERT, UPDATE'),
     ('outbox', 'SELECT, INSERT, UPDATE, DELETE'),
     ('outbox_lanes', 'SELECT, INSERT, UPDATE'),
     ('entitlement_keys', 'SELECT, INSERT, UPDATE'),

@@ -8,7 +8,7 @@ extension Doctor {
       "SELECT INSERT UPDATE",
       [
         "subscriptions", "transactions", "renewals", "notifications", "trials", "grants", "free_access",
-        "reconcile_positions", "outbox_lanes", "entitlement_keys", "kpi_days",
+        "reconcile_positions", "outbox_lanes", "entitlement_keys", "kpi_days", "configured_apps",
       ]
     ),
     ("SELECT INSERT DELETE", ["events", "kpi_daily_figures", "kpi_daily_money", "kpi_events_daily"]),
