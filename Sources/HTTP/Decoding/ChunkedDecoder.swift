@@ -39,11 +39,10 @@ struct ChunkedDecoder {
         position += count
         state = count == remaining ? .dataCarriageReturn : .data(remaining: remaining - count)
       case .trailer:
-        guard let length = try lines.lengthOfLine(in: input, at: position) else {
-          try checkTrailer(with: input.count - position)
-          return false
-        }
+        let found = lines.line(in: input, at: position)
+        let length = found.length
         try checkTrailer(with: length)
+        guard try found.isWhole() else { return false }
         let line = input.extracting(position..<(position + length))
         position += length + 2
         if line.isEmpty { return true }

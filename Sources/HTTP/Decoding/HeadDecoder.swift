@@ -25,11 +25,10 @@ struct HeadDecoder {
     while position + length < input.count {
       let lineStart = position + length
       if !hasRequestLine { try checkBeginning(input[lineStart]) }
-      guard let lineLength = try lines.lengthOfLine(in: input, at: lineStart) else {
-        try checkLength(ofLine: input.count - lineStart)
-        return nil
-      }
+      let found = lines.line(in: input, at: lineStart)
+      let lineLength = found.length
       try checkLength(ofLine: lineLength)
+      guard try found.isWhole() else { return nil }
       let line = input.extracting(lineStart..<(lineStart + lineLength))
       if hasRequestLine, line.isEmpty {
         let head = try framing.head(

@@ -9,21 +9,34 @@ struct LineReader {
   /// each byte.
   private var searched = 0
 
-  /// The length of the line at `position`, without its end, or nil if its end has not arrived.
-  ///
-  /// - Throws: 400 if it ends with a bare LF. A CR elsewhere is for the grammar of the line to refuse.
-  mutating func lengthOfLine(in input: Span<UInt8>, at position: Int) throws(Problem) -> Int? {
-    guard
-      let end = input.firstIndex(of: ASCII.lineFeed, from: position + searched)
-    else {
-      searched = input.count - position
-      return nil
+  /// A line, or as much of it as has arrived.
+  struct Line {
+    /// Its bytes, without the end. While the end has not arrived, a CR that may be the beginning of it is not
+    /// counted: or else a line of just the allowed length would be refused if it arrived in two pieces.
+    let length: Int
+    fileprivate let end: End
+
+    fileprivate enum End { case none, bareLineFeed, carriageReturnLineFeed }
+
+    /// Whether its end has arrived; to be asked after the length has been looked at, since of a line that is too
+    /// long the end may never come.
+    ///
+    /// - Throws: 400 if it ends with a bare LF. A CR elsewhere is for the grammar of the line to refuse.
+    func isWhole() throws(Problem) -> Bool {
+      guard end != .bareLineFeed else { throw .invalidRequest("A line must end with CR LF.") }
+      return end != .none
     }
-    searched = 0
-    guard end > position, input[end - 1] == ASCII.carriageReturn else {
-      throw .invalidRequest("A line must end with CR LF.")
-    }
-    return end - 1 - position
+  }
+
+  /// The line at `position`.
+  mutating func line(in input: Span<UInt8>, at position: Int) -> Line {
+    let lineFeed = input.firstIndex(of: ASCII.lineFeed, from: position + searched)
+    let stop = lineFeed ?? input.count
+    searched = lineFeed == nil ? input.count - position : 0
+    let hasReturn = stop > position && input[stop - 1] == ASCII.carriageReturn
+    return Line(
+      length: stop - position - (hasReturn ? 1 : 0),
+      end: lineFeed == nil ? .none : hasReturn ? .carriageReturnLineFeed : .bareLineFeed)
   }
 }
 
