@@ -11,6 +11,10 @@ public struct ConfigurationProblem: Error, Sendable, Hashable, CustomStringConve
     self.reason = reason
   }
 
-  /// One line.
-  public var description: String { "\(subject): \(reason)" }
+  /// One line, also where a key of the file, which is part of the path, holds a line break.
+  public var description: String {
+    String(
+      String.UnicodeScalarView(
+        "\(subject): \(reason)".unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))
+  }
 }

@@ -43,6 +43,7 @@ import Testing
       #""transferPolicy": "keep""#, #""transferPolicie": "keep""#, "apps.json: apps[0].transferPolicie",
       "unknown key"
     ),
+    (#""transferPolicy": "keep""#, #""transfer\nPolicy": "keep""#, "apps[0].transfer\nPolicy", "unknown key"),
     (
       #""transferPolicy": "keep""#, #""transferPolicy": "often""#, "apps.json: apps[0].transferPolicy",
       "not one of"
