@@ -220,3 +220,27 @@ let package = Package(
       swiftSettings: swiftSettings),
   ]
 )
+
+// The fuzz targets exist for `scripts/fuzz` alone: it compiles everything for libFuzzer, with which nothing else
+// should be built, and an ordinary build should not see them.
+if Context.environment["RECEIPTD_FUZZ"] == "1" {
+  package.targets += [
+    .target(name: "FuzzSupport", path: "Fuzz/Support", swiftSettings: swiftSettings),
+    .executableTarget(
+      name: "FuzzHTTP",
+      dependencies: [
+        "FuzzSupport", "HTTP", "Sockets", .product(name: "HTTPTypes", package: "swift-http-types"),
+      ],
+      path: "Fuzz/HTTP", swiftSettings: swiftSettings),
+    .executableTarget(
+      name: "FuzzAppStore",
+      dependencies: [
+        "FuzzSupport", "AppStore", .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "X509", package: "swift-certificates"),
+      ],
+      path: "Fuzz/AppStore", swiftSettings: swiftSettings),
+    .executableTarget(
+      name: "FuzzService", dependencies: ["FuzzSupport", "HTTP", "Postgres", "ReceiptService"],
+      path: "Fuzz/Service", swiftSettings: swiftSettings),
+  ]
+}

@@ -1,0 +1,13 @@
+import FuzzSupport
+
+/// What the HTTP module reads.
+@main struct FuzzHTTP {
+  static func main() {
+    Fuzzer.run([
+      .init("http", ConnectionTarget.check), .init("chunks", ChunkTarget.check),
+      .init("json", JSONTarget.check), .init("addresses", AddressTarget.check),
+      .init("traceparent", TraceTarget.check), .init("times", TimeTarget.check),
+      .init("query", QueryTarget.check),
+    ])
+  }
+}

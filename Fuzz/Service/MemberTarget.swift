@@ -1,0 +1,48 @@
+import FoundationEssentials
+import FuzzSupport
+import Postgres
+
+@testable import HTTP
+@testable import ReceiptService
+
+/// The members of a JSON object found in its text, beside those that a decoder finds.
+enum MemberTarget {
+  private static let columns: ColumnNames = ["transactionId", "price", "a"]
+  private static let names: Set = ["transactionId", "price", "a"]
+
+  @Sendable static func check(_ bytes: [UInt8]) {
+    // What is not JSON must only not end the process.
+    let members = Array(JSONMembers(of: bytes))
+    for member in members {
+      claim(member.name.lowerBound >= 0 && member.name.upperBound < member.value.lowerBound, "in order")
+      claim(member.value.upperBound <= bytes.count, "within the text")
+    }
+    let rest = columns.remainder(of: bytes)
+    guard (try? JSONShape.check(bytes)) != nil,
+      let decoded = try? JSONDecoder().decode([String: JSONValue].self, from: Data(bytes))
+    else { return }
+    claim(members.count >= decoded.count, "every member is found")
+    // Which one of two with the same name counts is for whoever wrote them to know.
+    guard members.count == decoded.count else { return }
+    for member in members {
+      guard
+        let name = try? JSONDecoder().decode(String.self, from: Data([0x22] + bytes[member.name] + [0x22]))
+      else { return claim(false, "a name is a string") }
+      let value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes[member.value]))
+      claim(value != nil && value == decoded[name], "every value is found under its name")
+    }
+    check(rest, beside: decoded.filter { !names.contains($0.key) })
+  }
+
+  private static func check(_ rest: JSONText?, beside expected: [String: JSONValue]) {
+    guard let rest else {
+      let text = (try? JSONEncoder().encode(expected)).map { String(decoding: $0, as: UTF8.self) }
+      return claim(
+        expected.isEmpty || text?.contains("\\u0000") != false, "nothing without a column is lost")
+    }
+    claim((try? JSONShape.check(Array(rest.text.utf8))) != nil, "the rest is JSON")
+    claim(!rest.text.contains("\\u0000"), "the rest is what PostgreSQL takes")
+    let decoded = try? JSONDecoder().decode([String: JSONValue].self, from: Data(rest.text.utf8))
+    claim(decoded == expected, "the rest is all that has no column")
+  }
+}
