@@ -15,14 +15,19 @@ import Testing
   private static let rest = "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
   private static let requests: [[UInt8]] = ends.flatMap { end in
-    (-3...3).flatMap { beyond in
-      [
-        requestLine(length: 40 + beyond) + end + "Host: a" + rest,
-        "GET / HTTP/1.1\r\nHost: a\r\nA:" + String(repeating: "b", count: 80 - 27 + beyond) + end + rest,
-        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA:"
-          + String(repeating: "b", count: 78 + beyond) + end + rest,
-      ].map { Array($0.utf8) }
-    }
+    (-3...3).flatMap { beyond in requests(beyond: beyond, end: end).map { Array($0.utf8) } }
+  }
+
+  /// A request line, a header line and a trailer that are so much longer than they may be.
+  private static func requests(beyond: Int, end: String) -> [String] {
+    let head = "POST / HTTP/1.1\r\nHost: a\r\n"
+    let field = "A:" + String(repeating: "b", count: 50 + beyond)
+    let trailer = "A:" + String(repeating: "b", count: 78 + beyond)
+    return [
+      "\(requestLine(length: 40 + beyond))\(end)Host: a\(rest)",
+      "\(head)\(field)\(end)\(rest)",
+      "\(head)Transfer-Encoding: chunked\r\n\r\n0\r\n\(trailer)\(end)\(rest)",
+    ]
   }
 
   private static func requestLine(length: Int) -> String {
@@ -41,9 +46,8 @@ import Testing
   @Test(arguments: [(40, false), (41, true)])
   func `a request line may be as long as the limit`(length: Int, isRefused: Bool) {
     var conversation = Conversation(limits: Self.limits)
-    for byte in Array((Self.requestLine(length: length) + "\r\nHost: a" + Self.rest).utf8) {
-      conversation.receive([byte])
-    }
+    let text = "\(Self.requestLine(length: length))\r\nHost: a\(Self.rest)"
+    for byte in text.utf8 { conversation.receive([byte]) }
     #expect(conversation.events.contains(.refused(414, "uri_too_long")) == isRefused)
   }
 }
