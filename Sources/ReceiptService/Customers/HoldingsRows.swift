@@ -5,11 +5,12 @@ import Subscriptions
 /// Reads what customers have: `subscriptions`, `purchase_devices`, `grants`, `trials` and `free_access`.
 enum HoldingsRows {
   /// How many questions ``select(users:devices:)`` are.
-  static let count = 4
+  static let count = 5
 
   /// What is to be asked; the answers go to ``decode(_:)`` in the same order.
   static func select(users: [UUID], devices: [String]) -> [Query] {
     [
+      LookupPlans.fromHere,
       SubscriptionRows.select(users: users, devices: devices),
       """
       SELECT user_id, device_id, bundle_id, id, tier, starts_at, ends_at FROM grants
@@ -30,7 +31,7 @@ enum HoldingsRows {
   static func decode(_ answers: some Sequence<Rows>) throws -> HoldingsByCustomer {
     let answers = Array(answers)
     var holdings = HoldingsByCustomer()
-    for row in answers[0] {
+    for row in answers[1] {
       let stored = try SubscriptionRows.decode(row)
       if let sharer = try SubscriptionRows.sharer(row) {
         holdings.customers[sharer, default: .init()].shared.append(stored)
@@ -39,7 +40,7 @@ enum HoldingsRows {
       guard let owner = stored.owner?.customer else { continue }
       holdings.customers[owner, default: .init()].subscriptions.append(stored)
     }
-    for row in answers[1] {
+    for row in answers[2] {
       let user = try row.decode(0, as: UUID?.self).map(Customer.user)
       guard let customer = try user ?? row.decode(1, as: String?.self).map(Customer.device) else { continue }
       let grant = Grant(
@@ -47,11 +48,11 @@ enum HoldingsRows {
         endsAt: try row.decode(6))
       holdings.customers[customer, default: .init()].grants[try row.decode(2), default: []].append(grant)
     }
-    for row in answers[2] {
+    for row in answers[3] {
       let trial = Trial(startedAt: try row.decode(2), endsAt: try row.decode(3))
       holdings.customers[.device(try row.decode(0)), default: .init()].trials[try row.decode(1)] = trial
     }
-    holdings.freeTimes = try decodeFreeTimes(answers[3])
+    holdings.freeTimes = try decodeFreeTimes(answers[4])
     return holdings
   }
 

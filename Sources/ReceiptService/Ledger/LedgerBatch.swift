@@ -35,7 +35,7 @@ struct LedgerBatch {
       judged.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
     ).sorted()
     var queries: [Query] = [
-      AdvisoryLock.acquire(.purchase, Set(entries.compactMap(\.lockName)))
+      LookupPlans.fromHere, AdvisoryLock.acquire(.purchase, Set(entries.compactMap(\.lockName))),
     ]
     if !uuids.isEmpty { queries.append(NotificationRows.existing(uuids)) }
     if !ids.isEmpty {
@@ -46,7 +46,7 @@ struct LedgerBatch {
       queries.append(TransactionRows.homes(transactionIDs))
       if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
     }
-    var answers = try await connection.pipeline(queries).dropFirst()[...]
+    var answers = try await connection.pipeline(queries).dropFirst(2)
 
     var state = LedgerState()
     if !uuids.isEmpty, let rows = answers.popFirst() {
