@@ -24,15 +24,15 @@ struct CustomerFollowUp: Sendable {
   ) async throws {
     let customers = Set(customers)
     let changes = customers.map { CustomerChange(bundleID: bundleID, customer: $0) }
-    if let changes = CustomerChanges.enqueue(changes, in: catalog, at: instant) {
-      _ = try await connection.query(changes)
+    if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) {
+      _ = try await connection.query(notes)
     }
     let users = customers.compactMap(\.userID).sorted { $0.uuidString < $1.uuidString }
     guard !users.isEmpty else { return }
     let answers = try await connection.pipeline(HoldingsRows.select(users: users, devices: []))
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
     let unwritten = try await writer.write(
-      users: users, holdings: HoldingsRows.decode(answers), on: connection)
+      changes, holdings: HoldingsRows.decode(answers), on: connection)
     guard !unwritten.isEmpty else { return }
     _ = try await connection.query(OutboxRows.insertProfiles(Array(unwritten), at: instant))
   }

@@ -80,6 +80,7 @@ struct ProfileRetry: Sendable {
       [AdvisoryLock.acquire(.customer, [user.uuidString])] + HoldingsRows.select(users: [user], devices: []))
     let holdings = try HoldingsRows.decode(answers.dropFirst())
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
-    return try await writer.write(users: [user], holdings: holdings, on: connection).isEmpty
+    let changes = catalog.apps.map { CustomerChange(bundleID: $0.bundleID, customer: .user(user)) }
+    return try await writer.write(changes, holdings: holdings, on: connection).isEmpty
   }
 }

@@ -116,15 +116,14 @@ struct LedgerBatch {
     }
     if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
 
-    let users = state.affectedUsers.sorted { $0.uuidString < $1.uuidString }
-    let devices = state.affectedDevices.sorted()
+    let changes = state.customerChanges
+    let users = Set(changes.compactMap(\.customer.userID)).sorted { $0.uuidString < $1.uuidString }
+    let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
     let readsCustomers = !users.isEmpty || !devices.isEmpty
     if readsCustomers {
       queries.append(
         AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
-      if let changes = CustomerChanges.enqueue(state.customerChanges, in: catalog, at: instant) {
-        queries.append(changes)
-      }
+      if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
       queries += HoldingsRows.select(users: users, devices: devices)
     }
     guard !queries.isEmpty else { return receipts }
@@ -133,7 +132,7 @@ struct LedgerBatch {
 
     let holdings = try HoldingsRows.decode(answers.suffix(HoldingsRows.count))
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
-    let unwritten = try await writer.write(users: users, holdings: holdings, on: connection)
+    let unwritten = try await writer.write(changes, holdings: holdings, on: connection)
     if !unwritten.isEmpty {
       metrics.outcomes.profileWriteFailures.increment(by: unwritten.count)
       _ = try await connection.query(OutboxRows.insertProfiles(Array(unwritten), at: instant))

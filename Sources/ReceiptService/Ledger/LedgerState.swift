@@ -128,13 +128,6 @@ struct LedgerState {
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
 
-  /// Users whose profile may have to change: owners now, and owners before.
-  var affectedUsers: Set<UUID> { Set(affectedCustomers.compactMap(\.userID)) }
-
-  var affectedDevices: Set<String> { Set(affectedCustomers.compactMap(\.deviceID)) }
-
-  private var affectedCustomers: Set<Customer> { Set(customerChanges.map(\.customer)) }
-
   /// Whoever has or had a purchase that changed, with its app.
   var customerChanges: Set<CustomerChange> {
     purchases.values.reduce(into: []) { changes, purchase in

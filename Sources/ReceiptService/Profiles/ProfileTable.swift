@@ -13,8 +13,8 @@ struct ProfileTable: Sendable {
   let select: @Sendable ([UUID]) -> Query
   /// Changes the rows that are there and say something else.
   let update: @Sendable ([ProfileWrite]) -> Query
-  /// Makes the row of a user who has none.
-  let insert: @Sendable (ProfileWrite) -> Query
+  /// Makes the rows of users who have none.
+  let insert: @Sendable ([ProfileWrite]) -> Query
 
   /// Every table, in the order in which they are written.
   static let all = [profiles, userPreferences]
@@ -53,11 +53,12 @@ extension ProfileTable {
           IS DISTINCT FROM (new.expires_at, new.product_id, new.original_transaction_id)
       """
     },
-    insert: { write in
+    insert: { writes in
       """
       INSERT INTO profiles (id, premium_expires_at, premium_product_id, premium_original_transaction_id)
-      VALUES (\(write.userID), \(write.status.expiresAt), \(write.status.productID),
-        \(write.status.originalTransactionID))
+      SELECT * FROM unnest(\(writes.map(\.userID))::uuid[],
+        \(writes.map(\.status.expiresAt))::timestamptz[], \(writes.map(\.status.productID))::text[],
+        \(writes.map(\.status.originalTransactionID))::text[])
       ON CONFLICT (id) DO UPDATE SET premium_expires_at = excluded.premium_expires_at,
         premium_product_id = excluded.premium_product_id,
         premium_original_transaction_id = excluded.premium_original_transaction_id
@@ -87,10 +88,11 @@ extension ProfileTable {
           IS DISTINCT FROM (new.is_premium, new.bookmark_limit)
       """
     },
-    insert: { write in
+    insert: { writes in
       """
       INSERT INTO user_preferences (user_id, is_premium, bookmark_limit)
-      VALUES (\(write.userID), \(write.status.isPremium), \(write.bookmarkLimit))
+      SELECT * FROM unnest(\(writes.map(\.userID))::uuid[], \(writes.map(\.status.isPremium))::boolean[],
+        \(writes.map(\.bookmarkLimit))::bigint[])
       ON CONFLICT (user_id) DO UPDATE SET is_premium = excluded.is_premium,
         bookmark_limit = excluded.bookmark_limit
       """

@@ -13,18 +13,23 @@ struct ProfileWriter {
   let instant: Date
   let logger: Logger
 
+  /// What a user has of one app says nothing about a table that this app does not write to: such a table is
+  /// left alone.
   /// - Parameters:
-  ///   - users: whose status may have changed; the transaction holds their locks.
+  ///   - changes: whose status may have changed, and in which app; the transaction holds the customers' locks.
   ///   - holdings: what these users have, of all apps.
   /// - Returns: the users whose status could not be written everywhere.
   func write(
-    users: [UUID], holdings: HoldingsByCustomer, on connection: PostgresConnection
+    _ changes: some Sequence<CustomerChange>, holdings: HoldingsByCustomer, on connection: PostgresConnection
   ) async throws -> Set<UUID> {
     var unwritten: Set<UUID> = []
     for table in ProfileTable.all {
       let apps = catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.mirror) }
-      guard !apps.isEmpty, !users.isEmpty else { continue }
-      let writes = users.map { user in
+      let bundleIDs = Set(apps.map(\.bundleID))
+      let users = Set(changes.lazy.filter { bundleIDs.contains($0.bundleID) }.compactMap(\.customer.userID))
+      guard !users.isEmpty else { continue }
+      // Sorted: rows are locked in the order in which they are written.
+      let writes = users.sorted { $0.uuidString < $1.uuidString }.map { user in
         ProfileWrite(userID: user, status: status(of: user, holdings[.user(user)], in: apps))
       }
       unwritten.formUnion(try await write(writes, to: table, connection))
@@ -83,7 +88,10 @@ struct ProfileWriter {
       let missing = writes.filter {
         !free.contains($0.userID) && !held.contains($0.userID) && $0.status.productID != nil
       }
-      let changes = [table.update(writes.filter { free.contains($0.userID) })] + missing.map(table.insert)
+      let known = writes.filter { free.contains($0.userID) }
+      var changes: [Query] = []
+      if !known.isEmpty { changes.append(table.update(known)) }
+      if !missing.isEmpty { changes.append(table.insert(missing)) }
       // A deferred constraint would otherwise speak up at COMMIT, when it is too late to save the facts.
       _ = try await connection.pipeline(
         changes + [
