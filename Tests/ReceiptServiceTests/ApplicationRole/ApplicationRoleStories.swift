@@ -131,6 +131,7 @@ import Testing
   /// What is done without anybody asking, and the commands.
   private static func jobs(_ harness: Harness) async throws {
     let lost = try harness.buy()
+    harness.clock.advance(seconds: 3_700)
     for report in await harness.service.reconcile() { #expect(report.failure == nil) }
     #expect(try await harness.row(of: lost.originalTransactionID).status == "active")
     harness.clock.advance(days: 40)

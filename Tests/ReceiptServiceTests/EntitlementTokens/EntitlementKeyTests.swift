@@ -191,7 +191,7 @@ import Testing
       let readers = try await harness.pool.query(
         """
         SELECT grantee FROM information_schema.role_table_grants
-        WHERE table_name = 'entitlement_keys' AND grantee <> current_user
+        WHERE table_name = 'entitlement_keys' AND grantee NOT IN (current_user, 'receiptd_app')
         """
       ).map { try $0.decode(0, as: String.self) }
       #expect(readers == [])
