@@ -28,16 +28,18 @@ import Testing
             return statuses
           }
         }
+        var afterwards: [Int] = []
         for reload in 1...20 {
           try stage.write(reload.isMultiple(of: 2) ? Stage.one : Stage.both, to: stage.apps)
           stage.receiptd.signal(SIGHUP)
           try await stage.receiptd.awaitLog(#""reloaded the configuration""#, times: reload)
+          // However fast the machine, each configuration answers somebody.
+          afterwards.append(try await stage.validate(purchase).status)
         }
         end.come()
-        return try await group.reduce(into: []) { $0 += $1 }
+        return try await group.reduce(into: afterwards) { $0 += $1 }
       }
-      // Each of the four had at least one under way; how many more depends on the machine.
-      #expect(statuses.count >= 4)
+      #expect(statuses.count > 20)
       #expect(statuses.allSatisfy { $0 == 200 })
       #expect(await stage.receiptd.stop() == 0)
     }
