@@ -1,45 +1,86 @@
 import DequeModule
 
 /// Who waits for a commit, in the order of their coming, and how many commits are under way.
+///
+/// Much of what a transaction costs, here and in the database, is for the transaction and not for what is in it. So
+/// while one is under way, those who come wait for the next: until there are enough of them to be worth one of their
+/// own, or until the first of them has waited so long that the one under way must be held up by somebody's lock.
 struct LedgerQueue<Element> {
   /// What becomes of one who comes.
   enum Admission {
     /// It is committed with the next ones.
     case waits
-    /// The same, and a lane has to be started for it.
+    /// The same, and somebody has to look at ``overdue(at:)`` after ``LedgerQueue/patience``.
+    case startsWatch
+    /// It is committed with the next ones, and a lane has to be started for it.
     case startsLane
     /// Too many wait already.
     case refused
   }
 
-  /// How many transactions may be under way: one is prepared while another's commit waits for the disk, and
-  /// one that waits for a lock does not hold up the rest.
+  /// What a look at those who wait finds.
+  enum Watch {
+    /// Nobody waits; the watch is over.
+    case ends
+    /// Look again after ``LedgerQueue/patience``.
+    case goesOn
+    /// The same, and a lane has to be started for those who have waited too long.
+    case startsLane
+  }
+
+  /// How many transactions may be under way.
   static var lanes: Int { 4 }
+  /// As many as this are worth a transaction beside the one that is under way.
+  static var entriesWorthALane: Int { 16 }
   static var entriesPerTransaction: Int { 64 }
+  /// After this long, whoever waits is worth a transaction, however few they are.
+  static var patience: Duration { .milliseconds(20) }
   /// Beyond this, entries are refused rather than kept waiting.
   static var maximumWaiting: Int { 4_096 }
 
-  private var waiting: Deque<Element> = []
+  private var waiting: Deque<(element: Element, since: ContinuousClock.Instant)> = []
   private var busyLanes = 0
+  private var isWatched = false
 
   var count: Int { waiting.count }
 
-  mutating func add(_ element: Element) -> Admission {
+  mutating func add(_ element: Element, at now: ContinuousClock.Instant) -> Admission {
     guard waiting.count < Self.maximumWaiting else { return .refused }
-    waiting.append(element)
-    guard busyLanes < Self.lanes else { return .waits }
-    busyLanes += 1
-    return .startsLane
+    waiting.append((element, now))
+    if startsLane(at: now) { return .startsLane }
+    guard !isWatched else { return .waits }
+    isWatched = true
+    return .startsWatch
   }
 
   /// What a lane commits next; `nil` ends the lane.
-  mutating func next() -> [Element]? {
-    guard !waiting.isEmpty else {
+  mutating func next(at now: ContinuousClock.Instant) -> [Element]? {
+    guard !waiting.isEmpty, busyLanes == 1 || isWorthALane(at: now) else {
       busyLanes -= 1
       return nil
     }
     let count = min(waiting.count, Self.entriesPerTransaction)
     defer { waiting.removeFirst(count) }
-    return Array(waiting.prefix(count))
+    return waiting.prefix(count).map(\.element)
+  }
+
+  /// Looks after those for whom nobody came.
+  mutating func overdue(at now: ContinuousClock.Instant) -> Watch {
+    guard !waiting.isEmpty else {
+      isWatched = false
+      return .ends
+    }
+    return startsLane(at: now) ? .startsLane : .goesOn
+  }
+
+  private mutating func startsLane(at now: ContinuousClock.Instant) -> Bool {
+    guard busyLanes == 0 || (busyLanes < Self.lanes && isWorthALane(at: now)) else { return false }
+    busyLanes += 1
+    return true
+  }
+
+  private func isWorthALane(at now: ContinuousClock.Instant) -> Bool {
+    guard let first = waiting.first else { return false }
+    return waiting.count >= Self.entriesWorthALane || now - first.since >= Self.patience
   }
 }

@@ -15,9 +15,15 @@ final class LedgerWriter: Sendable {
   private let metrics: ServiceMetrics
   private let queue = Mutex(LedgerQueue<Waiting>())
 
-  private struct Waiting {
+  /// One who waits, as an object: it goes from hand to hand, and an entry is large.
+  private final class Waiting: Sendable {
     let entry: LedgerEntry
     let continuation: CheckedContinuation<LedgerReceipt, any Error>
+
+    init(entry: LedgerEntry, continuation: CheckedContinuation<LedgerReceipt, any Error>) {
+      self.entry = entry
+      self.continuation = continuation
+    }
   }
 
   init(pool: PostgresPool, catalog: AppCatalog, logger: Logger, metrics: ServiceMetrics) {
@@ -35,8 +41,10 @@ final class LedgerWriter: Sendable {
   /// - Throws: ``ServiceError``: `database_unavailable`, `internal`.
   func record(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     try await withCheckedThrowingContinuation { continuation in
-      switch queue.withLock({ $0.add(Waiting(entry: entry, continuation: continuation)) }) {
+      let waiting = Waiting(entry: entry, continuation: continuation)
+      switch queue.withLock({ $0.add(waiting, at: .now) }) {
       case .waits: break
+      case .startsWatch: watch()
       case .startsLane: Task { await runLane() }
       case .refused:
         metrics.ledger.unavailable.increment()
@@ -46,8 +54,22 @@ final class LedgerWriter: Sendable {
   }
 
   private func runLane() async {
-    while let batch = queue.withLock({ $0.next() }) {
+    while let batch = queue.withLock({ $0.next(at: .now) }) {
       await commit(batch)
+    }
+  }
+
+  /// Looks after those who wait until nobody does.
+  private func watch() {
+    Task {
+      while true {
+        try? await Task.sleep(for: LedgerQueue<Waiting>.patience)
+        switch queue.withLock({ $0.overdue(at: .now) }) {
+        case .ends: return
+        case .goesOn: break
+        case .startsLane: Task { await runLane() }
+        }
+      }
     }
   }
 
