@@ -8,11 +8,8 @@ import Testing
   private static let device = Customer.device("phone")
 
   /// Thirty days of trial, seven of grace.
-  private let app: App = {
-    var app = sampleApp(ownGraceDays: 7)
-    app.trial = Allowance(days: 30, features: ["seats": .count(5)])
-    return app
-  }()
+  private let app = sampleApp(
+    ownGraceDays: 7, trial: Allowance(days: 30, features: ["seats": .count(5)]))
 
   private func entitlements(_ holdings: Holdings, at days: Double) -> Entitlements {
     app.entitlements(of: holdings, for: Self.device, at: day(days))

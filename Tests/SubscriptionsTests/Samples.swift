@@ -31,7 +31,8 @@ func renewalInfo(
 }
 
 func sampleApp(
-  ownGraceDays: Int? = nil, sandbox: SandboxGrants = .nobody, policy: TransferPolicy = .keep
+  ownGraceDays: Int? = nil, sandbox: SandboxGrants = .nobody, policy: TransferPolicy = .keep,
+  trial: Allowance? = nil
 ) -> App {
   App(
     bundleID: "com.example.app", name: "Example", sandboxGrants: sandbox, customer: .user,
@@ -45,7 +46,7 @@ func sampleApp(
       Tier(name: "basic", rank: 1, features: ["seats": .count(1)]),
       Tier(name: "family", rank: 2, features: ["seats": .count(5)]),
     ],
-    free: ["seats": .count(0)],
+    free: ["seats": .count(0)], trial: trial,
     grace: ownGraceDays.map { Allowance(days: $0, features: ["seats": .word("warning")]) })
 }
 

@@ -5,7 +5,7 @@ import enum HTTP.RFC3339
 
 /// How an app stands in the configuration file; the contract has an example.
 extension App {
-  init(_ object: ConfigurationObject) throws(ConfigurationProblem) {
+  convenience init(_ object: ConfigurationObject) throws(ConfigurationProblem) {
     try object.allowOnly([
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",

@@ -74,9 +74,7 @@ struct LedgerState {
     var receipt = LedgerReceipt()
     // Without an app there is no catalog to judge by: what is known of the purchase stays as it is.
     if let id = entry.originalTransactionID, let app = entry.app {
-      var purchase = purchases[id, default: Purchase()]
-      receipt = purchase.take(entry, freeTime: freeTimes[app], moves: &moves)
-      purchases[id] = purchase
+      receipt = purchases[id, default: Purchase()].take(entry, freeTime: freeTimes[app], moves: &moves)
     }
     if let notification = entry.notification {
       let outcome = outcome(of: notification, entry, receipt)
@@ -186,11 +184,17 @@ extension LedgerState.Purchase {
   /// Whether the entry is about the same app and environment as what is known of the purchase. The App
   /// Store's ids are unique, so anything else is a mistake, and must not mix two purchases.
   private func agrees(with entry: LedgerEntry) -> Bool {
-    let transactions = Array(facts.transactions.values) + entry.transactions.map(\.fact)
-    let renewals = [facts.renewal].compactMap(\.self) + entry.renewals.map(\.fact)
-    let apps = Set(transactions.map(\.bundleID) + [entry.app?.bundleID].compactMap(\.self))
-    return apps.count <= 1
-      && Set(transactions.map(\.environment) + renewals.map(\.environment)).count <= 1
+    let environment =
+      facts.transactions.values.first?.environment ?? facts.renewal?.environment
+      ?? entry.transactions.first?.fact.environment ?? entry.renewals.first?.fact.environment
+    guard let app = entry.app, let environment else { return true }
+    func agrees(_ fact: TransactionFact) -> Bool {
+      fact.bundleID == app.bundleID && fact.environment == environment
+    }
+    return facts.transactions.values.allSatisfy(agrees)
+      && facts.renewal.map { $0.environment == environment } ?? true
+      && entry.transactions.allSatisfy { agrees($0.fact) }
+      && entry.renewals.allSatisfy { $0.fact.environment == environment }
   }
 
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> SharedClaim {

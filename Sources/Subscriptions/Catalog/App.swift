@@ -1,50 +1,52 @@
 import FoundationEssentials
 
 /// One app as its configuration describes it: what it sells, to whom, and what that opens.
-public struct App: Sendable, Hashable {
+///
+/// It never changes, and everything that is served hands it on, so it is one object that all refer to.
+public final class App: Sendable {
   /// Apple's bundle identifier.
-  public var bundleID: String
+  public let bundleID: String
   /// Apple's numeric identifier of the app; production notifications carry it.
-  public var appAppleID: Int64?
+  public let appAppleID: Int64?
   /// The name for people.
-  public var name: String
+  public let name: String
   /// The environments whose signed data is accepted.
-  public var environments: Set<StoreEnvironment>
+  public let environments: Set<StoreEnvironment>
   /// Whose sandbox purchases open anything.
-  public var sandboxGrants: SandboxGrants
+  public let sandboxGrants: SandboxGrants
   /// What a customer of this app is.
-  public var customer: CustomerKind
+  public let customer: CustomerKind
   /// What happens when a second customer proves a purchase.
-  public var transferPolicy: TransferPolicy
+  public let transferPolicy: TransferPolicy
   /// How many devices may have one purchase at once, where customers are devices: a phone and its watch, say.
-  public var devicesPerPurchase: Int
+  public let devicesPerPurchase: Int
   /// By their canonical name.
-  public var products: [String: Product]
+  public let products: [String: Product]
   /// By their name.
-  public var tiers: [String: Tier]
+  public let tiers: [String: Tier]
   /// What everybody may do.
-  public var free: Features
+  public let free: Features
   /// The app's own free time, if it has one.
-  public var trial: Allowance?
+  public let trial: Allowance?
   /// The app's own time after the end, if it has one.
-  public var grace: Allowance?
+  public let grace: Allowance?
   /// What those get for good who had the app before a date, if there is such a rule.
-  public var grandfather: Grandfather?
+  public let grandfather: Grandfather?
   /// For how many days after the last answer a client without network may go on.
-  public var offlineGraceDays: Int
+  public let offlineGraceDays: Int
   /// Who signs the tokens of its users.
-  public var auth: TokenIssuer?
+  public let auth: TokenIssuer?
   /// Where the status is written besides `subscriptions`.
-  public var writeTo: Set<Mirror>
+  public let writeTo: Set<Mirror>
   /// A key of its own for the App Store Server API; the settings' key where it has none.
-  public var storeKey: StoreKey?
+  public let storeKey: StoreKey?
   /// Its CloudKit container; needed where `writeTo` has `cloudkit`.
-  public var cloudKit: CloudKitContainer?
+  public let cloudKit: CloudKitContainer?
   /// Servers that are told when a customer's state changes.
-  public var webhooks: [WebhookEndpoint]
+  public let webhooks: [WebhookEndpoint]
 
   /// Every name of a product, old ones included, to its canonical one.
-  private var canonicalNames: [String: String]
+  private let canonicalNames: [String: String]
 
   /// Creates an app; every parameter is described at its property.
   public init(
@@ -78,10 +80,11 @@ public struct App: Sendable, Hashable {
     self.storeKey = storeKey
     self.cloudKit = cloudKit
     self.webhooks = webhooks
-    canonicalNames = [:]
+    var canonicalNames: [String: String] = [:]
     for product in products {
       for name in [product.id] + product.aliases { canonicalNames[name] = product.id }
     }
+    self.canonicalNames = canonicalNames
   }
 
   /// Whether several customers can have one purchase.
