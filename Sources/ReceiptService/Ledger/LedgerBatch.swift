@@ -30,14 +30,14 @@ struct LedgerBatch {
     let judged = entries.filter { $0.app != nil }
     let ids = Set(judged.compactMap(\.originalTransactionID)).sorted()
     let transactionIDs = Set(judged.flatMap { $0.transactions.map(\.fact.transactionID) }).sorted()
-    let uuids = entries.compactMap(\.notification?.uuid)
+    let notifications = entries.compactMap(\.notification)
     let shared = Set(
       judged.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
     ).sorted()
     var queries: [Query] = [
       LookupPlans.fromHere, AdvisoryLock.acquire(.purchase, Set(entries.compactMap(\.lockName))),
     ]
-    if !uuids.isEmpty { queries.append(NotificationRows.existing(uuids)) }
+    if !notifications.isEmpty { queries.append(NotificationRows.existing(notifications)) }
     if !ids.isEmpty {
       queries.append(TransactionRows.select(ids))
       queries.append(RenewalRows.select(ids))
@@ -49,7 +49,7 @@ struct LedgerBatch {
     var answers = try await connection.pipeline(queries).dropFirst(2)
 
     var state = LedgerState()
-    if !uuids.isEmpty, let rows = answers.popFirst() {
+    if !notifications.isEmpty, let rows = answers.popFirst() {
       for row in rows { state.keptNotifications.insert(try row.decode(0)) }
     }
     guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
@@ -103,7 +103,9 @@ struct LedgerBatch {
           outcome: replayed.outcome, isProcessed: replayed.isProcessed, at: instant))
     }
     let transactions = state.newTransactions
-    if !transactions.isEmpty { queries.append(TransactionRows.upsert(transactions, at: instant)) }
+    let writes = TransactionRows.write(transactions, kept: state.keptTransactions, at: instant)
+    let written = queries.count..<queries.count + writes.count
+    queries += writes
     let renewals = state.newRenewals
     if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
     let changed = state.changedSubscriptions
@@ -128,6 +130,11 @@ struct LedgerBatch {
     }
     guard !queries.isEmpty else { return receipts }
     let answers = try await connection.pipeline(queries)
+    if answers[written].map(\.affected).reduce(0, +) < transactions.count {
+      // One of them was written just now as part of another purchase, or was old and has been forgotten: the next
+      // attempt sees it.
+      throw TransactionsElsewhere(homes: [:])
+    }
     guard readsCustomers else { return receipts }
 
     let holdings = try HoldingsRows.decode(answers.suffix(HoldingsRows.count))

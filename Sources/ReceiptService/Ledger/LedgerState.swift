@@ -9,6 +9,8 @@ struct LedgerState {
   var freeTimes = FreeTimes()
   /// Notifications of this batch that are kept already.
   var keptNotifications: Set<UUID> = []
+  /// Transactions that have a row already.
+  private(set) var keptTransactions: Set<String> = []
   private var purchases: [String: Purchase] = [:]
 
   /// Notifications to be written.
@@ -47,6 +49,7 @@ struct LedgerState {
   // MARK: What the database had
 
   mutating func load(_ fact: TransactionFact) {
+    keptTransactions.insert(fact.transactionID)
     purchases[fact.originalTransactionID, default: Purchase()].facts.learn(fact)
   }
 

@@ -35,9 +35,20 @@ enum TransactionRows {
       priceMilliunits: try row.decode(14), currency: try row.decode(15), signedAt: try row.decode(16))
   }
 
-  /// Writes the latest word on each. The ledger has decided that it is the latest; that the clause at
-  /// the end says so too guards the table against any other writer.
-  static func upsert(_ records: [TransactionRecord], at instant: Date) -> Query {
+  /// Writes the latest word on each.
+  ///
+  /// A row that is new and a change of one that is there are two statements. `ON CONFLICT DO UPDATE` would be one, but
+  /// needs a unique index of the whole table, and a table that is divided into months has one for each month only.
+  /// Together they write as many rows as there are records, unless another one wrote or deleted one of them meanwhile.
+  /// - Parameter kept: the transactions that have a row.
+  static func write(_ records: [TransactionRecord], kept: Set<String>, at instant: Date) -> [Query] {
+    let known = records.filter { kept.contains($0.fact.transactionID) }
+    let unknown = records.filter { !kept.contains($0.fact.transactionID) }
+    return (known.isEmpty ? [] : [update(known, at: instant)])
+      + (unknown.isEmpty ? [] : [insert(unknown, at: instant)])
+  }
+
+  private static func insert(_ records: [TransactionRecord], at instant: Date) -> Query {
     let facts = records.map(\.fact)
     return """
       INSERT INTO transactions (transaction_id, original_transaction_id, bundle_id, environment,
@@ -54,18 +65,41 @@ enum TransactionRows {
         \(facts.map(\.appAccountToken))::uuid[], \(facts.map(\.appTransactionID))::text[],
         \(facts.map(\.priceMilliunits))::bigint[], \(facts.map(\.currency))::text[],
         \(facts.map(\.signedAt))::timestamptz[], \(records.map(\.otherClaims))::jsonb[])
-      ON CONFLICT (transaction_id) DO UPDATE SET
-        bundle_id = excluded.bundle_id,
-        environment = excluded.environment, product_id = excluded.product_id, kind = excluded.kind,
-        ownership = excluded.ownership, purchase_date = excluded.purchase_date,
-        original_purchase_date = excluded.original_purchase_date, expiry_date = excluded.expiry_date,
-        revoked_at = excluded.revoked_at, is_upgraded = excluded.is_upgraded,
-        app_account_token = excluded.app_account_token,
-        app_transaction_id = excluded.app_transaction_id,
-        price_milliunits = excluded.price_milliunits, currency = excluded.currency,
-        signed_at = excluded.signed_at, other_claims = excluded.other_claims,
-        updated_at = excluded.updated_at
-      WHERE transactions.signed_at <= excluded.signed_at
+      ON CONFLICT DO NOTHING
+      """
+  }
+
+  /// The ledger has decided that it is the latest; that the
+  /// clause at the end says so too guards the table against any other writer.
+  ///
+  /// The ids stand in it twice, so that every plan finds the rows by them: one that was made while the table was empty
+  /// might else read all of an index, and be kept.
+  private static func update(_ records: [TransactionRecord], at instant: Date) -> Query {
+    let facts = records.map(\.fact)
+    return """
+      UPDATE transactions SET
+        bundle_id = new.bundle_id, environment = new.environment, product_id = new.product_id,
+        kind = new.kind, ownership = new.ownership, purchase_date = new.purchase_date,
+        original_purchase_date = new.original_purchase_date, expiry_date = new.expiry_date,
+        revoked_at = new.revoked_at, is_upgraded = new.is_upgraded,
+        app_account_token = new.app_account_token, app_transaction_id = new.app_transaction_id,
+        price_milliunits = new.price_milliunits, currency = new.currency, signed_at = new.signed_at,
+        other_claims = new.other_claims, updated_at = \(instant)::timestamptz
+      FROM unnest(
+        \(facts.map(\.transactionID))::text[], \(facts.map(\.bundleID))::text[],
+        \(facts.map(\.environment.rawValue))::text[], \(facts.map(\.productID))::text[],
+        \(facts.map(\.kind.rawValue))::text[], \(facts.map(\.ownership))::text[],
+        \(facts.map(\.purchaseDate))::timestamptz[], \(facts.map(\.originalPurchaseDate))::timestamptz[],
+        \(facts.map(\.expiresDate))::timestamptz[], \(facts.map(\.revocationDate))::timestamptz[],
+        \(facts.map(\.isUpgraded))::boolean[], \(facts.map(\.appAccountToken))::uuid[],
+        \(facts.map(\.appTransactionID))::text[], \(facts.map(\.priceMilliunits))::bigint[],
+        \(facts.map(\.currency))::text[], \(facts.map(\.signedAt))::timestamptz[],
+        \(records.map(\.otherClaims))::jsonb[])
+      AS new (transaction_id, bundle_id, environment, product_id, kind, ownership, purchase_date,
+        original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token, app_transaction_id,
+        price_milliunits, currency, signed_at, other_claims)
+      WHERE transactions.transaction_id = ANY(\(facts.map(\.transactionID)))
+        AND transactions.transaction_id = new.transaction_id AND transactions.signed_at <= new.signed_at
       """
   }
 }

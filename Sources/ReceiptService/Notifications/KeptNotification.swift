@@ -9,6 +9,9 @@ struct KeptNotification: Sendable {
   var bundleID: String?
   var environment: String?
   var signedAt: Date
+  /// Whether `signedAt` is the App Store's word; where none was found in it, it is the time of arrival, which is another
+  /// one the next time.
+  var isDated = true
   var receivedAt: Date
   var source = Source.webhook
   /// Why it cannot be processed now; `nil` if it can.

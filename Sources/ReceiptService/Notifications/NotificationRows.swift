@@ -10,12 +10,21 @@ enum NotificationRows {
   /// a repetition 200 would be a promise that a failover breaks. So where there is a synchronous standby, what is
   /// found makes this transaction write a message to the log that nobody reads, and its commit waits until
   /// the standby has all that was written before. It costs nothing where nothing is found or nobody is waited for.
-  static func existing(_ uuids: [UUID]) -> Query {
-    """
-    SELECT notification_uuid, CASE WHEN current_setting('synchronous_standby_names') <> ''
-      THEN pg_logical_emit_message(true, 'receiptd', '') END
-    FROM notifications WHERE notification_uuid = ANY(\(uuids))
-    """
+  ///
+  /// `signedDate` stays the same when the App Store posts again, so where the table is divided into months only theirs
+  /// are looked into. Not where the App Store says nothing of the kind: one that was read from its history, and one
+  /// in which we find no date, is looked for in all.
+  static func existing(_ notifications: [KeptNotification]) -> Query {
+    let staysPut = notifications.allSatisfy { $0.isDated && $0.source == .webhook }
+    let first = staysPut ? notifications.map(\.signedAt).min() : nil
+    let last = staysPut ? notifications.map(\.signedAt).max() : nil
+    return """
+      SELECT notification_uuid, CASE WHEN current_setting('synchronous_standby_names') <> ''
+        THEN pg_logical_emit_message(true, 'receiptd', '') END
+      FROM notifications WHERE notification_uuid = ANY(\(notifications.map(\.uuid)))
+        AND signed_at BETWEEN coalesce(\(first)::timestamptz, '-infinity')
+          AND coalesce(\(last)::timestamptz, 'infinity')
+      """
   }
 
   /// A notification, what came of it, and the headers that it refers to.
@@ -30,6 +39,7 @@ enum NotificationRows {
     var headerIDs: JWSHeaderIDs
   }
 
+  /// Without a target of the conflict: where the table is divided into months, each month's own key is meant.
   static func insert(_ rows: [NewRow]) -> Query {
     let kept = rows.map(\.notification)
     let processedAt = rows.map { $0.isProcessed ? $0.notification.receivedAt : nil }
@@ -55,7 +65,7 @@ enum NotificationRows {
         \(kept.map { $0.payload.renewalInfo.map { text($0.claims) } })::text[],
         \(kept.map { $0.payload.renewalInfo?.signature })::bytea[],
         \(kept.map(\.source.rawValue))::text[])
-      ON CONFLICT (notification_uuid) DO NOTHING
+      ON CONFLICT DO NOTHING
       """
   }
 

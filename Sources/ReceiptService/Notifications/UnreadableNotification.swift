@@ -17,11 +17,12 @@ extension KeptNotification {
     var data: [String: JSONValue] = [:]
     if case .object(let members)? = claims["data"] { data = members }
     let header = Array(jws.headerSegment)
+    let signedAt = claims["signedDate"]?.date
     self.init(
       uuid: UUID(notificationUUID: claims["notificationUUID"]?.text ?? text),
       type: claims["notificationType"]?.text ?? "unreadable", subtype: claims["subtype"]?.text,
       bundleID: data["bundleId"]?.text, environment: data["environment"]?.text,
-      signedAt: claims["signedDate"]?.date ?? receivedAt, receivedAt: receivedAt, obstacle: .failed,
+      signedAt: signedAt ?? receivedAt, isDated: signedAt != nil, receivedAt: receivedAt, obstacle: .failed,
       payload: KeptPayload(
         envelope: KeptPayload.Part(
           headerFingerprint: Array(SHA256.hash(data: header)), headerSegment: header,
