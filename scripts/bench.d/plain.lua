@@ -1,4 +1,6 @@
--- Asks for the same address again and again.
+-- Asks for the same address again and again. Some servers close without being told otherwise.
+wrk.headers["Connection"] = "keep-alive"
+
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(

@@ -1,25 +1,35 @@
 """The table, each figure beside the bound that it is held against."""
+from health import DISPATCH, PEERS
 
 
 def print_table(results):
     bounds = results["bounds"]
     verify = bounds["cores"] * bounds["verifications_per_second"]
+
+    def rate(name):
+        return results.get(name, {}).get("rate")
+
     ratios = {
         "webhook, new": ("of verifications / 3", verify / 3),
-        "webhook, duplicates": ("of 'webhook, new'", results.get("webhook, new", {}).get("rate")),
+        "webhook, duplicates": ("of 'webhook, new'", rate("webhook, new")),
         "validate, new": ("of verifications", verify),
-        "healthz": ("of bare Dispatch", bounds.get("dispatch_per_second")),
+        **{name: ("of bare Dispatch", rate(DISPATCH)) for name in ["healthz", *PEERS]},
     }
-    print(f"\n| load | a second | ratio | p50 ms | p99 ms | receiptd CPU s/1,000 | PostgreSQL CPU s/1,000 | MB |")
+    print("\n| load | a second | ratio | p50 ms | p99 ms | server CPU s/1,000 | PostgreSQL CPU s/1,000 | MB |")
     print("|---|---:|---|---:|---:|---:|---:|---:|")
     for name, result in results.items():
         if not isinstance(result, dict) or "rate" not in result:
             continue
         what, bound = ratios.get(name, ("", None))
         ratio = f"{result['rate'] / bound:.2f} {what}" if bound else ""
+        database = result.get("postgres_cpu_per_1000")
         print(f"| {name} | {result['rate']:.0f} | {ratio} | {result['p50']:.2f} | {result['p99']:.2f} | "
-              f"{result['receiptd_cpu_per_1000']:.3f} | {result['postgres_cpu_per_1000']:.3f} | {result['resident_mb']:.0f} |")
+              f"{result['server_cpu_per_1000']:.3f} | {'' if database is None else f'{database:.3f}'} | "
+              f"{result['resident_mb']:.0f} |")
+    for name in PEERS:
+        if rate(name):
+            print(f"\nreceiptd answers {rate('healthz') / rate(name):.2f} times as many as '{name}'.", end="")
     disk = results.get("webhook, new", {}).get("disk_per_notification")
     if disk:
         print(f"\nDisk per notification: {disk:.0f} bytes. Peak of resident memory: {results['peak_resident_mb']:.0f} MB.")
-    print("Bounds: " + ", ".join(f"{name} {value:.2f}" for name, value in bounds.items()))
+    print("\nBounds: " + ", ".join(f"{name} {value:.2f}" for name, value in bounds.items()))
