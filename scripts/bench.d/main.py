@@ -2,12 +2,14 @@
 import argparse
 import json
 import os
+import subprocess
 
 import health
 import machine
 import report
 from load import Load
 from processes import cpu_seconds, family_cpu_seconds, resident_megabytes
+from report import FULL
 from world import World
 
 
@@ -50,49 +52,57 @@ class Run:
                     connections=kept.pop("connections", self.options.connections), **kept)
 
     def webhook(self):
-        path = "/api/v1/subscriptions/webhook"
-        bodies = self.world.corpus("notifications", self.options.corpus)
-        size = int(self.world.sql("SELECT pg_database_size('bench')"))
-        new = self.measure("webhook, new", self.load(self.world.port, path, bodies))
-        kept = int(self.world.sql("SELECT count(*) FROM notifications"))
+        self.measure_route("webhook", "duplicates", "notifications", self.options.corpus, 8000)
+
+    def validate(self):
+        self.measure_route("validate", "repeated", "transactions", self.options.corpus * 2, 12000)
+
+    def measure_route(self, name, again, kind, count, single):
+        """What is posted the first time, all at once; then what the options ask for."""
+        self.measure_new(name, kind, count, again)
+        if self.wants("half"):
+            rate = self.results[f"{name}, new"]["rate"] / 2
+            self.measure_extra(f"{name} at half the rate", name, kind,
+                               int(rate * self.options.seconds * 1.3) + 2000, rate=rate)
+        if self.wants("single"):
+            self.measure_extra(f"{name}, one connection", name, kind, single, connections=1)
+
+    def measure_new(self, name, kind, count, again=None, where=""):
+        """New ones, each of which has to be in the table afterwards, and the same ones again."""
+        path = f"/api/v1/subscriptions/{name}"
+        bodies = self.world.corpus(kind, count)
+        before, size = self.rows(kind), int(self.world.sql("SELECT pg_database_size('bench')"))
+        new = self.measure(f"{name}, new{where}", self.load(self.world.port, path, bodies))
+        kept = self.rows(kind) - before
         self.world.sql("CHECKPOINT")
         new["kept"] = kept
-        new["disk_per_notification"] = (int(self.world.sql("SELECT pg_database_size('bench')")) - size) / max(kept, 1)
+        new["disk_each"] = (int(self.world.sql("SELECT pg_database_size('bench')")) - size) / max(kept, 1)
         # Each connection may have had one answer more on its way when the clock stopped.
         good = new["requests"] - new["refused"]
         if not good <= kept <= good + self.options.connections:
             raise SystemExit(f"{good} answered 200, {kept} kept")
-        self.measure("webhook, duplicates", self.load(self.world.port, path, bodies))
+        if again:
+            self.measure(f"{name}, {again}", self.load(self.world.port, path, bodies))
         os.unlink(bodies)
-        if self.wants("half"):
-            bodies = self.world.corpus("notifications", int(new["rate"] / 2 * self.options.seconds * 1.3) + 2000)
-            self.measure("webhook at half the rate",
-                         self.load(self.world.port, path, bodies, rate=new["rate"] / 2))
-            os.unlink(bodies)
-        if self.wants("single"):
-            bodies = self.world.corpus("notifications", 8000)
-            self.measure("webhook, one connection", self.load(self.world.port, path, bodies, connections=1))
-            os.unlink(bodies)
 
-    def validate(self):
-        path = "/api/v1/subscriptions/validate"
-        bodies = self.world.corpus("transactions", self.options.corpus * 2)
-        before = int(self.world.sql("SELECT count(*) FROM transactions"))
-        new = self.measure("validate, new", self.load(self.world.port, path, bodies))
-        kept = int(self.world.sql("SELECT count(*) FROM transactions")) - before
-        good = new["requests"] - new["refused"]
-        if not good <= kept <= good + self.options.connections:
-            raise SystemExit(f"{good} answered 200, {kept} kept")
-        self.measure("validate, repeated", self.load(self.world.port, path, bodies))
+    def measure_extra(self, title, name, kind, count, **kept):
+        bodies = self.world.corpus(kind, count)
+        self.measure(title, self.load(self.world.port, f"/api/v1/subscriptions/{name}", bodies, **kept))
         os.unlink(bodies)
-        if self.wants("half"):
-            bodies = self.world.corpus("transactions", int(new["rate"] / 2 * self.options.seconds * 1.3) + 2000)
-            self.measure("validate at half the rate", self.load(self.world.port, path, bodies, rate=new["rate"] / 2))
-            os.unlink(bodies)
-        if self.wants("single"):
-            bodies = self.world.corpus("transactions", 12000)
-            self.measure("validate, one connection", self.load(self.world.port, path, bodies, connections=1))
-            os.unlink(bodies)
+
+    def rows(self, table):
+        return int(self.world.sql(f"SELECT count(*) FROM {table}"))
+
+    def full(self):
+        """The same with 1,000,000 subscriptions and three times as many notifications in the tables."""
+        print("  filling the tables", flush=True)
+        subprocess.run(["scripts/load-million"], env={**os.environ, "DATABASE_URL": self.world.url}, check=True,
+                       stdout=subprocess.DEVNULL)
+        self.world.sql("CHECKPOINT")
+        if self.wants("webhook"):
+            self.measure_new("webhook", "notifications", self.options.corpus, where=FULL)
+        if self.wants("validate"):
+            self.measure_new("validate", "transactions", self.options.corpus * 2, where=FULL)
 
     def run(self):
         self.world.start()
@@ -105,6 +115,8 @@ class Run:
             self.webhook()
         if self.wants("validate"):
             self.validate()
+        if self.wants("full"):
+            self.full()
         self.results["peak_resident_mb"] = resident_megabytes(self.world.server.pid, peak=True)
 
 

@@ -1,6 +1,9 @@
 """The table, each figure beside the bound that it is held against."""
 from health import DISPATCH, PEERS
 
+# What the name of a load ends with that ran on full tables.
+FULL = ", full tables"
+
 
 def print_table(results):
     bounds = results["bounds"]
@@ -13,6 +16,7 @@ def print_table(results):
         "webhook, new": ("of verifications / 3", verify / 3),
         "webhook, duplicates": ("of 'webhook, new'", rate("webhook, new")),
         "validate, new": ("of verifications", verify),
+        **{f"{name}{FULL}": (f"of '{name}'", rate(name)) for name in ["webhook, new", "validate, new"]},
         **{name: ("of bare Dispatch", rate(DISPATCH)) for name in ["healthz", *PEERS]},
     }
     print("\n| load | a second | ratio | p50 ms | p99 ms | server CPU s/1,000 | PostgreSQL CPU s/1,000 | MB |")
@@ -29,7 +33,7 @@ def print_table(results):
     for name in PEERS:
         if rate(name):
             print(f"\nreceiptd answers {rate('healthz') / rate(name):.2f} times as many as '{name}'.", end="")
-    disk = results.get("webhook, new", {}).get("disk_per_notification")
+    disk = results.get("webhook, new", {}).get("disk_each")
     if disk:
         print(f"\nDisk per notification: {disk:.0f} bytes. Peak of resident memory: {results['peak_resident_mb']:.0f} MB.")
     print("\nBounds: " + ", ".join(f"{name} {value:.2f}" for name, value in bounds.items()))
