@@ -43,10 +43,11 @@ let package = Package(
 
     // What could be lifted out: none of these knows what a receipt is.
     .target(name: "Sockets", swiftSettings: swiftSettings),
+    .target(name: "JSON", swiftSettings: swiftSettings),
     .target(
       name: "HTTP",
       dependencies: [
-        "Sockets",
+        "JSON", "Sockets",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -78,6 +79,7 @@ let package = Package(
     .target(
       name: "AppStore",
       dependencies: [
+        "JSON",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -95,7 +97,7 @@ let package = Package(
     .target(
       name: "ReceiptService",
       dependencies: [
-        "APIDescription", "Sockets", "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions",
+        "APIDescription", "Sockets", "JSON", "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions",
         "PrometheusText",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
@@ -107,7 +109,7 @@ let package = Package(
     .executableTarget(
       name: "receiptd",
       dependencies: [
-        "ReceiptService", "HTTP", "Postgres", "Sockets",
+        "ReceiptService", "HTTP", "JSON", "Postgres", "Sockets",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -149,6 +151,7 @@ let package = Package(
       swiftSettings: swiftSettings),
     .testTarget(
       name: "SocketsTests", dependencies: ["Sockets", "TestSocket"], swiftSettings: swiftSettings),
+    .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: swiftSettings),
     .testTarget(
       name: "HTTPTests",
       dependencies: [
@@ -175,7 +178,7 @@ let package = Package(
     .testTarget(
       name: "AppStoreTests",
       dependencies: [
-        "AppStore", "TestProcess",
+        "AppStore", "JSON", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -197,8 +200,8 @@ let package = Package(
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
-        "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres",
-        "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
+        "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "JSON",
+        "Postgres", "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -235,12 +238,23 @@ if Context.environment["RECEIPTD_FUZZ"] == "1" {
     .executableTarget(
       name: "FuzzAppStore",
       dependencies: [
-        "FuzzSupport", "AppStore", .product(name: "Crypto", package: "swift-crypto"),
+        "FuzzSupport", "AppStore", "JSON", .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
       ],
       path: "Fuzz/AppStore", swiftSettings: swiftSettings),
     .executableTarget(
-      name: "FuzzService", dependencies: ["FuzzSupport", "HTTP", "Postgres", "ReceiptService"],
+      name: "FuzzService", dependencies: ["FuzzSupport", "HTTP", "JSON", "Postgres", "ReceiptService"],
       path: "Fuzz/Service", swiftSettings: swiftSettings),
   ]
+}
+
+// What JSON costs, measured by hand (docs/performance.md).
+if Context.environment["RECEIPTD_BENCHMARKS"] == "1" {
+  package.targets.append(
+    .executableTarget(
+      name: "JSONBenchmark",
+      dependencies: [
+        "AppStore", "HTTP", "JSON", .product(name: "HTTPTypes", package: "swift-http-types"),
+      ],
+      path: "Benchmarks/JSON", swiftSettings: swiftSettings))
 }

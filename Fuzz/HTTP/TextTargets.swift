@@ -42,7 +42,7 @@ enum QueryTarget {
       claim(PercentDecoding.decode(encode(text).span) == text, "what is encoded anew is decoded as before")
     }
     let raw = String(decoding: bytes, as: UTF8.self)
-    _ = Request.isJSON(raw)
+    _ = MediaType.isJSON(raw.utf8.span)
     if let number = Int(pathParameter: raw) {
       claim(number >= 0 && Int(pathParameter: String(number)) == number, "digits")
     }

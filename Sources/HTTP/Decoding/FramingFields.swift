@@ -12,6 +12,8 @@ struct FramingFields {
   private var givenID: Range<Int>?
   private var traceparent: Range<Int>?
   private var hasTraceparent = false
+  private var contentType: Range<Int>?
+  private var hasContentType = false
 
   /// Looks at one field.
   ///
@@ -30,6 +32,9 @@ struct FramingFields {
       hasTraceparent = true
     case 12 where ASCII.isEqual(name, lowercase: "x-request-id"):
       if RequestID.isAcceptable(value) { givenID = place }
+    case 12 where ASCII.isEqual(name, lowercase: "content-type"):
+      contentType = hasContentType ? nil : place
+      hasContentType = true
     case 14 where ASCII.isEqual(name, lowercase: "content-length"): try takeContentLength(value)
     case 17 where ASCII.isEqual(name, lowercase: "transfer-encoding"): try takeTransferEncoding(value)
     default: break
@@ -65,7 +70,7 @@ struct FramingFields {
         path: line.target.path.moved(by: line.targetStart),
         query: line.target.query?.moved(by: line.targetStart),
         authority: line.target.authority?.moved(by: line.targetStart) ?? host, givenID: givenID,
-        traceparent: traceparent, fields: fields))
+        traceparent: traceparent, contentType: contentType, fields: fields))
   }
 
   private mutating func takeHost(_ value: Span<UInt8>, at place: Range<Int>) throws(Problem) {

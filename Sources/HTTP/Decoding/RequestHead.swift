@@ -31,6 +31,8 @@ final class RequestHead: Sendable {
     var givenID: Range<Int>?
     /// `traceparent`, well-formed or not, if it is there once.
     var traceparent: Range<Int>?
+    /// `Content-Type`, if it is there once.
+    var contentType: Range<Int>?
     /// All lines after the first.
     var fields = 0..<0
   }
@@ -94,6 +96,17 @@ final class RequestHead: Sendable {
     guard let place = places.traceparent else { return nil }
     let bytes = bytes
     return TraceContext(continuing: bytes.span.extracting(place), using: &generator)
+  }
+
+  /// Whether `Content-Type` says that the body is JSON.
+  ///
+  /// Looked up in the bytes, because most routes that take JSON ask for no other field, and none then has to be made.
+  var announcesJSON: Bool {
+    if let place = places.contentType {
+      let bytes = bytes
+      return MediaType.isJSON(bytes.span.extracting(place))
+    }
+    return fields[.contentType].map { MediaType.isJSON($0.utf8.span) } ?? false
   }
 
   /// The header section in its order; made when it is first asked for.

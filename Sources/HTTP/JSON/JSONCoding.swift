@@ -1,6 +1,10 @@
 import FoundationEssentials
+public import JSON
 
 /// How values become JSON and come from it: times are RFC 3339 in UTC, slashes are not escaped.
+///
+/// Two ways, one for each type: what every request carries is `JSONWritable` and `JSONReadable`, which is many times
+/// as fast; what is asked for now and then is `Codable`, which is less to write.
 public enum JSONCoding {
   /// How deep arrays and objects may nest. Decoders recurse; an attacker should not choose how far.
   public static let maximumDepth = 32
@@ -34,6 +38,19 @@ public enum JSONCoding {
   /// - Throws: what the value's `encode(to:)` throws, or `EncodingError`.
   public static func encode(_ value: some Encodable) throws -> [UInt8] {
     Array(try encoder.encode(value))
+  }
+
+  /// A value from JSON in UTF-8, in one pass: for what is read many times a second.
+  ///
+  /// - Throws: as ``decode(_:from:)`` does.
+  public static func read<Value: JSONReadable>(
+    _ type: Value.Type = Value.self, from bytes: [UInt8]
+  ) throws(Problem) -> Value {
+    do throws(JSONFailure) {
+      return try JSONReader.read(from: bytes, maximumDepth: maximumDepth)
+    } catch {
+      throw Problem(error, in: bytes)
+    }
   }
 
   /// A value from JSON in UTF-8.

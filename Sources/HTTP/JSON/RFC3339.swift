@@ -10,13 +10,20 @@ public enum RFC3339 {
   /// What lies outside of the years 0000 to 9999, which RFC 3339 cannot write, becomes the nearest time
   /// that it can.
   public static func string(from date: Date) -> String {
+    withUTF8(of: date) { String(decoding: $0, as: UTF8.self) }
+  }
+
+  /// Lets `body` look at the text of a time, without a string being made of it.
+  static func withUTF8<Result>(
+    of date: Date, _ body: (UnsafeBufferPointer<UInt8>) -> Result
+  ) -> Result {
     let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
     let clamped = Int64(min(max(milliseconds, Double(earliest)), Double(latest)))
     let (seconds, fraction) = clamped.flooredDivision(by: 1000)
     let (days, secondOfDay) = seconds.flooredDivision(by: 86_400)
     let day = CivilDate(daysSinceEpoch: days)
 
-    return String(unsafeUninitializedCapacity: 24) { output in
+    return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 24) { output in
       var writer = DigitWriter(output: output)
       writer.write(day.year, digits: 4, then: "-")
       writer.write(day.month, digits: 2, then: "-")
@@ -25,7 +32,7 @@ public enum RFC3339 {
       writer.write(secondOfDay / 60 % 60, digits: 2, then: ":")
       writer.write(secondOfDay % 60, digits: 2, then: fraction == 0 ? "Z" : ".")
       if fraction != 0 { writer.write(fraction, digits: 3, then: "Z") }
-      return writer.count
+      return body(UnsafeBufferPointer(rebasing: output[..<writer.count]))
     }
   }
 
@@ -50,7 +57,7 @@ public enum RFC3339 {
   private static let latest: Int64 = 253_402_300_799_999
 }
 
-/// Puts zero-padded numbers into a string that is being made.
+/// Puts zero-padded numbers into a text that is being made.
 private struct DigitWriter {
   let output: UnsafeMutableBufferPointer<UInt8>
   var count = 0

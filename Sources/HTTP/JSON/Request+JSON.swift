@@ -1,4 +1,5 @@
 import HTTPTypes
+public import JSON
 
 extension Request {
   /// The body as a value, by ``JSONCoding``.
@@ -9,19 +10,20 @@ extension Request {
     try JSONCoding.decode(type, from: body)
   }
 
+  /// The body as a value, in one pass.
+  ///
+  /// - Throws: as ``decodeJSON(_:)`` does.
+  public func readJSON<Value: JSONReadable>(_ type: Value.Type = Value.self) throws(Problem) -> Value {
+    try JSONCoding.read(type, from: body)
+  }
+
   /// Checks that the body is announced as JSON: `application/json` or any `…/…+json`, with or without
   /// parameters.
   ///
   /// - Throws: 415 `unsupported_media_type`.
   public func requireJSON() throws(Problem) {
-    guard let contentType = headers[.contentType], Self.isJSON(contentType) else {
+    guard announcesJSON else {
       throw .unsupportedMediaType("Send the body with Content-Type: application/json.")
     }
-  }
-
-  static func isJSON(_ contentType: String) -> Bool {
-    let mediaType = contentType.prefix { $0 != ";" }.lowercased()
-    let trimmed = mediaType.drop { $0 == " " }.reversed().drop { $0 == " " || $0 == "\t" }.reversed()
-    return String(trimmed) == "application/json" || String(trimmed).hasSuffix("+json")
   }
 }

@@ -1,4 +1,5 @@
 import HTTPTypes
+import JSON
 
 extension Response {
   /// A problem as `application/problem+json`.
@@ -8,19 +9,29 @@ extension Response {
       code: problem.code.rawValue, error: problem.message, requestID: requestID.description)
     var headers = problem.headers
     headers[.contentType] = "application/problem+json"
-    // Strings and an integer always encode, so the empty body never comes to be.
-    self.init(status: problem.status, headers: headers, body: (try? JSONCoding.encode(document)) ?? [])
+    self.init(status: problem.status, headers: headers, body: JSONWriter.bytes(of: document))
   }
 }
 
-/// The members of RFC 9457 and this service's own, in their order on the wire.
-private struct ProblemDocument: Encodable {
-  var type = "about:blank"
+/// The members of RFC 9457 and this service's own.
+private struct ProblemDocument: JSONWritable {
   let title: String
   let status: Int
   let detail: String
   let code: String
-  var success = false
   let error: String
   let requestID: String
+
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("code", code)
+      json.member("detail", detail)
+      json.member("error", error)
+      json.member("requestID", requestID)
+      json.member("status", status)
+      json.member("success", false)
+      json.member("title", title)
+      json.member("type", "about:blank")
+    }
+  }
 }

@@ -34,6 +34,9 @@ public struct Request: Sendable {
   /// The header section in the order in which it was sent. It is made when it is first asked for.
   public var headers: HTTPFields { parsed.fields }
 
+  /// Whether `Content-Type` says that the body is JSON.
+  var announcesJSON: Bool { parsed.announcesJSON }
+
   /// What names this request in logs and in the answer's `X-Request-ID`: the client's own
   /// `X-Request-ID` if it is 1 to 128 characters of `[A-Za-z0-9._-]`, else 32 random hex digits.
   public var id: String { requestID.description }

@@ -1,4 +1,5 @@
 public import HTTPTypes
+public import JSON
 
 /// One answer, whole.
 ///
@@ -43,5 +44,13 @@ public struct Response: Sendable, Hashable {
   public static func json(_ status: HTTPResponse.Status, _ value: some Encodable) throws -> Response {
     Response(
       status: status, headers: [.contentType: "application/json"], body: try JSONCoding.encode(value))
+  }
+
+  /// A value as JSON, with 200.
+  public static func json(_ value: some JSONWritable) -> Response { .json(.ok, value) }
+
+  /// A value as JSON.
+  public static func json(_ status: HTTPResponse.Status, _ value: some JSONWritable) -> Response {
+    Response(status: status, headers: [.contentType: "application/json"], body: JSONWriter.bytes(of: value))
   }
 }

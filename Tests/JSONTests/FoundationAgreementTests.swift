@@ -1,0 +1,76 @@
+import Foundation
+import Testing
+
+@testable import JSON
+
+/// Our reader beside Foundation's decoder, on bytes that are nearly JSON.
+struct FoundationAgreementTests {
+  private static let seeds = [
+    #"{"text":"a\u0041\ud83d\ude00\"","number":-1.5e1,"small":3,"inner":{"count":1},"names":["x"],"flag":true}"#,
+    #"{"number":1e3,"text":"","inners":[{"count":0,"label":"l"},{"count":-0}],"new":[null,{"a":[1.5]}]}"#,
+    #"{"text":"é😀","number":9223372036854775807,"number":0,"small":null,"inner":null,"names":[]}"#,
+  ]
+  private static let pieces = [
+    "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u", "\\ud83d", "null", "true", "false", "0", "-", ".", "e",
+    "1e2", " ",
+    "\n", "\0", "é", "\u{1F}", "\"text\":", "\"count\":", "\"number\":2,", "00", "1.50",
+    "99999999999999999999",
+  ]
+
+  private static func mutate(_ bytes: [UInt8], using random: inout SplitMix64) -> [UInt8] {
+    var bytes = bytes
+    for _ in 0..<Int.random(in: 1...3, using: &random) where !bytes.isEmpty {
+      let index = Int.random(in: bytes.indices, using: &random)
+      switch Int.random(in: 0..<4, using: &random) {
+      case 0: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+      case 1: bytes.remove(at: index)
+      case 2: bytes.insert(contentsOf: pieces.pick(using: &random).utf8, at: index)
+      default:
+        let end = min(bytes.count, index + Int.random(in: 0..<12, using: &random))
+        bytes.replaceSubrange(index..<end, with: pieces.pick(using: &random).utf8)
+      }
+    }
+    return bytes
+  }
+
+  @Test func `what we read Foundation reads, to the same value, and what it reads and we do not is not JSON`()
+  {
+    var random = SplitMix64(state: 7)
+    var (accepted, refused, stricter) = (0, 0, 0)
+    for _ in 0..<12_000 {
+      let bytes = Self.mutate(Array(Self.seeds.pick(using: &random).utf8), using: &random)
+      let ours = try? JSONReader.read(Sample.self, from: bytes, maximumDepth: 512)
+      let theirs = try? JSONDecoder().decode(Sample.self, from: Data(bytes))
+      if ours == theirs {
+        if ours == nil { refused += 1 } else { accepted += 1 }
+        continue
+      }
+      // To the letter of RFC 8259, checked beside Foundation by the fuzz target `json`.
+      let isJSON = (try? JSONReader.check(bytes, maximumDepth: 512)) != nil
+      #expect(ours == nil && !isJSON, "\(String(decoding: bytes, as: UTF8.self))")
+      stricter += 1
+    }
+    // Otherwise this says nothing.
+    #expect(accepted > 1_000 && refused > 1_000 && stricter > 10)
+  }
+
+  @Test(arguments: [
+    // A comma before an end.
+    #"{"text":"","number":1,}"#, #"{"text":"","number":1,"names":["a",]}"#,
+    // What nobody asks for, and Foundation therefore does not look at.
+    #"{"text":"","number":1,"x":01}"#, "{\"text\":\"\",\"number\":1,\"x\":\"\u{1}\"}",
+    // A fraction that a Double has no room for, and a number that is nearly nothing.
+    #"{"text":"","number":1.00000000000000000001}"#, #"{"text":"","number":1e-400}"#,
+  ])
+  func `what Foundation takes and we do not`(json: String) throws {
+    #expect(throws: Never.self) { try JSONDecoder().decode(Sample.self, from: Data(json.utf8)) }
+    #expect(throws: JSONFailure.self) { try Sample.read(json) }
+  }
+
+  @Test func `what we take and Foundation does not`() throws {
+    // Its way to a whole number with a fraction goes through a Double, where this one is 2 to the 63rd.
+    let json = #"{"text":"","number":9223372036854775807.0}"#
+    #expect(throws: (any Error).self) { try JSONDecoder().decode(Sample.self, from: Data(json.utf8)) }
+    #expect(try Sample.read(json).number == .max)
+  }
+}

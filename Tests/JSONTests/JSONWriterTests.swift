@@ -1,0 +1,68 @@
+import Foundation
+import Testing
+
+@testable import JSON
+
+struct JSONWriterTests {
+  private func text(_ value: some JSONWritable) -> String {
+    String(decoding: JSONWriter.bytes(of: value), as: UTF8.self)
+  }
+
+  @Test func `whatever is written is what Foundation writes, and reads, to the byte`() throws {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    var random = SplitMix64(state: 1)
+    for _ in 0..<3_000 {
+      let tree = Tree.random(depth: 4, using: &random)
+      let written = JSONWriter.bytes(of: tree)
+      #expect(written == Array(try encoder.encode(tree)))
+      // Read again 5.0 is 5.
+      let again = try JSONDecoder().decode(Tree.self, from: Data(written))
+      #expect(JSONWriter.bytes(of: again) == written)
+      #expect(throws: Never.self) { try JSONReader.check(written, maximumDepth: 32) }
+    }
+  }
+
+  @Test func `every character comes back through Foundation and through our reader`() throws {
+    for value in UInt32(0)...0x10FFFF where value < 0x3000 || value % 97 == 0 || value > 0x10FF00 {
+      guard let scalar = Unicode.Scalar(value) else { continue }
+      let string = "a\(Character(scalar))b"
+      let written = JSONWriter.bytes(of: [string])
+      #expect(try JSONReader.read([String].self, from: written, maximumDepth: 1) == [string])
+      // Foundation is slow: the rest of them it gets in longer strings.
+      if value < 0x900 { #expect(try JSONDecoder().decode([String].self, from: Data(written)) == [string]) }
+    }
+  }
+
+  @Test(arguments: [Int64.min, .max, 0, -1, 1, 9, 10, 99, 100, -100, 1_000_000_007])
+  func `whole numbers are written by their digits`(number: Int64) {
+    #expect(text(number) == "\(number)")
+    #expect((try? JSONReader.read(Int64.self, from: Array("\(number)".utf8), maximumDepth: 1)) == number)
+  }
+
+  @Test func `what JSON has no number for is null`() {
+    #expect(text([Double.infinity, -.infinity, .nan, -0.0, 2]) == "[null,null,null,-0,2]")
+  }
+
+  @Test func `commas stand between members and elements, and nowhere else`() {
+    struct Nested: JSONWritable {
+      func write(to json: inout JSONWriter) {
+        json.object { json in
+          json.member("absent", ifPresent: String?.none)
+          json.member("empty", [Int]())
+          json.member("list", [[1, 2], [], [3]])
+          json.member("none", String?.none)
+          json.member("one", ifPresent: 1)
+          json.member("some", String?("x"))
+          json.member("table", ["b": true, "a": false])
+        }
+      }
+    }
+    #expect(
+      text([Nested(), Nested()])
+        == """
+        [{"empty":[],"list":[[1,2],[],[3]],"none":null,"one":1,"some":"x","table":{"a":false,"b":true}},\
+        {"empty":[],"list":[[1,2],[],[3]],"none":null,"one":1,"some":"x","table":{"a":false,"b":true}}]
+        """)
+  }
+}
