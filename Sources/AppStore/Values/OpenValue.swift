@@ -1,8 +1,11 @@
+import JSON
+
 /// A value of a set that Apple extends without notice.
 ///
 /// Every enumeration on Apple's wire is read into such a type, so that a value nobody has heard of yet is
 /// kept as it came, compared, stored and encoded again, and never makes a payload unreadable.
-public protocol OpenValue: RawRepresentable, Hashable, Codable, Sendable, CustomStringConvertible
+public protocol OpenValue:
+  RawRepresentable, Hashable, Codable, JSONReadable, Sendable, CustomStringConvertible
 where RawValue: Codable & Hashable & Sendable {
   /// Takes any raw value, known or not.
   init(rawValue: RawValue)
@@ -11,6 +14,21 @@ where RawValue: Codable & Hashable & Sendable {
 extension OpenValue {
   /// The raw value as it stands on the wire.
   public var description: String { "\(rawValue)" }
+}
+
+extension OpenValue where RawValue == String {
+  /// Reads any word.
+  public init(reading json: inout JSONReader) throws(JSONFailure) { self.init(rawValue: try json.read()) }
+}
+
+extension OpenValue where RawValue == Int32 {
+  /// Reads any number of 32 bits.
+  public init(reading json: inout JSONReader) throws(JSONFailure) { self.init(rawValue: try json.read()) }
+}
+
+extension OpenValue where RawValue == Int64 {
+  /// Reads any number.
+  public init(reading json: inout JSONReader) throws(JSONFailure) { self.init(rawValue: try json.read()) }
 }
 
 // The code that the compiler writes for a payload type calls these overloads. Read in the general way, each

@@ -1,0 +1,87 @@
+import Foundation
+import JSON
+import Testing
+
+@testable import AppStore
+
+/// The reader that payloads are read with beside Foundation's decoder, which reads the same types.
+struct PayloadAgreementTests {
+  @Test(
+    arguments: [Texts.transaction] + [Texts.renewalInfo, Texts.appTransaction, Texts.realtimeRequest]
+      + Texts.notifications)
+  func `every payload is read as Foundation reads it`(text: String) throws {
+    for bytes in [
+      Array(text.utf8), Array(text.replacing(":", with: " :\t ").replacing(",", with: "\n,").utf8),
+    ] {
+      try agree(bytes, as: TransactionInfo.self)
+      try agree(bytes, as: RenewalInfo.self)
+      try agree(bytes, as: AppTransaction.self)
+      try agree(bytes, as: RealtimeRequest.self)
+      try agree(bytes, as: NotificationPayload.self)
+    }
+  }
+
+  @Test func `a payload of which anything was changed is read as Foundation reads it, or is not JSON`() throws
+  {
+    var random = SeededGenerator(state: 11)
+    var outcomes: [Agreement: Int] = [:]
+    for _ in 0..<1_200 {
+      let changes = [
+        try agree(mutate(Texts.transaction, using: &random), as: TransactionInfo.self),
+        try agree(mutate(Texts.renewalInfo, using: &random), as: RenewalInfo.self),
+        try agree(mutate(Texts.appTransaction, using: &random), as: AppTransaction.self),
+        try agree(
+          mutate(Texts.notifications.randomElement(using: &random) ?? "", using: &random),
+          as: NotificationPayload.self),
+      ]
+      for outcome in changes { outcomes[outcome, default: 0] += 1 }
+    }
+    // Otherwise this says nothing.
+    #expect(outcomes[.accepted, default: 0] > 500 && outcomes[.refused, default: 0] > 500)
+  }
+
+  @Test func `a name that is K only to Unicode is another name, and is not read`() throws {
+    // U+212A, the Kelvin sign: to Foundation's decoder, which compares texts, this is `dependentSKUs`.
+    let text = Texts.renewalInfo.replacing("dependentSKUs", with: "dependentS\u{212A}Us")
+    let ours = try RenewalInfo(signedJSON: Array(text.utf8))
+    let theirs = try JSONDecoder().decode(RenewalInfo.self, from: Data(text.utf8))
+    #expect(theirs.advancedCommerceInfo?.items?.first?.priceIncreaseInfo?.dependentSKUs == ["a"])
+    #expect(ours.advancedCommerceInfo?.items?.first?.priceIncreaseInfo?.dependentSKUs == nil)
+  }
+
+  private enum Agreement { case accepted, refused, stricter }
+
+  @discardableResult
+  private func agree<Payload: SignedPayload>(_ bytes: [UInt8], as _: Payload.Type) throws -> Agreement {
+    let ours = try? Payload(signedJSON: bytes)
+    let theirs = try? JSONDecoder().decode(Payload.self, from: Data(bytes))
+    if ours == theirs { return ours == nil ? .refused : .accepted }
+    // Foundation takes a comma before an end, and does not look at what nobody asks for.
+    let isJSON = (try? JSONReader.check(bytes, maximumDepth: 512)) != nil
+    #expect(ours == nil && !isJSON, "\(Payload.self): \(String(decoding: bytes, as: UTF8.self))")
+    return .stricter
+  }
+
+  private func mutate(_ text: String, using random: inout SeededGenerator) -> [UInt8] {
+    var bytes = Array(text.utf8)
+    for _ in 0..<Int.random(in: 1...2, using: &random) {
+      let index = Int.random(in: bytes.indices, using: &random)
+      switch Int.random(in: 0..<5, using: &random) {
+      case 0: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+      case 1: bytes[index] = UInt8.random(in: 0x20..<0x7F, using: &random)
+      case 2: bytes.remove(at: index)
+      case 3: bytes.insert(contentsOf: Self.pieces.randomElement(using: &random)?.utf8 ?? "".utf8, at: index)
+      default:
+        let end = min(bytes.count, index + Int.random(in: 0..<12, using: &random))
+        bytes.replaceSubrange(index..<end, with: Self.pieces.randomElement(using: &random)?.utf8 ?? "".utf8)
+      }
+    }
+    return bytes
+  }
+
+  private static let pieces = [
+    "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u0041", "\\ud800", "null", "true", "0", "-", ".", "e2", " ",
+    "é", "\u{1}",
+    "\"price\":", "\"signedDate\":null,", "\"x\":[1.50,{}],", "\"type\":\"", "00", "99999999999999999999",
+  ]
+}
