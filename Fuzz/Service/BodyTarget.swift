@@ -10,13 +10,37 @@ enum BodyTarget {
   private static let instant = Date(timeIntervalSince1970: 1_800_000_000)
 
   @Sendable static func check(_ bytes: [UInt8]) {
-    if let body = try? JSONCoding.decode(ValidateRequest.self, from: bytes) { check(body) }
+    let body = try? JSONCoding.read(ValidateRequest.self, from: bytes)
+    if let body { check(body) }
+    if !bytes.contains(where: { $0 >= 0x80 }) {
+      let decoded = try? JSONCoding.decode(DecodedRequest.self, from: bytes)
+      claim(decoded == body.map(DecodedRequest.init), "a body is read as Foundation reads it")
+    }
     if let report = try? JSONCoding.decode(EventReport.self, from: bytes) { check(report) }
     guard let value = try? JSONCoding.decode(JSONValue.self, from: bytes) else { return }
     guard let written = try? JSONCoding.encode(value) else {
       return claim(false, "what is read can be written")
     }
     claim((try? JSONCoding.decode(JSONValue.self, from: written)) != nil, "what is written can be read")
+  }
+
+  /// The same, as Foundation reads it.
+  private struct DecodedRequest: Decodable, Equatable {
+    var signedTransaction: String?
+    var transactionID: String?
+    var receipt: String?
+    var signedRenewalInfo: String?
+    var deviceID: String?
+    var bundleID: String?
+
+    init(_ body: ValidateRequest) {
+      signedTransaction = body.signedTransaction
+      transactionID = body.transactionID
+      receipt = body.receipt
+      signedRenewalInfo = body.signedRenewalInfo
+      deviceID = body.deviceID
+      bundleID = body.bundleID
+    }
   }
 
   private static func check(_ body: ValidateRequest) {

@@ -1,5 +1,5 @@
 import ArgumentParser
-import HTTP
+import JSON
 import ReceiptService
 
 /// `receiptd customer`
@@ -22,7 +22,7 @@ struct Customer: AsyncParsableCommand {
       } catch {
         throw Startup.failure("customer: \(Startup.sentence(error))")
       }
-      print(json ? String(decoding: try JSONCoding.encode(report), as: UTF8.self) : report.description)
+      print(json ? String(decoding: JSONWriter.bytes(of: report), as: UTF8.self) : report.description)
       if report.isEmpty { throw ExitCode.failure }
     }
   }

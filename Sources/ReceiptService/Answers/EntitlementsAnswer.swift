@@ -1,16 +1,18 @@
 import FoundationEssentials
+import HTTP
+import JSON
 import Subscriptions
 
 /// What a customer may do, as clients read it: the contract's `entitlements`.
-struct EntitlementsAnswer: Encodable, Sendable {
-  @Nullable var tier: String?
+struct EntitlementsAnswer: Sendable {
+  var tier: String?
   var status: String
   var isAccessGranted: Bool
   var features: Features
-  @Nullable var validUntil: Date?
-  @Nullable var offlineGraceUntil: Date?
+  var validUntil: Date?
+  var offlineGraceUntil: Date?
   /// The same, signed, for a client to keep; `null` where nobody is named who it could be about.
-  @Nullable var entitlementToken: String?
+  var entitlementToken: String?
 
   /// For a client.
   /// - Parameter customer: whose they are; `nil` where that is not known: a token would be anybody's.
@@ -30,5 +32,19 @@ struct EntitlementsAnswer: Encodable, Sendable {
     features = entitlements.features
     validUntil = entitlements.validUntil
     offlineGraceUntil = entitlements.offlineGraceUntil
+  }
+}
+
+extension EntitlementsAnswer: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("entitlementToken", entitlementToken)
+      json.member("features", features)
+      json.member("isAccessGranted", isAccessGranted)
+      json.member("offlineGraceUntil", offlineGraceUntil)
+      json.member("status", status)
+      json.member("tier", tier)
+      json.member("validUntil", validUntil)
+    }
   }
 }

@@ -1,12 +1,14 @@
 import FoundationEssentials
+import HTTP
+import JSON
 import Subscriptions
 
 /// A user's premium status: the contract's answer of `…/profiles/{userID}/premium`.
-struct ProfileAnswer: Encodable, Sendable {
+struct ProfileAnswer: Sendable {
   var isPremium: Bool
-  @Nullable var premiumExpiresAt: Date?
-  @Nullable var premiumProductID: String?
-  @Nullable var premiumOriginalTransactionID: String?
+  var premiumExpiresAt: Date?
+  var premiumProductID: String?
+  var premiumOriginalTransactionID: String?
   var isInGracePeriod: Bool
   var willRenew: Bool
   var entitlements: EntitlementsAnswer
@@ -23,5 +25,20 @@ struct ProfileAnswer: Encodable, Sendable {
     willRenew = status.willRenew
     self.entitlements = answer
     serverTime = instant
+  }
+}
+
+extension ProfileAnswer: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("entitlements", entitlements)
+      json.member("isInGracePeriod", isInGracePeriod)
+      json.member("isPremium", isPremium)
+      json.member("premiumExpiresAt", premiumExpiresAt)
+      json.member("premiumOriginalTransactionID", premiumOriginalTransactionID)
+      json.member("premiumProductID", premiumProductID)
+      json.member("serverTime", serverTime)
+      json.member("willRenew", willRenew)
+    }
   }
 }

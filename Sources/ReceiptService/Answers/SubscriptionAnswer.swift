@@ -1,11 +1,13 @@
 import FoundationEssentials
+import HTTP
+import JSON
 import Subscriptions
 
 /// A subscription as clients read it: the contract's `subscription`.
-struct SubscriptionAnswer: Encodable, Sendable {
-  @Nullable var tier: String?
+struct SubscriptionAnswer: Sendable {
+  var tier: String?
   var status: String
-  @Nullable var expiryDate: Date?
+  var expiryDate: Date?
   var autoRenewEnabled: Bool
   var productID: String
   var originalTransactionID: String
@@ -13,8 +15,8 @@ struct SubscriptionAnswer: Encodable, Sendable {
   var environment: String
   var ownership: String
   var storeStatus: String
-  @Nullable var gracePeriodExpiryDate: Date?
-  @Nullable var renewsAs: String?
+  var gracePeriodExpiryDate: Date?
+  var renewsAs: String?
 
   init(_ subscription: Subscription, at instant: Date) {
     let phase = subscription.phase(at: instant)
@@ -30,5 +32,24 @@ struct SubscriptionAnswer: Encodable, Sendable {
     storeStatus = phase.storeStatus.rawValue
     gracePeriodExpiryDate = subscription.graceExpiresDate
     renewsAs = subscription.renewsAs
+  }
+}
+
+extension SubscriptionAnswer: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("autoRenewEnabled", autoRenewEnabled)
+      json.member("environment", environment)
+      json.member("expiryDate", expiryDate)
+      json.member("gracePeriodExpiryDate", gracePeriodExpiryDate)
+      json.member("originalTransactionID", originalTransactionID)
+      json.member("ownership", ownership)
+      json.member("productID", productID)
+      json.member("renewsAs", renewsAs)
+      json.member("status", status)
+      json.member("storeStatus", storeStatus)
+      json.member("tier", tier)
+      json.member("transactionID", transactionID)
+    }
   }
 }

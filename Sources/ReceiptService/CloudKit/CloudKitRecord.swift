@@ -1,6 +1,7 @@
 import Crypto
 import FoundationEssentials
 import HTTP
+import JSON
 import Subscriptions
 
 /// A customer's state as a record of the public database.
@@ -29,11 +30,11 @@ struct CloudKitRecord: Encodable {
   }
 
   /// - Parameter isComplete: whether with the time at which it was read.
-  init(_ state: CustomerState, recordType: String, isComplete: Bool) throws {
+  init(_ state: CustomerState, recordType: String, isComplete: Bool) {
     recordName = Self.name(of: state.customer, in: state.app)
     self.recordType = recordType
     let entitlements = state.entitlements
-    let features = String(decoding: try JSONCoding.encode(entitlements.features), as: UTF8.self)
+    let features = String(decoding: JSONWriter.bytes(of: entitlements.features), as: UTF8.self)
     fields = Fields(
       tier: Field(value: entitlements.tier, type: "STRING"),
       status: Field(value: entitlements.status.rawValue, type: "STRING"),

@@ -39,8 +39,8 @@ struct CloudKitSender: OutboxSender {
 
   func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery {
     do {
-      let records = try messages.map {
-        try CloudKitRecord($0.state, recordType: container.recordType, isComplete: true)
+      let records = messages.map {
+        CloudKitRecord($0.state, recordType: container.recordType, isComplete: true)
       }
       let answer = try await modify(records)
       switch answer.status {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import JSON
 import Postgres
 import Subscriptions
 
@@ -12,9 +13,16 @@ struct DeviceEntitlements: Sendable {
   let traffic: TrafficLimits
   let clock: ServiceClock
 
-  private struct Answer: Encodable {
+  private struct Answer: JSONWritable {
     var entitlements: EntitlementsAnswer
     var serverTime: Date
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("entitlements", entitlements)
+        json.member("serverTime", serverTime)
+      }
+    }
   }
 
   func get(_ request: Request) async throws -> Response {
@@ -23,7 +31,7 @@ struct DeviceEntitlements: Sendable {
     let app = try catalog.deviceApp(named: request.query["bundleID"])
     let instant = clock.now()
     let holdings = try await pool.holdings(devices: [device]).holdings(of: .device(device), in: app)
-    return try .json(
+    return .json(
       .ok,
       Answer(
         entitlements: EntitlementsAnswer(

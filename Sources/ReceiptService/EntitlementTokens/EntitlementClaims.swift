@@ -1,14 +1,15 @@
 import FoundationEssentials
+import JSON
 import Subscriptions
 
 /// What an entitlement token says (RFC 7519). Times are whole seconds since 1970.
-struct EntitlementClaims: Encodable, Sendable {
-  let iss = "receiptd"
+struct EntitlementClaims: Sendable {
+  static let issuer = "receiptd"
   /// The app's bundle id: another app has no use for it.
   var aud: String
   /// The user, as a UUID in lower case, or the device: nobody else has a use for it.
   var sub: String
-  @Nullable var tier: String?
+  var tier: String?
   var status: String
   var isAccessGranted: Bool
   var features: Features
@@ -42,4 +43,21 @@ struct EntitlementClaims: Encodable, Sendable {
 extension Date {
   /// Dates come from milliseconds that fit 64 bits, or from now and a number of days: their seconds fit too.
   fileprivate var wholeSeconds: Int64 { Int64(timeIntervalSince1970.rounded(.down)) }
+}
+
+extension EntitlementClaims: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("aud", aud)
+      json.member("exp", exp)
+      json.member("features", features)
+      json.member("iat", iat)
+      json.member("isAccessGranted", isAccessGranted)
+      json.member("iss", Self.issuer)
+      json.member("status", status)
+      json.member("sub", sub)
+      json.member("tier", tier)
+      json.member("validUntil", ifPresent: validUntil)
+    }
+  }
 }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import JSON
 import Subscriptions
 import Synchronization
 
@@ -27,7 +28,7 @@ final class EntitlementSigner: Sendable {
   ) -> String? {
     guard let key = keys?.signing(at: instant) else { return nil }
     let claims = EntitlementClaims(entitlements, of: app, for: customer, at: instant)
-    return try? key.sign(JSONCoding.encode(claims))
+    return try? key.sign(JSONWriter.bytes(of: claims))
   }
 
   /// The public keys.

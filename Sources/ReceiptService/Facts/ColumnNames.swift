@@ -1,18 +1,19 @@
 import FoundationEssentials
+import JSON
 import Postgres
 
 /// The claims of a payload that have columns of their own.
 struct ColumnNames: ExpressibleByArrayLiteral, Sendable {
-  private let names: Set<[UInt8]>
+  private let names: JSONNameTable
 
   init(arrayLiteral names: String...) {
-    self.names = Set(names.map { Array($0.utf8) })
+    self.names = JSONNameTable(names)
   }
 
   /// The members of a JSON object that have no column, as a JSON object; `nil` if there are none.
   func remainder(of payload: [UInt8]) -> JSONText? {
     var rest: [UInt8] = []
-    for member in JSONMembers(of: payload) where !names.contains(Array(payload[member.name])) {
+    for member in JSONMembers(of: payload) where !names.contains(payload[member.name]) {
       // What PostgreSQL and we could read differently, or it not at all, is decoded and written anew.
       guard Self.isPlain(payload[member.name]), Self.isPlain(payload[member.value]) else {
         return rewrittenRemainder(of: payload)
@@ -43,7 +44,7 @@ struct ColumnNames: ExpressibleByArrayLiteral, Sendable {
     guard let claims = try? JSONDecoder().decode([String: JSONValue].self, from: Data(payload)) else {
       return nil
     }
-    let rest = claims.filter { !names.contains(Array($0.key.utf8)) }
+    let rest = claims.filter { !names.contains(Array($0.key.utf8)[...]) }
     guard !rest.isEmpty, let encoded = try? JSONEncoder().encode(rest) else { return nil }
     // PostgreSQL's jsonb has no U+0000; a claim with one is legal JSON and must not lose us the rest.
     let text = String(decoding: encoded, as: UTF8.self)

@@ -3,6 +3,7 @@ import Crypto
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import JSON
 import Logging
 import Subscriptions
 
@@ -19,17 +20,31 @@ struct NotificationIntake: Sendable {
   let logger: Logger
   let metrics: ServiceMetrics
 
-  private struct Body: Decodable {
-    var signedPayload: String
+  private struct Body: JSONReadable {
+    enum Member: String, CaseIterable { case signedPayload }
+
+    private static let names = JSONNames<Member>()
+
+    var signedPayload = ""
+
+    init(reading json: inout JSONReader) throws(JSONFailure) {
+      var members = try json.members(of: Self.names)
+      while let member = try members.next(in: &json) {
+        switch member {
+        case .signedPayload: signedPayload = try json.read()
+        }
+      }
+      try members.require(.signedPayload)
+    }
   }
 
-  private struct Answer: Encodable {
-    let success = true
+  private struct Answer: JSONWritable {
+    func write(to json: inout JSONWriter) { json.object { $0.member("success", true) } }
   }
 
   func respond(to request: Request) async throws -> Response {
     try traffic.checkForgeries(of: request)
-    let body = try request.decodeJSON(Body.self)
+    let body = try request.readJSON(Body.self)
     let entry: LedgerEntry
     do throws(VerificationFailure) {
       entry = try self.entry(for: body.signedPayload)
@@ -41,7 +56,7 @@ struct NotificationIntake: Sendable {
       throw ServiceError.invalidSignature(.unauthorized, error.detail)
     }
     _ = try await ledger.record(entry)
-    return try Response.json(.ok, Answer())
+    return Response.json(.ok, Answer())
   }
 
   /// What the ledger takes in of a signed notification, however it came.

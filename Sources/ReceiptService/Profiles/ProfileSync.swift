@@ -2,6 +2,7 @@ import AppStore
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import JSON
 import Postgres
 import Subscriptions
 
@@ -18,9 +19,23 @@ struct ProfileSync: Sendable {
   let clock: ServiceClock
   let metrics: ServiceMetrics
 
-  private struct Body: Decodable {
+  private struct Body: JSONReadable {
+    enum Member: String, CaseIterable { case signedTransactions, signedAppTransaction }
+
+    private static let names = JSONNames<Member>()
+
     var signedTransactions: [String]?
     var signedAppTransaction: String?
+
+    init(reading json: inout JSONReader) throws(JSONFailure) {
+      var members = try json.members(of: Self.names)
+      while let member = try members.next(in: &json) {
+        switch member {
+        case .signedTransactions: signedTransactions = try json.readOrNull()
+        case .signedAppTransaction: signedAppTransaction = try json.readOrNull()
+        }
+      }
+    }
   }
 
   /// A device with more purchases than this is not a person's.
@@ -40,7 +55,7 @@ struct ProfileSync: Sendable {
 
   private func put(_ request: Request, of user: UUID, in apps: [App]) async throws -> Response {
     try request.requireJSON()
-    let body = try request.decodeJSON(Body.self)
+    let body = try request.readJSON(Body.self)
     let proofs = body.signedTransactions ?? []
     guard proofs.count <= Self.maximumTransactions else {
       throw Problem.invalidRequest("At most \(Self.maximumTransactions) transactions at once.")
@@ -148,6 +163,6 @@ struct ProfileSync: Sendable {
     let entitlements = app.entitlements(of: holdings, for: .user(user), at: instant)
     let answer = EntitlementsAnswer(
       entitlements, of: app, for: .user(user), at: instant, signedBy: signer)
-    return try Response.json(.ok, ProfileAnswer(entitlements, answer: answer, at: instant))
+    return Response.json(.ok, ProfileAnswer(entitlements, answer: answer, at: instant))
   }
 }

@@ -20,10 +20,10 @@ extension Service {
     on(.get, "customer/{id}") { request in
       let report = try await self.support.customer(request.parameters.require("id"))
       guard !report.isEmpty else { throw Problem.notFound("Nothing is known of this id.") }
-      return try .json(.ok, report)
+      return .json(.ok, report)
     }
     on(.post, "grant") { request in
-      let body: GrantBody = try request.readJSON()
+      let body: GrantBody = try request.requiredJSON()
       return try await .json(
         .created,
         self.support.grant(
@@ -31,12 +31,12 @@ extension Service {
           by: SupportAuthor(by: body.by, reason: body.reason)))
     }
     on(.post, "revoke-grant") { request in
-      let body: RevokeGrantBody = try request.readJSON()
+      let body: RevokeGrantBody = try request.requiredJSON()
       return try await .json(
         .ok, self.support.revokeGrant(body.grant, by: SupportAuthor(by: body.by, reason: body.reason)))
     }
     on(.post, "extend-trial") { request in
-      let body: ExtendTrialBody = try request.readJSON()
+      let body: ExtendTrialBody = try request.requiredJSON()
       return try await .json(
         .ok,
         self.support.extendTrial(
@@ -44,21 +44,21 @@ extension Service {
           by: SupportAuthor(by: body.by, reason: body.reason)))
     }
     on(.post, "transfer") { request in
-      let body: TransferBody = try request.readJSON()
+      let body: TransferBody = try request.requiredJSON()
       return try await .json(
         .ok,
         self.support.transfer(
           body.originalTransactionID, to: body.to, by: SupportAuthor(by: body.by, reason: body.reason)))
     }
     on(.post, "free-access") { request in
-      let body: FreeAccessBody = try request.readJSON()
+      let body: FreeAccessBody = try request.requiredJSON()
       return try await .json(
         .ok,
         self.support.setFreeAccess(
           body.state == .on, bundleID: body.bundleID, by: SupportAuthor(by: body.by, reason: body.reason)))
     }
     on(.post, "requeue") { request in
-      let body: RequeueBody = try request.readJSON()
+      let body: RequeueBody = try request.requiredJSON()
       let author = try SupportAuthor(by: body.by, reason: body.reason)
       return switch (body.outbox, body.bundleID) {
       case (let id?, nil): try await .json(.ok, self.requeue(id, by: author))
@@ -67,7 +67,7 @@ extension Service {
       }
     }
     on(.post, "replay") { request in
-      let body: ReplayBody = try request.readJSON()
+      let body: ReplayBody = try request.requiredJSON()
       let author = try SupportAuthor(by: body.by, reason: body.reason)
       let result = try await self.replay(body.notificationUUID, by: author.by, reason: author.reason)
       return try .json(.ok, ReplayAnswer(outcome: result.outcome, isProcessed: result.isProcessed))
@@ -110,7 +110,7 @@ private struct SupportDoor: Sendable {
 }
 
 extension Request {
-  fileprivate func readJSON<Body: Decodable>() throws -> Body {
+  fileprivate func requiredJSON<Body: Decodable>() throws -> Body {
     try requireJSON()
     return try decodeJSON(Body.self)
   }

@@ -2,6 +2,7 @@ import AppStore
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import JSON
 import Postgres
 import Subscriptions
 
@@ -24,17 +25,32 @@ struct TrialStart: Sendable {
     var signedAppTransaction: String
   }
 
-  private struct Answer: Encodable {
-    let success = true
+  private struct Answer: JSONWritable {
     var trial: TrialAnswer
     var entitlements: EntitlementsAnswer
     var serverTime: Date
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("entitlements", entitlements)
+        json.member("serverTime", serverTime)
+        json.member("success", true)
+        json.member("trial", trial)
+      }
+    }
   }
 
-  private struct TrialAnswer: Encodable {
+  private struct TrialAnswer: JSONWritable {
     var startedAt: Date
     /// `null` while the app asks nobody for a subscription: the trial stands still.
-    @Nullable var endsAt: Date?
+    var endsAt: Date?
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("endsAt", endsAt)
+        json.member("startedAt", startedAt)
+      }
+    }
   }
 
   func respond(to request: Request) async throws -> Response {
@@ -56,7 +72,7 @@ struct TrialStart: Sendable {
     if isNew, signed.payload.receiptType == .production { metrics.ledger.recordTrial(of: app) }
     let holdings = try await pool.holdings(devices: [device]).holdings(of: .device(device), in: app)
     guard let trial = holdings.trial else { throw ServiceError.internalError }
-    return try .json(
+    return .json(
       isNew ? .created : .ok,
       Answer(
         trial: TrialAnswer(startedAt: trial.startedAt, endsAt: trial.end(honoring: holdings.freeTime)),

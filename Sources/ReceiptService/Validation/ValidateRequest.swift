@@ -1,8 +1,9 @@
 import Foundation
 import HTTP
+import JSON
 
 /// The body of `POST /api/v1/subscriptions/validate`.
-struct ValidateRequest: Decodable, Sendable {
+struct ValidateRequest: Sendable {
   var signedTransaction: String?
   var transactionID: String?
   var receipt: String?
@@ -30,6 +31,28 @@ struct ValidateRequest: Decodable, Sendable {
     default:
       throw .invalidRequest(
         "Exactly one of 'signedTransaction', 'transactionID' and 'receipt' is needed.")
+    }
+  }
+}
+
+extension ValidateRequest: JSONReadable {
+  private enum Member: String, CaseIterable {
+    case signedTransaction, transactionID, receipt, signedRenewalInfo, deviceID, bundleID
+  }
+
+  private static let names = JSONNames<Member>()
+
+  init(reading json: inout JSONReader) throws(JSONFailure) {
+    var members = try json.members(of: Self.names)
+    while let member = try members.next(in: &json) {
+      switch member {
+      case .signedTransaction: signedTransaction = try json.readOrNull()
+      case .transactionID: transactionID = try json.readOrNull()
+      case .receipt: receipt = try json.readOrNull()
+      case .signedRenewalInfo: signedRenewalInfo = try json.readOrNull()
+      case .deviceID: deviceID = try json.readOrNull()
+      case .bundleID: bundleID = try json.readOrNull()
+      }
     }
   }
 }

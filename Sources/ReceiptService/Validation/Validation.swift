@@ -30,7 +30,7 @@ struct Validation: Sendable {
   /// - Parameter app: is set as soon as it is proven which app it is about.
   private func respond(to request: Request, settingApp app: inout App?) async throws -> Response {
     try request.requireJSON()
-    let body = try request.decodeJSON(ValidateRequest.self)
+    let body = try request.readJSON(ValidateRequest.self)
     let purchase = try await prove(body, request)
     app = purchase.app
     let claimant = try await claimant(request, body, in: purchase.app)
@@ -48,7 +48,7 @@ struct Validation: Sendable {
     if case .refused = receipt.claim { throw ServiceError.belongsToAnotherCustomer }
     guard let stored = receipt.subscription else { throw ServiceError.internalError }
 
-    return try Response.json(
+    return Response.json(
       .ok,
       ValidationAnswer(
         subscription: SubscriptionAnswer(stored.subscription, at: instant),

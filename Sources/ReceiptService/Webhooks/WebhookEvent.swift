@@ -1,33 +1,35 @@
 import FoundationEssentials
+import HTTP
+import JSON
 import Subscriptions
 
 /// The event `customer.updated`, as Standard Webhooks 1.0 lays it out.
-struct WebhookEvent: Encodable {
-  var type = "customer.updated"
+struct WebhookEvent {
+  static let type = "customer.updated"
   /// When the change came: the same on every retry.
   var timestamp: Date
   var data: Content
 
   /// What a receiver learns. Nothing in it is a proof or a token, and nothing changes unless the state does.
-  struct Content: Encodable {
+  struct Content {
     var bundleID: String
     var customer: CustomerAnswer
     var entitlements: Entitled
-    @Nullable var subscription: SubscriptionAnswer?
+    var subscription: SubscriptionAnswer?
   }
 
-  struct CustomerAnswer: Encodable {
+  struct CustomerAnswer {
     var kind: String
     var id: String
   }
 
   /// The entitlements without what a client needs and a server does not (how long to go on offline).
-  struct Entitled: Encodable {
-    @Nullable var tier: String?
+  struct Entitled {
+    var tier: String?
     var status: String
     var isAccessGranted: Bool
     var features: Features
-    @Nullable var validUntil: Date?
+    var validUntil: Date?
   }
 }
 
@@ -42,5 +44,47 @@ extension WebhookEvent.Content {
         isAccessGranted: entitlements.isAccessGranted, features: entitlements.features,
         validUntil: entitlements.validUntil),
       subscription: state.subscription.map { SubscriptionAnswer($0, at: state.instant) })
+  }
+}
+
+extension WebhookEvent: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("data", data)
+      json.member("timestamp", timestamp)
+      json.member("type", Self.type)
+    }
+  }
+}
+
+extension WebhookEvent.Content: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("bundleID", bundleID)
+      json.member("customer", customer)
+      json.member("entitlements", entitlements)
+      json.member("subscription", subscription)
+    }
+  }
+}
+
+extension WebhookEvent.CustomerAnswer: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("id", id)
+      json.member("kind", kind)
+    }
+  }
+}
+
+extension WebhookEvent.Entitled: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("features", features)
+      json.member("isAccessGranted", isAccessGranted)
+      json.member("status", status)
+      json.member("tier", tier)
+      json.member("validUntil", validUntil)
+    }
   }
 }

@@ -2,6 +2,7 @@ import Curl
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import JSON
 import Subscriptions
 
 /// Posts customers' states to an endpoint (Standard Webhooks 1.0).
@@ -41,7 +42,7 @@ struct WebhookSender: OutboxSender {
   }
 
   func content(of state: CustomerState) throws -> [UInt8] {
-    try JSONCoding.encode(WebhookEvent.Content(state))
+    JSONWriter.bytes(of: WebhookEvent.Content(state))
   }
 
   func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery {
@@ -59,7 +60,7 @@ struct WebhookSender: OutboxSender {
 
   private func send(_ message: OutboxMessage) async -> (DeliveryOutcome, LaneTrouble?) {
     do {
-      let request = try request(message)
+      let request = request(message)
       let length = request.body?.count ?? 0
       guard length < Self.maximumBodyLength else {
         return (
@@ -71,7 +72,7 @@ struct WebhookSender: OutboxSender {
     } catch CurlError.cancelled, CurlError.shutDown, CurlError.busy {
       return (.untried, nil)
     } catch {
-      let reason = (error as? CurlError)?.words ?? "the event cannot be written"
+      let reason = (error as? CurlError)?.words ?? "the event cannot be sent"
       return (.failed(reason), .unavailable(reason))
     }
   }
@@ -87,9 +88,9 @@ struct WebhookSender: OutboxSender {
     }
   }
 
-  private func request(_ message: OutboxMessage) throws -> CurlRequest {
-    let body = try JSONCoding.encode(
-      WebhookEvent(timestamp: message.changedAt, data: WebhookEvent.Content(message.state)))
+  private func request(_ message: OutboxMessage) -> CurlRequest {
+    let body = JSONWriter.bytes(
+      of: WebhookEvent(timestamp: message.changedAt, data: WebhookEvent.Content(message.state)))
     // One for each change of each row: the same on every retry, another one for another state.
     let id = "msg_\(message.id)_\(message.change)"
     let timestamp = Int64(clock.now().timeIntervalSince1970)

@@ -95,17 +95,3 @@ public enum FeatureValue: Sendable, Hashable {
   /// No limit (`null` in JSON).
   case unlimited
 }
-
-extension FeatureValue: Encodable {
-  /// A bare JSON value.
-  public func encode(to encoder: any Encoder) throws {
-    var container = encoder.singleValueContainer()
-    switch self {
-    case .flag(let value): try container.encode(value)
-    case .count(let value): try container.encode(value)
-    case .amount(let value): try container.encode(value)
-    case .word(let value): try container.encode(value)
-    case .unlimited: try container.encodeNil()
-    }
-  }
-}

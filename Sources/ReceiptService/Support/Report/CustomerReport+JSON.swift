@@ -1,0 +1,97 @@
+import FoundationEssentials
+import HTTP
+import JSON
+
+extension CustomerReport: JSONWritable {
+  /// One object.
+  public func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("asked", asked)
+      json.member("customers", customers)
+      json.member("serverTime", serverTime)
+      json.member("unclaimed", unclaimed)
+    }
+  }
+}
+
+extension CustomerStory: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("app", app)
+      json.member("because", because)
+      json.member("bundleID", bundleID)
+      json.member("customer", customer)
+      json.member("entitlements", entitlements)
+      json.member("events", events)
+      json.member("freeAccessSince", freeAccessSince)
+      json.member("grants", grants)
+      json.member("kind", kind)
+      json.member("purchases", purchases)
+      json.member("trial", trial)
+    }
+  }
+}
+
+extension PurchaseStory: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("bundleID", bundleID)
+      json.member("environment", environment)
+      json.member("expiryDate", expiryDate)
+      json.member("gracePeriodExpiryDate", gracePeriodExpiryDate)
+      json.member("note", note)
+      json.member("opensSomething", opensSomething)
+      json.member("originalTransactionID", originalTransactionID)
+      json.member("ownedBecause", ownedBecause)
+      json.member("ownership", ownership)
+      json.member("productID", productID)
+      json.member("purchaseDate", purchaseDate)
+      json.member("renewsAs", renewsAs)
+      json.member("revokedAt", revokedAt)
+      json.member("sharedBy", sharedBy)
+      json.member("status", status)
+      json.member("storeStatus", storeStatus)
+      json.member("takenFrom", takenFrom)
+      json.member("tier", tier)
+      json.member("transactionID", transactionID)
+      json.member("willRenew", willRenew)
+    }
+  }
+}
+
+extension GrantStory: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("endsAt", endsAt)
+      json.member("grant", grant)
+      json.member("grantedBy", grantedBy)
+      json.member("isOpen", isOpen)
+      json.member("reason", reason)
+      json.member("revokedAt", revokedAt)
+      json.member("revokedBy", revokedBy)
+      json.member("startsAt", startsAt)
+      json.member("tier", tier)
+    }
+  }
+}
+
+extension TrialStory: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("endsAt", endsAt)
+      json.member("isRunning", isRunning)
+      json.member("startedAt", startedAt)
+    }
+  }
+}
+
+extension TimelineEvent: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("at", at)
+      json.member("event", event)
+      json.member("reference", reference)
+      json.member("what", what)
+    }
+  }
+}
