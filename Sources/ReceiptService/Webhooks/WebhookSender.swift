@@ -72,8 +72,7 @@ struct WebhookSender: OutboxSender {
     } catch CurlError.cancelled, CurlError.shutDown, CurlError.busy {
       return (.untried, nil)
     } catch {
-      let reason = (error as? CurlError)?.words ?? "the event cannot be sent"
-      return (.failed(reason), .unavailable(reason))
+      return (.failed(error.words), .unavailable(error.words))
     }
   }
 
