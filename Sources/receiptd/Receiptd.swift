@@ -10,6 +10,6 @@ struct Receiptd: AsyncParsableCommand {
     subcommands: [
       Serve.self, Migrate.self, Reconcile.self, Replay.self, Doctor.self, Grant.self, RevokeGrant.self,
       ExtendTrial.self, Transfer.self, FreeAccess.self, Requeue.self, Customer.self, Grandfather.self,
-      Kpi.self, RotateEntitlementKey.self,
+      Kpi.self, RotateEntitlementKey.self, Partition.self,
     ])
 }

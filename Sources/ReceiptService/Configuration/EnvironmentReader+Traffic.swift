@@ -39,6 +39,17 @@ extension EnvironmentReader {
     return .seconds(seconds)
   }
 
+  /// A whole number of months, `nil` to keep everything. The App Store's notification history reaches back 180 days:
+  /// what is forgotten before that would be found missing, and taken in again.
+  func monthsKept(_ name: String) throws(ConfigurationProblem) -> Int? {
+    guard let value = text(name) else { return nil }
+    guard let months = number(value), (7...1_200).contains(months) else {
+      throw ConfigurationProblem(
+        name, "must be a whole number of months from 7 to 1200, or unset to keep everything")
+    }
+    return months
+  }
+
   /// Whether a pooler between us and the database may give each transaction another connection.
   func hasTransactionPooler() throws(ConfigurationProblem) -> Bool {
     switch text("DATABASE_POOLER") {

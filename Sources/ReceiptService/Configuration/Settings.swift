@@ -37,6 +37,8 @@ public struct Settings: Sendable {
   /// How long to go on serving after the process was told to stop and says that it is not ready: what a load balancer
   /// needs to notice.
   public var drainDelay: Duration
+  /// How long what grows for ever is kept.
+  public var retention: Retention
   /// Logs.
   public var logLevel: Logger.Level
   /// `true` for JSON, `false` for text, `nil` to choose by whether it is a terminal.
@@ -78,6 +80,9 @@ public struct Settings: Sendable {
     rateLimit = try reader.rateLimit()
     trustedProxies = try reader.trustedProxies()
     drainDelay = try reader.seconds("DRAIN_DELAY", atMost: 300) ?? .zero
+    retention = Retention(
+      notifications: try reader.monthsKept("NOTIFICATION_RETENTION_MONTHS"),
+      transactions: try reader.monthsKept("TRANSACTION_RETENTION_MONTHS"))
     logLevel = try reader.logLevel()
     logsAsJSON = try reader.logsAsJSON()
   }

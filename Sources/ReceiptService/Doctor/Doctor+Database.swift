@@ -13,7 +13,9 @@ extension Doctor {
       let migrations = await migrations(pool, settings)
       findings.append(migrations)
       if migrations.isWell {
-        findings.append(try await rights(pool))
+        let rights = try await rights(pool)
+        findings.append(rights)
+        if rights.isWell, let finding = try await months(pool) { findings.append(finding) }
         for table in ProfileTable.all {
           let apps = catalog?.apps.filter { $0.writeTo.contains(table.mirror) } ?? []
           if !apps.isEmpty { findings.append(try await profileTable(table, pool)) }

@@ -15,6 +15,12 @@ extension Doctor {
     ("SELECT INSERT", ["jws_headers", "support_actions", "reconcile_runs"]),
   ]
 
+  /// What serving has done by the tables' owner, as `20260205_divide_into_months.sql` allows it.
+  private static let neededFunctions = [
+    "receiptd_make_months()", "receiptd_look_at_months()", "receiptd_forget_notifications(integer)",
+    "receiptd_forget_transactions(integer)",
+  ]
+
   /// Whether row level security leaves the connected role less than all rows of the table `guarded`: without a policy that
   /// lets it do everything, or with one that takes something back.
   static let hidesRows = """
@@ -40,6 +46,12 @@ extension Doctor {
         """
       ).map { try $0.decode(0, as: String.self) }
     }
+    missing += try await pool.query(
+      """
+      SELECT name || ' (EXECUTE)' FROM unnest(\(Self.neededFunctions)::text[]) AS name
+      WHERE NOT coalesce(has_function_privilege(to_regprocedure('public.' || name), 'EXECUTE'), false)
+      """
+    ).map { try $0.decode(0, as: String.self) }
     if let first = missing.first {
       let others = missing.count > 1 ? " and \(missing.count - 1) more" : ""
       return .fail(

@@ -20,6 +20,7 @@ public final class Service: Sendable {
   let events: EventIntake
   let numbers: Numbers
   let numbersJob: NumbersJob
+  let monthsJob: MonthsJob
   let readiness: Readiness
   let configuredApps: ConfiguredApps
   let sweep: ExpirySweep
@@ -102,6 +103,7 @@ public final class Service: Sendable {
     events = EventIntake(catalog: catalog, authenticator: authenticator, pool: pool, clock: clock)
     numbers = Numbers(catalog: catalog, pool: pool, clock: clock)
     numbersJob = NumbersJob(numbers: numbers, logger: logger)
+    monthsJob = MonthsJob(pool: pool, retention: settings.retention, logger: logger, metrics: metrics)
     readiness = Readiness(facilities: facilities)
     profileRetry = ProfileRetry(
       pool: pool, catalog: catalog, clock: clock, logger: logger, metrics: metrics)
@@ -179,6 +181,7 @@ public final class Service: Sendable {
       group.addTask { await self.outbox.runForever() }
       group.addTask { await self.reconcileJob.runForever() }
       group.addTask { await self.numbersJob.runForever() }
+      group.addTask { await self.monthsJob.runForever() }
       group.addTask { await self.replayForever() }
       group.addTask { await self.entitlementKeyRefresh?.runForever() }
       group.addTask { await self.readFiguresForever() }
