@@ -35,7 +35,10 @@ import Testing
       configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)]).replacing(
         #""grace": { "days": 7"#,
         with: #""trial": { "days": 30, "features": { "childDevices": 5 } }, "grace": { "days": 7"#),
-      environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret], ownerURL: database.uri)
+      environment: [
+        "TEST_WEBHOOK_SECRET": WebhookReceiver.secret, "NOTIFICATION_RETENTION_MONTHS": "7",
+        "TRANSACTION_RETENTION_MONTHS": "7",
+      ], ownerURL: database.uri)
     do {
       let who = try await harness.service.pool.query("SELECT session_user::text")[0]
       #expect(try who.decode(0, as: String.self) == "receiptd_app")
@@ -140,6 +143,8 @@ import Testing
     _ = try await harness.service.outbox.run()
     #expect(try await !harness.countWhatIsDue().isEmpty)
     _ = try await harness.service.numbers.deleteOldEvents()
+    try await harness.service.monthsJob.makeMonths()
+    try await harness.service.monthsJob.forget()
     _ = try await harness.service.rotateEntitlementKey(
       isLeaked: false, by: #require(Harness.makeAuthor("ada", "yearly")))
     var troubles: [String] = []

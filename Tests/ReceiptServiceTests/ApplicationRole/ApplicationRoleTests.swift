@@ -124,8 +124,10 @@ import Testing
       _ = try await harness.pool.query("REVOKE INSERT ON support_actions FROM receiptd_app")
       _ = try await harness.pool.query("REVOKE UPDATE (is_premium) ON user_preferences FROM receiptd_app")
       _ = try await harness.pool.query("GRANT DELETE ON transactions TO receiptd_app")
+      _ = try await harness.pool.query("REVOKE EXECUTE ON FUNCTION receiptd_make_months() FROM receiptd_app")
       let lines = await troubles()
-      #expect(lines.contains { $0.contains("rights: the role may not use support_actions (INSERT)") })
+      #expect(
+        lines.contains { $0.contains("rights: the role may not use support_actions (INSERT) and 1 more") })
       #expect(lines.contains { $0.contains("table user_preferences: the role may not write it") })
       _ = try await harness.pool.query("SELECT receiptd_open_to_application()")
       #expect(await troubles() == [])

@@ -108,6 +108,26 @@ import Testing
     }
   }
 
+  @Test func `a divided table without the months of the next weeks is told`() async throws {
+    try await withHarness { harness in
+      #expect(await !examine(harness).findings.contains { $0.subject == "months" })
+      try await harness.pool.divide(monthsAgo: 2)
+      let well = await examine(harness)
+      #expect(well.troubles == [])
+      #expect(
+        well.findings.contains { $0.subject == "months" && $0.finding.hasPrefix("notifications 7, until") })
+      for month in try await harness.pool.months(of: .notifications).dropFirst(3).dropLast() {
+        _ = try await harness.pool.query(Query(unescaped: "DROP TABLE \(month)"))
+      }
+      try await harness.arrives(harness.buy())
+      let late = await examine(harness)
+      #expect(late.has("months: not enough are made: notifications 3, until"))
+      #expect(late.has("and 1 rows of no month; transactions 7"))
+      try await harness.service.monthsJob.makeMonths()
+      #expect(await examine(harness).troubles == [])
+    }
+  }
+
   @Test func `a clock that is off is told by how much`() async throws {
     try await withHarness { harness in
       let late = await examine(harness, clock: ServiceClock { Date() - 60 })

@@ -86,7 +86,7 @@ import Testing
   }
 
   /// The app of the lives, as receiptd's configuration.
-  private static let configuration: String = {
+  static let configuration: String = {
     let products = StoreApp.everything.products.values.sorted { $0.id < $1.id }
       .map { product in
         let days = product.type == .nonRenewingSubscription ? #", "accessDays": 90"# : ""

@@ -1,0 +1,230 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// What is old is forgotten, and nothing else; in tables as they are and in divided ones.
+@Suite struct RetentionTests {
+  private static let kept = ["NOTIFICATION_RETENTION_MONTHS": "12", "TRANSACTION_RETENTION_MONTHS": "12"]
+
+  /// With a server that may not delete by itself.
+  private func withRetention(
+    isDivided: Bool, _ body: (Harness) async throws -> Void
+  ) async throws {
+    try await withHarness(environment: Self.kept, role: "receiptd_app") { harness in
+      if isDivided { try await harness.pool.divide(monthsAgo: 24) }
+      try await body(harness)
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `notifications go when they are older, months as a whole, but never one that waits`(
+    isDivided: Bool
+  ) async throws {
+    try await withRetention(isDivided: isDivided) { harness in
+      let now = harness.clock.now
+      // Twelve months are kept beside the one that runs.
+      let first = try await harness.pool.query(
+        "SELECT date_trunc('month', now(), 'UTC') - interval '12 months'")[0]
+        .decode(0, as: Date.self)
+      let strange = "com.example.new.monthly"
+      harness.store.put(
+        StoreApp(bundleID: "com.example.new", appAppleID: 77, products: [.subscription(strange)]))
+      var kept: Set<String> = []
+      var gone: [String] = []
+      // In the order of time: the store signs nothing earlier than what it signed before.
+      for days in [-700.0, -90, -62, -40, -39, -35, -3, -1, 0, 1, 3, 35, 200] {
+        harness.clock.set(first + days * 86_400 + (days >= 0 ? 60 : -60))
+        // One is of an app that is not configured, and waits for a replay.
+        let waits = days == -40
+        let bought = try waits ? harness.buy(strange, bundleID: "com.example.new") : harness.buy()
+        try await harness.arrives(bought)
+        if days >= 0 || waits {
+          kept.insert(bought.notification.uuid)
+        } else {
+          gone.append(bought.notification.uuid)
+        }
+      }
+      harness.clock.set(now)
+
+      let months = try await harness.pool.months(of: .notifications).count
+      let transactions = try await harness.count("transactions")
+      for _ in 0..<2 { try await harness.service.monthsJob.forget() }
+      let left = try await harness.pool.query("SELECT notification_uuid::text FROM notifications")
+        .map { try $0.decode(0, as: String.self) }
+      #expect(Set(left) == kept)
+      // Of the twelve months and more that are over, only the one with a notification that waits is there.
+      if isDivided { #expect(try await harness.pool.months(of: .notifications).count == months - 12) }
+      #expect(try await harness.count("transactions") == transactions)
+      // What was forgotten is new again, in whatever month it was; nothing refuses it.
+      let again = await harness.store.deliver(gone[3])
+      #expect(again?.outcome.status == 200)
+      #expect(try await harness.count("notifications") == kept.count + 1)
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `periods of subscriptions that are long over go, and a late refund finds the row as it would have`(
+    isDivided: Bool
+  ) async throws {
+    try await withRetention(isDivided: isDivided) { harness in
+      let now = harness.clock.now
+      func at(monthsAgo months: Double) { harness.clock.set(now - months * 30.5 * 86_400) }
+      // The store signs nothing earlier than what it signed before, so those that are over come first.
+      at(monthsAgo: 30)
+      let over = try await harness.subscription(renewals: 5)
+      at(monthsAgo: 29)
+      let refunded = try await harness.subscription(renewals: 2, ends: false)
+      try await harness.happens(.refundLatest, to: refunded.id)
+      // The customer is named once, by the first of three.
+      at(monthsAgo: 28)
+      let named = try await harness.subscription(renewals: 2)
+      let unnamed = Array(named.periods.dropFirst())
+      _ = try await harness.pool.query(
+        "UPDATE transactions SET app_account_token = NULL WHERE transaction_id = ANY(\(unnamed))")
+      at(monthsAgo: 28)
+      let lifetime = try harness.buy(TestApps.lifetime, token: UUID())
+      try await harness.arrives(lifetime)
+      at(monthsAgo: 28)
+      let tooFresh = try await harness.subscription(renewals: 20)
+      at(monthsAgo: 29)
+      let runs = try await harness.subscription(renewals: 29, ends: false)
+      harness.clock.set(now)
+      _ = try await harness.service.sweep.run()
+
+      func left(_ id: String) async throws -> [String] {
+        try await harness.pool.query(
+          "SELECT transaction_id FROM transactions WHERE original_transaction_id = \(id) ORDER BY purchase_date"
+        ).map { try $0.decode(0, as: String.self) }
+      }
+      let before = try await harness.row(of: over.id)
+      #expect(before.status == "expired")
+      for _ in 0..<2 { try await harness.service.monthsJob.forget() }
+      #expect(try await left(over.id) == over.periods.suffix(1))
+      #expect(try await left(tooFresh.id) == tooFresh.periods)
+      #expect(try await left(runs.id) == runs.periods)
+      #expect(try await left(lifetime.originalTransactionID) == [lifetime.transactionID])
+      #expect(try await left(refunded.id) == refunded.periods.suffix(1))
+      #expect(try await left(named.id) == [named.periods[0], named.periods[2]])
+
+      // A refund of a forgotten period is taken in, and changes nothing beside the latest one.
+      try await harness.happens(
+        .refund(transactionID: over.periods[2], percentage: 100, reason: .refundedForOtherReason), to: over.id
+      )
+      #expect(try await harness.row(of: over.id) == before)
+      #expect(try await left(over.id) == [over.periods[2], over.periods[5]])
+      let told = try await harness.pool.query(
+        "SELECT reference FROM support_timeline WHERE original_transaction_id = \(over.id) AND event = 'revoked'"
+      )
+      #expect(try told.map { try $0.decode(0, as: String.self) } == [over.periods[2]])
+      // It was heard of just now, and is kept as long as anything.
+      try await harness.service.monthsJob.forget()
+      #expect(try await left(over.id).count == 2)
+      // A refund of the latest ends it as ever, and coming back begins it anew.
+      try await harness.happens(.refundLatest, to: over.id)
+      #expect(try await harness.row(of: over.id).status == "cancelled")
+      #expect(try await harness.row(of: over.id).transactionID == over.periods[5])
+      #expect(try await harness.row(of: runs.id).status == "active")
+    }
+  }
+
+  @Test func `whatever life, what is left says the same as all, and all that comes again changes nothing`()
+    async throws
+  {
+    try await withHarness(
+      configuration: DeliveredLivesTests.configuration, environment: Self.kept, role: "receiptd_app"
+    ) { harness in
+      let now = harness.clock.now
+      try await harness.pool.divide(monthsAgo: 24)
+      var forgotten = 0
+      for seed in 100..<112 as Range<UInt64> {
+        let life = RandomLife(seed: seed, from: now - 6 * 365 * 86_400)
+        guard life.end < now else { continue }
+        harness.clock.set(life.end)
+        let sent = try harness.store.remember(life).map(\.signedPayload)
+        for payload in sent { #expect(try await harness.notify(payload).status == 200) }
+        harness.clock.set(now)
+        _ = try await harness.service.sweep.run()
+
+        func judge() async throws -> [String] {
+          let app = harness.service.validation.catalog.apps[0]
+          for id in life.purchases {
+            _ = try await harness.service.notifications.ledger.record(
+              LedgerEntry(app: app, originalTransactionID: id, instant: harness.clock.now))
+          }
+          return try await harness.pool.query(
+            """
+            SELECT (to_jsonb(s) - 'id' - 'created_at' - 'updated_at')::text FROM subscriptions s
+            WHERE original_transaction_id = ANY(\(life.purchases)) ORDER BY 1
+            """
+          ).map { try $0.decode(0, as: String.self) }
+        }
+        let before = try await judge()
+        let all = try await harness.count("transactions")
+        _ = try await harness.pool.query("UPDATE retention_positions SET forgotten_before = NULL")
+        try await harness.service.monthsJob.forget()
+        forgotten += try await all - harness.count("transactions")
+        #expect(try await judge() == before, "LIFE=\(seed)")
+        for payload in sent.shuffled() { #expect(try await harness.notify(payload).status == 200) }
+        #expect(try await judge() == before, "LIFE=\(seed)")
+      }
+      #expect(forgotten > 20)
+    }
+  }
+
+  @Test func `two servers that forget at once do not do it twice, and more than one step is taken`()
+    async throws
+  {
+    try await withHarness(environment: Self.kept) { harness in
+      _ = try await harness.pool.query("INSERT INTO jws_headers (header, sha256) VALUES ('h', 'h')")
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO notifications (notification_uuid, type, signed_at, received_at, processed_at, outcome,
+          envelope_header, envelope_claims, envelope_signature)
+        SELECT gen_random_uuid(), 'TEST', at, at, at, 'recorded', (SELECT max(id) FROM jws_headers), '{}', ''
+        FROM generate_series(now() - interval '15 months', now(), interval '30 minutes') AS at
+        """)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO transactions (transaction_id, original_transaction_id, bundle_id, environment, product_id, kind,
+          ownership, purchase_date, is_upgraded, signed_at)
+        SELECT n::text, n::text, 'com.example', 'Production', 'p', 'Consumable', 'PURCHASED',
+          now() - interval '20 months' + n % 3 * interval '1 day', false, now() FROM generate_series(1, 5000) AS n
+        """)
+      let other = try await harness.service(configuration: TestApps.json)
+      async let first = harness.service.monthsJob.forget()
+      async let second = other.monthsJob.forget()
+      let deleted = try await first + second
+      let rest = try await harness.service.monthsJob.forget()
+      let expected = try await harness.pool.query(
+        """
+        SELECT count(*) FROM generate_series(now() - interval '15 months', now(), interval '30 minutes') AS at
+        WHERE at < date_trunc('month', now(), 'UTC') - interval '12 months'
+        """)[0].decode(0, as: Int.self)
+      // The test may take long enough for a border to move by one row.
+      #expect(abs(deleted + rest - expected) <= 1)
+      #expect(try await harness.count("transactions") == 5000)
+      let position = try await harness.pool.query(
+        "SELECT forgotten_before IS NOT NULL, looked_until IS NULL FROM retention_positions")[0]
+      #expect(try position.decode(0, as: Bool.self))
+      #expect(try position.decode(1, as: Bool.self))
+      await other.close()
+    }
+  }
+
+  @Test func `everything is kept where nothing is said, and less than seven months cannot be`() throws {
+    func retention(_ variables: [String: String]) throws -> Retention {
+      try Settings(environment: ["DATABASE_URL": "postgres://h/d"].merging(variables) { $1 }).retention
+    }
+    #expect(try retention([:]) == Retention())
+    #expect(try retention(Self.kept) == Retention(notifications: 12, transactions: 12))
+    for name in Self.kept.keys {
+      for value in ["6", "0", "-7", "1201", "a year", "7 "] {
+        #expect(throws: ConfigurationProblem.self) { try retention([name: value]) }
+      }
+    }
+  }
+}
