@@ -25,7 +25,10 @@ struct Serve: AsyncParsableCommand {
     signal(SIGHUP, SIG_IGN)
     DescriptorLimit.raise()
 
+    LastWords.areAwaited()
+
     let service = try await Startup.service(settings, logger)
+    service.metrics.watchLog { LogWriter.standardError.lostLines }
     if !skipsMigrations { try await Startup.migrate(service.migrator, logger) }
     await service.loadEntitlementKeys()
 

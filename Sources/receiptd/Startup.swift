@@ -28,12 +28,10 @@ enum Startup {
   }
 
   static func logger(_ settings: Settings) -> Logger {
-    let isJSON = settings.logsAsJSON ?? (isatty(STDERR_FILENO) == 0)
+    let format: LogFormat = settings.logsAsJSON ?? (isatty(STDERR_FILENO) == 0) ? .json : .text
     let traces = Logger.MetadataProvider { TraceContext.current.map { ["trace": "\($0.traceID)"] } ?? [:] }
-    var logger = Logger(label: "receiptd") { label -> any LogHandler in
-      isJSON
-        ? JSONLogHandler(metadataProvider: traces) as any LogHandler
-        : StreamLogHandler.standardError(label: label, metadataProvider: traces)
+    var logger = Logger(label: "receiptd") { _ in
+      LineLogHandler(format, to: .standardError, metadataProvider: traces)
     }
     logger.logLevel = settings.logLevel
     return logger
@@ -73,18 +71,7 @@ enum Startup {
 
   /// Says one line on standard error; the command then ends with status 1.
   static func failure(_ line: String) -> ExitCode {
-    FileHandle.writeToStandardError("receiptd: \(line)\n")
+    LogWriter.standardError.write(Array("receiptd: \(line)\n".utf8))
     return ExitCode.failure
-  }
-}
-
-private enum FileHandle {
-  static func writeToStandardError(_ text: String) {
-    var bytes = Array(text.utf8)[...]
-    while !bytes.isEmpty {
-      let written = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
-      guard written > 0 else { return }
-      bytes = bytes.dropFirst(written)
-    }
   }
 }

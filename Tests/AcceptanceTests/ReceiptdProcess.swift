@@ -52,6 +52,9 @@ final class ReceiptdProcess: Sendable {
     return await process.exitStatus()
   }
 
+  /// Whether it has not ended yet.
+  var isRunning: Bool { process.isRunning }
+
   /// Sends it a signal.
   func signal(_ number: Int32) { process.signal(number) }
 

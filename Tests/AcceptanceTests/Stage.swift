@@ -49,8 +49,9 @@ struct Stage: Sendable {
 }
 
 /// Runs a test on a running receiptd.
+/// - Parameter log: where its log goes; a file that goes away with it if nothing is said.
 func withStage(
-  environment: [String: String] = [:], _ body: (Stage) async throws -> Void
+  environment: [String: String] = [:], log: URL? = nil, _ body: (Stage) async throws -> Void
 ) async throws {
   let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
   try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -72,7 +73,7 @@ func withStage(
       "RECEIPTD_MIGRATIONS": KillStormTests.project.appending(path: "migrations").path,
     ]
     let receiptd = try ReceiptdProcess(
-      environment: usual.merging(environment) { $1 }, log: folder.appending(path: "log"))
+      environment: usual.merging(environment) { $1 }, log: log ?? folder.appending(path: "log"))
     let client = CurlClient()
     try await receiptd.awaitReady(client)
     try await body(

@@ -14,6 +14,8 @@ enum MetricCatalog {
       .histogram, "receiptd_http_request_seconds",
       help: "From the first byte of a request to the answer's hand-over, in seconds."),
     MetricDescription(.gauge, "receiptd_http_connections", help: "Open connections."),
+    MetricDescription(
+      .counter, "receiptd_log_lines_lost_total", help: "Lines of the log that nobody took in time."),
   ]
 
   private static let proofs = [

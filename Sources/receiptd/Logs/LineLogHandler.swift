@@ -1,0 +1,62 @@
+import FoundationEssentials
+import HTTP
+import Logging
+
+/// Writes each message as one line of the log.
+struct LineLogHandler: LogHandler {
+  var logLevel: Logger.Level = .info
+  var metadata: Logger.Metadata = [:]
+  var metadataProvider: Logger.MetadataProvider?
+  private let format: LogFormat
+  private let writer: LogWriter
+
+  init(_ format: LogFormat, to writer: LogWriter, metadataProvider: Logger.MetadataProvider? = nil) {
+    self.format = format
+    self.writer = writer
+    self.metadataProvider = metadataProvider
+  }
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) {
+    var fields: [String: String] = [:]
+    // What is said of this message goes before what is said of all.
+    for source in [metadataProvider?.get() ?? [:], metadata, event.metadata ?? [:]] {
+      for (key, value) in source { fields[key] = "\(value)" }
+    }
+    let now = Date()
+    writer.write(format.line(now, event.level, "\(event.message)", fields)) { count in
+      format.line(now, .warning, "lines of the log were lost: nobody took them", ["lines": "\(count)"])
+    }
+  }
+}
+
+/// How a message becomes a line.
+enum LogFormat {
+  /// An object, for machines.
+  case json
+  /// For people.
+  case text
+
+  /// The line with its line feed.
+  func line(
+    _ time: Date, _ level: Logger.Level, _ message: String, _ fields: [String: String]
+  ) -> [UInt8] {
+    let time = RFC3339.string(from: time)
+    switch self {
+    case .json:
+      let own = ["time": time, "level": level.rawValue, "message": message]
+      guard let object = try? JSONCoding.encode(own.merging(fields) { $1 }) else { return [] }
+      return object + [UInt8(ascii: "\n")]
+    case .text:
+      let words = [time, level.rawValue, message] + fields.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }
+      // Whatever stands in a value, it does not begin a line of its own.
+      return words.joined(separator: " ").utf8.map { $0 < 0x20 ? UInt8(ascii: " ") : $0 } + [
+        UInt8(ascii: "\n")
+      ]
+    }
+  }
+}
