@@ -8,7 +8,7 @@ public struct HTTPServerConfiguration: Sendable, Hashable {
   public var limits = HTTPLimits()
   /// How long anything may take.
   public var deadlines = HTTPDeadlines()
-  /// Whose `X-Forwarded-For` is believed.
+  /// Whose word on who asks is believed.
   public var trustedProxies = TrustedProxies()
   /// How many event loops share the connections; nil for one for each active core.
   public var eventLoops: Int?

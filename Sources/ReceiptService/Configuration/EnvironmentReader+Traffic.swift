@@ -13,8 +13,9 @@ extension EnvironmentReader {
     return rate
   }
 
-  /// Addresses and networks with commas between them.
+  /// Addresses and networks with commas between them, and the field that these proxies write.
   func trustedProxies() throws(ConfigurationProblem) -> TrustedProxies {
+    let header = try forwardedHeader()
     guard let value = text("TRUSTED_PROXIES") else { return TrustedProxies() }
     var networks: [IPNetwork] = []
     for part in value.split(separator: ",", omittingEmptySubsequences: false) {
@@ -27,7 +28,15 @@ extension EnvironmentReader {
       }
       networks.append(network)
     }
-    return TrustedProxies(networks)
+    return TrustedProxies(networks, header: header)
+  }
+
+  private func forwardedHeader() throws(ConfigurationProblem) -> ForwardedHeader {
+    guard let value = text("FORWARDED_HEADER") else { return .xForwardedFor }
+    guard let header = ForwardedHeader(rawValue: value.lowercased()) else {
+      throw ConfigurationProblem("FORWARDED_HEADER", "must be x-forwarded-for or forwarded")
+    }
+    return header
   }
 
   /// A whole number of seconds.

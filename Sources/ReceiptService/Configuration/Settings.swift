@@ -32,7 +32,7 @@ public struct Settings: Sendable {
   public var supportToken: String?
   /// Requests a second of one address or customer; `nil` for no limit.
   public var rateLimit: Int?
-  /// Whose `X-Forwarded-For` is believed.
+  /// Whose word on who asks is believed, and in which field.
   public var trustedProxies: TrustedProxies
   /// How long to go on serving after the process was told to stop and says that it is not ready: what a load balancer
   /// needs to notice.

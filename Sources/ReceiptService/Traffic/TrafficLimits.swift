@@ -87,11 +87,11 @@ final class TrafficLimits: Sendable {
   /// All clients of a proxy that we do not trust share one bucket, which its operator has to know. Said once.
   private func warn(of request: Request) {
     guard request.clientAddress == IPAddress(request.remoteAddress),
-      request.headers.contains(where: \.isForwardedFor),
+      request.headers.contains(where: \.isForwarded),
       hasWarned.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
     else { return }
     logger.warning(
-      "requests of one address are limited that come with X-Forwarded-For; if it is a proxy of yours, name it",
+      "requests of one address are limited that seem to come through a proxy; if it is one of yours, name it",
       metadata: ["setting": "TRUSTED_PROXIES", "address": "\(request.clientAddress)"])
   }
 }

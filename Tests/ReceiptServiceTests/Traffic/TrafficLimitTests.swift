@@ -149,6 +149,11 @@ import Testing
     #expect(proxies.contain(try #require(IPAddress("::1"))))
     #expect(throws: ConfigurationProblem.self) { try settings(["TRUSTED_PROXIES": "10.0.0.0/8,"]) }
     #expect(throws: ConfigurationProblem.self) { try settings(["TRUSTED_PROXIES": "proxy.local"]) }
+    #expect(proxies == TrustedProxies(["10.0.0.0/8", "::1"].compactMap { IPNetwork($0) }))
+    #expect(
+      try settings(["TRUSTED_PROXIES": "::1", "FORWARDED_HEADER": "Forwarded"]).trustedProxies
+        == TrustedProxies(["::1"].compactMap { IPNetwork($0) }, header: .forwarded))
+    #expect(throws: ConfigurationProblem.self) { try settings(["FORWARDED_HEADER": "x-real-ip"]) }
     #expect(try settings(["DRAIN_DELAY": "15"]).drainDelay == .seconds(15))
     #expect(throws: ConfigurationProblem.self) { try settings(["DRAIN_DELAY": "301"]) }
     #expect(try !settings(["DATABASE_POOLER": "transaction"]).database.usesPreparedStatements)
