@@ -46,6 +46,10 @@ struct Serve: AsyncParsableCommand {
     let manager = ServiceManager(socket: ProcessInfo.processInfo.environment["NOTIFY_SOCKET"])
     let signals = Signals(watching: settings.reloadableFiles)
     manager.tell(.ready)
+    let watchdog = Watchdog(ProcessInfo.processInfo.environment).map { watchdog in
+      Task { await watchdog.calm(manager, clients, operators) }
+    }
+    defer { watchdog?.cancel() }
     for await event in signals.events {
       switch event {
       case .reload(let cause):

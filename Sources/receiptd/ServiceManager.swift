@@ -11,6 +11,8 @@ struct ServiceManager: Sendable {
     case ready = "READY=1"
     /// The configuration is being read again.
     case reloading = "RELOADING=1"
+    /// It does not stand still.
+    case alive = "WATCHDOG=1"
     /// It accepts no more, and ends when what is under way has ended.
     case stopping = "STOPPING=1"
   }

@@ -1,4 +1,5 @@
 import Foundation
+import TestProcess
 import Testing
 
 @testable import receiptd
@@ -6,7 +7,7 @@ import Testing
 /// What a service manager hears, with a socket of its kind.
 @Suite struct ServiceManagerTests {
   /// A datagram socket with a name, as a service manager has one.
-  private final class Listener {
+  private final class Listener: Sendable {
     private let descriptor: Int32
 
     /// - Parameter name: the bytes of the name, of which the first is zero for an abstract one.
@@ -51,6 +52,39 @@ import Testing
   @Test func `a name that is none, and a manager that is gone, hold up nobody`() {
     for name in [nil, "", "@", "/", "relative", "/nowhere/at/all", "/" + String(repeating: "x", count: 200)] {
       ServiceManager(socket: name).tell(.ready)
+    }
+  }
+
+  @Test(
+    arguments: [
+      ([:], nil), (["WATCHDOG_USEC": "30000000"], .seconds(30)), (["WATCHDOG_USEC": "0"], nil),
+      (["WATCHDOG_USEC": "+5"], nil), (["WATCHDOG_USEC": ""], nil), (["WATCHDOG_PID": "\(getpid())"], nil),
+      (["WATCHDOG_USEC": "1500", "WATCHDOG_PID": "\(getpid())"], .microseconds(1_500)),
+      (["WATCHDOG_USEC": "1500", "WATCHDOG_PID": "1"], nil),
+      (["WATCHDOG_USEC": "1500", "WATCHDOG_PID": "x"], nil),
+    ] as [([String: String], Duration?)])
+  func `whether and how soon a word is expected stands in the environment`(
+    environment: [String: String], patience: Duration?
+  ) {
+    #expect(Watchdog(environment)?.patience == patience)
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a running server says that it is ready, alive, and stopping`()
+    async throws
+  {
+    let path = "\(FileManager.default.temporaryDirectory.path)/notify-\(UUID().uuidString)"
+    let listener = try Listener(name: Array(path.utf8))
+    defer { unlink(path) }
+    try await withStage(environment: ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "150000"]) { stage in
+      let first = try await onOwnThread { (0..<3).map { _ in listener.hear() } }
+      #expect(first == ["READY=1", "WATCHDOG=1", "WATCHDOG=1"])
+      #expect(await stage.receiptd.stop() == 0)
+      let last = try await onOwnThread {
+        var last = listener.hear()
+        while last == "WATCHDOG=1" { last = listener.hear() }
+        return last
+      }
+      #expect(last == "STOPPING=1")
     }
   }
 }

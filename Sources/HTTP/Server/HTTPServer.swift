@@ -97,6 +97,13 @@ public final class HTTPServer: Sendable {
     }
   }
 
+  /// Returns when each of the event loops has had a turn, which shows that none of them stands still.
+  public func awaitTurns() async {
+    for loop in loops.loops {
+      await withCheckedContinuation { turn in loop.execute { turn.resume() } }
+    }
+  }
+
   /// Accepts no more connections; what is connected goes on.
   public func stopAccepting() {
     listener.withLock { $0 }?.stop()
