@@ -42,4 +42,55 @@ import Testing
       #expect(reading.text + reading.complaint == "")
     }
   }
+
+  /// What Grafana puts in place of its own words.
+  private static func withoutVariables(_ expression: String) -> String {
+    expression.replacing("$__rate_interval", with: "1m").replacing("$__interval", with: "1m")
+      .replacing("$instance", with: ".*").replacing("$app", with: ".*")
+  }
+
+  private struct Dashboard: Decodable {
+    struct Panel: Decodable {
+      struct Target: Decodable { let expr: String }
+      let title: String
+      let targets: [Target]?
+    }
+    let panels: [Panel]
+  }
+
+  /// Rules are the one place where promtool reads an expression and nothing else happens.
+  private func problems(with expressions: [String]) async throws -> String {
+    let file = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID()).yml")
+    defer { try? FileManager.default.removeItem(at: file) }
+    let encoder = JSONEncoder()
+    // YAML knows every escape of JSON but this one.
+    encoder.outputFormatting = .withoutEscapingSlashes
+    let rules = try expressions.enumerated().map { number, expression in
+      let text = try encoder.encode(expression)
+      return "  - { record: 'e:\(number)', expr: \(String(decoding: text, as: UTF8.self)) }"
+    }
+    try Data((["groups:", "- name: all", "  rules:"] + rules).joined(separator: "\n").utf8).write(to: file)
+    let reading = try await Command(Self.promtool.path, ["check", "rules", file.path]).run()
+    return reading.status == 0 ? "" : reading.text + reading.complaint
+  }
+
+  @Test func `promtool reads every expression of the dashboard`() async throws {
+    let data = try Data(contentsOf: Self.project.appending(path: "config/grafana-dashboard.json"))
+    let expressions = try JSONDecoder().decode(Dashboard.self, from: data).panels
+      .flatMap { $0.targets ?? [] }.map { Self.withoutVariables($0.expr) }
+    #expect(expressions.count > 50)
+    #expect(expressions.filter { $0.contains("$") } == [])
+    #expect(try await problems(with: expressions) == "")
+    #expect(try await problems(with: ["sum by (app) (rate(x[5m])"]) != "")
+  }
+
+  @Test func `promtool reads every expression of the runbooks`() async throws {
+    let text = try String(
+      contentsOf: Self.project.appending(path: "docs/operations.md"), encoding: .utf8)
+    let expressions = text.matches(of: /(?s)```promql\n(.*?)```/).flatMap {
+      $0.output.1.split(separator: "\n").map(String.init)
+    }
+    #expect(expressions.count > 10)
+    #expect(try await problems(with: expressions) == "")
+  }
 }
