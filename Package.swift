@@ -32,7 +32,8 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
   ],
   targets: [
-    // System libraries.
+    // System libraries. Of the C library, Swift's own module leaves out epoll.
+    .systemLibrary(name: "CEpoll"),
     .systemLibrary(
       name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .systemLibrary(
@@ -42,7 +43,7 @@ let package = Package(
     .target(name: "CLibcurl", dependencies: ["CCurl"], path: "Sources/CLibcurl/Shim"),
 
     // What could be lifted out: none of these knows what a receipt is.
-    .target(name: "Sockets", swiftSettings: swiftSettings),
+    .target(name: "Sockets", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
     .target(name: "JSON", swiftSettings: swiftSettings),
     .target(
       name: "HTTP",

@@ -1,4 +1,3 @@
-import Dispatch
 import Glibc
 
 /// The part of a ``Listener`` that lives on a loop.
@@ -9,11 +8,8 @@ final class Acceptor {
   private let census: ConnectionCensus
   private let events: Listener.Events
   private let accept: AcceptFunction
-  private var source: SourceSwitch?
+  private var slot: Int?
   private var backoff = AcceptBackoff()
-  private var isStopped = false
-  private var isClosed = false
-  private var waitingForClose: [@Sendable () -> Void] = []
 
   init(
     descriptor: Int32, loop: EventLoop, loops: EventLoopGroup, census: ConnectionCensus,
@@ -28,35 +24,33 @@ final class Acceptor {
   }
 
   func start() {
-    let bound = LoopBound(self, to: loop)
-    let source = SourceSwitch(
-      DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: loop.queue),
-      onEvent: { [loop] in loop.turn { bound.value.acceptWaiting() } },
-      onCancel: { [loop] in loop.turn { bound.value.sourceEnded() } })
-    self.source = source
-    source.turn(on: true)
+    slot = loop.resources.descriptors.add(self, descriptor)
+    wait()
   }
 
   /// Accepts no more, and runs `action` when the socket is closed.
   func stop(then action: @escaping @Sendable () -> Void) {
-    guard !isClosed else { return action() }
-    waitingForClose.append(action)
-    isStopped = true
-    source?.cancel()
-    source = nil
+    if let slot {
+      loop.resources.descriptors.remove(slot)
+      self.slot = nil
+      close(descriptor)
+    }
+    action()
   }
 
-  private func sourceEnded() {
-    close(descriptor)
-    isClosed = true
-    for action in waitingForClose { action() }
-    waitingForClose = []
+  private func wait() {
+    guard let slot else { return }
+    do throws(SocketError) {
+      try loop.resources.descriptors.wait(for: .reading, at: slot)
+    } catch {
+      rest(because: error)
+    }
   }
 
-  /// Accepts some and lets the loop's connections have their turn; the source fires again for the rest.
+  /// Accepts some and lets the loop's connections have their turn; the loop comes back for the rest.
   private func acceptWaiting() {
     for _ in 0..<64 {
-      guard !isStopped else { return }
+      guard slot != nil else { return }
       switch accept(descriptor) {
       case .accepted(let descriptor, let address):
         backoff.succeeded()
@@ -87,10 +81,14 @@ final class Acceptor {
   }
 
   private func rest(because error: SocketError) {
-    source?.turn(on: false)
+    if let slot { try? loop.resources.descriptors.wait(for: [], at: slot) }
     let delay = backoff.failed()
     let bound = LoopBound(self, to: loop)
-    loop.execute(after: delay) { bound.value.source?.turn(on: true) }
+    loop.execute(after: delay) { bound.value.wait() }
     events.onTrouble(error)
   }
+}
+
+extension Acceptor: ReadinessWatcher {
+  func ready(for readiness: Readiness) { acceptWaiting() }
 }

@@ -1,4 +1,3 @@
-import Dispatch
 import Glibc
 
 /// One TCP connection (or socket pair), bound to its event loop.
@@ -23,11 +22,10 @@ public final class Connection {
   private var handler: (any ConnectionHandler)?
   private let onRelease: (@Sendable () -> Void)?
   private var outbound = OutboundQueue()
-  private var reading: SourceSwitch?
-  private var writing: SourceSwitch?
-  /// Sources that may still fire: the descriptor may only be closed when none does, since its number
-  /// could be another connection's a moment later.
-  private var liveSources = 0
+  /// Under what the loop knows the descriptor, from start to close.
+  private var slot: Int?
+  /// What the loop watches the descriptor for.
+  private var interest: Readiness = []
   private var isPausedByHandler = false
   private var isPausedByQueue = false
   private var hasReachedEnd = false
@@ -55,22 +53,10 @@ public final class Connection {
   /// - Precondition: called on the loop, once.
   public func start(handler: any ConnectionHandler) {
     self.handler = handler
+    slot = loop.resources.descriptors.add(self, descriptor)
     deadlineSlot = loop.resources.deadlines.add(self)
     scheduleDeadline()
-    reading = makeSwitch(
-      DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: loop.queue)
-    ) { $0.readable() }
-    updateReading()
-  }
-
-  private func makeSwitch(
-    _ source: any DispatchSourceProtocol, onEvent: @escaping @Sendable (Connection) -> Void
-  ) -> SourceSwitch {
-    liveSources += 1
-    let bound = LoopBound(self, to: loop)
-    return SourceSwitch(
-      source, onEvent: { [loop] in loop.turn { onEvent(bound.value) } },
-      onCancel: { [loop] in loop.turn { bound.value.sourceEnded() } })
+    updateInterest()
   }
 
   /// Whether it has not been closed.
@@ -102,7 +88,6 @@ public final class Connection {
     let sent = write(bytes)
     guard isOpen, sent < bytes.count else { return true }
     outbound.append(UnsafeRawBufferPointer(rebasing: bytes[sent...]))
-    waitUntilWritable()
     updateBackPressure()
     return false
   }
@@ -139,19 +124,8 @@ public final class Connection {
     guard isOpen else { return }
     updateBackPressure()
     guard outbound.isEmpty else { return }
-    writing?.turn(on: false)
     if isFinishing { _ = Glibc.shutdown(descriptor, Int32(SHUT_WR)) }
     handler?.connectionDrained(self)
-  }
-
-  private func waitUntilWritable() {
-    let source =
-      writing
-      ?? makeSwitch(
-        DispatchSource.makeWriteSource(fileDescriptor: descriptor, queue: loop.queue)
-      ) { $0.writable() }
-    writing = source
-    source.turn(on: true)
   }
 
   // MARK: Reading
@@ -160,17 +134,17 @@ public final class Connection {
   /// sending.
   public func pauseReading() {
     isPausedByHandler = true
-    updateReading()
+    updateInterest()
   }
 
   /// Goes on reading.
   public func resumeReading() {
     isPausedByHandler = false
-    updateReading()
+    updateInterest()
   }
 
   /// Whether bytes that arrive are read.
-  var isReading: Bool { reading?.isOn ?? false }
+  var isReading: Bool { interest.contains(.reading) }
 
   private func readable() {
     guard isOpen else { return }
@@ -179,9 +153,9 @@ public final class Connection {
     if count > 0 {
       handler?.connection(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
     } else if count == 0 {
-      // The source would report the end over and over.
+      // The loop would report the end over and over.
       hasReachedEnd = true
-      updateReading()
+      updateInterest()
       handler?.connectionReachedEnd(self)
     } else if errno != EAGAIN, errno != EINTR {
       close(because: .failed(errno))
@@ -194,11 +168,20 @@ public final class Connection {
     } else if outbound.count <= Self.lowWaterMark {
       isPausedByQueue = false
     }
-    updateReading()
+    updateInterest()
   }
 
-  private func updateReading() {
-    reading?.turn(on: isOpen && !isPausedByHandler && !isPausedByQueue && !hasReachedEnd)
+  private func updateInterest() {
+    guard isOpen, let slot else { return }
+    var wanted: Readiness = outbound.isEmpty ? [] : .writing
+    if !isPausedByHandler, !isPausedByQueue, !hasReachedEnd { wanted.insert(.reading) }
+    guard wanted != interest else { return }
+    interest = wanted
+    do throws(SocketError) {
+      try loop.resources.descriptors.wait(for: wanted, at: slot)
+    } catch {
+      close(because: .failed(error.code))
+    }
   }
 
   // MARK: Ending
@@ -211,9 +194,13 @@ public final class Connection {
     outbound.removeAll()
     if let deadlineSlot { loop.resources.deadlines.remove(deadlineSlot) }
     deadlineSlot = nil
-    guard liveSources > 0 else { return release() }
-    reading?.cancel()
-    writing?.cancel()
+    interest = []
+    guard let slot else { return release() }
+    loop.resources.descriptors.remove(slot)
+    self.slot = nil
+    // Later, since the handler may be in the middle of something.
+    let bound = LoopBound(self, to: loop)
+    loop.execute { bound.value.release() }
   }
 
   /// Half an answer must not look like a whole one, and the system should not go on holding what the other
@@ -221,11 +208,6 @@ public final class Connection {
   private func resetWhenClosed() {
     var setting = linger(l_onoff: 1, l_linger: 0)
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))
-  }
-
-  private func sourceEnded() {
-    liveSources -= 1
-    if liveSources == 0 { release() }
   }
 
   private func release() {
@@ -251,5 +233,13 @@ public final class Connection {
     guard deadline <= now else { return scheduleDeadline() }
     self.deadline = nil
     handler?.connection(self, deadlinePassedAt: now)
+  }
+}
+
+extension Connection: ReadinessWatcher {
+  func ready(for readiness: Readiness) {
+    // What it does first may end the other.
+    if readiness.contains(.reading) { readable() }
+    if readiness.contains(.writing), interest.contains(.writing) { writable() }
   }
 }

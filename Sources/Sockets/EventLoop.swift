@@ -17,13 +17,19 @@ public final class EventLoop: Sendable {
     queue = DispatchQueue(label: "event-loop-\(index)", qos: .userInitiated)
     bound = LoopBound(LoopResources(queue: queue), to: queue)
     queue.setSpecific(key: mark, value: ())
-    let bound = bound
-    queue.async { bound.value.deadlines.start() }
+    queue.async { [queue, bound, weak self] in
+      bound.value.deadlines.start()
+      // Weak, because the loop ends with the last that refers to it, and its source with the loop.
+      bound.value.descriptors.start(on: queue) { [weak self] in self?.deliverReadiness() }
+    }
   }
 
   deinit {
     let bound = bound
-    queue.async { bound.value.deadlines.stop() }
+    queue.async {
+      bound.value.deadlines.stop()
+      bound.value.descriptors.stop()
+    }
   }
 
   /// Runs `work` on the loop, after what is running and waiting there.
@@ -49,8 +55,18 @@ public final class EventLoop: Sendable {
   /// One turn of the loop: whatever it does is done in one, so that the tasks that it sets off run in the
   /// same turn.
   @inline(__always)
-  func turn(_ work: () -> Void) {
-    let jobs = bound.value.jobs
+  func turn(_ work: () -> Void) { turn(bound.value.jobs, work) }
+
+  /// Each event has a turn of its own, so that an answer that needs a task does not wait for all the others.
+  private func deliverReadiness() {
+    let resources = resources
+    resources.descriptors.deliver { watcher, readiness in
+      turn(resources.jobs) { watcher.ready(for: readiness) }
+    }
+  }
+
+  @inline(__always)
+  private func turn(_ jobs: LoopJobs, _ work: () -> Void) {
     jobs.isTurning = true
     work()
     jobs.runWaiting(on: self)

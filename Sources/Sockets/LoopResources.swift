@@ -6,6 +6,7 @@ final class LoopResources {
   /// connection reads at a time.
   let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 64)
   let deadlines: LoopDeadlines
+  let descriptors = LoopDescriptors()
   let jobs = LoopJobs()
 
   init(queue: DispatchQueue) {
