@@ -31,7 +31,13 @@ public struct MonotonicInstant: Sendable, Hashable {
 
   /// The time from `earlier` to this, or zero if it lies the other way round.
   public func duration(since earlier: MonotonicInstant) -> Duration {
-    nanoseconds > earlier.nanoseconds ? .nanoseconds(nanoseconds - earlier.nanoseconds) : .zero
+    .nanoseconds(nanoseconds(since: earlier))
+  }
+
+  /// The time from `earlier` to this in nanoseconds, or zero if it lies the other way round.
+  @inlinable
+  public func nanoseconds(since earlier: MonotonicInstant) -> UInt64 {
+    nanoseconds > earlier.nanoseconds ? nanoseconds - earlier.nanoseconds : 0
   }
 
   /// Later than any deadline.

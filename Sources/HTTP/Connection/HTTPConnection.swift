@@ -198,7 +198,7 @@ final class HTTPConnection {
           method: RequestSummary.boundedName(of: exchange?.head.method),
           route: exchange.flatMap(\.match.pattern) ?? "unmatched",
           routeIndex: exchange?.match.route?.index, status: status,
-          duration: MonotonicInstant.now.duration(since: began),
+          nanoseconds: MonotonicInstant.now.nanoseconds(since: began),
           bytesSent: server.output.count - start, trace: exchange?.trace ?? server.makeTrace(for: nil),
           id: requestID, remoteAddress: connection.remoteAddress, clientAddress: exchange?.client ?? peer))
     }

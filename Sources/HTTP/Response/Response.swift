@@ -26,9 +26,14 @@ public struct Response: Sendable, Hashable {
   /// Plain text in UTF-8, with 200.
   public static func text(_ text: String) -> Response { .text(.ok, text) }
 
+  /// Plain text in UTF-8.
+  public static func text(_ status: HTTPResponse.Status, _ text: String) -> Response {
+    Response(status: status, headers: plainText, body: Array(text.utf8))
+  }
+
   /// Text in UTF-8.
   public static func text(
-    _ status: HTTPResponse.Status, _ text: String, contentType: String = "text/plain; charset=utf-8"
+    _ status: HTTPResponse.Status, _ text: String, contentType: String
   ) -> Response {
     Response(status: status, headers: [.contentType: contentType], body: Array(text.utf8))
   }
@@ -42,8 +47,7 @@ public struct Response: Sendable, Hashable {
   ///
   /// - Throws: what the value's `encode(to:)` throws; a handler that lets it pass answers 500.
   public static func json(_ status: HTTPResponse.Status, _ value: some Encodable) throws -> Response {
-    Response(
-      status: status, headers: [.contentType: "application/json"], body: try JSONCoding.encode(value))
+    Response(status: status, headers: json, body: try JSONCoding.encode(value))
   }
 
   /// A value as JSON, with 200.
@@ -51,6 +55,10 @@ public struct Response: Sendable, Hashable {
 
   /// A value as JSON.
   public static func json(_ status: HTTPResponse.Status, _ value: some JSONWritable) -> Response {
-    Response(status: status, headers: [.contentType: "application/json"], body: JSONWriter.bytes(of: value))
+    Response(status: status, headers: json, body: JSONWriter.bytes(of: value))
   }
+
+  // Made once: to put fields together takes longer than to look for the route.
+  private static let plainText: HTTPFields = [.contentType: "text/plain; charset=utf-8"]
+  private static let json: HTTPFields = [.contentType: "application/json"]
 }

@@ -32,13 +32,13 @@ public final class RequestMetrics: Sendable {
 }
 
 private final class RouteMetrics: Sendable {
-  private let duration: Recorder
+  private let duration: CoreMetrics.Timer
   private let codes: [CodeCounter]
   private let make: @Sendable (_ code: String) -> Counter
 
   init(_ registry: PrometheusRegistry, server: String, method: String, route: String) {
     let labels = [("server", server), ("method", method), ("route", route)]
-    duration = Recorder(label: "receiptd_http_request_seconds", dimensions: labels, factory: registry)
+    duration = Timer(label: "receiptd_http_request_seconds", dimensions: labels, factory: registry)
     codes = Self.statuses.map { _ in CodeCounter() } + [CodeCounter()]
     make = { code in
       Counter(label: "receiptd_http_requests_total", dimensions: labels + [("code", code)], factory: registry)
@@ -46,7 +46,8 @@ private final class RouteMetrics: Sendable {
   }
 
   func record(_ summary: RequestSummary) {
-    duration.record(summary.duration.inSeconds)
+    // Of the ways to record it the one that is not generic, which is the quickest by far.
+    duration.recordNanoseconds(Int64(clamping: summary.nanoseconds))
     let place = (0..<600).contains(summary.status) ? Int(Self.places[summary.status]) : Self.statuses.count
     codes[place].counter { make(place < Self.statuses.count ? "\(Self.statuses[place])" : "other") }
       .increment()
