@@ -64,6 +64,33 @@ import Testing
     #expect(await probe.next() == .received(Array("later".utf8)))
   }
 
+  @Test func `the end of a connection that hung up comes after its last bytes`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    await probe.onLoop { $0.pauseReading() }
+    let last = [UInt8](repeating: 7, count: 100_000)
+    try peer.send(last)
+    _ = shutdown(peer.descriptor, Int32(SHUT_RDWR))
+    await probe.onLoop { $0.resumeReading() }
+    var received: [UInt8] = []
+    while case .received(let bytes) = await probe.next() { received += bytes }
+    #expect(received == last)
+    await probe.onLoop { #expect(!$0.isReading) }
+  }
+
+  @Test func `a connection that hung up can be read later`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    await probe.onLoop { $0.pauseReading() }
+    try peer.send([UInt8](repeating: 7, count: 100_000))
+    _ = shutdown(peer.descriptor, Int32(SHUT_RDWR))
+    probe.pauseAfterReading()
+    for count in [65_536, 34_464] {
+      await probe.onLoop { $0.resumeReading() }
+      #expect(await probe.next() == .received([UInt8](repeating: 7, count: count)))
+    }
+    await probe.onLoop { $0.resumeReading() }
+    #expect(await probe.next() == .ended)
+  }
+
   @Test func `sending to a connection that is gone ends it and not the process`() async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { $0.pauseReading() }

@@ -13,6 +13,7 @@ final class Probe: Sendable {
     case released
   }
 
+  private let pausesAfterReading = Atomic(false)
   private let loop: EventLoop
   private let connection: Mutex<LoopBound<Connection>?> = Mutex(nil)
   private let log = Mutex(Log())
@@ -74,6 +75,9 @@ final class Probe: Sendable {
   /// Whether nothing has happened that was not asked for.
   var isQuiet: Bool { log.withLock { $0.events.isEmpty } }
 
+  /// From now on it stops the reading whenever something was read.
+  func pauseAfterReading() { pausesAfterReading.store(true, ordering: .relaxed) }
+
   /// Runs `body` on the connection's loop.
   @discardableResult
   func onLoop<Result: Sendable>(_ body: @escaping @Sendable (Connection) -> Result) async -> Result {
@@ -89,6 +93,7 @@ final class Probe: Sendable {
 
 extension Probe: ConnectionHandler {
   func connection(_ connection: Connection, received bytes: UnsafeRawBufferPointer) {
+    if pausesAfterReading.load(ordering: .relaxed) { connection.pauseReading() }
     note(.received(Array(bytes)))
   }
 

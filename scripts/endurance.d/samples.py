@@ -1,0 +1,47 @@
+"""What receiptd holds at a moment, and whether it came to hold more."""
+import os
+import statistics
+import urllib.request
+
+from processes import resident_megabytes
+
+# Of each figure: what it is called, and by how much the median of the last hour may be above that of the first. Whether
+# callers come and go just then moves descriptors, threads and connections; what leaks, leaks with every request.
+FIGURES = {
+    "memory": ("resident MB", 4),
+    "descriptors": ("descriptors", 16),
+    "threads": ("threads", 2),
+    "connections": ("database connections", 2),
+    "series": ("series of metrics", 10),
+}
+
+
+def take(world):
+    """One sample."""
+    process = f"/proc/{world.server.pid}"
+    return {
+        "memory": resident_megabytes(world.server.pid),
+        "descriptors": len(os.listdir(f"{process}/fd")),
+        "threads": len(os.listdir(f"{process}/task")),
+        "connections": int(world.sql(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND backend_type = 'client backend' AND pid <> pg_backend_pid()")),
+        "series": series(world.admin_port),
+    }
+
+
+def series(port):
+    """How many lines a scrape has."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as response:
+        return sum(1 for line in response if line[:1] not in (b"#", b"\n"))
+
+
+def medians(samples):
+    return {name: statistics.median(sample[name] for sample in samples) for name in FIGURES}
+
+
+def growth(first, last):
+    """What grew beyond its bound, in words."""
+    return [
+        f"{what} went from {first[name]:.1f} to {last[name]:.1f}, by more than {bound}"
+        for name, (what, bound) in FIGURES.items() if last[name] > first[name] + bound]
