@@ -18,12 +18,12 @@ class World:
     """A folder with everything in it; it goes with `stop`."""
 
     def __init__(self, name, settings=None):
+        self.bin = os.environ["RECEIPTD_BIN"]
         self.work = tempfile.mkdtemp(prefix=f"receiptd-{name}.", dir=os.environ.get("BENCH_DIR", "/tmp"))
         # PostgreSQL runs as another user where this runs as root; it has to get through.
         os.chmod(self.work, 0o711)
         self.name, self.settings = name, settings or {}
         self.children = []
-        self.bin = os.environ["RECEIPTD_BIN"]
 
     def start(self):
         url = subprocess.run(

@@ -110,7 +110,8 @@ def main():
         life.stop()
     for kind in sorted(kind for kind in result["counts"] if ": " not in kind):
         print(f"  {kind:<28}{result['counts'][kind]:>10,}")
-    print(f"{result['requests']:,} requests in {result['seconds']:.0f} s, peak of memory {result['peak_resident_mb']:.0f} MB")
+    print(f"{result['requests']:,} requests in {result['seconds']:.0f} s, "
+          f"peak of memory {result['peak_resident_mb']:.0f} MB")
     if options.json:
         json.dump(result, open(options.json, "w"), indent=1)
     for fault in result["faults"]:

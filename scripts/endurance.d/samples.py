@@ -10,7 +10,7 @@ from processes import resident_megabytes
 FIGURES = {
     "memory": ("resident MB", 4),
     "descriptors": ("descriptors", 16),
-    "threads": ("threads", 2),
+    "threads": ("threads", 8),
     "connections": ("database connections", 2),
     "series": ("series of metrics", 10),
 }
