@@ -7,15 +7,18 @@ void __tsan_acquire(void *address);
 void __tsan_release(void *address);
 
 // A race must not hide behind a program's exit status, nor its report in a pipe that nobody reads.
-const char *__tsan_default_options(void) { return "log_path=" REPORTS " exitcode=0"; }
+const char *__tsan_default_options(void) {
+  return "log_path=" REPORTS " exitcode=0 external_symbolizer_path=" SYMBOLIZER;
+}
 
-// Reports that are no races, each with its reason.
+// Reports that are no races, each with its reason. A symbol is named without its leading dollar sign, which would stand for
+// the end of the name.
 const char *__tsan_default_suppressions(void) {
   return
       // A connection is made, with nothing but constants, and given to the task that waits for it. Where the task's
       // continuation is resumed before the task has come to wait, the two meet in an atomic variable of Swift's
       // concurrency runtime, which is not compiled for thread sanitizer.
-      "race:^$s8Postgres0A10ConnectionC2id7channel13configuration6logger\n";
+      "race:s8Postgres0A10ConnectionC2id7channel13configuration6logger\n";
 }
 
 // How Swift's Mutex is handed from one thread to another when two want it at once: on Linux by the kernel
