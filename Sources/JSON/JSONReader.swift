@@ -118,7 +118,8 @@ public struct JSONReader: Sendable {
 
   /// That the next value is not of the kind that was asked for.
   mutating func mismatch(_ form: JSONForm) -> JSONFailure {
-    JSONFailure(peek() == UInt8(ascii: "n") ? .null : .mismatch(form), at: position)
+    guard let next = peek() else { return malformed }
+    return JSONFailure(next == UInt8(ascii: "n") ? .null : .mismatch(form), at: position)
   }
 
   private mutating func word(_ word: StaticString) throws(JSONFailure) {

@@ -33,13 +33,21 @@ struct FoundationAgreementTests {
     return bytes
   }
 
+  private static func read(_ bytes: [UInt8]) -> (Sample?, JSONFailure?) {
+    do throws(JSONFailure) {
+      return (try JSONReader.read(Sample.self, from: bytes, maximumDepth: 512), nil)
+    } catch {
+      return (nil, error)
+    }
+  }
+
   @Test func `what we read Foundation reads, to the same value, and what it reads and we do not is not JSON`()
   {
     var random = SplitMix64(state: 7)
     var (accepted, refused, stricter) = (0, 0, 0)
     for _ in 0..<12_000 {
       let bytes = Self.mutate(Array(Self.seeds.pick(using: &random).utf8), using: &random)
-      let ours = try? JSONReader.read(Sample.self, from: bytes, maximumDepth: 512)
+      let (ours, failure) = Self.read(bytes)
       let theirs = try? JSONDecoder().decode(Sample.self, from: Data(bytes))
       if ours == theirs {
         if ours == nil { refused += 1 } else { accepted += 1 }
@@ -47,7 +55,10 @@ struct FoundationAgreementTests {
       }
       // To the letter of RFC 8259, checked beside Foundation by the fuzz target `json`.
       let isJSON = (try? JSONReader.check(bytes, maximumDepth: 512)) != nil
-      #expect(ours == nil && !isJSON, "\(String(decoding: bytes, as: UTF8.self))")
+      // Or a fraction that is whole once a Double has rounded it.
+      #expect(
+        ours == nil && (!isJSON || failure?.reason == .mismatch(.integer)),
+        "\(String(decoding: bytes, as: UTF8.self))")
       stricter += 1
     }
     // Otherwise this says nothing.

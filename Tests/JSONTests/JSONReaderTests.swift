@@ -98,13 +98,18 @@ struct JSONReaderTests {
   }
 
   @Test(arguments: [
-    "01", "-", "-a", "1.", ".5", "1e", "1e+", "+1", "0x1", "--1", "", " ", "nul", "tru", "\"", "\"\\",
+    "01", "-", "-a", "1.", ".5", "1e", "1e+", "+1", "0x1", "--1", "nul", "tru", "\"", "\"\\",
     "\"\\u12",
   ])
   func `what is nearly a value is none`(text: String) {
     for json in [text, "[\(text)]", "{\"text\":\(text)}", "{\"unknown\":\(text)}"] {
       #expect(failure(json)?.reason == .malformed)
     }
+  }
+
+  @Test(arguments: ["", " ", "{\"text\":}", "{\"unknown\": }", "{\"names\":[,]}"])
+  func `nothing is no value`(json: String) {
+    #expect(failure(json)?.reason == .malformed)
   }
 
   @Test func `a string ends at its quotation mark, wherever that is among the bytes looked at together`()
