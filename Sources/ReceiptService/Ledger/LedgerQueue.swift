@@ -31,7 +31,7 @@ struct LedgerQueue<Element> {
   /// How many transactions may be under way.
   static var lanes: Int { 4 }
   /// As many as this are worth a transaction beside the one that is under way.
-  static var entriesWorthALane: Int { 16 }
+  static var entriesWorthALane: Int { 12 }
   static var entriesPerTransaction: Int { 64 }
   /// After this long, whoever waits is worth a transaction, however few they are.
   static var patience: Duration { .milliseconds(20) }

@@ -44,29 +44,29 @@ import Testing
     }
   }
 
-  @Test func `those who come while a commit is under way wait for the next, and sixteen do not`() {
+  @Test func `those who come while a commit is under way wait for the next, and twelve do not`() {
     var queue = LedgerQueue<Int>()
     _ = queue.add(0, at: start)
     #expect(queue.next(at: start) == [0])
-    for number in 1...15 {
+    for number in 1...11 {
       if case .startsLane = queue.add(number, at: soon) { Issue.record("\(number) is not worth a lane") }
     }
-    guard case .startsLane = queue.add(16, at: soon) else {
-      Issue.record("sixteen are worth a lane")
+    guard case .startsLane = queue.add(12, at: soon) else {
+      Issue.record("twelve are worth a lane")
       return
     }
-    #expect(queue.next(at: soon) == Array(1...16))
+    #expect(queue.next(at: soon) == Array(1...12))
   }
 
   @Test func `of two lanes the one that finds few leaves them to the other, and the last one takes them`() {
     var queue = LedgerQueue<Int>()
     _ = queue.add(0, at: start)
     #expect(queue.next(at: start) == [0])
-    for number in 1...16 { _ = queue.add(number, at: start) }
-    #expect(queue.next(at: start)?.count == 16)
-    _ = queue.add(17, at: soon)
+    for number in 1...12 { _ = queue.add(number, at: start) }
+    #expect(queue.next(at: start)?.count == 12)
+    _ = queue.add(13, at: soon)
     #expect(queue.next(at: soon) == nil, "the other lane is about to end")
-    #expect(queue.next(at: soon) == [17])
+    #expect(queue.next(at: soon) == [13])
     #expect(queue.next(at: soon) == nil)
   }
 
