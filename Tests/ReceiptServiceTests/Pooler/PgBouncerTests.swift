@@ -67,21 +67,32 @@ import Testing
       let kept = try await harness.pool.query("SELECT count(*) FROM subscriptions").first
       #expect(try kept?.decode(0, as: Int64.self) == 60)
 
-      var processes: Set<Int32> = []
-      for _ in 0..<12 {
-        let row = try #require(
-          try await harness.pool.query(
-            """
-            SELECT pg_backend_pid(), (SELECT count(*) FROM pg_prepared_statements WHERE name <> ''),
-              (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
-              (SELECT count(*) FROM pg_settings WHERE source = 'session'
-                AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone'))
-            """
-          ).first)
-        processes.insert(try row.decode(0, as: Int32.self))
-        for column in 1...3 { #expect(try row.decode(column, as: Int64.self) == 0) }
+      // Two that are open at once cannot be on one of the pooler's connections.
+      let processes = try await harness.pool.withTransaction { one in
+        let first = try await Self.processWithoutLeftovers(one)
+        let second = try await harness.pool.withTransaction { other in
+          try await Self.processWithoutLeftovers(other)
+        }
+        return Set([first, second])
       }
-      #expect(processes.count > 1, "the pooler does not take turns, so this shows nothing")
+      #expect(processes.count == 2)
     }
+  }
+
+  /// Which of the server's processes the transaction is on; that nothing of others' transactions was left there.
+  private nonisolated(nonsending) static func processWithoutLeftovers(
+    _ connection: PostgresConnection
+  ) async throws -> Int32 {
+    let row = try #require(
+      try await connection.query(
+        """
+        SELECT pg_backend_pid(), (SELECT count(*) FROM pg_prepared_statements WHERE name <> ''),
+          (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+          (SELECT count(*) FROM pg_settings WHERE source = 'session'
+            AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone'))
+        """
+      ).first)
+    for column in 1...3 { #expect(try row.decode(column, as: Int64.self) == 0) }
+    return try row.decode(0)
   }
 }
