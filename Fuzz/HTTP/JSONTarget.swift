@@ -32,14 +32,16 @@ enum JSONTarget {
       || text.utf8.split(whereSeparator: { !(0x30...0x39).contains($0) }).contains { $0.count > 300 }
   }
 
-  /// Bytes that are not UTF-8 (Foundation reads UTF-16 and UTF-32 too), a mark, a comma before an end, depth.
+  /// Bytes that are not UTF-8 (Foundation reads UTF-16 and UTF-32 too), a mark, a comma before an end, depth, and a text
+  /// that is none below a name that comes again: Foundation keeps the last of them and never looks at the others.
   private static func isStricter(about bytes: [UInt8]) -> Bool {
     if String(validating: bytes, as: UTF8.self) == nil || bytes.contains(0) || bytes.first == 0xEF {
       return true
     }
-    var depth = 0
-    var (isInString, isEscaped, endsWithComma) = (false, false, false)
-    for byte in bytes {
+    var names: [Set<String>] = [[]]
+    var text = 0..<0
+    var (isInString, isEscaped, last) = (false, false, UInt8(0))
+    for (index, byte) in bytes.enumerated() {
       if isInString {
         if isEscaped {
           isEscaped = false
@@ -47,21 +49,27 @@ enum JSONTarget {
           isEscaped = true
         } else if byte == UInt8(ascii: "\"") {
           isInString = false
+          text = text.lowerBound..<index + 1
         }
         continue
       }
       switch byte {
       case UInt8(ascii: "{"), UInt8(ascii: "["):
-        depth += 1
-        if depth > JSONCoding.maximumDepth { return true }
+        names.append([])
+        if names.count > JSONCoding.maximumDepth + 1 { return true }
       case UInt8(ascii: "}"), UInt8(ascii: "]"):
-        if endsWithComma { return true }
-        depth -= 1
-      case UInt8(ascii: "\""): isInString = true
+        if last == UInt8(ascii: ",") { return true }
+        if names.count > 1 { names.removeLast() }
+      case UInt8(ascii: "\""):
+        isInString = true
+        text = index..<index
+      case UInt8(ascii: ":"):
+        let name = try? JSONDecoder().decode(String.self, from: Data(bytes[text]))
+        if let name, !names[names.count - 1].insert(name).inserted { return true }
       case 0x20, 0x09, 0x0A, 0x0D: continue
       default: break
       }
-      endsWithComma = byte == UInt8(ascii: ",")
+      last = byte
     }
     return false
   }

@@ -17,7 +17,7 @@ enum AppsTarget {
     claim(!catalog.apps.isEmpty, "there is an app")
     claim(Set(catalog.apps.map(\.bundleID)).count == catalog.apps.count, "each is there once")
     for app in catalog.apps {
-      claim(catalog[app.bundleID] == app, "each is found")
+      claim(catalog[app.bundleID] === app, "each is found")
       for product in app.products.values {
         claim(app.tiers[product.tier] != nil, "a product has a tier that there is")
         for name in [product.id] + product.aliases {

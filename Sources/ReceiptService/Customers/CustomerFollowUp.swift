@@ -27,7 +27,7 @@ struct CustomerFollowUp: Sendable {
     if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) {
       _ = try await connection.query(notes)
     }
-    let users = customers.compactMap(\.userID).sorted { $0.uuidString < $1.uuidString }
+    let users = customers.compactMap(\.userID).sorted()
     guard !users.isEmpty else { return }
     let answers = try await connection.pipeline(HoldingsRows.select(users: users, devices: []))
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)

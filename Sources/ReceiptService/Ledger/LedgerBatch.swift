@@ -119,7 +119,7 @@ struct LedgerBatch {
     if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
 
     let changes = state.customerChanges
-    let users = Set(changes.compactMap(\.customer.userID)).sorted { $0.uuidString < $1.uuidString }
+    let users = Set(changes.compactMap(\.customer.userID)).sorted()
     let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
     let readsCustomers = !users.isEmpty || !devices.isEmpty
     if readsCustomers {

@@ -29,7 +29,7 @@ struct ProfileWriter {
       let users = Set(changes.lazy.filter { bundleIDs.contains($0.bundleID) }.compactMap(\.customer.userID))
       guard !users.isEmpty else { continue }
       // Sorted: rows are locked in the order in which they are written.
-      let writes = users.sorted { $0.uuidString < $1.uuidString }.map { user in
+      let writes = users.sorted().map { user in
         ProfileWrite(userID: user, status: status(of: user, holdings[.user(user)], in: apps))
       }
       unwritten.formUnion(try await write(writes, to: table, connection))

@@ -25,7 +25,7 @@ extension Harness {
   func countWhatIsDue() async throws -> [Day] {
     var days: [Day] = []
     while true {
-      let turn = try await service.numbersJob.run()
+      let turn = try await service.numbersJob.run { _ in }
       if turn.isEmpty { return days }
       days += turn
     }

@@ -106,7 +106,7 @@ import Testing
       var days: [Day] = []
       while true {
         let turn = try await withThrowingTaskGroup(of: [Day].self) { group in
-          for server in servers { group.addTask { try await server.numbersJob.run() } }
+          for server in servers { group.addTask { try await server.numbersJob.run { _ in } } }
           return try await group.reduce(into: []) { $0 += $1 }
         }
         if turn.isEmpty { break }
@@ -123,6 +123,23 @@ import Testing
       #expect(try await harness.numbers("03-01", tier: "individual")["new"] == "1")
       #expect(try await harness.count("kpi_daily") == 20)
       for other in others { await other.close() }
+    }
+  }
+
+  @Test func `after each day that is made up for comes a rest nineteen times as long`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      try await harness.account("ann", buys: ScreenTime.individual)
+      try harness.becomes("03-10")
+      let start = ContinuousClock.now
+      var rests: [Duration] = []
+      let days = try await harness.service.numbersJob.run { rests.append($0) }
+      let took = ContinuousClock.now - start
+      #expect(days.count == 10)
+      #expect(rests.count == 10)
+      #expect(rests.allSatisfy { $0 > .zero })
+      #expect(rests.reduce(.zero, +) <= took * 19)
+      #expect(rests.allSatisfy { $0 < took * 19 })
     }
   }
 
