@@ -43,6 +43,7 @@ let package = Package(
     .target(name: "CLibcurl", dependencies: ["CCurl"], path: "Sources/CLibcurl/Shim"),
 
     // What could be lifted out: none of these knows what a receipt is.
+    .target(name: "Threads", swiftSettings: swiftSettings),
     .target(name: "Sockets", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
     .target(name: "JSON", swiftSettings: swiftSettings),
     .target(
@@ -56,7 +57,7 @@ let package = Package(
     .target(
       name: "Postgres",
       dependencies: [
-        "CLibpq",
+        "CEpoll", "CLibpq", "Threads",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
@@ -65,7 +66,7 @@ let package = Package(
     .target(
       name: "Curl",
       dependencies: [
-        "CLibcurl",
+        "CLibcurl", "Threads",
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
       ],

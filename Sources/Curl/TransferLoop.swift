@@ -1,5 +1,6 @@
 import CLibcurl
 import Synchronization
+import Threads
 
 /// The thread that drives all transfers of one client.
 ///

@@ -31,6 +31,90 @@ struct TransactionTests {
     }
   }
 
+  @Test func `statements that commit are committed in their own round trip`() async throws {
+    try await withTable { pool in
+      let rows = try await pool.withTransaction { connection in
+        _ = try await connection.query("insert into t values (1)")
+        let rows = try await connection.commit(after: ["insert into t values (2)", "select count(*) from t"])
+        let others = try await count(pool)
+        #expect(others == 2)
+        return try rows[1][0].decode(0, as: Int.self)
+      }
+      #expect(rows == 2)
+      // The connection begins another transaction as if nothing had been.
+      await #expect(throws: Unwanted.self) {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("insert into t values (3)")
+          throw Unwanted()
+        }
+      }
+      let after = try await count(pool)
+      #expect(after == 2)
+    }
+  }
+
+  @Test func `statements that commit and fail commit nothing`() async throws {
+    try await withTable { pool in
+      let failure = await #expect(throws: PostgresError.self) {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("insert into t values (1)")
+          return try await connection.commit(after: ["insert into t values (2)", "select 1 / 0"])
+        }
+      }
+      #expect(failure?.sqlState == "22012")
+      #expect(failure?.endedTransaction == false)
+      let after = try await count(pool)
+      #expect(after == 0)
+    }
+  }
+
+  @Test func `a commit that fails says that its transaction is over`() async throws {
+    try await withTable { pool in
+      let failure = await #expect(throws: PostgresError.self) {
+        try await pool.withTransaction { connection in
+          try await connection.savepoint { connection in
+            try await connection.commit(after: ["insert into t values (1), (1)"])
+          }
+        }
+      }
+      #expect(failure?.sqlState == "23505")
+      #expect(failure?.endedTransaction == true)
+      let after = try await count(pool)
+      #expect(after == 0)
+    }
+  }
+
+  @Test func `after statements that commit and fail in a savepoint, the transaction goes on`() async throws {
+    try await withTable { pool in
+      try await pool.withTransaction { connection in
+        _ = try await connection.query("insert into t values (1)")
+        await #expect(throws: PostgresError.self) {
+          try await connection.savepoint { connection in
+            try await connection.commit(after: ["insert into t values (2)", "select 1 / 0"])
+          }
+        }
+        #expect(!connection.isCommitted)
+        _ = try await connection.query("insert into t values (3)")
+      }
+      let after = try await pool.number("select sum(n)::bigint from t")
+      #expect(after == 4)
+    }
+  }
+
+  @Test func `what failed before cannot be committed`() async throws {
+    try await withTable { pool in
+      await #expect(throws: PostgresError.self) {
+        try await pool.withTransaction { connection in
+          _ = try await connection.query("insert into t values (1)")
+          _ = try? await connection.query("select 1 / 0")
+          return try await connection.commit(after: [])
+        }
+      }
+      let after = try await count(pool)
+      #expect(after == 0)
+    }
+  }
+
   @Test func `a transaction that throws is rolled back`() async throws {
     try await withTable { pool in
       await #expect(throws: Unwanted.self) {

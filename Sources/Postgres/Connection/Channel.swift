@@ -3,11 +3,11 @@ import Synchronization
 
 /// One connection and what watches its socket.
 ///
-/// A caller sends from its own thread; the answer is read on `queue` when the socket becomes
+/// A caller sends from its own thread; the answer is read on `thread` when the socket becomes
 /// readable. Both happen under one lock, so there is no hop to a queue on the way out. When the
-/// connection ends, for whatever reason, whoever waits is told, the sources are cancelled, and the
-/// last cancellation closes the socket, which must not be closed while it is watched.
-final class Channel: Sendable {
+/// connection ends, for whatever reason, the socket is watched no longer and closed, and whoever waits
+/// is told.
+final class Channel: SocketWatcher {
   /// What came back for a batch.
   struct Answer: Sendable {
     var results: [Rows]
@@ -28,14 +28,14 @@ final class Channel: Sendable {
     /// constant time-out that is once per time-out and not once per query.
     var timerFiresAt: Uptime?
     var timer: any DispatchSourceTimer
-    var reader: any DispatchSourceRead
-    var writer: (any DispatchSourceWrite)?
-    /// How many sources watch the socket.
-    var watching = 1
+    /// Under which the thread watches the socket.
+    var watch: UInt64 = 0
+    /// Some of a batch waits for room in the socket.
+    var awaitsRoom = false
   }
 
   private let state: Mutex<State>
-  private let queue: DispatchQueue
+  private let thread: SocketThread
   private let cancellations: CancellationQueue
   private let onEnd: @Sendable () -> Void
   private let onClose: @Sendable () -> Void
@@ -43,28 +43,26 @@ final class Channel: Sendable {
   /// Takes over a session that has logged in.
   ///
   /// - Parameters:
-  ///   - queue: serial; where the socket is read.
+  ///   - thread: where the socket is read.
+  ///   - queue: where the clock is.
   ///   - onEnd: called once, when the connection can no longer be used.
   ///   - onClose: called once, after its socket was closed.
   init(
-    _ session: sending LibpqSession, configuration: PostgresConfiguration, queue: DispatchQueue,
-    cancellations: CancellationQueue, onEnd: @escaping @Sendable () -> Void,
+    _ session: sending LibpqSession, configuration: PostgresConfiguration, thread: SocketThread,
+    queue: DispatchQueue, cancellations: CancellationQueue, onEnd: @escaping @Sendable () -> Void,
     onClose: @escaping @Sendable () -> Void
   ) {
-    self.queue = queue
+    self.thread = thread
     self.cancellations = cancellations
     self.onEnd = onEnd
     self.onClose = onClose
-    let reader = DispatchSource.makeReadSource(fileDescriptor: session.socket, queue: queue)
     let timer = DispatchSource.makeTimerSource(queue: queue)
     let wire = ChannelState(session: session, configuration: configuration)
-    state = Mutex(State(wire: wire, timer: timer, reader: reader))
+    state = Mutex(State(wire: wire, timer: timer))
     state.withLock { state in
-      state.reader.setEventHandler { self.readable() }
-      state.reader.setCancelHandler { self.unwatched() }
-      state.reader.activate()
       state.timer.setEventHandler { self.timerFired() }
       state.timer.activate()
+      state.watch = thread.add(self, state.wire.session.socket)
     }
   }
 
@@ -121,7 +119,12 @@ final class Channel: Sendable {
   var ending: PostgresError? { state.withLock { $0.wire.closed } }
 
   /// A statement failed in the transaction that is open: COMMIT would roll back.
-  var isInFailedTransaction: Bool { state.withLock { $0.wire.session.isInFailedTransaction } }
+  var isInFailedTransaction: Bool {
+    state.withLock { $0.wire.closed == nil && $0.wire.session.isInFailedTransaction }
+  }
+
+  /// Is in no transaction.
+  var isIdle: Bool { state.withLock { $0.wire.closed == nil && $0.wire.session.isIdle } }
 
   /// Works, is in no transaction and may serve somebody else.
   var isReusable: Bool {
@@ -186,10 +189,13 @@ final class Channel: Sendable {
   private func finish(_ outcome: Outcome?) {
     guard let outcome else { return }
     outcome.continuation?.resume(with: outcome.result)
-    if outcome.isEnd { onEnd() }
+    if outcome.isEnd {
+      onEnd()
+      onClose()
+    }
   }
 
-  private func readable() {
+  func readable() {
     finish(
       state.withLock { state in
         guard state.wire.closed == nil else { return nil }
@@ -204,7 +210,7 @@ final class Channel: Sendable {
       })
   }
 
-  private func writable() {
+  func writable() {
     finish(state.withLock { $0.wire.closed == nil ? flush(&$0) : nil })
   }
 
@@ -212,17 +218,9 @@ final class Channel: Sendable {
   private func flush(_ state: inout State) -> Outcome? {
     switch state.wire.session.flush() {
     case nil: return lose(&state)
-    case false:
-      state.writer?.cancel()
-      state.writer = nil
-    case true where state.writer == nil:
-      let writer = DispatchSource.makeWriteSource(
-        fileDescriptor: state.wire.session.socket, queue: queue)
-      writer.setEventHandler { self.writable() }
-      writer.setCancelHandler { self.unwatched() }
-      writer.activate()
-      state.writer = writer
-      state.watching += 1
+    case let isHeldBack? where isHeldBack != state.awaitsRoom:
+      state.awaitsRoom = isHeldBack
+      thread.change(state.watch, state.wire.session.socket, alsoWrites: isHeldBack)
     default: break
     }
     return nil
@@ -269,20 +267,10 @@ final class Channel: Sendable {
     guard state.wire.closed == nil else { return nil }
     state.wire.closed = error as? PostgresError ?? PostgresError(.unavailable("the connection was given up"))
     state.wire.exchange = nil
-    state.reader.cancel()
-    state.writer?.cancel()
     state.timer.cancel()
+    thread.remove(state.watch, state.wire.session.socket)
+    state.wire.session.finish()
     defer { state.continuation = nil }
     return Outcome(continuation: state.continuation, result: .failure(error), isEnd: true)
-  }
-
-  private func unwatched() {
-    let isLast = state.withLock { state in
-      state.watching -= 1
-      // The reader is watching until the end, so this is the end.
-      if state.watching == 0 { state.wire.session.finish() }
-      return state.watching == 0
-    }
-    if isLast { onClose() }
   }
 }

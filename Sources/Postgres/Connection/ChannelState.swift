@@ -31,9 +31,13 @@ struct ChannelState {
     var steps: [Exchange.Step] = []
     var isTaken = sendAbandoned(&steps)
     switch batch {
-    case .queries(let queries):
+    case .queries(let queries, let commits):
       isTaken = isTaken && sendPending(&steps)
       for query in queries { isTaken = isTaken && send(query, &steps) }
+      if commits {
+        isTaken = isTaken && session.send(statement: "commit")
+        steps.append(.command)
+      }
       isTaken = isTaken && session.sync()
       steps.append(.sync(isFatal: true))
       exchange = Exchange(steps, resultCount: queries.count)

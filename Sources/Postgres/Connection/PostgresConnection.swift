@@ -8,6 +8,11 @@ public final class PostgresConnection: Sendable {
   private let configuration: PostgresConfiguration
   private let logger: Logger?
   private let savepoints = Atomic(0)
+  /// The transaction that is running has been committed by its own statements.
+  let hasCommitted = Atomic(false)
+
+  /// ``commit(after:)`` has succeeded in the transaction that is running.
+  public var isCommitted: Bool { hasCommitted.load(ordering: .relaxed) }
 
   init(id: Int, channel: Channel, configuration: PostgresConfiguration, logger: Logger?) {
     self.id = id
@@ -38,6 +43,26 @@ public final class PostgresConnection: Sendable {
     return try await run(.queries(queries)).results
   }
 
+  /// Inside of a transaction: runs the statements as ``pipeline(_:)`` does and commits, in the same round trip.
+  /// Nothing can be done in the transaction after it. When a statement fails, nothing is committed, and what can be
+  /// done is what can be done after any failure.
+  ///
+  /// - Returns: the rows of each.
+  /// - Throws: ``PostgresError``; of kind `.outcomeUnknown` when no answer came, and with
+  ///   ``PostgresError/endedTransaction`` when it was the commit that failed.
+  nonisolated(nonsending) public func commit(after queries: [Query]) async throws -> [Rows] {
+    // The server would answer COMMIT with ROLLBACK and call it no error.
+    if channel.isInFailedTransaction { throw PostgresError(.misuse("a statement of the transaction failed")) }
+    do {
+      let answer = try await run(.queries(queries, commits: true), isCancellable: false)
+      hasCommitted.store(true, ordering: .relaxed)
+      try answer.notices.checkCommit()
+      return answer.results
+    } catch let error as PostgresError {
+      throw error.asOutcomeOfCommit.ending(transaction: channel.isIdle)
+    }
+  }
+
   /// Runs any number of statements without values, as `psql` would. Outside of a transaction they
   /// are one transaction, unless they say otherwise.
   ///
@@ -60,11 +85,12 @@ public final class PostgresConnection: Sendable {
     channel.enqueue("savepoint \(name)")
     do {
       let result = try await body(self)
+      if isCommitted { return result }
       // Travels with what comes next, be it COMMIT.
       if !channel.withdraw("savepoint \(name)") { channel.enqueue("release savepoint \(name)") }
       return result
     } catch {
-      if !channel.withdraw("savepoint \(name)"), channel.ending == nil {
+      if !channel.withdraw("savepoint \(name)"), channel.ending == nil, !channel.isIdle {
         _ = try? await run(.command("rollback to savepoint \(name)"), isCancellable: false)
       }
       throw error

@@ -31,6 +31,8 @@ public struct PostgresError: Error, Sendable {
   public let report: ServerReport?
   /// Something was sent and its answer did not come.
   let wasSent: Bool
+  /// It was the commit that failed, and nothing is left to be rolled back.
+  public internal(set) var endedTransaction = false
 
   init(_ kind: Kind, report: ServerReport? = nil, wasSent: Bool = false) {
     self.kind = kind

@@ -1,9 +1,12 @@
+import Synchronization
+
 extension PostgresConnection {
   /// BEGIN, `body`, COMMIT; ROLLBACK when `body` throws.
   nonisolated(nonsending) func transaction<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
     channel.enqueue(Self.begin)
+    hasCommitted.store(false, ordering: .relaxed)
     let result: R
     do {
       result = try await body(self)
@@ -21,11 +24,13 @@ extension PostgresConnection {
     // A connection that cannot roll back is not reusable, and the server rolls back when it goes.
     if channel.withdraw(Self.begin) || channel.ending != nil { return }
     channel.forgetPending()
+    // Its commit has succeeded, or failed: either way it is over.
+    if channel.isIdle { return }
     _ = try? await run(.command("rollback"), isCancellable: false)
   }
 
   private nonisolated(nonsending) func commit() async throws {
-    if channel.withdraw(Self.begin) { return }
+    if channel.withdraw(Self.begin) || isCommitted { return }
     if channel.isInFailedTransaction {
       // The server would answer COMMIT with ROLLBACK and call it no error.
       await rollBack()
@@ -33,13 +38,18 @@ extension PostgresConnection {
     }
     // From here on a cancellation could only make the outcome unknown.
     do {
-      let notices = try await run(.command("commit"), isCancellable: false).notices
-      if let notice = notices.first(where: \.saysThatCommitIsLocal) {
-        throw PostgresError(.outcomeUnknown(notice.redactedMessage), report: notice)
-      }
+      try await run(.command("commit"), isCancellable: false).notices.checkCommit()
     } catch let error as PostgresError {
       throw error.asOutcomeOfCommit
     }
+  }
+}
+
+extension [ServerReport] {
+  /// - Throws: ``PostgresError`` of kind `.outcomeUnknown` where a commit has not reached the standby.
+  func checkCommit() throws {
+    guard let notice = first(where: \.saysThatCommitIsLocal) else { return }
+    throw PostgresError(.outcomeUnknown(notice.redactedMessage), report: notice)
   }
 }
 
@@ -52,6 +62,13 @@ extension ServerReport {
 }
 
 extension PostgresError {
+  /// The same error, of which it is known whether a transaction is left in which more can be done.
+  func ending(transaction isOver: Bool) -> PostgresError {
+    var error = self
+    error.endedTransaction = isOver
+    return error
+  }
+
   /// The same error for somebody who asked for a commit: if the answer was lost after the request
   /// had been sent, nobody here knows whether it was carried out.
   var asOutcomeOfCommit: PostgresError {

@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import Logging
 import Synchronization
 
@@ -18,20 +19,24 @@ final class Lobby: Sendable {
   private let logger: Logger?
   private let cancellations = CancellationQueue()
   /// Where sockets are read; connections are spread over them.
-  private let queues: [DispatchQueue]
+  let threads: [SocketThread]
+  /// Where the clocks are.
+  private let queue = DispatchQueue(label: "postgres.clock")
   /// Entered for every connection until its socket is closed.
   private let sockets = DispatchGroup()
 
   init(configuration: PostgresConfiguration, logger: Logger?) {
     self.configuration = configuration
     self.logger = logger
-    queues = (0..<2).map { DispatchQueue(label: "postgres.io.\($0)") }
+    // Reading is a small part of what is done with what is read: one thread is enough for many cores.
+    let threads = 1 + sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 8
+    self.threads = (0..<threads).map { _ in SocketThread() }
     let limits = PoolStateMachine.Limits(
       maximumConnections: max(1, configuration.maximumConnections),
       minimumConnections: min(configuration.minimumConnections, configuration.maximumConnections),
       maximumWaiters: configuration.maximumWaiters, acquireTimeout: configuration.acquireTimeout,
       idleTimeout: configuration.idleTimeout, maximumLifetime: configuration.maximumLifetime)
-    let timer = DispatchSource.makeTimerSource(queue: queues[0])
+    let timer = DispatchSource.makeTimerSource(queue: queue)
     state = Mutex(State(machine: PoolStateMachine(limits: limits), timer: timer))
     state.withLock { state in
       state.timer.setEventHandler { [weak self] in self?.apply { $0.tick(.now) } }
@@ -45,6 +50,7 @@ final class Lobby: Sendable {
       state.timer.cancel()
       for connection in state.connections.values { connection.channel.close() }
     }
+    for thread in threads { thread.stop() }
   }
 
   // MARK: Lending
@@ -146,7 +152,7 @@ final class Lobby: Sendable {
 
   private func connected(_ id: Int, _ session: sending LibpqSession) {
     let channel = Channel(
-      session, configuration: configuration, queue: queues[id % queues.count],
+      session, configuration: configuration, thread: threads[id % threads.count], queue: queue,
       cancellations: cancellations, onEnd: { [weak self] in self?.lost(id) },
       onClose: { [sockets] in sockets.leave() })
     let connection = PostgresConnection(

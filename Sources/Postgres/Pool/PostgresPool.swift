@@ -50,6 +50,10 @@ public final class PostgresPool: Sendable {
     }
   }
 
+  /// The threads that read what the server answers. A task that prefers one of them goes on where its answer was read;
+  /// it must not wait for anything but its tasks' awaits, since others' answers wait meanwhile.
+  public var executors: [any TaskExecutor] { lobby.threads }
+
   /// How the pool fares at this moment.
   public var status: PostgresPoolStatus { lobby.status }
 

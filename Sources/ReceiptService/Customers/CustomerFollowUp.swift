@@ -31,9 +31,6 @@ struct CustomerFollowUp: Sendable {
     guard !users.isEmpty else { return }
     let answers = try await connection.pipeline(HoldingsRows.select(users: users, devices: []))
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
-    let unwritten = try await writer.write(
-      changes, holdings: HoldingsRows.decode(answers), on: connection)
-    guard !unwritten.isEmpty else { return }
-    _ = try await connection.query(OutboxRows.insertProfiles(Array(unwritten), at: instant))
+    _ = try await writer.write(changes, holdings: HoldingsRows.decode(answers), on: connection)
   }
 }

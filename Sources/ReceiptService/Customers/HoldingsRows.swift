@@ -9,19 +9,28 @@ enum HoldingsRows {
 
   /// What is to be asked; the answers go to ``decode(_:)`` in the same order.
   static func select(users: [UUID], devices: [String]) -> [Query] {
+    [LookupPlans.fromHere] + lookups(users: users, devices: devices)
+      + (devices.isEmpty ? [trials([])] : [])
+  }
+
+  /// The same where ``LookupPlans`` are chosen already and nothing is asked in vain; the answers go to
+  /// ``decodeLookups(_:)``.
+  static func lookups(users: [UUID], devices: [String]) -> [Query] {
     [
-      LookupPlans.fromHere,
       SubscriptionRows.select(users: users, devices: devices),
       """
       SELECT user_id, device_id, bundle_id, id, tier, starts_at, ends_at FROM grants
       WHERE (user_id = ANY(\(users)) OR device_id = ANY(\(devices))) AND revoked_at IS NULL
-      """,
-      """
-      SELECT own.device_id, own.bundle_id, told.started_at, told.ends_at
-      FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
-      WHERE own.device_id = ANY(\(devices))
       """, freeTimes,
-    ]
+    ] + (devices.isEmpty ? [] : [trials(devices)])
+  }
+
+  private static func trials(_ devices: [String]) -> Query {
+    """
+    SELECT own.device_id, own.bundle_id, told.started_at, told.ends_at
+    FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
+    WHERE own.device_id = ANY(\(devices))
+    """
   }
 
   /// When which app asked nobody for a subscription. There are few, so all are read.
@@ -29,9 +38,14 @@ enum HoldingsRows {
 
   /// - Parameter answers: those to ``select(users:devices:)``.
   static func decode(_ answers: some Sequence<Rows>) throws -> HoldingsByCustomer {
+    try decodeLookups(answers.dropFirst())
+  }
+
+  /// - Parameter answers: those to ``lookups(users:devices:)``.
+  static func decodeLookups(_ answers: some Sequence<Rows>) throws -> HoldingsByCustomer {
     let answers = Array(answers)
     var holdings = HoldingsByCustomer()
-    for row in answers[1] {
+    for row in answers[0] {
       let stored = try SubscriptionRows.decode(row)
       if let sharer = try SubscriptionRows.sharer(row) {
         holdings.customers[sharer, default: .init()].shared.append(stored)
@@ -40,7 +54,7 @@ enum HoldingsRows {
       guard let owner = stored.owner?.customer else { continue }
       holdings.customers[owner, default: .init()].subscriptions.append(stored)
     }
-    for row in answers[2] {
+    for row in answers[1] {
       let user = try row.decode(0, as: UUID?.self).map(Customer.user)
       guard let customer = try user ?? row.decode(1, as: String?.self).map(Customer.device) else { continue }
       let grant = Grant(
@@ -48,11 +62,11 @@ enum HoldingsRows {
         endsAt: try row.decode(6))
       holdings.customers[customer, default: .init()].grants[try row.decode(2), default: []].append(grant)
     }
-    for row in answers[3] {
+    holdings.freeTimes = try decodeFreeTimes(answers[2])
+    for row in answers.dropFirst(3).joined() {
       let trial = Trial(startedAt: try row.decode(2), endsAt: try row.decode(3))
       holdings.customers[.device(try row.decode(0)), default: .init()].trials[try row.decode(1)] = trial
     }
-    holdings.freeTimes = try decodeFreeTimes(answers[4])
     return holdings
   }
 

@@ -6,8 +6,8 @@ import Subscriptions
 
 /// Takes entries into the ledger in one transaction.
 ///
-/// Three round trips, however many entries: read what is known under lock, write what follows, write
-/// the customers' profiles. The locks are transaction-level advisory locks on the purchase, and after
+/// Two round trips, however many entries: read what is known under lock; write what follows, and commit. Where an app
+/// wants it on its users' profiles, two more in between: read those, write them. The locks are transaction-level advisory locks on the purchase, and after
 /// them on the customer, each kind in ascending order, so that no two servers wait for each other in a
 /// circle; unlike row locks they also cover rows that do not exist yet.
 struct LedgerBatch {
@@ -39,11 +39,10 @@ struct LedgerBatch {
     ]
     if !notifications.isEmpty { queries.append(NotificationRows.existing(notifications)) }
     if !ids.isEmpty {
-      queries.append(TransactionRows.select(ids))
+      queries.append(TransactionRows.select(ids, or: transactionIDs))
       queries.append(RenewalRows.select(ids))
       queries.append(SubscriptionRows.select(ids))
       queries.append(HoldingsRows.freeTimes)
-      queries.append(TransactionRows.homes(transactionIDs))
       if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
     }
     var answers = try await connection.pipeline(queries).dropFirst(2)
@@ -53,12 +52,12 @@ struct LedgerBatch {
       for row in rows { state.keptNotifications.insert(try row.decode(0)) }
     }
     guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
-      let subscriptions = answers.popFirst(), let freeTimes = answers.popFirst(),
-      let homes = answers.popFirst()
+      let subscriptions = answers.popFirst(), let freeTimes = answers.popFirst()
     else { return state }
-    try checkHomes(homes)
     state.freeTimes = try HoldingsRows.decodeFreeTimes(freeTimes)
-    for row in transactions { state.load(try TransactionRows.decode(row)) }
+    let known = try transactions.map { try TransactionRows.decode($0) }
+    try checkHomes(of: known)
+    for fact in known { state.load(fact) }
     for row in renewals { state.load(try RenewalRows.decode(row)) }
     for row in subscriptions { state.load(try SubscriptionRows.decode(row)) }
     if !shared.isEmpty, let holders = answers.popFirst() {
@@ -71,9 +70,10 @@ struct LedgerBatch {
   }
 
   /// - Throws: ``TransactionsElsewhere`` where a transaction is known as part of another purchase than its entry's.
-  private func checkHomes(_ rows: Rows) throws {
-    var homes: [String: String] = [:]
-    for row in rows { homes[try row.decode(0)] = try row.decode(1, as: String.self) }
+  private func checkHomes(of known: [TransactionFact]) throws {
+    let homes = Dictionary(
+      known.lazy.map { ($0.transactionID, $0.originalTransactionID) }, uniquingKeysWith: { first, _ in first }
+    )
     let elsewhere = entries.contains { entry in
       entry.app != nil
         && entry.transactions.contains { record in
@@ -102,10 +102,10 @@ struct LedgerBatch {
           replayed.notification, originalTransactionID: replayed.originalTransactionID,
           outcome: replayed.outcome, isProcessed: replayed.isProcessed, at: instant))
     }
-    let transactions = state.newTransactions
-    let writes = TransactionRows.write(transactions, kept: state.keptTransactions, at: instant)
-    let written = queries.count..<queries.count + writes.count
-    queries += writes
+    let (known, unknown) = state.newTransactions
+    if !unknown.isEmpty { queries.append(TransactionRows.insert(unknown, at: instant)) }
+    let update = queries.count
+    if !known.isEmpty { queries.append(TransactionRows.update(known, at: instant)) }
     let renewals = state.newRenewals
     if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
     let changed = state.changedSubscriptions
@@ -126,23 +126,26 @@ struct LedgerBatch {
       queries.append(
         AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
-      queries += HoldingsRows.select(users: users, devices: devices)
     }
+    let lookups = readsCustomers ? HoldingsRows.lookups(users: users, devices: devices) : []
+    queries += lookups
     guard !queries.isEmpty else { return receipts }
-    let answers = try await connection.pipeline(queries)
-    if answers[written].map(\.affected).reduce(0, +) < transactions.count {
-      // One of them was written just now as part of another purchase, or was old and has been forgotten: the next
-      // attempt sees it.
+    let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
+    let hasProfiles = writer.isNeeded(for: changes)
+    // Where what the answers say may still keep it from being committed, that is asked for once they are there.
+    let answers =
+      hasProfiles || !known.isEmpty
+      ? try await connection.pipeline(queries) : try await connection.commit(after: queries)
+    if !known.isEmpty, answers[update].affected < known.count {
+      // One of them was written just now, or was old and has been forgotten: the next attempt sees it.
       throw TransactionsElsewhere(homes: [:])
     }
     guard readsCustomers else { return receipts }
 
-    let holdings = try HoldingsRows.decode(answers.suffix(HoldingsRows.count))
-    let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
-    let unwritten = try await writer.write(changes, holdings: holdings, on: connection)
-    if !unwritten.isEmpty {
-      metrics.outcomes.profileWriteFailures.increment(by: unwritten.count)
-      _ = try await connection.query(OutboxRows.insertProfiles(Array(unwritten), at: instant))
+    let holdings = try HoldingsRows.decodeLookups(answers.suffix(lookups.count))
+    if hasProfiles {
+      let unwritten = try await writer.write(changes, holdings: holdings, on: connection, commits: true)
+      if !unwritten.isEmpty { metrics.outcomes.profileWriteFailures.increment(by: unwritten.count) }
     }
 
     return zip(entries, receipts).map { entry, receipt in

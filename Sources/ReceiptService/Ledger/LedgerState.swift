@@ -10,7 +10,7 @@ struct LedgerState {
   /// Notifications of this batch that are kept already.
   var keptNotifications: Set<UUID> = []
   /// Transactions that have a row already.
-  private(set) var keptTransactions: Set<String> = []
+  private var keptTransactions: Set<String> = []
   private var purchases: [String: Purchase] = [:]
 
   /// Notifications to be written.
@@ -109,9 +109,13 @@ struct LedgerState {
 
   // Sorted: rows are locked in the order in which they are written.
 
-  var newTransactions: [TransactionRecord] {
-    purchases.values.flatMap(\.newTransactions.values)
+  /// Those that have a row, and those that have none.
+  var newTransactions: (known: [TransactionRecord], unknown: [TransactionRecord]) {
+    let records = purchases.values.flatMap(\.newTransactions.values)
       .sorted { $0.fact.transactionID < $1.fact.transactionID }
+    let known = records.filter { keptTransactions.contains($0.fact.transactionID) }
+    if known.isEmpty { return ([], records) }
+    return (known, records.filter { !keptTransactions.contains($0.fact.transactionID) })
   }
 
   var newRenewals: [RenewalRecord] {

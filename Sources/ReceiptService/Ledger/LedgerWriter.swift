@@ -14,6 +14,9 @@ final class LedgerWriter: Sendable {
   private let logger: Logger
   private let metrics: ServiceMetrics
   private let queue = Mutex(LedgerQueue<Waiting>())
+  private let executors: [any TaskExecutor]
+  /// How many lanes there have been.
+  private let lanes = Atomic(0)
 
   /// One who waits, as an object: it goes from hand to hand, and an entry is large.
   private final class Waiting: Sendable {
@@ -28,6 +31,7 @@ final class LedgerWriter: Sendable {
 
   init(pool: PostgresPool, catalog: AppCatalog, logger: Logger, metrics: ServiceMetrics) {
     self.pool = pool
+    executors = pool.executors
     self.catalog = catalog
     self.logger = logger
     self.metrics = metrics
@@ -45,12 +49,18 @@ final class LedgerWriter: Sendable {
       switch queue.withLock({ $0.add(waiting, at: .now) }) {
       case .waits: break
       case .startsWatch: watch()
-      case .startsLane: Task { await runLane() }
+      case .startsLane: startLane()
       case .refused:
         metrics.ledger.unavailable.increment()
         continuation.resume(throwing: ServiceError.databaseUnavailable)
       }
     }
+  }
+
+  /// A lane is where its answers are read, which spares it two changes of threads for each round trip.
+  private func startLane() {
+    let executor = executors[lanes.add(1, ordering: .relaxed).newValue % executors.count]
+    Task(executorPreference: executor) { await self.runLane() }
   }
 
   private func runLane() async {
@@ -67,7 +77,7 @@ final class LedgerWriter: Sendable {
         switch queue.withLock({ $0.overdue(at: .now) }) {
         case .ends: return
         case .goesOn: break
-        case .startsLane: Task { await runLane() }
+        case .startsLane: startLane()
         }
       }
     }
@@ -130,6 +140,9 @@ final class LedgerWriter: Sendable {
         metrics.ledger.commitTime.record((.now - start).inSeconds)
         return receipts
       } catch let error as PostgresError where error.isRetryable && attempts < 3 {
+        attempts += 1
+      } catch let error as PostgresError where error.sqlState == "23505" && attempts < 3 {
+        // Somebody else wrote one of the transactions just now, as part of another purchase: the next attempt sees it.
         attempts += 1
       } catch let found as TransactionsElsewhere where attempts < 3 {
         attempts += 1

@@ -4,24 +4,23 @@ import Subscriptions
 
 /// The table `transactions`.
 enum TransactionRows {
-  /// All transactions of these purchases.
-  static func select(_ originalTransactionIDs: [String]) -> Query {
+  /// All transactions of these purchases, and those of these ids that are known as part of others.
+  static func select(_ originalTransactionIDs: [String], or transactionIDs: [String]) -> Query {
     """
-    SELECT transaction_id, original_transaction_id, bundle_id, environment, product_id, kind, ownership,
-      purchase_date, original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token,
-      app_transaction_id, price_milliunits, currency, signed_at
-    FROM transactions
+    SELECT \(unescaped: columns) FROM transactions
     WHERE original_transaction_id = ANY(\(originalTransactionIDs))
+    UNION ALL
+    SELECT \(unescaped: columns) FROM transactions
+    WHERE transaction_id = ANY(\(transactionIDs))
+      AND original_transaction_id <> ALL(\(originalTransactionIDs))
     """
   }
 
-  /// Which purchases these transactions are known as part of.
-  static func homes(_ transactionIDs: [String]) -> Query {
+  private static let columns = """
+    transaction_id, original_transaction_id, bundle_id, environment, product_id, kind, ownership,
+    purchase_date, original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token,
+    app_transaction_id, price_milliunits, currency, signed_at
     """
-    SELECT transaction_id, original_transaction_id FROM transactions
-    WHERE transaction_id = ANY(\(transactionIDs))
-    """
-  }
 
   static func decode(_ row: Row) throws -> TransactionFact {
     TransactionFact(
@@ -39,16 +38,8 @@ enum TransactionRows {
   ///
   /// A row that is new and a change of one that is there are two statements. `ON CONFLICT DO UPDATE` would be one, but
   /// needs a unique index of the whole table, and a table that is divided into months has one for each month only.
-  /// Together they write as many rows as there are records, unless another one wrote or deleted one of them meanwhile.
-  /// - Parameter kept: the transactions that have a row.
-  static func write(_ records: [TransactionRecord], kept: Set<String>, at instant: Date) -> [Query] {
-    let known = records.filter { kept.contains($0.fact.transactionID) }
-    let unknown = records.filter { !kept.contains($0.fact.transactionID) }
-    return (known.isEmpty ? [] : [update(known, at: instant)])
-      + (unknown.isEmpty ? [] : [insert(unknown, at: instant)])
-  }
-
-  private static func insert(_ records: [TransactionRecord], at instant: Date) -> Query {
+  /// - Throws: what comes of it: a unique violation (23505), where another one wrote one of them meanwhile.
+  static func insert(_ records: [TransactionRecord], at instant: Date) -> Query {
     let facts = records.map(\.fact)
     return """
       INSERT INTO transactions (transaction_id, original_transaction_id, bundle_id, environment,
@@ -65,16 +56,16 @@ enum TransactionRows {
         \(facts.map(\.appAccountToken))::uuid[], \(facts.map(\.appTransactionID))::text[],
         \(facts.map(\.priceMilliunits))::bigint[], \(facts.map(\.currency))::text[],
         \(facts.map(\.signedAt))::timestamptz[], \(records.map(\.otherClaims))::jsonb[])
-      ON CONFLICT DO NOTHING
       """
   }
 
   /// The ledger has decided that it is the latest; that the
-  /// clause at the end says so too guards the table against any other writer.
+  /// clause at the end says so too guards the table against any other writer: then it changes fewer rows than there are
+  /// records, as it does where a row was deleted meanwhile.
   ///
   /// The ids stand in it twice, so that every plan finds the rows by them: one that was made while the table was empty
   /// might else read all of an index, and be kept.
-  private static func update(_ records: [TransactionRecord], at instant: Date) -> Query {
+  static func update(_ records: [TransactionRecord], at instant: Date) -> Query {
     let facts = records.map(\.fact)
     return """
       UPDATE transactions SET

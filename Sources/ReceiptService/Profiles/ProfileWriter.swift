@@ -13,28 +13,57 @@ struct ProfileWriter {
   let instant: Date
   let logger: Logger
 
+  /// Whether these changes are written anywhere.
+  func isNeeded(for changes: some Sequence<CustomerChange>) -> Bool {
+    let bundleIDs = Set(changes.lazy.filter { $0.customer.userID != nil }.map(\.bundleID))
+    return bundleIDs.contains { bundleID in
+      catalog[bundleID].map { app in
+        app.customer == .user && ProfileTable.all.contains { app.writeTo.contains($0.mirror) }
+      } ?? false
+    }
+  }
+
   /// What a user has of one app says nothing about a table that this app does not write to: such a table is
   /// left alone.
   /// - Parameters:
   ///   - changes: whose status may have changed, and in which app; the transaction holds the customers' locks.
   ///   - holdings: what these users have, of all apps.
-  /// - Returns: the users whose status could not be written everywhere.
+  ///   - commits: whether to commit as well, which spares a round trip where all goes well.
+  /// - Returns: the users whose status could not be written everywhere; they are in the outbox.
   func write(
-    _ changes: some Sequence<CustomerChange>, holdings: HoldingsByCustomer, on connection: PostgresConnection
+    _ changes: some Sequence<CustomerChange>, holdings: HoldingsByCustomer, on connection: PostgresConnection,
+    commits: Bool = false
   ) async throws -> Set<UUID> {
+    let tables = writes(for: changes, holdings)
     var unwritten: Set<UUID> = []
-    for table in ProfileTable.all {
+    for (index, table) in tables.enumerated() {
+      let isLast = index == tables.count - 1
+      unwritten.formUnion(
+        try await write(
+          table.writes, to: table.table, connection, after: isLast && commits ? unwritten : nil))
+      if connection.isCommitted { return unwritten }
+    }
+    if !unwritten.isEmpty { _ = try await connection.query(outbox(unwritten)) }
+    return unwritten
+  }
+
+  private func outbox(_ users: Set<UUID>) -> Query { OutboxRows.insertProfiles(users.sorted(), at: instant) }
+
+  /// What is to be written to each table.
+  private func writes(
+    for changes: some Sequence<CustomerChange>, _ holdings: HoldingsByCustomer
+  ) -> [(table: ProfileTable, writes: [ProfileWrite])] {
+    ProfileTable.all.compactMap { table in
       let apps = catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.mirror) }
       let bundleIDs = Set(apps.map(\.bundleID))
       let users = Set(changes.lazy.filter { bundleIDs.contains($0.bundleID) }.compactMap(\.customer.userID))
-      guard !users.isEmpty else { continue }
+      guard !users.isEmpty else { return nil }
       // Sorted: rows are locked in the order in which they are written.
       let writes = users.sorted().map { user in
         ProfileWrite(userID: user, status: status(of: user, holdings[.user(user)], in: apps))
       }
-      unwritten.formUnion(try await write(writes, to: table, connection))
+      return (table, writes)
     }
-    return unwritten
   }
 
   /// The strongest status among the apps that write to one place.
@@ -49,11 +78,13 @@ struct ProfileWriter {
   }
 
   /// All at once; where that is refused, each alone, so that one user's trouble stays one user's.
+  /// - Parameter unwritten: to commit as well, the users whom other tables did not take.
   private func write(
-    _ writes: [ProfileWrite], to table: ProfileTable, _ connection: PostgresConnection
+    _ writes: [ProfileWrite], to table: ProfileTable, _ connection: PostgresConnection,
+    after unwritten: Set<UUID>? = nil
   ) async throws -> Set<UUID> {
     do {
-      return try await attempt(writes, table, connection)
+      return try await attempt(writes, table, connection, after: unwritten)
     } catch let error as PostgresError where error.isRefusal {
       // What took too long once is not tried user by user while others wait.
       if writes.count == 1 || error.isTimeUp {
@@ -69,18 +100,19 @@ struct ProfileWriter {
   }
 
   private func attempt(
-    _ writes: [ProfileWrite], _ table: ProfileTable, _ connection: PostgresConnection
+    _ writes: [ProfileWrite], _ table: ProfileTable, _ connection: PostgresConnection,
+    after unwritten: Set<UUID>?
   ) async throws -> Set<UUID> {
     try await connection.savepoint { connection in
       // A row that somebody else holds is passed over. One that somebody is just inserting cannot be seen,
       // and making it as well would wait for them: not longer than this.
       let answers = try await connection.pipeline([
-        "SET LOCAL lock_timeout = '250ms'", "SET LOCAL statement_timeout = '500ms'",
+        "SELECT set_config('lock_timeout', '250ms', true), set_config('statement_timeout', '500ms', true)",
         table.select(writes.map(\.userID)),
       ])
       var free: Set<UUID> = []
       var held: Set<UUID> = []
-      for row in answers[2] {
+      for row in answers[1] {
         let user = try row.decode(0, as: UUID.self)
         if try row.decode(1, as: Bool.self) { free.insert(user) } else { held.insert(user) }
       }
@@ -93,11 +125,16 @@ struct ProfileWriter {
       if !known.isEmpty { changes.append(table.update(known)) }
       if !missing.isEmpty { changes.append(table.insert(missing)) }
       // A deferred constraint would otherwise speak up at COMMIT, when it is too late to save the facts.
-      _ = try await connection.pipeline(
-        changes + [
-          "SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL lock_timeout = DEFAULT",
-          "SET LOCAL statement_timeout = DEFAULT",
-        ])
+      changes += [
+        "SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL lock_timeout = DEFAULT",
+        "SET LOCAL statement_timeout = DEFAULT",
+      ]
+      if let unwritten {
+        let waiting = unwritten.union(held)
+        _ = try await connection.commit(after: changes + (waiting.isEmpty ? [] : [outbox(waiting)]))
+      } else {
+        _ = try await connection.pipeline(changes)
+      }
       return held
     }
   }
@@ -115,7 +152,7 @@ extension PostgresError {
   /// The server is there and says no. Inside of a savepoint that is the app's own table speaking, whatever
   /// word it chose (a trigger may raise any SQLSTATE), unless the session itself was ended (57P01 to 57P05).
   var isRefusal: Bool {
-    if case .server(let sqlState) = kind { !sqlState.hasPrefix("57P0") } else { false }
+    if case .server(let sqlState) = kind { !endedTransaction && !sqlState.hasPrefix("57P0") } else { false }
   }
 
   /// A lock or a statement took longer than it may (55P03, 57014).

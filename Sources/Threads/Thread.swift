@@ -2,10 +2,10 @@ import Glibc
 
 /// A thread of the system's own: a loop that waits in a system call must not take one of Dispatch's or of the
 /// cooperative pool's.
-enum Thread {
+public enum Thread {
   /// Runs `body` on a new thread.
   /// - Returns: whether there is one; the system may have no more.
-  static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
+  public static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
     let box = Unmanaged.passRetained(Body(run: body))
     var thread = pthread_t()
     let status = pthread_create(
