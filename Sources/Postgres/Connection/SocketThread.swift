@@ -40,6 +40,12 @@ final class SocketThread: Sendable {
     precondition(isStarted, "no thread is left for the database's sockets")
   }
 
+  deinit {
+    // Not where the thread ends: whoever has just given it something may be about to ring.
+    close(epoll)
+    close(alarm)
+  }
+
   /// Ends the thread once it watches nothing and has nothing to run.
   func stop() {
     state.withLock { $0.isStopping = true }
@@ -88,11 +94,7 @@ final class SocketThread: Sendable {
 
   private func run() {
     let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: Self.batch)
-    defer {
-      events.deallocate()
-      close(epoll)
-      close(alarm)
-    }
+    defer { events.deallocate() }
     while let jobs = nextJobs() {
       for job in jobs { job.runSynchronously(on: asUnownedTaskExecutor()) }
       let count = epoll_wait(epoll, events.baseAddress, Int32(Self.batch), jobs.isEmpty ? -1 : 0)

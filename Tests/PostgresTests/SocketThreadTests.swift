@@ -1,0 +1,90 @@
+import Glibc
+import Synchronization
+import Testing
+
+@testable import Postgres
+
+struct SocketThreadTests {
+  private final class Watcher: SocketWatcher {
+    let socket: Int32
+    let told: AsyncStream<Int>
+    private let tell: AsyncStream<Int>.Continuation
+
+    init(_ socket: Int32) {
+      self.socket = socket
+      (told, tell) = AsyncStream.makeStream()
+    }
+
+    func readable() {
+      var bytes = [UInt8](repeating: 0, count: 64)
+      tell.yield(read(socket, &bytes, bytes.count))
+    }
+
+    func writable() { tell.yield(-1) }
+  }
+
+  private func socketPair() throws -> (Int32, Int32) {
+    var sockets: [Int32] = [0, 0]
+    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &sockets) == 0)
+    return (sockets[0], sockets[1])
+  }
+
+  @Test func `tasks that prefer it run on one thread, whoever hands them over`() async {
+    let thread = SocketThread()
+    defer { thread.stop() }
+    let threads = await withTaskGroup(of: pthread_t.self) { group in
+      for _ in 0..<200 {
+        group.addTask(executorPreference: thread) {
+          await Task.yield()
+          return pthread_self()
+        }
+      }
+      return await group.reduce(into: Set<pthread_t>()) { $0.insert($1) }
+    }
+    #expect(threads.count == 1)
+    #expect(!threads.contains(pthread_self()))
+  }
+
+  @Test func `a watcher is told of what comes until it is removed`() async throws {
+    let thread = SocketThread()
+    defer { thread.stop() }
+    let (ours, theirs) = try socketPair()
+    defer {
+      close(ours)
+      close(theirs)
+    }
+    let watcher = Watcher(ours)
+    var told = watcher.told.makeAsyncIterator()
+    let number = thread.add(watcher, ours)
+    for count in [1, 5, 3] {
+      write(theirs, "12345", count)
+      #expect(await told.next() == count)
+    }
+    // There is always room for more.
+    thread.change(number, ours, alsoWrites: true)
+    #expect(await told.next() == -1)
+    thread.change(number, ours, alsoWrites: false)
+    thread.remove(number, ours)
+    write(theirs, "12345", 5)
+    // What is handed over now runs after whatever else the thread would have found.
+    await Task(executorPreference: thread) { await Task.yield() }.value
+    var unread: Int32 = 0
+    #expect(ioctl(ours, UInt(FIONREAD), &unread) == 0)
+    #expect(unread == 5)
+  }
+
+  @Test func `a task that outlives the thread that it prefers goes on`() async {
+    let thread = SocketThread()
+    let task = Task(executorPreference: thread) {
+      thread.stop()
+      var sum = 0
+      for number in 0..<50 {
+        // Gives the thread an opportunity to end.
+        await Task.detached { _ = usleep(100) }.value
+        sum += number
+      }
+      return sum
+    }
+    #expect(await task.value == 1225)
+  }
+}
