@@ -6,6 +6,7 @@ import FuzzSupport
     Fuzzer.run([
       .init("http", ConnectionTarget.check), .init("chunks", ChunkTarget.check),
       .init("json", JSONTarget.check), .init("addresses", AddressTarget.check),
+      .init("forwarded", ForwardedTarget.check),
       .init("traceparent", TraceTarget.check), .init("times", TimeTarget.check),
       .init("query", QueryTarget.check),
     ])

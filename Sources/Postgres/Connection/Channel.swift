@@ -59,11 +59,18 @@ final class Channel: SocketWatcher {
     let timer = DispatchSource.makeTimerSource(queue: queue)
     let wire = ChannelState(session: session, configuration: configuration)
     state = Mutex(State(wire: wire, timer: timer))
-    state.withLock { state in
+    let isWatched = state.withLock { state in
       state.timer.setEventHandler { self.timerFired() }
       state.timer.activate()
-      state.watch = thread.add(self, state.wire.session.socket)
+      if let watch = thread.add(self, state.wire.session.socket) {
+        state.watch = watch
+        return true
+      }
+      // Whoever made it looks at `ending`.
+      _ = end(&state, PostgresError(.unavailable("the system cannot watch another socket")))
+      return false
     }
+    if !isWatched { onClose() }
   }
 
   // MARK: Asking

@@ -19,7 +19,9 @@ final class NoticeCollector {
   }
 
   private func add(_ notice: ServerReport) {
-    if notices.count < Self.limit { notices.append(notice) }
+    // The latest are kept: that a commit did not reach the standby is the last that is said.
+    if notices.count == Self.limit { notices.removeFirst() }
+    notices.append(notice)
   }
 
   /// Hands over what has come.

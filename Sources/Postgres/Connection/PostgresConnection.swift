@@ -51,6 +51,8 @@ public final class PostgresConnection: Sendable {
   /// - Throws: ``PostgresError``; of kind `.outcomeUnknown` when no answer came, and with
   ///   ``PostgresError/endedTransaction`` when it was the commit that failed.
   nonisolated(nonsending) public func commit(after queries: [Query]) async throws -> [Rows] {
+    // From here on a cancellation could only make the outcome unknown.
+    try Task.checkCancellation()
     // The server would answer COMMIT with ROLLBACK and call it no error.
     if channel.isInFailedTransaction { throw PostgresError(.misuse("a statement of the transaction failed")) }
     do {

@@ -56,14 +56,17 @@ final class SocketThread: Sendable {
 
   /// Tells the watcher, on this thread, whenever there is something to read, until it is removed.
   ///
-  /// - Returns: its number.
-  func add(_ watcher: any SocketWatcher, _ socket: Int32) -> UInt64 {
+  /// - Returns: its number, or nil where the system has no room for another watch.
+  func add(_ watcher: any SocketWatcher, _ socket: Int32) -> UInt64? {
     let number = state.withLock { state in
       state.lastNumber += 1
       state.watchers[state.lastNumber] = watcher
       return state.lastNumber
     }
-    control(EPOLL_CTL_ADD, socket, EPOLLIN.rawValue, number)
+    guard control(EPOLL_CTL_ADD, socket, EPOLLIN.rawValue, number) else {
+      remove(number, socket)
+      return nil
+    }
     return number
   }
 
@@ -82,10 +85,10 @@ final class SocketThread: Sendable {
     if isLast { ring() }
   }
 
-  private func control(_ operation: Int32, _ socket: Int32, _ events: UInt32, _ number: UInt64) {
+  @discardableResult
+  private func control(_ operation: Int32, _ socket: Int32, _ events: UInt32, _ number: UInt64) -> Bool {
     var event = epoll_event(events: events, data: epoll_data_t(u64: number))
-    // A socket that cannot be watched stays silent, and its query meets its time-out.
-    _ = epoll_ctl(epoll, operation, socket, &event)
+    return epoll_ctl(epoll, operation, socket, &event) == 0
   }
 
   // MARK: The thread

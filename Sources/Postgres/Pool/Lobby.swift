@@ -28,8 +28,8 @@ final class Lobby: Sendable {
   init(configuration: PostgresConfiguration, logger: Logger?) {
     self.configuration = configuration
     self.logger = logger
-    // Reading is a small part of what is done with what is read: one thread is enough for many cores.
-    let threads = 1 + sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 8
+    // Reading is a small part of what is done with what is read.
+    let threads = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 2)
     self.threads = (0..<threads).map { _ in SocketThread() }
     let limits = PoolStateMachine.Limits(
       maximumConnections: max(1, configuration.maximumConnections),

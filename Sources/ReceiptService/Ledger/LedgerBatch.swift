@@ -142,7 +142,17 @@ struct LedgerBatch {
     }
     guard readsCustomers else { return receipts }
 
-    let holdings = try HoldingsRows.decodeLookups(answers.suffix(lookups.count))
+    let holdings: HoldingsByCustomer
+    do {
+      holdings = try HoldingsRows.decodeLookups(answers.suffix(lookups.count))
+    } catch  where connection.isCommitted {
+      logger.error("what a customer has cannot be read", metadata: ["reason": "\(error)"])
+      return receipts.map { receipt in
+        var receipt = receipt
+        receipt.areHoldingsUnread = true
+        return receipt
+      }
+    }
     if hasProfiles {
       let unwritten = try await writer.write(changes, holdings: holdings, on: connection, commits: true)
       if !unwritten.isEmpty { metrics.outcomes.profileWriteFailures.increment(by: unwritten.count) }
@@ -150,9 +160,8 @@ struct LedgerBatch {
 
     return zip(entries, receipts).map { entry, receipt in
       var receipt = receipt
-      if let stored = receipt.subscription, let owner = stored.owner?.customer, let app = entry.app {
-        let claimant = entry.claimant.flatMap { stored.customers.contains($0) ? $0 : nil }
-        receipt.holdings = holdings.holdings(of: claimant ?? owner, in: app)
+      if let customer = entry.asks(about: receipt), let app = entry.app {
+        receipt.holdings = holdings.holdings(of: customer, in: app)
       }
       return receipt
     }

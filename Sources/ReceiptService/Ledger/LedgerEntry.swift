@@ -51,8 +51,19 @@ struct LedgerReceipt: Sendable {
   /// Everything of the same app that the one who proved the purchase has, if it is theirs, and else its owner; this
   /// purchase included. `nil` where nobody owns it.
   var holdings: Holdings?
+  /// It is committed, but of all those in the batch somebody has something that cannot be read, so that nobody's
+  /// ``holdings`` are there.
+  var areHoldingsUnread = false
   /// When the app asked nobody for a subscription.
   var freeTime = FreeTime.never
+}
+
+extension LedgerEntry {
+  /// Whose ``LedgerReceipt/holdings`` go into the receipt.
+  func asks(about receipt: LedgerReceipt) -> Customer? {
+    guard let stored = receipt.subscription, let owner = stored.owner?.customer else { return nil }
+    return claimant.flatMap { stored.customers.contains($0) ? $0 : nil } ?? owner
+  }
 }
 
 /// A subscription with what its row has beyond the meaning of its facts.

@@ -3,6 +3,7 @@ import FoundationEssentials
 import Logging
 import Postgres
 import PrometheusText
+import Subscriptions
 import Synchronization
 
 /// Takes entries in and commits them together: what arrives while a commit is under way goes into the
@@ -44,6 +45,29 @@ final class LedgerWriter: Sendable {
   /// - Returns: once it is committed.
   /// - Throws: ``ServiceError``: `database_unavailable`, `internal`.
   func record(_ entry: LedgerEntry) async throws -> LedgerReceipt {
+    var receipt = try await committed(entry)
+    // Whoever asks is answered by what is his alone. Nobody else does.
+    if receipt.areHoldingsUnread, entry.isValidation, let app = entry.app,
+      let customer = entry.asks(about: receipt)
+    {
+      receipt.holdings = try await holdings(of: customer, in: app)
+    }
+    return receipt
+  }
+
+  private func holdings(of customer: Customer, in app: App) async throws -> Holdings {
+    do {
+      return try await pool.holdings(
+        users: customer.userID.map { [$0] } ?? [], devices: customer.deviceID.map { [$0] } ?? []
+      ).holdings(of: customer, in: app)
+    } catch let error as PostgresError where error.isUnavailable {
+      throw ServiceError.databaseUnavailable
+    } catch {
+      throw ServiceError.internalError
+    }
+  }
+
+  private func committed(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     try await withCheckedThrowingContinuation { continuation in
       let waiting = Waiting(entry: entry, continuation: continuation)
       switch queue.withLock({ $0.add(waiting, at: .now) }) {

@@ -34,6 +34,11 @@ struct Numbers: Sendable {
     }
   }
 
+  /// Whether a day is older than those that are counted again.
+  func isMadeUpFor(_ day: Day) -> Bool {
+    day < Day(of: clock.now()).advanced(by: -DayRows.daysCountedAgain)
+  }
+
   /// Counts the day that is due, unless another server is counting.
   /// - Returns: the day, or `nil` where there was nothing to do here.
   func countDue() async throws -> Day? {

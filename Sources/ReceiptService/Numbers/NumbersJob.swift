@@ -16,6 +16,8 @@ struct NumbersJob: Sendable {
     while !Task.isCancelled {
       do {
         try await run()
+      } catch is CancellationError {
+        break
       } catch {
         logger.warning("the numbers were put off", metadata: ["reason": "\(error)"])
       }
@@ -24,7 +26,7 @@ struct NumbersJob: Sendable {
   }
 
   /// Counts what is due, and deletes events once all is counted.
-  /// - Parameter rest: waits between two days, for as long as it is told.
+  /// - Parameter rest: waits after a day that is made up for, for as long as it is told.
   /// - Returns: the days, in the order in which they were counted.
   @discardableResult
   func run(
@@ -38,7 +40,8 @@ struct NumbersJob: Sendable {
         break
       }
       days.append(day)
-      try await rest((ContinuousClock.now - start) * Self.restAfterDay)
+      // The latest days are counted when they are due, however long they take.
+      if numbers.isMadeUpFor(day) { try await rest((ContinuousClock.now - start) * Self.restAfterDay) }
     }
     return days
   }

@@ -62,6 +62,80 @@ import Testing
   }
 
   @Test
+  func `something unreadable of one customer costs nobody else in the batch anything, and no notification`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let old = try await harness.account("ann", buys: ScreenTime.individual)
+      let new = try await harness.account("ben", buys: ScreenTime.individual)
+      let news = try [old, new].map {
+        try harness.store.perform(.setAutoRenew(false), on: $0.originalTransactionID).notification
+      }
+      // Another purchase of the same customer, which this batch does not touch.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment, product_id,
+          kind, ownership, purchase_date, auto_renew_enabled, signed_at, is_counted, status, store_status,
+          phase_starts, phase_statuses, phase_store_statuses, device_id, user_id)
+        SELECT 'unreadable', 'unreadable', bundle_id, environment, product_id, kind, ownership, purchase_date,
+          false, signed_at, true, 'active', 'active', ARRAY[NULL]::timestamptz[], ARRAY['paused'], ARRAY['active'],
+          device_id, user_id
+        FROM subscriptions WHERE original_transaction_id = \(old.originalTransactionID)
+        """)
+      let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+        for notification in news {
+          group.addTask { try await harness.notify(notification.signedPayload).status }
+        }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(statuses == [200, 200])
+      let outcomes = try await harness.pool.query(
+        "SELECT count(*) FROM notifications WHERE type = 'DID_CHANGE_RENEWAL_STATUS' AND outcome = 'applied'")
+      #expect(try outcomes[0].decode(0, as: Int.self) == 2)
+      let off = try await harness.pool.query(
+        "SELECT count(*) FROM subscriptions WHERE NOT auto_renew_enabled")
+      #expect(try off[0].decode(0, as: Int.self) == 3)
+    }
+  }
+
+  @Test
+  func
+    `a transaction that somebody else writes meanwhile as part of another purchase is taken in as part of that`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let old = bought.originalTransactionID
+      let token = try await harness.token(for: user)
+      var info = bought.transaction
+      info.transactionId = "88\(old)"
+      info.originalTransactionId = "77\(old)"
+      harness.clock.advance(seconds: 60)
+      info.signedDate = harness.clock.now
+      let body = try harness.sign(info)
+      let answer = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(
+          """
+          INSERT INTO transactions SELECT (r).* FROM (
+            SELECT jsonb_populate_record(t, jsonb_build_object('transaction_id', \("88\(old)")::text)) AS r
+            FROM transactions t WHERE transaction_id = \(old)) AS copy
+          """)
+        let answer = Task { try await harness.sync([body], user: user, token: token).status }
+        // It waits for the row that is there and not yet committed.
+        let blocked: Query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+        while try await harness.pool.query(blocked)[0].decode(0, as: Int.self) == 0 { await Task.yield() }
+        return answer
+      }
+      #expect(try await answer.value == 200)
+      #expect(try await harness.count("subscriptions") == 1)
+      let home = try await harness.pool.query(
+        "SELECT original_transaction_id FROM transactions WHERE transaction_id = \("88\(old)")")
+      #expect(try home[0].decode(0, as: String.self) == old)
+    }
+  }
+
+  @Test
   func `a transaction that is signed again under another original id is still the one that is refunded`()
     async throws
   {
