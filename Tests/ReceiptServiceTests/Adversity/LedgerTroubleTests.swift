@@ -66,36 +66,42 @@ import Testing
     async throws
   {
     try await withScreenTime { harness in
-      try harness.becomes("03-01")
-      let old = try await harness.account("ann", buys: ScreenTime.individual)
-      let new = try await harness.account("ben", buys: ScreenTime.individual)
-      let news = try [old, new].map {
-        try harness.store.perform(.setAutoRenew(false), on: $0.originalTransactionID).notification
-      }
+      let old = try await harness.device("ann", buys: ScreenTime.individual)
+      let new = try await harness.device("ben", buys: ScreenTime.individual)
       // Another purchase of the same customer, which this batch does not touch.
       _ = try await harness.pool.query(
         """
         INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment, product_id,
           kind, ownership, purchase_date, auto_renew_enabled, signed_at, is_counted, status, store_status,
-          phase_starts, phase_statuses, phase_store_statuses, device_id, user_id)
+          phase_starts, phase_statuses, phase_store_statuses, device_id)
         SELECT 'unreadable', 'unreadable', bundle_id, environment, product_id, kind, ownership, purchase_date,
           false, signed_at, true, 'active', 'active', ARRAY[NULL]::timestamptz[], ARRAY['paused'], ARRAY['active'],
-          device_id, user_id
+          device_id
         FROM subscriptions WHERE original_transaction_id = \(old.originalTransactionID)
         """)
+      harness.clock.set(try #require(new.transaction.expiresDate))
+      let renewed = try [old, new].map { try harness.store.perform(.renew, on: $0.originalTransactionID) }
       let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
-        for notification in news {
-          group.addTask { try await harness.notify(notification.signedPayload).status }
+        for outcome in renewed {
+          group.addTask { try await harness.notify(outcome.notification.signedPayload).status }
         }
         return try await group.reduce(into: []) { $0.append($1) }
       }
       #expect(statuses == [200, 200])
-      let outcomes = try await harness.pool.query(
-        "SELECT count(*) FROM notifications WHERE type = 'DID_CHANGE_RENEWAL_STATUS' AND outcome = 'applied'")
-      #expect(try outcomes[0].decode(0, as: Int.self) == 2)
-      let off = try await harness.pool.query(
-        "SELECT count(*) FROM subscriptions WHERE NOT auto_renew_enabled")
-      #expect(try off[0].decode(0, as: Int.self) == 3)
+      // Nobody has taken what was committed for what was there before, or for what failed.
+      let counts = try await harness.scrape().counts("receiptd_notifications_total")
+        .filter { $0.key.contains("DID_RENEW") }
+      #expect(counts == [#"{outcome="applied",subtype="",type="DID_RENEW"}"#: 2])
+
+      // Whoever asks for himself is told that we cannot say; what he showed is taken in all the same.
+      let bens = try await harness.device("ben", shows: renewed[1])
+      #expect(bens.bool("entitlements.isAccessGranted") == true)
+      let another = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      let anns = try await harness.validate([
+        "signedTransaction": another.signedTransaction, "deviceID": "ann",
+      ])
+      #expect(anns.status == 500)
+      #expect(try await harness.row(of: another.originalTransactionID).status == "active")
     }
   }
 
