@@ -36,6 +36,9 @@ struct LedgerReceipt: Sendable {
   var isContradiction = false
   /// Whether any fact in it was news.
   var isNews = false
+  /// It is committed, but of all those in the batch somebody has something that cannot be read, so that nobody's
+  /// ``holdings`` are there.
+  var areHoldingsUnread = false
   /// What happened in the store that was not known before.
   var storeEvents: [StoreEvent] = []
   /// The word for the notification's column `outcome`; `nil` where there is no notification.
@@ -51,9 +54,6 @@ struct LedgerReceipt: Sendable {
   /// Everything of the same app that the one who proved the purchase has, if it is theirs, and else its owner; this
   /// purchase included. `nil` where nobody owns it.
   var holdings: Holdings?
-  /// It is committed, but of all those in the batch somebody has something that cannot be read, so that nobody's
-  /// ``holdings`` are there.
-  var areHoldingsUnread = false
   /// When the app asked nobody for a subscription.
   var freeTime = FreeTime.never
 }

@@ -45,6 +45,18 @@ struct MissedNotifications: Sendable {
     }
   }
 
+  /// What came of one entry, as an object: of tuples with a receipt in them, the task group of a release build (Swift 6.3.1)
+  /// gave back an index that nobody had put in, once a receipt had a flag at its end; `scripts/restore-drill` showed it.
+  private final class Outcome: Sendable {
+    let index: Int
+    let result: Result<LedgerReceipt, any Error>
+
+    init(index: Int, result: Result<LedgerReceipt, any Error>) {
+      self.index = index
+      self.result = result
+    }
+  }
+
   private func take(_ signedPayloads: [String], into report: inout ReconcileReport) async throws {
     report.notificationsRead += signedPayloads.count
     var entries: [LedgerEntry] = []
@@ -57,20 +69,21 @@ struct MissedNotifications: Sendable {
           "the history has a notification that does not verify", metadata: ["reason": "\(error)"])
       }
     }
-    let results = await withTaskGroup(of: (Int, Result<LedgerReceipt, any Error>).self) { group in
+    let outcomes = await withTaskGroup(of: Outcome.self) { group in
       for (index, entry) in entries.enumerated() {
         group.addTask {
-          do { return (index, .success(try await ledger.record(entry))) } catch {
-            return (index, .failure(error))
+          do { return Outcome(index: index, result: .success(try await ledger.record(entry))) } catch {
+            return Outcome(index: index, result: .failure(error))
           }
         }
       }
-      return await group.reduce(into: []) { $0.append($1) }
+      return await group.reduce(into: [Outcome]()) { $0.append($1) }
     }
-    for (index, result) in results.sorted(by: { $0.0 < $1.0 }) {
+    for outcome in outcomes.sorted(by: { $0.index < $1.index }) {
+      let index = outcome.index
       let receipt: LedgerReceipt
       do {
-        receipt = try result.get()
+        receipt = try outcome.result.get()
       } catch  where !isDatabaseUnavailable(error) {
         report.notificationsFailed += 1
         logger.error(
