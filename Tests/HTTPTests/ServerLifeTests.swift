@@ -27,8 +27,9 @@ import Testing
     await fixture.gate.arrivals(1)
     fixture.gate.open()
     let responses = try WireResponse.all(in: try socket.receiveAll())
+    // That everything was received means that the server has closed the connection too. Whether it says so beforehand
+    // depends on which it learned of first, the end of the client's half or the opening of the gate.
     #expect(responses.map(\.text) == ["gate"])
-    #expect(responses.first?["Connection"] == "close")
   }
 
   @Test func `half a request and the end of it is refused`() throws {
