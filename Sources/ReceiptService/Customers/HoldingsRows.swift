@@ -4,17 +4,15 @@ import Subscriptions
 
 /// Reads what customers have: `subscriptions`, `purchase_devices`, `grants`, `trials` and `free_access`.
 enum HoldingsRows {
-  /// How many questions ``select(users:devices:)`` are.
+  /// How many questions ``select(users:devices:)`` are where there are devices.
   static let count = 5
 
   /// What is to be asked; the answers go to ``decode(_:)`` in the same order.
   static func select(users: [UUID], devices: [String]) -> [Query] {
     [LookupPlans.fromHere] + lookups(users: users, devices: devices)
-      + (devices.isEmpty ? [trials([])] : [])
   }
 
-  /// The same where ``LookupPlans`` are chosen already and nothing is asked in vain; the answers go to
-  /// ``decodeLookups(_:)``.
+  /// The same where ``LookupPlans`` are chosen already; the answers go to ``decodeLookups(_:)``.
   static func lookups(users: [UUID], devices: [String]) -> [Query] {
     [
       SubscriptionRows.select(users: users, devices: devices),
