@@ -129,7 +129,10 @@ import Testing
           """)
         let answer = Task { try await harness.sync([body], user: user, token: token).status }
         // It waits for the row that is there and not yet committed.
-        let blocked: Query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+        let blocked: Query = """
+          SELECT count(*) FROM pg_stat_activity
+          WHERE datname = current_database() AND wait_event = 'transactionid'
+          """
         while try await harness.pool.query(blocked)[0].decode(0, as: Int.self) == 0 { await Task.yield() }
         return answer
       }
