@@ -41,10 +41,9 @@ class World:
 
     def start_server(self):
         self.port, self.admin_port = free_port(), free_port()
-        environment = {
+        self.server = self.start_child([f"{self.bin}/receiptd", "serve"], "receiptd", {
             **self.trust, "DATABASE_URL": self.url, "PORT": str(self.port), "ADMIN_PORT": str(self.admin_port),
-            "RATE_LIMIT": "off", "LOG_FORMAT": "json", "RECEIPTD_CONFIG": self.catalog(), **SECRETS, **self.settings}
-        self.server = self.start_child([f"{self.bin}/receiptd", "serve"], "receiptd", environment)
+            "RATE_LIMIT": "off", "LOG_FORMAT": "json", "RECEIPTD_CONFIG": self.catalog(), **SECRETS, **self.settings})
         await_url(f"http://127.0.0.1:{self.admin_port}/readyz")
 
     def start_child(self, command, name, environment=None):

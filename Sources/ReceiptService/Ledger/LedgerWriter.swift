@@ -81,7 +81,8 @@ final class LedgerWriter: Sendable {
     }
   }
 
-  /// A lane is where its answers are read, which spares it two changes of threads for each round trip.
+  /// A lane runs where answers are read, which spares it two changes of threads for each round trip, or one where there
+  /// are several such threads and its connection belongs to another.
   private func startLane() {
     let executor = executors[lanes.add(1, ordering: .relaxed).newValue % executors.count]
     Task(executorPreference: executor) { await self.runLane() }
