@@ -31,30 +31,47 @@ public struct Partitioning: Sendable {
   /// - Parameter tell: hears what is being done, for a person who waits.
   /// - Returns: whether it was; if not, it had been divided before.
   /// - Throws: ``PostgresError``; the table is as it was.
-  public func divide(_ table: MonthlyTable, _ tell: (String) -> Void = { _ in }) async throws -> Bool {
-    tell("\(table.rawValue): looking for the last of its rows")
+  public func divide(
+    _ table: MonthlyTable, _ tell: nonisolated(nonsending) (String) async -> Void = { _ in }
+  ) async throws -> Bool {
+    while true {
+      do {
+        return try await tryToDivide(table, tell)
+      } catch is Overtaken {}
+    }
+  }
+
+  /// Somebody else divided the table meanwhile, or gave up doing so: what was prepared is there no more.
+  private struct Overtaken: Error {}
+
+  private func tryToDivide(
+    _ table: MonthlyTable, _ tell: nonisolated(nonsending) (String) async -> Void
+  ) async throws -> Bool {
+    await tell("\(table.rawValue): looking for the last of its rows")
     let bound = try await withAttempts { connection in
       try await connection.query(MonthRows.prepare(table), timeout: Self.patience)[0]
         .decode(0, as: Date?.self)
     }
     guard let bound else { return false }
     do {
-      tell("\(table.rawValue): reading every row, to be sure that all are from before \(bound.inWords)")
+      await tell("\(table.rawValue): reading every row, to be sure that all are from before \(bound.inWords)")
       _ = try await withAttempts { connection in
         try await connection.query(MonthRows.validate(table), timeout: Self.patience)
       }
-      tell("\(table.rawValue): making it the first month of a new table")
+      await tell("\(table.rawValue): making it the first month of a new table")
       let isDivided = try await withAttempts { connection in
         try await connection.query(MonthRows.divide(table), timeout: Self.exchangeTime)[0]
           .decode(0, as: Bool.self)
       }
       guard isDivided else { return false }
+    } catch let error as PostgresError where error.sqlState == "42704" {
+      throw Overtaken()
     } catch {
       // If this does not succeed either, a server takes it back in time.
       _ = try? await withAttempts { connection in try await connection.pipeline(MonthRows.giveUp(table)) }
       throw error
     }
-    tell("\(table.rawValue): gathering statistics")
+    await tell("\(table.rawValue): gathering statistics")
     _ = try await pool.withConnection { connection in
       try await connection.query(MonthRows.analyze(table), timeout: Self.patience)
     }

@@ -131,6 +131,41 @@ import Testing
     }
   }
 
+  @Test func `whoever is overtaken by another who divides begins anew`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.subscription(renewals: 0, ends: false)
+      let partitioning = Partitioning(pool: harness.pool, pause: .milliseconds(20))
+      var overtaker: Result<Bool, any Error>?
+      let isDivided = try await partitioning.divide(.notifications) { step in
+        guard overtaker == nil, step.contains("reading") else { return }
+        do { overtaker = .success(try await partitioning.divide(.notifications)) } catch {
+          overtaker = .failure(error)
+        }
+      }
+      #expect(try overtaker?.get() == true)
+      #expect(!isDivided)
+      #expect(try await harness.count("pg_constraint WHERE conname = 'receiptd_months_bound'") == 0)
+    }
+  }
+
+  @Test func `whoever finds that another gave up begins anew`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.subscription(renewals: 0, ends: false)
+      let partitioning = Partitioning(pool: harness.pool, pause: .milliseconds(20))
+      var readings = 0
+      let isDivided = try await partitioning.divide(.notifications) { step in
+        guard step.contains("reading") else { return }
+        readings += 1
+        guard readings == 1 else { return }
+        _ = try? await harness.pool.withConnection { connection in
+          try await connection.pipeline(MonthRows.giveUp(.notifications))
+        }
+      }
+      #expect(isDivided)
+      #expect(readings == 2)
+    }
+  }
+
   @Test func `what was prepared and left behind is taken back before it refuses anything`() async throws {
     try await withHarness(role: "receiptd_app") { harness in
       func bound(_ days: Int) -> Query {
