@@ -20,6 +20,14 @@ public struct TraceContext: Sendable, Hashable {
       traceHigh: generator.next(), traceLow: generator.nonZero(), span: generator.nonZero(), isSampled: false)
   }
 
+  /// A new trace, of the system's random numbers.
+  public static func new() -> TraceContext {
+    // Not left to asynchronous callers: a variable of no size across their suspensions is all in one place, where
+    // thread sanitizer sees a race.
+    var generator = SystemRandomNumberGenerator()
+    return new(using: &generator)
+  }
+
   private init(traceHigh: UInt64, traceLow: UInt64, span: UInt64, isSampled: Bool) {
     self.traceHigh = traceHigh
     self.traceLow = traceLow

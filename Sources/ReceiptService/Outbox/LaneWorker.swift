@@ -54,9 +54,7 @@ struct LaneWorker: Sendable {
   /// Sends in a trace of its own: a state follows from many requests, and from the clock.
   private func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery {
     let start = ContinuousClock.now
-    var generator = SystemRandomNumberGenerator()
-    let trace = TraceContext.new(using: &generator)
-    let delivery = await TraceContext.$current.withValue(trace) {
+    let delivery = await TraceContext.$current.withValue(.new()) {
       let delivery = await sender.send(messages, hasTime: hasTime)
       logger.debug(
         "delivered",
