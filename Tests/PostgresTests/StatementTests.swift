@@ -133,3 +133,42 @@ struct StatementTests {
     #expect(cache.takeAbandoned() == [])
   }
 }
+
+/// How a statement is known again.
+struct StatementTextTests {
+  @Test func `a statement is the same from the same place with other values, and has one text`() {
+    func query(_ n: Int, _ word: String) -> Query { "select \(n)::int, \(word)::text from \(unescaped: "t")" }
+    #expect(query(1, "a").statement == query(2, "b").statement)
+    #expect(query(1, "a").statement.hashValue == query(2, "b").statement.hashValue)
+    #expect(query(1, "a").text == "select $1::int, $2::text from t")
+  }
+
+  @Test func `what differs in a literal, a fragment or the place of a value is another statement`() {
+    func query(_ column: String) -> Query { "select \(unescaped: column) from t" }
+    let others: [Query] = [
+      query("a"), query("b"), "select \(1) from t", "select a from t", "select b from t",
+      "select \(1)\(2) from t", "select  from t\(1)", "", ";", Query(unescaped: "select a, b from t"),
+    ]
+    #expect(Set(others.map(\.statement)).count == others.count)
+    #expect(query("a").statement == others[0].statement)
+    #expect(query("a").text == others[3].text)
+  }
+
+  @Test func `every ten values have their numbers in order`() {
+    let query: Query = "\(1)\(2)\(3)\(4)\(5)\(6)\(7)\(8)\(9)\(10)\(11)"
+    #expect(query.text == "$1$2$3$4$5$6$7$8$9$10$11")
+  }
+
+  @Test func `statements of one length made by code are told apart by the server too`() async throws {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      for _ in 0..<2 {
+        for n in 0..<10 {
+          let answer = try await pool.number(Query(unescaped: "select \(n)"))
+          #expect(answer == n)
+        }
+      }
+    }
+  }
+}

@@ -1,15 +1,15 @@
 import CLibpq
 
-/// The prepared statements of one connection, by their text.
+/// The prepared statements of one connection, by where their text stands in the program.
 struct StatementCache {
   /// A prepared statement, or one whose preparation is on its way.
   final class Statement {
-    let text: String
+    let text: StatementText
     let name: String
     let types: [Oid]
     fileprivate var lastUse: UInt64 = 0
 
-    fileprivate init(text: String, name: String, types: [Oid]) {
+    fileprivate init(text: StatementText, name: String, types: [Oid]) {
       self.text = text
       self.name = name
       self.types = types
@@ -17,7 +17,7 @@ struct StatementCache {
   }
 
   let capacity: Int
-  private var statements: [String: Statement] = [:]
+  private var statements: [StatementText: Statement] = [:]
   /// Names that the server still knows and nobody will use again.
   private(set) var abandoned: [String] = []
   private var uses: UInt64 = 0
@@ -31,7 +31,7 @@ struct StatementCache {
 
   /// The statement for a query, if it is prepared for the same types of values.
   mutating func statement(for query: Query) -> Statement? {
-    guard let statement = statements[query.text], statement.types == query.parameters.types else {
+    guard let statement = statements[query.statement], statement.types == query.parameters.types else {
       return nil
     }
     uses += 1
@@ -44,9 +44,9 @@ struct StatementCache {
   mutating func insert(_ query: Query) -> Statement {
     lastName += 1
     uses += 1
-    let statement = Statement(text: query.text, name: "s\(lastName)", types: query.parameters.types)
+    let statement = Statement(text: query.statement, name: "s\(lastName)", types: query.parameters.types)
     statement.lastUse = uses
-    if let replaced = statements.updateValue(statement, forKey: query.text) {
+    if let replaced = statements.updateValue(statement, forKey: query.statement) {
       abandoned.append(replaced.name)
     } else if statements.count > capacity, let oldest = statements.values.min(by: { $0.lastUse < $1.lastUse })
     {

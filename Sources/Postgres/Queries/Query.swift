@@ -3,72 +3,94 @@
 /// ```swift
 /// let query: Query = "select * from subscriptions where device_id = \(deviceID)"
 /// ```
-/// binds `deviceID` as `$1`: no value ever becomes part of the text. The text is also the key
-/// under which a connection remembers the prepared statement, so a query should be written with
-/// the same text each time it runs.
+/// binds `deviceID` as `$1`: no value ever becomes part of the text. A connection remembers the prepared
+/// statement by the place of its literals in the program, so a query should be written in one place, which
+/// each of its uses goes through.
 public struct Query: Sendable {
-  /// The statement, with `$1`, `$2`, … where values stand.
-  public let text: String
+  let statement: StatementText
   /// The values.
   public let parameters: PostgresParameters
 
-  init(text: String, parameters: PostgresParameters = PostgresParameters()) {
-    self.text = text
+  /// The statement, with `$1`, `$2`, … where values stand. Put together each time.
+  public var text: String { statement.text }
+
+  private init(_ statement: StatementText, _ parameters: PostgresParameters) {
+    self.statement = statement
     self.parameters = parameters
   }
 
   /// A statement made by code, without values. Never pass text that came from outside.
   public init(unescaped text: String) {
-    self.init(text: text)
+    self.init(unescaped: text, PostgresParameters())
+  }
+
+  /// A statement made by code, with the values of another.
+  init(unescaped text: String, _ parameters: PostgresParameters) {
+    var statement = StatementText()
+    statement.append(fragment: text)
+    self.init(statement, parameters)
   }
 }
 
 extension Query: ExpressibleByStringInterpolation {
   /// A statement without values.
-  public init(stringLiteral value: String) {
-    self.init(text: value)
+  public init(stringLiteral value: StaticString) {
+    var statement = StatementText()
+    statement.append(value)
+    self.init(statement, PostgresParameters())
   }
 
   /// A statement whose interpolated values are bound.
   public init(stringInterpolation: StringInterpolation) {
-    self.init(text: stringInterpolation.text, parameters: stringInterpolation.parameters)
+    self.init(stringInterpolation.statement, stringInterpolation.parameters)
   }
 
   /// Collects the text and the values of an interpolated ``Query``.
   public struct StringInterpolation: StringInterpolationProtocol {
-    var text: String
+    var statement: StatementText
+    @usableFromInline
     var parameters: PostgresParameters
 
     /// Called by the compiler.
     public init(literalCapacity: Int, interpolationCount: Int) {
-      text = ""
-      text.reserveCapacity(literalCapacity + 3 * interpolationCount)
+      statement = StatementText(reservingValues: interpolationCount)
       parameters = PostgresParameters(reserving: interpolationCount)
     }
 
     /// Called by the compiler for the text between values.
-    public mutating func appendLiteral(_ literal: String) {
-      text += literal
+    public mutating func appendLiteral(_ literal: StaticString) {
+      statement.append(literal)
     }
 
     /// Binds a value and leaves its `$n` in the text.
+    @inlinable
     public mutating func appendInterpolation(_ value: some PostgresEncodable) {
       value.encode(into: &parameters)
-      text += "$"
-      text += String(parameters.count)
+      leavePlace()
     }
 
     /// Binds a value, or NULL. (An overload of its own, because the compiler warns of optionals in a string.)
+    @inlinable
     public mutating func appendInterpolation<Value: PostgresEncodable>(_ value: Value?) {
       value.encode(into: &parameters)
-      text += "$"
-      text += String(parameters.count)
+      leavePlace()
     }
 
-    /// Puts an identifier or a fragment that the code itself wrote into the text as it is.
+    @usableFromInline
+    mutating func leavePlace() {
+      statement.appendValue()
+    }
+
+    /// Puts an identifier or a fragment that stands in the code into the text as it is.
+    public mutating func appendInterpolation(unescaped fragment: StaticString) {
+      statement.append(fragment)
+    }
+
+    /// Puts an identifier or a fragment that the code itself made into the text as it is.
     /// Never pass text that came from outside.
+    @_disfavoredOverload
     public mutating func appendInterpolation(unescaped fragment: String) {
-      text += fragment
+      statement.append(fragment: fragment)
     }
   }
 }

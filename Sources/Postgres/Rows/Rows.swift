@@ -25,8 +25,10 @@ extension Rows: RandomAccessCollection {
 
 /// One row of ``Rows``.
 public struct Row: Sendable {
-  private let storage: ResultStorage
-  private let index: Int
+  @usableFromInline
+  let storage: ResultStorage
+  @usableFromInline
+  let index: Int
 
   init(storage: ResultStorage, index: Int) {
     self.storage = storage
@@ -36,11 +38,12 @@ public struct Row: Sendable {
   /// Reads the column of this name. NULL needs an optional type.
   ///
   /// - Throws: ``PostgresError`` of kind `.decoding`, which names the column.
+  @inlinable
   public func decode<T: PostgresDecodable>(_ column: String, as type: T.Type = T.self) throws(PostgresError)
     -> T
   {
     guard let position = storage.column(named: column) else {
-      throw PostgresError(.decoding("there is no column \"\(column)\" in the answer"))
+      throw storage.missing("\"\(column)\"")
     }
     return try decode(position, as: type)
   }
@@ -48,15 +51,18 @@ public struct Row: Sendable {
   /// Reads the column at this position, counted from 0.
   ///
   /// - Throws: ``PostgresError`` of kind `.decoding`, which names the column.
+  @inlinable
   public func decode<T: PostgresDecodable>(_ column: Int, as type: T.Type = T.self) throws(PostgresError) -> T
   {
     guard column >= 0, column < storage.columnCount else {
-      throw PostgresError(.decoding("there is no column \(column) in the answer"))
+      throw storage.missing("\(column)")
     }
+    // The field's bytes are the storage's.
+    defer { withExtendedLifetime(storage) {} }
     do throws(FieldError) {
-      return try storage.decode(row: index, column: column)
+      return try T.decode(storage.field(row: index, column: column))
     } catch {
-      throw PostgresError(.decoding("column \"\(storage.columnName(column))\" \(error.reason)"))
+      throw storage.unreadable(column, error)
     }
   }
 

@@ -1,8 +1,9 @@
 extension Array: PostgresEncodable where Element: PostgresArrayElement {
   /// The array type of the elements; `bytea` for bytes.
-  public static var postgresType: PostgresType { Element.postgresArrayType }
+  @inlinable public static var postgresType: PostgresType { Element.postgresArrayType }
 
   /// Appends the array as one value.
+  @inlinable
   public func encode(into parameters: inout PostgresParameters) {
     Element.encodeArray(self, into: &parameters)
   }
@@ -10,6 +11,7 @@ extension Array: PostgresEncodable where Element: PostgresArrayElement {
 
 extension Array: PostgresDecodable where Element: PostgresDecodableElement {
   /// Reads an array of one dimension; `bytea` for bytes.
+  @inlinable
   public static func decode(_ field: PostgresField?) throws(FieldError) -> [Element] {
     guard let field else { throw .unexpectedNull(Self.self) }
     return try Element.decodeArray(field)
@@ -18,11 +20,12 @@ extension Array: PostgresDecodable where Element: PostgresDecodableElement {
 
 extension Optional: PostgresArrayElement where Wrapped: PostgresArrayElement {
   /// The type of the wrapped element.
-  public static var postgresElementType: PostgresType { Wrapped.postgresElementType }
+  @inlinable public static var postgresElementType: PostgresType { Wrapped.postgresElementType }
   /// The array type of the wrapped element.
-  public static var postgresArrayType: PostgresType { Wrapped.postgresArrayType }
+  @inlinable public static var postgresArrayType: PostgresType { Wrapped.postgresArrayType }
 
   /// Appends the wrapped element, or nothing and returns false.
+  @inlinable
   public func encodeElement(into bytes: inout [UInt8]) -> Bool {
     guard let self else { return false }
     return self.encodeElement(into: &bytes)
@@ -31,6 +34,7 @@ extension Optional: PostgresArrayElement where Wrapped: PostgresArrayElement {
 
 extension Optional: PostgresDecodableElement where Wrapped: PostgresDecodableElement {
   /// Reads the wrapped element, or nil for NULL.
+  @inlinable
   public static func decodeElement(_ field: PostgresField?) throws(FieldError) -> Wrapped? {
     guard let field else { return nil }
     return try Wrapped.decodeElement(field)
@@ -39,6 +43,7 @@ extension Optional: PostgresDecodableElement where Wrapped: PostgresDecodableEle
 
 extension PostgresDecodableElement where Self: PostgresDecodable {
   /// Reads an element as the type's own columns are read.
+  @inlinable
   public static func decodeElement(_ field: PostgresField?) throws(FieldError) -> Self {
     try decode(field)
   }
@@ -50,6 +55,7 @@ extension PostgresDecodableElement where Self: PostgresDecodable {
 
 extension PostgresArrayElement {
   /// Appends an array of one dimension in its binary form.
+  @inlinable
   public static func encodeArray(_ array: [Self], into parameters: inout PostgresParameters) {
     parameters.appendBinary(postgresArrayType) { bytes in
       bytes.append(bigEndian: Int32(array.isEmpty ? 0 : 1))
@@ -75,6 +81,7 @@ extension PostgresArrayElement {
 
 extension PostgresDecodableElement {
   /// Reads an array of one dimension from its binary form.
+  @inlinable
   public static func decodeArray(_ field: PostgresField) throws(FieldError) -> [Self] {
     let bytes = field.bytes
     guard bytes.count >= 12, !field.type.isTextual else { throw .mismatch(field.type, [Self].self) }

@@ -1,6 +1,7 @@
 // PostgreSQL's binary forms are big-endian.
 
 extension [UInt8] {
+  @inlinable
   mutating func append(bigEndian value: some FixedWidthInteger) {
     Swift.withUnsafeBytes(of: value.bigEndian) { append(contentsOf: $0) }
   }
@@ -8,6 +9,7 @@ extension [UInt8] {
 
 extension UnsafeRawBufferPointer {
   /// The integer at `offset`; the caller has checked that it lies within the buffer.
+  @inlinable
   func bigEndian<T: FixedWidthInteger & BitwiseCopyable>(at offset: Int = 0, as type: T.Type = T.self) -> T {
     T(bigEndian: loadUnaligned(fromByteOffset: offset, as: T.self))
   }

@@ -21,6 +21,7 @@ public struct PostgresField {
   /// The value, in network byte order; valid only while its row is being read.
   public let bytes: UnsafeRawBufferPointer
 
+  @usableFromInline
   init(type: PostgresType, bytes: UnsafeRawBufferPointer) {
     self.type = type
     self.bytes = bytes
@@ -37,14 +38,17 @@ public struct FieldError: Error, Sendable {
     self.reason = reason
   }
 
+  @usableFromInline
   static func unexpectedNull(_ type: Any.Type) -> FieldError {
     FieldError("is NULL and cannot be read as \(type)")
   }
 
+  @usableFromInline
   static func mismatch(_ column: PostgresType, _ type: Any.Type) -> FieldError {
     FieldError("is \(column) and cannot be read as \(type)")
   }
 
+  @usableFromInline
   static func malformed(_ column: PostgresType) -> FieldError {
     FieldError("holds a malformed \(column)")
   }
@@ -52,6 +56,7 @@ public struct FieldError: Error, Sendable {
 
 extension Optional: PostgresDecodable where Wrapped: PostgresDecodable {
   /// Reads the wrapped value, or nil for NULL.
+  @inlinable
   public static func decode(_ field: PostgresField?) throws(FieldError) -> Wrapped? {
     guard let field else { return nil }
     return try Wrapped.decode(field)

@@ -36,6 +36,7 @@ extension Optional: PostgresEncodable where Wrapped: PostgresEncodable {
   public static var postgresType: PostgresType { Wrapped.postgresType }
 
   /// Appends the wrapped value, or NULL.
+  @inlinable
   public func encode(into parameters: inout PostgresParameters) {
     if let self {
       self.encode(into: &parameters)

@@ -65,6 +65,7 @@ public struct PostgresType: Hashable, Sendable {
   /// Types whose binary form is their text in the client's encoding. Types that somebody created
   /// (object ids from 16384 on) are nearly always enumerations, whose binary form is their label;
   /// a value that is not UTF-8 is refused when it is decoded.
+  @usableFromInline
   var isTextual: Bool {
     switch oid {
     case 18, 19, 25, 114, 705, 1042, 1043: true  // "char", name, text, json, unknown, bpchar, varchar

@@ -23,7 +23,7 @@ extension Doctor {
 
   /// Whether row level security leaves the connected role less than all rows of the table `guarded`: without a policy that
   /// lets it do everything, or with one that takes something back.
-  static let hidesRows = """
+  static let hidesRows: StaticString = """
     row_security_active(guarded) AND NOT coalesce((
       SELECT bool_or(polpermissive AND polcmd = '*' AND pg_get_expr(polqual, polrelid) = 'true')
         AND bool_and(polpermissive)

@@ -17,7 +17,7 @@ enum GrantRows {
     """
   }
 
-  private static let columns = """
+  private static let columns: StaticString = """
     id, bundle_id, user_id, device_id, tier, starts_at, ends_at, reason, granted_by, revoked_at, revoked_by
     """
 

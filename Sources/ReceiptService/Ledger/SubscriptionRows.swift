@@ -53,7 +53,7 @@ enum SubscriptionRows {
     """
   }
 
-  private static let columns = """
+  private static let columns: StaticString = """
     original_transaction_id, transaction_id, bundle_id, environment, product_id, tier, kind, ownership,
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
     price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,

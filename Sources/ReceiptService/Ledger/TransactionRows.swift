@@ -16,7 +16,7 @@ enum TransactionRows {
     """
   }
 
-  private static let columns = """
+  private static let columns: StaticString = """
     transaction_id, original_transaction_id, bundle_id, environment, product_id, kind, ownership,
     purchase_date, original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token,
     app_transaction_id, price_milliunits, currency, signed_at

@@ -61,7 +61,7 @@ enum CustomerChanges {
   }
 
   /// In the order of the key, here and wherever rows are locked, so that nobody waits in a circle.
-  private static let comeAnew = """
+  private static let comeAnew: StaticString = """
     ON CONFLICT (destination, key, bundle_id, endpoint) DO UPDATE SET
       change = nextval('outbox_changes'), created_at = excluded.created_at, attempts = 0,
       next_attempt_at = excluded.next_attempt_at, last_error = NULL, done_at = NULL, dead_at = NULL

@@ -51,7 +51,7 @@ extension Outbox {
     }
   }
 
-  private static let columns = """
+  private static let columns: StaticString = """
     SELECT id, destination, bundle_id, endpoint, customer, state, created_at, attempts, next_attempt_at,
       coalesce(last_error, place_error)
     FROM support_outbox

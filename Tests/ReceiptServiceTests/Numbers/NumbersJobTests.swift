@@ -157,8 +157,7 @@ import Testing
         let catalog = try AppCatalog(json: Data(ScreenTime.configuration().utf8), named: "apps.json")
         let day = Day(of: Date()).advanced(by: -30)
         let count = FiguresRows.count(day, asOf: day.end, PriceList(catalog))
-        let rows = try await pool.query(
-          Query(text: "EXPLAIN " + count.text, parameters: count.parameters))
+        let rows = try await pool.query(Query(unescaped: "EXPLAIN " + count.text, count.parameters))
         let plan = try rows.map { try $0.decode(0, as: String.self) }
         let scans = plan.filter { $0.contains("Seq Scan on") && !$0.contains("Seq Scan on kpi") }
         #expect(scans == [])
