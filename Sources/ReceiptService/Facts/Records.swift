@@ -5,7 +5,7 @@ import Subscriptions
 
 /// A signed transaction as the ledger keeps it: what the rules need in columns, the rest beside it.
 struct TransactionRecord: Sendable {
-  var fact: TransactionFact
+  @Boxed var fact: TransactionFact
   /// Whether the App Store charged by itself (Apple's `transactionReason`), rather than somebody bought.
   var isRenewal: Bool
   /// What Apple signed beyond the columns, as a JSON object; `nil` if nothing.
@@ -27,7 +27,7 @@ struct TransactionRecord: Sendable {
 
 /// A signed renewal info as the ledger keeps it.
 struct RenewalRecord: Sendable {
-  var fact: RenewalFact
+  @Boxed var fact: RenewalFact
   /// What Apple signed beyond the columns, as a JSON object; `nil` if nothing.
   var otherClaims: JSONText?
 

@@ -12,7 +12,7 @@ struct LedgerEntry: Sendable {
   /// Signed renewal infos, all of that purchase.
   var renewals: [RenewalRecord] = []
   /// The notification that carried them, to be kept with them in the same commit.
-  var notification: KeptNotification?
+  @Boxed var notification: KeptNotification? = nil
   /// Whether the notification is kept already and shall be processed once more.
   var isReplay = false
   /// Who proves the purchase by them; `nil` where nobody does.
@@ -46,9 +46,9 @@ struct LedgerReceipt: Sendable {
   /// Whether the notification took effect; else it waits for a replay.
   var isProcessed = true
   /// The purchase as it stood before; `nil` where it was not known.
-  var previous: StoredSubscription?
+  @Boxed var previous: StoredSubscription? = nil
   /// The purchase as it stands now; `nil` where no transaction of it is known.
-  var subscription: StoredSubscription?
+  @Boxed var subscription: StoredSubscription? = nil
   /// What came of the claim.
   var claim: ClaimOutcome = .settled(nil)
   /// Everything of the same app that the one who proved the purchase has, if it is theirs, and else its owner; this
@@ -68,7 +68,7 @@ extension LedgerEntry {
 
 /// A subscription with what its row has beyond the meaning of its facts.
 struct StoredSubscription: Sendable {
-  var subscription: Subscription
+  @Boxed var subscription: Subscription
   var owner: Ownership?
   /// The last `appAccountToken` that decided the owner.
   var decidedToken: UUID?

@@ -6,7 +6,7 @@ import FoundationEssentials
 /// read for an instant. The database keeps them too; its views read the same phases with `now()`.
 public struct Subscription: Sendable, Hashable {
   /// The current transaction (the latest purchase).
-  public var current: TransactionFact
+  @Boxed public var current: TransactionFact
   /// The catalog's name of the current product (aliases resolved), or Apple's where it is unknown.
   public var productID: String
   /// The tier that the product belongs to; `nil` where the catalog does not know the product.
