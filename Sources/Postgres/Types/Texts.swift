@@ -70,3 +70,27 @@ extension Bool: PostgresArrayElement, PostgresDecodableElement {
     return true
   }
 }
+
+/// Text that is at hand as its bytes.
+public struct UTF8Text: Hashable, Sendable {
+  /// UTF-8.
+  public var bytes: [UInt8]
+
+  /// Takes bytes as they are; the server refuses what is not UTF-8, and a NUL (22021).
+  public init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+  }
+}
+
+extension UTF8Text: PostgresArrayElement {
+  /// `text`
+  public static var postgresElementType: PostgresType { .text }
+  /// `text[]`
+  public static var postgresArrayType: PostgresType { .textArray }
+
+  /// Appends the bytes.
+  public func encodeElement(into bytes: inout [UInt8]) -> Bool {
+    bytes.append(contentsOf: self.bytes)
+    return true
+  }
+}

@@ -93,9 +93,9 @@ struct LedgerBatch {
     let notifications = state.newNotifications.map {
       NotificationRows.NewRow(
         notification: $0.notification, originalTransactionID: $0.originalTransactionID,
-        outcome: $0.outcome, isProcessed: $0.isProcessed, headerIDs: headerIDs)
+        outcome: $0.outcome, isProcessed: $0.isProcessed)
     }
-    if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications)) }
+    if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications, headers: headerIDs)) }
     for replayed in state.replayedNotifications {
       queries.append(
         NotificationRows.markReplayed(

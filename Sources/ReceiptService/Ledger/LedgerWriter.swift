@@ -172,8 +172,7 @@ final class LedgerWriter: Sendable {
       } catch let found as TransactionsElsewhere where attempts < 3 {
         attempts += 1
         entries = entries.map { $0.movedHome(found.homes) }
-      } catch let error as PostgresError where error.sqlState == "23503" && attempts == 0 {
-        // The only foreign keys of the ledger are those to headers.
+      } catch let error as PostgresError where error.isOfHeaders && attempts == 0 {
         headers.forget()
         attempts += 1
       }

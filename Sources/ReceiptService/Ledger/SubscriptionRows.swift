@@ -2,8 +2,6 @@ import FoundationEssentials
 import Postgres
 import Subscriptions
 
-import enum HTTP.RFC3339
-
 /// The table `subscriptions`.
 enum SubscriptionRows {
   /// These purchases.
@@ -66,6 +64,12 @@ enum SubscriptionRows {
   static func upsert(_ stored: [StoredSubscription], validated: [Bool], at instant: Date) -> Query {
     let subscriptions = stored.map(\.subscription)
     let phases = subscriptions.map { $0.phase(at: instant) }
+    // The phases of all of them in one array, of which each has a part: `unnest` would take arrays of arrays apart.
+    let all = subscriptions.flatMap(\.phases)
+    let ends = subscriptions.reduce(into: [Int32]()) { ends, subscription in
+      ends.append((ends.last ?? 0) + Int32(subscription.phases.count))
+    }
+    let starts = zip(ends, subscriptions).map { $0 - Int32($1.phases.count) + 1 }
     return """
       INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
@@ -77,7 +81,9 @@ enum SubscriptionRows {
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
-        phase_starts::timestamptz[], phase_statuses::text[], phase_store_statuses::text[],
+        (\(all.map(\.startsAt))::timestamptz[])[first_phase:last_phase],
+        (\(all.map(\.status.rawValue))::text[])[first_phase:last_phase],
+        (\(all.map(\.storeStatus.rawValue))::text[])[first_phase:last_phase],
         next_change_at, upcoming_product_id, upcoming_tier, taken_from,
         CASE WHEN is_validated THEN \(instant)::timestamptz END, \(instant)::timestamptz,
         \(instant)::timestamptz
@@ -104,9 +110,7 @@ enum SubscriptionRows {
         \(stored.map { $0.owner?.reason.word })::text[], \(stored.map(\.decidedToken))::uuid[],
         \(stored.map(\.isCounted))::boolean[],
         \(phases.map(\.status.rawValue))::text[], \(phases.map(\.storeStatus.rawValue))::text[],
-        \(subscriptions.map { arrayLiteral($0.phases.map { $0.startsAt.map(RFC3339.string) }) })::text[],
-        \(subscriptions.map { arrayLiteral($0.phases.map(\.status.rawValue)) })::text[],
-        \(subscriptions.map { arrayLiteral($0.phases.map(\.storeStatus.rawValue)) })::text[],
+        \(starts)::integer[], \(ends)::integer[],
         \(subscriptions.map { $0.nextChange(after: instant) })::timestamptz[],
         \(subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.productID })::text[],
         \(subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.tier })::text[],
@@ -116,8 +120,7 @@ enum SubscriptionRows {
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
-        phase_starts, phase_statuses, phase_store_statuses, next_change_at, upcoming_product_id,
-        upcoming_tier, taken_from, is_validated)
+        first_phase, last_phase, next_change_at, upcoming_product_id, upcoming_tier, taken_from, is_validated)
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         transaction_id = excluded.transaction_id, bundle_id = excluded.bundle_id,
         environment = excluded.environment, product_id = excluded.product_id, tier = excluded.tier,
@@ -139,11 +142,6 @@ enum SubscriptionRows {
         last_validated_at = coalesce(excluded.last_validated_at, subscriptions.last_validated_at),
         updated_at = excluded.updated_at
       """
-  }
-
-  /// An array as PostgreSQL writes it. The words are ours and need no quotes.
-  private static func arrayLiteral(_ words: [String?]) -> String {
-    "{" + words.map { $0 ?? "NULL" }.joined(separator: ",") + "}"
   }
 
   static func decode(_ row: Row) throws -> StoredSubscription {

@@ -35,13 +35,15 @@ enum NotificationRows {
     var outcome: String
     /// Whether it took effect; else it waits for a replay.
     var isProcessed: Bool
-    /// The row's ids of the headers of its parts.
-    var headerIDs: JWSHeaderIDs
   }
 
   /// Without a target of the conflict: where the table is divided into months, each month's own key is meant.
-  static func insert(_ rows: [NewRow]) -> Query {
+  ///
+  /// Where one of the headers is not in its table under the id that is remembered, the statement fails
+  /// (``PostgresError/isOfHeaders``): it is not the table that the id was read from.
+  static func insert(_ rows: [NewRow], headers: JWSHeaderIDs) -> Query {
     let kept = rows.map(\.notification)
+    let used = Array(headers.byFingerprint)
     let processedAt = rows.map { $0.isProcessed ? $0.notification.receivedAt : nil }
     return """
       INSERT INTO notifications (notification_uuid, type, subtype, bundle_id, environment,
@@ -49,22 +51,36 @@ enum NotificationRows {
         envelope_header, envelope_claims, envelope_signature,
         transaction_header, transaction_claims, transaction_signature,
         renewal_header, renewal_claims, renewal_signature, source)
-      SELECT * FROM unnest(
+      SELECT notification_uuid, type, subtype, bundle_id, environment,
+        original_transaction_id, signed_at, received_at, processed_at, outcome,
+        CASE WHEN (
+          SELECT count(*) = cardinality(\(used.map(\.value))::integer[])
+          FROM unnest(\(used.map(\.value))::integer[], \(used.map(\.key))::bytea[]) AS used (id, sha256)
+          JOIN jws_headers AS header ON header.id = used.id AND header.sha256 = used.sha256
+        ) THEN envelope_header END, envelope_claims, envelope_signature,
+        transaction_header, transaction_claims, transaction_signature,
+        renewal_header, renewal_claims, renewal_signature, source
+      FROM unnest(
         \(kept.map(\.uuid))::uuid[], \(kept.map(\.type))::text[], \(kept.map(\.subtype))::text[],
         \(kept.map(\.bundleID))::text[], \(kept.map(\.environment))::text[],
         \(rows.map(\.originalTransactionID))::text[], \(kept.map(\.signedAt))::timestamptz[],
         \(kept.map(\.receivedAt))::timestamptz[], \(processedAt)::timestamptz[],
         \(rows.map(\.outcome))::text[],
-        \(rows.map { $0.headerIDs[$0.notification.payload.envelope] })::integer[],
-        \(kept.map { text($0.payload.envelope.claims) })::text[],
+        \(kept.map { headers[$0.payload.envelope] })::integer[],
+        \(kept.map { UTF8Text($0.payload.envelope.claims) })::text[],
         \(kept.map { $0.payload.envelope.signature })::bytea[],
-        \(rows.map { row in row.notification.payload.transaction.flatMap { row.headerIDs[$0] } })::integer[],
-        \(kept.map { $0.payload.transaction.map { text($0.claims) } })::text[],
+        \(kept.map { $0.payload.transaction.flatMap { headers[$0] } })::integer[],
+        \(kept.map { $0.payload.transaction.map { UTF8Text($0.claims) } })::text[],
         \(kept.map { $0.payload.transaction?.signature })::bytea[],
-        \(rows.map { row in row.notification.payload.renewalInfo.flatMap { row.headerIDs[$0] } })::integer[],
-        \(kept.map { $0.payload.renewalInfo.map { text($0.claims) } })::text[],
+        \(kept.map { $0.payload.renewalInfo.flatMap { headers[$0] } })::integer[],
+        \(kept.map { $0.payload.renewalInfo.map { UTF8Text($0.claims) } })::text[],
         \(kept.map { $0.payload.renewalInfo?.signature })::bytea[],
         \(kept.map(\.source.rawValue))::text[])
+      AS new (notification_uuid, type, subtype, bundle_id, environment,
+        original_transaction_id, signed_at, received_at, processed_at, outcome,
+        envelope_header, envelope_claims, envelope_signature,
+        transaction_header, transaction_claims, transaction_signature,
+        renewal_header, renewal_claims, renewal_signature, source)
       ON CONFLICT DO NOTHING
       """
   }
@@ -127,7 +143,11 @@ enum NotificationRows {
     ORDER BY received_at, notification_uuid LIMIT \(limit)
     """
   }
+}
 
-  /// Claims were decoded as JSON before, so they are UTF-8.
-  private static func text(_ claims: [UInt8]) -> String { String(decoding: claims, as: UTF8.self) }
+extension PostgresError {
+  /// A header that a notification refers to is not, or not any more, what it was when its id was read.
+  var isOfHeaders: Bool {
+    sqlState == "23502" && report?.table == "notifications" && report?.column == "envelope_header"
+  }
 }

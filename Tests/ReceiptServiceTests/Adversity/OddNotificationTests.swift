@@ -130,9 +130,44 @@ import Testing
     try await withHarness { harness in
       let first = try harness.buy()
       #expect(try await harness.notify(first.notification.signedPayload).status == 200)
-      _ = try await harness.pool.query("TRUNCATE notifications, jws_headers")
-      #expect(try await harness.notify(first.notification.signedPayload).status == 200)
-      #expect(try await harness.count("notifications") == 1)
+      let uuid = try #require(UUID(uuidString: first.notification.uuid))
+      // In a table from before it was written, its id is nobody's, or some other header's.
+      for other in [nil, "eyJvdGhlciI6MX0"] {
+        _ = try await harness.pool.query("ALTER TABLE jws_headers DISABLE TRIGGER receiptd_keep_headers")
+        let ids = try await harness.pool.query("SELECT id FROM jws_headers")
+          .map { try $0.decode(0, as: Int32.self) }
+        _ = try await harness.pool.query("TRUNCATE notifications, jws_headers")
+        if let other {
+          _ = try await harness.pool.query(
+            """
+            INSERT INTO jws_headers (id, header, sha256) OVERRIDING SYSTEM VALUE
+            SELECT id, \(other)::text, sha256(convert_to(\(other)::text || id, 'UTF8'))
+            FROM unnest(\(ids)::integer[]) AS id
+            """)
+        }
+        #expect(try await harness.notify(first.notification.signedPayload).status == 200)
+        #expect(try await harness.count("notifications") == 1)
+        #expect(try await harness.count("jws_headers") == ids.count + (other == nil ? 0 : 1))
+        // What is kept is still what was signed.
+        let replayed = try await harness.service.replay(uuid, by: "ada", reason: "a test")
+        #expect(replayed.outcome == "unchanged")
+      }
+    }
+  }
+
+  @Test func `headers that notifications refer to can be neither changed nor deleted`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      let attempts: [Query] = [
+        "DELETE FROM jws_headers", "UPDATE jws_headers SET header = 'other'", "TRUNCATE jws_headers",
+      ]
+      for attempt in attempts {
+        let error = await #expect(throws: PostgresError.self) {
+          _ = try await harness.pool.query(attempt)
+        }
+        #expect(error?.sqlState == "42501")
+      }
       #expect(try await harness.count("jws_headers") == 1)
     }
   }
