@@ -2,7 +2,12 @@
 -- a third of what it took to write one, and said only that there is a header of that id: after a backup was restored
 -- under a running server that could be another one. Now the statement that writes notifications looks at the headers
 -- of all of them at once, by id and content, and fails where one is not as the server remembers it
--- (`NotificationRows.insert`). What foreign keys did beyond that, a trigger does: a header that is there stays.
+-- (`NotificationRows.insert`). What foreign keys did beyond that, a trigger does: a header that is there stays. A server
+-- of a version before this one looks at nothing: none of them should be running when a backup is restored.
+
+-- Whoever copies or reads these tables for long is not waited for while all who write wait behind: it is tried again.
+SET LOCAL lock_timeout = '500ms';
+LOCK TABLE public.jws_headers, public.notifications IN ACCESS EXCLUSIVE MODE;
 
 DO $$
 DECLARE
@@ -22,8 +27,11 @@ $$;
 CREATE FUNCTION public.receiptd_refuse_header_change() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RAISE EXCEPTION 'headers stay as they are: notifications refer to them' USING ERRCODE = 'insufficient_privilege',
-    HINT = 'Without them no notification can be processed once more.';
+  -- Not the code of a missing right: who has none is to be told so.
+  RAISE EXCEPTION 'headers stay as they are: notifications refer to them'
+    USING ERRCODE = 'object_not_in_prerequisite_state',
+    HINT = 'Without them no notification can be processed once more. To fill the table anew from a backup, '
+      'ALTER TABLE jws_headers DISABLE TRIGGER receiptd_keep_headers, and ENABLE it afterwards.';
 END
 $$;
 COMMENT ON FUNCTION public.receiptd_refuse_header_change() IS
@@ -43,3 +51,5 @@ BEGIN
   END LOOP;
 END
 $$;
+
+SET LOCAL lock_timeout = DEFAULT;

@@ -156,6 +156,31 @@ struct MigratorTests {
     }
   }
 
+  @Test func `a migration that waits no longer than it says for a table is tried until the table is free`()
+    async throws
+  {
+    let files = [
+      "20260101_first.sql": "create table a (n int); create sequence tries;",
+      // What a sequence has given is not undone with its transaction.
+      "20260102_second.sql":
+        "select nextval('tries'); set local lock_timeout = '20ms'; alter table a add m int;",
+    ]
+    try await withFolder(files.filter { $0.key.contains("first") }) { before, pool in
+      try await Migrator(pool: pool, folder: before.path).apply()
+      let folder = try MigrationsFolder(files)
+      defer { folder.remove() }
+      let migrator = Migrator(pool: pool, folder: folder.path, pause: .milliseconds(20))
+      let applied = try await pool.withTransaction { connection in
+        _ = try await connection.query("select * from a")
+        let migration = Task { try await migrator.apply() }
+        let isTriedAgain = try await pool.wait(until: "select last_value >= 3 from tries")
+        #expect(isTriedAgain)
+        return migration
+      }.value
+      #expect(applied.map(\.version) == ["20260102"])
+    }
+  }
+
   @Test func `what a newer server applied is reported and no error`() async throws {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)

@@ -130,15 +130,21 @@ struct OutageTests {
     await pool.close()
   }
 
-  @Test func `a COMMIT whose answer is lost has an unknown outcome`() async throws {
+  @Test("a COMMIT whose answer is lost has an unknown outcome", arguments: [false, true])
+  func lostCommit(travelsWithStatements: Bool) async throws {
     try await withTestDatabase { database in
       let proxy = try Proxy(to: database.port)
       let pool = PostgresPool(configuration: try PostgresConfiguration(uri: database.uri(port: proxy.port)))
       _ = try await pool.query("create table t (n int)")
       let error = try await postgresError {
         try await pool.withTransaction { connection in
-          _ = try await connection.query("insert into t values (1)")
-          proxy.set(.cutAtAnswer)
+          if travelsWithStatements {
+            proxy.set(.cutAtAnswer)
+            _ = try await connection.commit(after: ["insert into t values (1)"])
+          } else {
+            _ = try await connection.query("insert into t values (1)")
+            proxy.set(.cutAtAnswer)
+          }
         }
       }
       guard case .outcomeUnknown = error?.kind else {

@@ -73,9 +73,25 @@ struct SocketThreadTests {
     #expect(unread == 5)
   }
 
+  @Test func `what the system cannot watch is refused, and does not keep the thread alive`() async throws {
+    let thread = SocketThread()
+    // epoll_ctl(2): EPERM for a regular file, EBADF for none at all.
+    let file = open("/proc/self/exe", O_RDONLY)
+    try #require(file >= 0)
+    defer { close(file) }
+    #expect(thread.add(Watcher(file), file) == nil)
+    #expect(thread.add(Watcher(-1), -1) == nil)
+    #expect(await goesOnElsewhere(afterStopping: thread))
+  }
+
   @Test func `a task that outlives the thread that it prefers goes on`() async {
     let thread = SocketThread()
-    let task = Task(executorPreference: thread) {
+    #expect(await goesOnElsewhere(afterStopping: thread))
+  }
+
+  /// Whether the thread ends once it is told to, and a task that prefers it goes on without it.
+  private func goesOnElsewhere(afterStopping thread: SocketThread) async -> Bool {
+    await Task(executorPreference: thread) {
       thread.stop()
       let first = pthread_self()
       let deadline = ContinuousClock.now + .seconds(30)
@@ -84,7 +100,6 @@ struct SocketThreadTests {
         await Task.detached { _ = usleep(100) }.value
       }
       return pthread_self() != first
-    }
-    #expect(await task.value)
+    }.value
   }
 }

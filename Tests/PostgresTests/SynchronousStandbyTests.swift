@@ -4,7 +4,8 @@ import Testing
 
 /// A primary that must wait for a standby, and whose standby does not answer.
 @Suite(.timeLimit(.minutes(1))) struct SynchronousStandbyTests {
-  @Test func `a commit whose wait for the standby is cancelled is not taken for one`() async throws {
+  @Test("a commit whose wait for the standby is cancelled is not taken for one", arguments: [false, true])
+  func cancelledWait(travelsWithStatements: Bool) async throws {
     let server = try await PrivatePostgres.start(
       options: "-c fsync=off -c synchronous_standby_names=nobody")
     let alone = TestDatabase(uri: server.uri + "?options=-c%20synchronous_commit%3Dlocal")
@@ -13,7 +14,12 @@ import Testing
         _ = try await pool.query("create table t (n int)")
         try await TestDatabase(uri: server.uri).withPool({ $0.queryTimeout = .seconds(60) }) { waiting in
           async let commit = postgresError {
-            try await waiting.withTransaction { _ = try await $0.query("insert into t values (1)") }
+            try await waiting.withTransaction { connection in
+              let insert: Query = "insert into t values (1)"
+              _ =
+                travelsWithStatements
+                ? try await connection.commit(after: [insert]) : [try await connection.query(insert)]
+            }
           }
           let isCancelled = try await pool.wait(
             until:

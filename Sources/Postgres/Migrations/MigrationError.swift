@@ -43,6 +43,9 @@ public struct MigrationError: Error, Sendable {
       report: report)
   }
 
+  /// It waited no longer than it said for a lock (55P03).
+  var isLockTimeout: Bool { report?.sqlState == "55P03" }
+
   /// The line of a position, which PostgreSQL counts in characters (Unicode scalars) from 1.
   static func line(of position: Int, in sql: String) -> Int {
     1 + sql.unicodeScalars.prefix(max(0, position - 1)).count { $0 == "\n" }

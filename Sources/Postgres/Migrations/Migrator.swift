@@ -7,12 +7,19 @@ public struct Migrator: Sendable {
   private let pool: PostgresPool
   private let folder: String
   private let timeout: Duration
+  private let pause: Duration
   private static let attempts = 5
+  private static let waits = 120
 
   /// A migrator for the files in `folder`.
   ///
-  /// - Parameter timeout: for one file, the wait for another server's migration included.
-  public init(pool: PostgresPool, folder: String, timeout: Duration = .seconds(600)) {
+  /// - Parameters:
+  ///   - timeout: for one file, the wait for another server's migration included.
+  ///   - pause: before a file that gave up waiting for a lock (55P03) is tried again.
+  public init(
+    pool: PostgresPool, folder: String, timeout: Duration = .seconds(600), pause: Duration = .seconds(2)
+  ) {
+    self.pause = pause
     self.pool = pool
     self.folder = folder
     self.timeout = timeout
@@ -54,9 +61,10 @@ public struct Migrator: Sendable {
   }
 
   /// Runs one file; again where it lost a deadlock against the servers of the version before, who go on working and
-  /// take the same tables in an order of their own.
+  /// take the same tables in an order of their own, or where it waits no longer than it said for a table that
+  /// somebody reads or copies, lest all others wait behind it.
   private func apply(_ file: MigrationFile, _ table: MigrationTable) async throws -> MigrationEntry? {
-    var attempts = 1
+    var (attempts, waits) = (1, 0)
     while true {
       do {
         return try await withScriptConnection { connection in
@@ -67,6 +75,9 @@ public struct Migrator: Sendable {
         }
       } catch let error as PostgresError where error.isRetryable && attempts < Self.attempts {
         attempts += 1
+      } catch let error as MigrationError where error.isLockTimeout && waits < Self.waits {
+        waits += 1
+        try await Task.sleep(for: pause)
       }
     }
   }

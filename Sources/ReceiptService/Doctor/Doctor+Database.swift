@@ -15,7 +15,10 @@ extension Doctor {
       if migrations.isWell {
         let rights = try await rights(pool)
         findings.append(rights)
-        if rights.isWell, let finding = try await months(pool) { findings.append(finding) }
+        if rights.isWell {
+          if let finding = try await months(pool) { findings.append(finding) }
+          findings.append(try await headers(pool))
+        }
         for table in ProfileTable.all {
           let apps = catalog?.apps.filter { $0.writeTo.contains(table.mirror) } ?? []
           if !apps.isEmpty { findings.append(try await profileTable(table, pool)) }

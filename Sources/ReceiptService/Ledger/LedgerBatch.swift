@@ -88,36 +88,8 @@ struct LedgerBatch {
   private func write(
     _ state: LedgerState, _ receipts: [LedgerReceipt], _ connection: PostgresConnection
   ) async throws -> [LedgerReceipt] {
-    var queries: [Query] = []
     let instant = entries.map(\.instant).max() ?? Date()
-    let notifications = state.newNotifications.map {
-      NotificationRows.NewRow(
-        notification: $0.notification, originalTransactionID: $0.originalTransactionID,
-        outcome: $0.outcome, isProcessed: $0.isProcessed)
-    }
-    if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications, headers: headerIDs)) }
-    for replayed in state.replayedNotifications {
-      queries.append(
-        NotificationRows.markReplayed(
-          replayed.notification, originalTransactionID: replayed.originalTransactionID,
-          outcome: replayed.outcome, isProcessed: replayed.isProcessed, at: instant))
-    }
-    let (known, unknown) = state.newTransactions
-    if !unknown.isEmpty { queries.append(TransactionRows.insert(unknown, at: instant)) }
-    let update = queries.count
-    if !known.isEmpty { queries.append(TransactionRows.update(known, at: instant)) }
-    let renewals = state.newRenewals
-    if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
-    let changed = state.changedSubscriptions
-    if !changed.isEmpty {
-      queries.append(
-        SubscriptionRows.upsert(
-          changed.map(\.stored), validated: changed.map(\.isValidation), at: instant))
-      let shared = changed.filter(\.hasNewHolders).map(\.stored)
-      if !shared.isEmpty { queries += HolderRows.replace(shared) }
-    }
-    if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
-
+    var (queries, update) = statements(for: state, at: instant)
     let changes = state.customerChanges
     let users = Set(changes.compactMap(\.customer.userID)).sorted()
     let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
@@ -134,9 +106,9 @@ struct LedgerBatch {
     let hasProfiles = writer.isNeeded(for: changes)
     // Where what the answers say may still keep it from being committed, that is asked for once they are there.
     let answers =
-      hasProfiles || !known.isEmpty
+      hasProfiles || update != nil
       ? try await connection.pipeline(queries) : try await connection.commit(after: queries)
-    if !known.isEmpty, answers[update].affected < known.count {
+    if let update, answers[update.place].affected < update.count {
       // One of them was written just now, or was old and has been forgotten: the next attempt sees it.
       throw TransactionsElsewhere(homes: [:])
     }
@@ -157,13 +129,47 @@ struct LedgerBatch {
       let unwritten = try await writer.write(changes, holdings: holdings, on: connection, commits: true)
       if !unwritten.isEmpty { metrics.outcomes.profileWriteFailures.increment(by: unwritten.count) }
     }
-
     return zip(entries, receipts).map { entry, receipt in
+      guard let customer = entry.asks(about: receipt), let app = entry.app else { return receipt }
       var receipt = receipt
-      if let customer = entry.asks(about: receipt), let app = entry.app {
-        receipt.holdings = holdings.holdings(of: customer, in: app)
-      }
+      receipt.holdings = holdings.holdings(of: customer, in: app)
       return receipt
     }
+  }
+
+  /// What writes notifications, facts and what they mean; and where among it known transactions are updated, which has to
+  /// touch so many rows.
+  private func statements(
+    for state: LedgerState, at instant: Date
+  ) -> (queries: [Query], update: (place: Int, count: Int)?) {
+    var queries: [Query] = []
+    let notifications = state.newNotifications.map {
+      NotificationRows.NewRow(
+        notification: $0.notification, originalTransactionID: $0.originalTransactionID,
+        outcome: $0.outcome, isProcessed: $0.isProcessed)
+    }
+    if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications, headers: headerIDs)) }
+    for replayed in state.replayedNotifications {
+      queries.append(
+        NotificationRows.markReplayed(
+          replayed.notification, originalTransactionID: replayed.originalTransactionID,
+          outcome: replayed.outcome, isProcessed: replayed.isProcessed, at: instant))
+    }
+    let (known, unknown) = state.newTransactions
+    if !unknown.isEmpty { queries.append(TransactionRows.insert(unknown, at: instant)) }
+    let update = known.isEmpty ? nil : (place: queries.count, count: known.count)
+    if !known.isEmpty { queries.append(TransactionRows.update(known, at: instant)) }
+    let renewals = state.newRenewals
+    if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
+    let changed = state.changedSubscriptions
+    if !changed.isEmpty {
+      queries.append(
+        SubscriptionRows.upsert(
+          changed.map(\.stored), validated: changed.map(\.isValidation), at: instant))
+      let shared = changed.filter(\.hasNewHolders).map(\.stored)
+      if !shared.isEmpty { queries += HolderRows.replace(shared) }
+    }
+    if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
+    return (queries, update)
   }
 }

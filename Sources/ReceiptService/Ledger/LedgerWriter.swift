@@ -154,7 +154,7 @@ final class LedgerWriter: Sendable {
   private func run(_ given: [LedgerEntry]) async throws -> [LedgerReceipt] {
     var entries = given
     let parts = entries.compactMap(\.notification).flatMap(\.payload.parts)
-    var attempts = 0
+    var (attempts, lookups) = (0, 0)
     while true {
       do {
         let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
@@ -172,9 +172,9 @@ final class LedgerWriter: Sendable {
       } catch let found as TransactionsElsewhere where attempts < 3 {
         attempts += 1
         entries = entries.map { $0.movedHome(found.homes) }
-      } catch let error as PostgresError where error.isOfHeaders && attempts == 0 {
+      } catch let error as PostgresError where error.isOfHeaders && lookups < 2 {
         headers.forget()
-        attempts += 1
+        lookups += 1
       }
     }
   }

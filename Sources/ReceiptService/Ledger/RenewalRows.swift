@@ -30,12 +30,12 @@ enum RenewalRows {
         will_auto_renew, is_in_billing_retry, grace_expires_at, expiration_intent, renewal_date,
         signed_at, other_claims, updated_at)
       SELECT *, \(instant)::timestamptz FROM unnest(
-        \(facts.map(\.originalTransactionID))::text[], \(facts.map(\.environment.rawValue))::text[],
-        \(facts.map(\.productID))::text[], \(facts.map(\.renewsAs))::text[],
-        \(facts.map(\.willAutoRenew))::boolean[], \(facts.map(\.isInBillingRetry))::boolean[],
-        \(facts.map(\.graceExpiresDate))::timestamptz[], \(facts.map(\.expirationIntent))::bigint[],
-        \(facts.map(\.renewalDate))::timestamptz[], \(facts.map(\.signedAt))::timestamptz[],
-        \(records.map(\.otherClaims))::jsonb[])
+        \(facts.map { $0.originalTransactionID })::text[], \(facts.map { $0.environment.rawValue })::text[],
+        \(facts.map { $0.productID })::text[], \(facts.map { $0.renewsAs })::text[],
+        \(facts.map { $0.willAutoRenew })::boolean[], \(facts.map { $0.isInBillingRetry })::boolean[],
+        \(facts.map { $0.graceExpiresDate })::timestamptz[], \(facts.map { $0.expirationIntent })::bigint[],
+        \(facts.map { $0.renewalDate })::timestamptz[], \(facts.map { $0.signedAt })::timestamptz[],
+        \(records.map { $0.otherClaims })::jsonb[])
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         environment = excluded.environment, product_id = excluded.product_id,
         renews_as = excluded.renews_as, will_auto_renew = excluded.will_auto_renew,

@@ -47,15 +47,15 @@ enum TransactionRows {
         is_upgraded, app_account_token, app_transaction_id, price_milliunits, currency, signed_at,
         other_claims, first_seen_at, updated_at)
       SELECT *, \(instant)::timestamptz, \(instant)::timestamptz FROM unnest(
-        \(facts.map(\.transactionID))::text[], \(facts.map(\.originalTransactionID))::text[],
-        \(facts.map(\.bundleID))::text[], \(facts.map(\.environment.rawValue))::text[],
-        \(facts.map(\.productID))::text[], \(facts.map(\.kind.rawValue))::text[],
-        \(facts.map(\.ownership))::text[], \(facts.map(\.purchaseDate))::timestamptz[],
-        \(facts.map(\.originalPurchaseDate))::timestamptz[], \(facts.map(\.expiresDate))::timestamptz[],
-        \(facts.map(\.revocationDate))::timestamptz[], \(facts.map(\.isUpgraded))::boolean[],
-        \(facts.map(\.appAccountToken))::uuid[], \(facts.map(\.appTransactionID))::text[],
-        \(facts.map(\.priceMilliunits))::bigint[], \(facts.map(\.currency))::text[],
-        \(facts.map(\.signedAt))::timestamptz[], \(records.map(\.otherClaims))::jsonb[])
+        \(facts.map { $0.transactionID })::text[], \(facts.map { $0.originalTransactionID })::text[],
+        \(facts.map { $0.bundleID })::text[], \(facts.map { $0.environment.rawValue })::text[],
+        \(facts.map { $0.productID })::text[], \(facts.map { $0.kind.rawValue })::text[],
+        \(facts.map { $0.ownership })::text[], \(facts.map { $0.purchaseDate })::timestamptz[],
+        \(facts.map { $0.originalPurchaseDate })::timestamptz[], \(facts.map { $0.expiresDate })::timestamptz[],
+        \(facts.map { $0.revocationDate })::timestamptz[], \(facts.map { $0.isUpgraded })::boolean[],
+        \(facts.map { $0.appAccountToken })::uuid[], \(facts.map { $0.appTransactionID })::text[],
+        \(facts.map { $0.priceMilliunits })::bigint[], \(facts.map { $0.currency })::text[],
+        \(facts.map { $0.signedAt })::timestamptz[], \(records.map { $0.otherClaims })::jsonb[])
       """
   }
 
@@ -77,19 +77,19 @@ enum TransactionRows {
         price_milliunits = new.price_milliunits, currency = new.currency, signed_at = new.signed_at,
         other_claims = new.other_claims, updated_at = \(instant)::timestamptz
       FROM unnest(
-        \(facts.map(\.transactionID))::text[], \(facts.map(\.bundleID))::text[],
-        \(facts.map(\.environment.rawValue))::text[], \(facts.map(\.productID))::text[],
-        \(facts.map(\.kind.rawValue))::text[], \(facts.map(\.ownership))::text[],
-        \(facts.map(\.purchaseDate))::timestamptz[], \(facts.map(\.originalPurchaseDate))::timestamptz[],
-        \(facts.map(\.expiresDate))::timestamptz[], \(facts.map(\.revocationDate))::timestamptz[],
-        \(facts.map(\.isUpgraded))::boolean[], \(facts.map(\.appAccountToken))::uuid[],
-        \(facts.map(\.appTransactionID))::text[], \(facts.map(\.priceMilliunits))::bigint[],
-        \(facts.map(\.currency))::text[], \(facts.map(\.signedAt))::timestamptz[],
-        \(records.map(\.otherClaims))::jsonb[])
+        \(facts.map { $0.transactionID })::text[], \(facts.map { $0.bundleID })::text[],
+        \(facts.map { $0.environment.rawValue })::text[], \(facts.map { $0.productID })::text[],
+        \(facts.map { $0.kind.rawValue })::text[], \(facts.map { $0.ownership })::text[],
+        \(facts.map { $0.purchaseDate })::timestamptz[], \(facts.map { $0.originalPurchaseDate })::timestamptz[],
+        \(facts.map { $0.expiresDate })::timestamptz[], \(facts.map { $0.revocationDate })::timestamptz[],
+        \(facts.map { $0.isUpgraded })::boolean[], \(facts.map { $0.appAccountToken })::uuid[],
+        \(facts.map { $0.appTransactionID })::text[], \(facts.map { $0.priceMilliunits })::bigint[],
+        \(facts.map { $0.currency })::text[], \(facts.map { $0.signedAt })::timestamptz[],
+        \(records.map { $0.otherClaims })::jsonb[])
       AS new (transaction_id, bundle_id, environment, product_id, kind, ownership, purchase_date,
         original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token, app_transaction_id,
         price_milliunits, currency, signed_at, other_claims)
-      WHERE transactions.transaction_id = ANY(\(facts.map(\.transactionID)))
+      WHERE transactions.transaction_id = ANY(\(facts.map { $0.transactionID }))
         AND transactions.transaction_id = new.transaction_id AND transactions.signed_at <= new.signed_at
       """
   }

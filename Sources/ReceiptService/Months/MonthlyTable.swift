@@ -62,6 +62,15 @@ enum MonthRows {
 
   // MARK: Dividing, step by step
 
+  /// Whether nobody else divides the table; from now on nobody else can, until the turn or the session ends.
+  static func takeTurn(_ table: MonthlyTable) -> Query {
+    "SELECT pg_try_advisory_lock(hashtextextended(\("receiptd partition \(table.rawValue)")::text, 0))"
+  }
+
+  static func endTurn(_ table: MonthlyTable) -> Query {
+    "SELECT pg_advisory_unlock(hashtextextended(\("receiptd partition \(table.rawValue)")::text, 0))"
+  }
+
   /// Gives the instant that the rows that are there lie before; NULL where it is divided already.
   static func prepare(_ table: MonthlyTable) -> Query {
     "SELECT receiptd_prepare_months(\(table.rawValue)::text::name)"

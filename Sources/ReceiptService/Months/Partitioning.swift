@@ -31,62 +31,95 @@ public struct Partitioning: Sendable {
   /// - Parameter tell: hears what is being done, for a person who waits.
   /// - Returns: whether it was; if not, it had been divided before.
   /// - Throws: ``PostgresError``; the table is as it was.
-  public func divide(
+  nonisolated(nonsending) public func divide(
     _ table: MonthlyTable, _ tell: nonisolated(nonsending) (String) async -> Void = { _ in }
   ) async throws -> Bool {
-    while true {
+    try await pool.withConnection { connection in
+      try await takeTurn(table, connection, tell)
       do {
-        return try await tryToDivide(table, tell)
-      } catch is Overtaken {}
+        let isDivided = try await divideAlone(table, connection, tell)
+        _ = try await connection.query(MonthRows.endTurn(table))
+        return isDivided
+      } catch {
+        _ = try? await connection.query(MonthRows.endTurn(table))
+        throw error
+      }
     }
   }
 
-  /// Somebody else divided the table meanwhile, or gave up doing so: what was prepared is there no more.
-  private struct Overtaken: Error {}
-
-  private func tryToDivide(
-    _ table: MonthlyTable, _ tell: nonisolated(nonsending) (String) async -> Void
-  ) async throws -> Bool {
-    await tell("\(table.rawValue): looking for the last of its rows")
-    let bound = try await withAttempts { connection in
-      try await connection.query(MonthRows.prepare(table), timeout: Self.patience)[0]
-        .decode(0, as: Date?.self)
+  /// Of two who divide one table, each would take back what the other has prepared. A lock of the session, not waited
+  /// for in a statement, whose snapshot would keep old rows from being cleaned up for as long.
+  nonisolated(nonsending) private func takeTurn(
+    _ table: MonthlyTable, _ connection: PostgresConnection,
+    _ tell: nonisolated(nonsending) (String) async -> Void
+  ) async throws {
+    var hasTold = false
+    while try await !connection.query(MonthRows.takeTurn(table))[0].decode(0, as: Bool.self) {
+      if !hasTold { await tell("\(table.rawValue): waiting for somebody else who divides it") }
+      hasTold = true
+      try await Task.sleep(for: pause)
     }
-    guard let bound else { return false }
+  }
+
+  nonisolated(nonsending) private func divideAlone(
+    _ table: MonthlyTable, _ connection: PostgresConnection,
+    _ tell: nonisolated(nonsending) (String) async -> Void
+  ) async throws -> Bool {
     do {
-      await tell("\(table.rawValue): reading every row, to be sure that all are from before \(bound.inWords)")
-      _ = try await withAttempts { connection in
-        try await connection.query(MonthRows.validate(table), timeout: Self.patience)
-      }
+      guard try await check(table, connection, tell) else { return false }
       await tell("\(table.rawValue): making it the first month of a new table")
-      let isDivided = try await withAttempts { connection in
+      let isDivided = try await withAttempts {
         try await connection.query(MonthRows.divide(table), timeout: Self.exchangeTime)[0]
           .decode(0, as: Bool.self)
       }
       guard isDivided else { return false }
-    } catch let error as PostgresError where error.sqlState == "42704" {
-      throw Overtaken()
     } catch {
       // If this does not succeed either, a server takes it back in time.
-      _ = try? await withAttempts { connection in try await connection.pipeline(MonthRows.giveUp(table)) }
+      _ = try? await withAttempts { try await connection.pipeline(MonthRows.giveUp(table)) }
       throw error
     }
     await tell("\(table.rawValue): gathering statistics")
-    _ = try await pool.withConnection { connection in
-      try await connection.query(MonthRows.analyze(table), timeout: Self.patience)
-    }
+    _ = try await connection.query(MonthRows.analyze(table), timeout: Self.patience)
     return true
   }
 
+  /// Makes sure that all rows lie before an instant.
+  /// - Returns: whether there is something to divide.
+  nonisolated(nonsending) private func check(
+    _ table: MonthlyTable, _ connection: PostgresConnection,
+    _ tell: nonisolated(nonsending) (String) async -> Void
+  ) async throws -> Bool {
+    var rounds = 0
+    while true {
+      await tell("\(table.rawValue): looking for the last of its rows")
+      let bound = try await withAttempts {
+        try await connection.query(MonthRows.prepare(table), timeout: Self.patience)[0]
+          .decode(0, as: Date?.self)
+      }
+      guard let bound else { return false }
+      await tell("\(table.rawValue): reading every row, to be sure that all are from before \(bound.inWords)")
+      do {
+        _ = try await withAttempts {
+          try await connection.query(MonthRows.validate(table), timeout: Self.patience)
+        }
+        return true
+      } catch let error as PostgresError where error.sqlState == "42704" && rounds < 3 {
+        // What was prepared is there no more: a server has taken back what it held to be left behind, or somebody
+        // divided the table by hand.
+        rounds += 1
+      }
+    }
+  }
+
   /// Tries again where somebody else had a lock for too long, or two waited for each other.
-  private func withAttempts<Answer>(
-    _ body: nonisolated(nonsending) (PostgresConnection) async throws -> Answer
+  nonisolated(nonsending) private func withAttempts<Answer>(
+    _ body: nonisolated(nonsending) () async throws -> Answer
   ) async throws -> Answer {
     var left = attempts
     while true {
       left -= 1
       do {
-        return try await pool.withConnection(body)
+        return try await body()
       } catch let error as PostgresError where left > 0 && (error.isRetryable || error.sqlState == "55P03") {
         try await Task.sleep(for: pause)
       }

@@ -42,13 +42,14 @@ final class JWSHeaderStore: Sendable {
       """)
     let rows = try await pool.query(
       "SELECT sha256, id FROM jws_headers WHERE sha256 = ANY(\(fingerprints))")
-    for row in rows {
-      ids.byFingerprint[try row.decode(0, as: [UInt8].self)] = try row.decode(1, as: Int32.self)
-    }
-    known.withLock { [found = ids.byFingerprint] known in
+    var found: [[UInt8]: Int32] = [:]
+    for row in rows { found[try row.decode(0)] = try row.decode(1, as: Int32.self) }
+    // Only what was just read: what was remembered may have been forgotten meanwhile, for good reason.
+    known.withLock { [found] known in
       if known.count + found.count > Self.capacity { known.removeAll() }
       known.merge(found) { _, new in new }
     }
+    ids.byFingerprint.merge(found) { _, new in new }
     return ids
   }
 }

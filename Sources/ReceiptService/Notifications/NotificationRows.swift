@@ -21,7 +21,7 @@ enum NotificationRows {
     return """
       SELECT notification_uuid, CASE WHEN current_setting('synchronous_standby_names') <> ''
         THEN pg_logical_emit_message(true, 'receiptd', '') END
-      FROM notifications WHERE notification_uuid = ANY(\(notifications.map(\.uuid)))
+      FROM notifications WHERE notification_uuid = ANY(\(notifications.map { $0.uuid }))
         AND signed_at BETWEEN coalesce(\(first)::timestamptz, '-infinity')
           AND coalesce(\(last)::timestamptz, 'infinity')
       """
@@ -54,18 +54,18 @@ enum NotificationRows {
       SELECT notification_uuid, type, subtype, bundle_id, environment,
         original_transaction_id, signed_at, received_at, processed_at, outcome,
         CASE WHEN (
-          SELECT count(*) = cardinality(\(used.map(\.value))::integer[])
-          FROM unnest(\(used.map(\.value))::integer[], \(used.map(\.key))::bytea[]) AS used (id, sha256)
+          SELECT count(*) = cardinality(\(used.map { $0.value })::integer[])
+          FROM unnest(\(used.map { $0.value })::integer[], \(used.map { $0.key })::bytea[]) AS used (id, sha256)
           JOIN jws_headers AS header ON header.id = used.id AND header.sha256 = used.sha256
         ) THEN envelope_header END, envelope_claims, envelope_signature,
         transaction_header, transaction_claims, transaction_signature,
         renewal_header, renewal_claims, renewal_signature, source
       FROM unnest(
-        \(kept.map(\.uuid))::uuid[], \(kept.map(\.type))::text[], \(kept.map(\.subtype))::text[],
-        \(kept.map(\.bundleID))::text[], \(kept.map(\.environment))::text[],
-        \(rows.map(\.originalTransactionID))::text[], \(kept.map(\.signedAt))::timestamptz[],
-        \(kept.map(\.receivedAt))::timestamptz[], \(processedAt)::timestamptz[],
-        \(rows.map(\.outcome))::text[],
+        \(kept.map { $0.uuid })::uuid[], \(kept.map { $0.type })::text[], \(kept.map { $0.subtype })::text[],
+        \(kept.map { $0.bundleID })::text[], \(kept.map { $0.environment })::text[],
+        \(rows.map { $0.originalTransactionID })::text[], \(kept.map { $0.signedAt })::timestamptz[],
+        \(kept.map { $0.receivedAt })::timestamptz[], \(processedAt)::timestamptz[],
+        \(rows.map { $0.outcome })::text[],
         \(kept.map { headers[$0.payload.envelope] })::integer[],
         \(kept.map { UTF8Text($0.payload.envelope.claims) })::text[],
         \(kept.map { $0.payload.envelope.signature })::bytea[],
@@ -75,7 +75,7 @@ enum NotificationRows {
         \(kept.map { $0.payload.renewalInfo.flatMap { headers[$0] } })::integer[],
         \(kept.map { $0.payload.renewalInfo.map { UTF8Text($0.claims) } })::text[],
         \(kept.map { $0.payload.renewalInfo?.signature })::bytea[],
-        \(kept.map(\.source.rawValue))::text[])
+        \(kept.map { $0.source.rawValue })::text[])
       AS new (notification_uuid, type, subtype, bundle_id, environment,
         original_transaction_id, signed_at, received_at, processed_at, outcome,
         envelope_header, envelope_claims, envelope_signature,
@@ -146,8 +146,7 @@ enum NotificationRows {
 }
 
 extension PostgresError {
-  /// A header that a notification refers to is not, or not any more, what it was when its id was read.
-  var isOfHeaders: Bool {
-    sqlState == "23502" && report?.table == "notifications" && report?.column == "envelope_header"
-  }
+  /// A header that a notification refers to is not, or not any more, what it was when its id was read. (Where the table
+  /// is divided into months, the table that the error names is a month.)
+  var isOfHeaders: Bool { sqlState == "23502" && report?.column == "envelope_header" }
 }

@@ -1,6 +1,7 @@
 import AppStoreSimulator
 import Foundation
 import Postgres
+import Subscriptions
 import Testing
 
 @testable import ReceiptService
@@ -92,6 +93,37 @@ import Testing
       try await harness.service.profileRetry.run()
       #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
       #expect(try await harness.profileRow(of: other)?.product == TestApps.monthly)
+    }
+  }
+
+  @Test func `where one of several is refused, the others are written, and all is committed`() async throws {
+    try await withHarness { harness in
+      let users = (0..<4).map { _ in UUID() }
+      _ = try await harness.pool.query(
+        "INSERT INTO profiles (id, premium_product_id) SELECT id, 'before' FROM unnest(\(users)::uuid[]) AS id"
+      )
+      _ = try await harness.pool.query(
+        """
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$
+        """)
+      _ = try await harness.pool.query(
+        """
+        CREATE TRIGGER refuse BEFORE UPDATE ON profiles FOR EACH ROW
+        WHEN (OLD.id = '\(unescaped: users[2].uuidString)') EXECUTE FUNCTION refuse()
+        """)
+      let writer = ProfileWriter(
+        catalog: harness.service.profileRetry.catalog, instant: harness.clock.now,
+        logger: harness.service.logger)
+      let changes = users.map { CustomerChange(bundleID: TestApps.climbing, customer: .user($0)) }
+      let unwritten = try await harness.pool.withTransaction { connection in
+        try await writer.write(changes, holdings: HoldingsByCustomer(), on: connection, commits: true)
+      }
+      #expect(unwritten == [users[2]])
+      for user in users {
+        let product = try await harness.profileRow(of: user)?.product
+        #expect(product == (user == users[2] ? "before" : nil))
+      }
+      #expect(try await harness.count("outbox") == 1)
     }
   }
 

@@ -108,6 +108,23 @@ import Testing
     }
   }
 
+  @Test func `headers that are missing, or may go, are told`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      #expect(
+        await examine(harness).findings.contains {
+          $0.subject == "headers" && $0.finding.hasPrefix("are there")
+        })
+      _ = try await harness.pool.query("ALTER TABLE jws_headers DISABLE TRIGGER receiptd_keep_headers")
+      #expect(await examine(harness).has("headers: may be changed and deleted"))
+      _ = try await harness.pool.query("UPDATE notifications SET received_at = now()")
+      _ = try await harness.pool.query("DELETE FROM jws_headers")
+      // The notification's own, and that of each signed part in it.
+      #expect(await examine(harness).has("headers: of 3 signed parts"))
+    }
+  }
+
   @Test func `a divided table without the months of the next weeks is told`() async throws {
     try await withHarness { harness in
       #expect(await !examine(harness).findings.contains { $0.subject == "months" })

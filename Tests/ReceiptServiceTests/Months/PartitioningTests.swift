@@ -2,6 +2,7 @@ import AppStore
 import AppStoreSimulator
 import Foundation
 import Postgres
+import Synchronization
 import TestDatabase
 import Testing
 
@@ -131,19 +132,66 @@ import Testing
     }
   }
 
-  @Test func `whoever is overtaken by another who divides begins anew`() async throws {
+  @Test func `whoever is overtaken by somebody who divides by hand has nothing left to do`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.subscription(renewals: 0, ends: false)
+      var overtaker: Result<[Rows], any Error>?
+      let isDivided = try await Partitioning(pool: harness.pool).divide(.notifications) { step in
+        guard overtaker == nil, step.contains("reading") else { return }
+        do {
+          overtaker = .success(
+            try await harness.pool.transaction(pipeline: [
+              MonthRows.validate(.notifications), MonthRows.divide(.notifications),
+            ]))
+        } catch { overtaker = .failure(error) }
+      }
+      #expect(try overtaker?.get().count == 2)
+      #expect(!isDivided)
+      #expect(try await harness.count("pg_constraint WHERE conname = 'receiptd_months_bound'") == 0)
+    }
+  }
+
+  @Test func `whoever comes while another divides waits for its turn`() async throws {
     try await withHarness { harness in
       _ = try await harness.subscription(renewals: 0, ends: false)
       let partitioning = Partitioning(pool: harness.pool, pause: .milliseconds(20))
-      var overtaker: Result<Bool, any Error>?
+      let (waits, tellWaits) = AsyncStream<Void>.makeStream()
+      let second = Mutex<Task<Bool, any Error>?>(nil)
       let isDivided = try await partitioning.divide(.notifications) { step in
-        guard overtaker == nil, step.contains("reading") else { return }
-        do { overtaker = .success(try await partitioning.divide(.notifications)) } catch {
-          overtaker = .failure(error)
+        guard step.contains("reading") else { return }
+        second.withLock {
+          $0 = Task {
+            try await partitioning.divide(.notifications) { step in
+              if step.contains("waiting") { tellWaits.yield() }
+            }
+          }
+        }
+        for await _ in waits { break }
+      }
+      #expect(isDivided)
+      #expect(try await second.withLock({ $0 })?.value == false)
+    }
+  }
+
+  @Test func `what cannot be divided for another reason is not tried for ever`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.subscription(renewals: 0, ends: false)
+      _ = try await harness.pool.query(
+        """
+        CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$
+        BEGIN PERFORM current_setting('nobody.has_set_this'); END $$
+        """)
+      _ = try await harness.pool.query(
+        "CREATE EVENT TRIGGER refuse ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION refuse()"
+      )
+      var readings = 0
+      let error = await #expect(throws: PostgresError.self) {
+        _ = try await Partitioning(pool: harness.pool).divide(.notifications) { step in
+          if step.contains("reading") { readings += 1 }
         }
       }
-      #expect(try overtaker?.get() == true)
-      #expect(!isDivided)
+      #expect(error?.sqlState == "42704")
+      #expect(readings == 1)
       #expect(try await harness.count("pg_constraint WHERE conname = 'receiptd_months_bound'") == 0)
     }
   }
