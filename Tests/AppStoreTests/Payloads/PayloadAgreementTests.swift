@@ -21,11 +21,14 @@ struct PayloadAgreementTests {
     }
   }
 
-  @Test func `a payload of which anything was changed is read as Foundation reads it, or is not JSON`() throws
+  @Test func `a payload of which anything was changed is read as Foundation reads it, or is not JSON`()
+    async throws
   {
     var random = SeededGenerator(state: 11)
     var outcomes: [Agreement: Int] = [:]
     for _ in 0..<1_200 {
+      // Others need the thread, too.
+      await Task.yield()
       let changes = [
         try agree(mutate(Texts.transaction, using: &random), as: TransactionInfo.self),
         try agree(mutate(Texts.renewalInfo, using: &random), as: RenewalInfo.self),
