@@ -26,6 +26,7 @@ import Testing
       let purchase = try stage.buy("one", in: stage.stores.old)
       try await stage.database.withPool { pool in
         // For as long as somebody else has the table, a validation is under way.
+        let start = ContinuousClock.now
         let validation = try await pool.withTransaction { connection in
           _ = try await connection.query("LOCK TABLE subscriptions IN ACCESS EXCLUSIVE MODE")
           let validation = Task { try await stage.validate(purchase).status }
@@ -35,7 +36,10 @@ import Testing
           while (try? await CurlClient.once(stage.url)) != nil { try await Task.sleep(for: .milliseconds(5)) }
           return validation
         }
-        #expect(try await validation.value == 200)
+        // What the database does not answer for ten seconds is given up, which a slow machine may see.
+        let isGivenUp = .now - start > .seconds(9)
+        let status = try await validation.value
+        #expect(status == 200 || (isGivenUp && status == 503))
       }
       #expect(await stage.receiptd.exitStatus() == 0)
       #expect(stage.receiptd.logText.contains(#""stopped""#))

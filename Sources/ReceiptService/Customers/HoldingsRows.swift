@@ -9,17 +9,18 @@ enum HoldingsRows {
 
   /// What is to be asked; the answers go to ``decode(_:)`` in the same order.
   static func select(users: [UUID], devices: [String]) -> [Query] {
-    [LookupPlans.fromHere] + lookups(users: users, devices: devices)
+    [LookupPlans.fromHere, freeTimes] + lookups(users: users, devices: devices)
   }
 
-  /// The same where ``LookupPlans`` are chosen already; the answers go to ``decodeLookups(_:)``.
+  /// The same where ``LookupPlans`` are chosen and ``freeTimes`` read already; the answers go to
+  /// ``decodeLookups(_:freeTimes:)``.
   static func lookups(users: [UUID], devices: [String]) -> [Query] {
     [
       SubscriptionRows.select(users: users, devices: devices),
       """
       SELECT user_id, device_id, bundle_id, id, tier, starts_at, ends_at FROM grants
       WHERE (user_id = ANY(\(users)) OR device_id = ANY(\(devices))) AND revoked_at IS NULL
-      """, freeTimes,
+      """,
     ] + (devices.isEmpty ? [] : [trials(devices)])
   }
 
@@ -36,13 +37,17 @@ enum HoldingsRows {
 
   /// - Parameter answers: those to ``select(users:devices:)``.
   static func decode(_ answers: some Sequence<Rows>) throws -> HoldingsByCustomer {
-    try decodeLookups(answers.dropFirst())
+    let answers = Array(answers)
+    return try decodeLookups(answers.dropFirst(2), freeTimes: decodeFreeTimes(answers[1]))
   }
 
   /// - Parameter answers: those to ``lookups(users:devices:)``.
-  static func decodeLookups(_ answers: some Sequence<Rows>) throws -> HoldingsByCustomer {
+  static func decodeLookups(
+    _ answers: some Sequence<Rows>, freeTimes: FreeTimes
+  ) throws -> HoldingsByCustomer {
     let answers = Array(answers)
     var holdings = HoldingsByCustomer()
+    holdings.freeTimes = freeTimes
     for row in answers[0] {
       let stored = try SubscriptionRows.decode(row)
       if let sharer = try SubscriptionRows.sharer(row) {
@@ -60,8 +65,7 @@ enum HoldingsRows {
         endsAt: try row.decode(6))
       holdings.customers[customer, default: .init()].grants[try row.decode(2), default: []].append(grant)
     }
-    holdings.freeTimes = try decodeFreeTimes(answers[2])
-    for row in answers.dropFirst(3).joined() {
+    for row in answers.dropFirst(2).joined() {
       let trial = Trial(startedAt: try row.decode(2), endsAt: try row.decode(3))
       holdings.customers[.device(try row.decode(0)), default: .init()].trials[try row.decode(1)] = trial
     }

@@ -34,9 +34,7 @@ struct LedgerBatch {
     let shared = Set(
       judged.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
     ).sorted()
-    var queries: [Query] = [
-      LookupPlans.fromHere, AdvisoryLock.acquire(.purchase, Set(entries.compactMap(\.lockName))),
-    ]
+    var queries = [AdvisoryLock.acquireForLookups(.purchase, Set(entries.compactMap(\.lockName)))]
     if !notifications.isEmpty { queries.append(NotificationRows.existing(notifications)) }
     if !ids.isEmpty {
       queries.append(TransactionRows.select(ids, or: transactionIDs))
@@ -45,7 +43,7 @@ struct LedgerBatch {
       queries.append(HoldingsRows.freeTimes)
       if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
     }
-    var answers = try await connection.pipeline(queries).dropFirst(2)
+    var answers = try await connection.pipeline(queries).dropFirst()
 
     var state = LedgerState()
     if !notifications.isEmpty, let rows = answers.popFirst() {
@@ -116,7 +114,7 @@ struct LedgerBatch {
 
     let holdings: HoldingsByCustomer
     do {
-      holdings = try HoldingsRows.decodeLookups(answers.suffix(lookups.count))
+      holdings = try HoldingsRows.decodeLookups(answers.suffix(lookups.count), freeTimes: state.freeTimes)
     } catch  where connection.isCommitted {
       logger.error("what a customer has cannot be read", metadata: ["reason": "\(error)"])
       return receipts.map { receipt in

@@ -10,8 +10,11 @@ enum LookupPlans {
   /// To the end of the transaction (a pipeline without one is one itself), statements are planned once for all
   /// values, and read no table whole that has an index to go by. Since a table that has none now looks
   /// immensely dear, plans are not compiled for being dear.
-  static let fromHere: Query = """
-    SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-      set_config('jit', 'off', true)
+  static let fromHere: Query = "SELECT \(unescaped: settings)"
+
+  /// The same, as an expression.
+  static let settings: StaticString = """
+    set_config('plan_cache_mode', 'force_generic_plan', true) || set_config('enable_seqscan', 'off', true)
+      || set_config('jit', 'off', true)
     """
 }

@@ -125,12 +125,11 @@ struct ProfileWriter {
       if !known.isEmpty { changes.append(table.update(known)) }
       if !missing.isEmpty { changes.append(table.insert(missing)) }
       // A deferred constraint would otherwise speak up at COMMIT, when it is too late to save the facts.
-      changes += [
-        "SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL lock_timeout = DEFAULT",
-        "SET LOCAL statement_timeout = DEFAULT",
-      ]
-      if let unwritten {
-        let waiting = unwritten.union(held)
+      // The commit may wait for a standby, which is not the app's tables' time.
+      changes += ["SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL statement_timeout = DEFAULT"]
+      let waiting = unwritten?.union(held)
+      if waiting?.isEmpty != true { changes.append("SET LOCAL lock_timeout = DEFAULT") }
+      if let waiting {
         _ = try await connection.commit(after: changes + (waiting.isEmpty ? [] : [outbox(waiting)]))
       } else {
         _ = try await connection.pipeline(changes)
