@@ -24,15 +24,24 @@ if tonumber(os.getenv("PAUSE_MS") or "0") > 0 then
   function delay() return math.random(0, 2 * pause) end
 end
 
+-- A file that has ended may not be read again, and each connection asks once more before the thread stops.
+local hasEnded = false
+local function nextLine()
+  if hasEnded then return nil end
+  local line = lines()
+  hasEnded = line == nil
+  return line
+end
+
 local last = nil
 function request()
-  local line = lines()
+  local line = nextLine()
   if line == nil then
     -- All are posted; what is said from here on is counted as a repetition.
     wrk.thread:stop()
     return wrk.format(nil, nil, nil, last)
   end
-  for _ = 1, threads - 1 do lines() end
+  for _ = 1, threads - 1 do nextLine() end
   last = line
   return wrk.format(nil, nil, nil, line)
 end

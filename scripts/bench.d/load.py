@@ -21,7 +21,10 @@ class Load:
         script = "bodies.lua" if self.bodies else "plain.lua"
         command += ["-s", os.path.join(os.path.dirname(__file__), script),
                     f"http://127.0.0.1:{self.port}{self.path}"]
-        text = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        if done.returncode:
+            raise SystemExit(f"wrk ended with {done.returncode}: {done.stderr.strip()}")
+        text = done.stdout
         found = re.search(r"RESULT (\{.*\})", text)
         if not found:
             raise SystemExit(text)
