@@ -154,7 +154,7 @@ struct StatementTextTests {
     #expect(query("a").text == others[3].text)
   }
 
-  @Test func `every ten values have their numbers in order`() {
+  @Test func `more than nine values have their numbers in order`() {
     let query: Query = "\(1)\(2)\(3)\(4)\(5)\(6)\(7)\(8)\(9)\(10)\(11)"
     #expect(query.text == "$1$2$3$4$5$6$7$8$9$10$11")
   }

@@ -11,23 +11,26 @@ enum AdvisoryLock {
 
   /// Waits for all of these, in ascending order.
   static func acquire(_ kind: Kind, _ names: Set<String>) -> Query {
-    let keys = Set(names.map { key(kind, $0) }).sorted()
-    return "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys)::bigint[]) AS key"
+    "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys(kind, names))::bigint[]) AS key"
   }
 
   /// The same, and ``LookupPlans/fromHere``, as one statement: what a transaction that is alone waits for is
   /// statements more than rows.
   static func acquireForLookups(_ kind: Kind, _ names: Set<String>) -> Query {
-    let keys = Set(names.map { key(kind, $0) }).sorted()
-    return """
-      SELECT \(unescaped: LookupPlans.settings)
-      UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(\(keys)::bigint[]) AS key
-      """
+    """
+    SELECT \(unescaped: LookupPlans.settings)
+    UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(\(keys(kind, names))::bigint[]) AS key
+    """
   }
 
   /// Takes it unless somebody has it: one row, whether it was taken.
   static func tryAcquire(_ kind: Kind, _ name: String) -> Query {
     "SELECT pg_try_advisory_xact_lock(\(key(kind, name)))"
+  }
+
+  /// In the order in which all take them.
+  private static func keys(_ kind: Kind, _ names: Set<String>) -> [Int64] {
+    Set(names.map { key(kind, $0) }).sorted()
   }
 
   /// FNV-1a, 64 bits. Two names that share a key only wait for each other without need.
