@@ -48,6 +48,9 @@ public struct PostgresConfiguration: Sendable {
       let reason = message.map { String(cString: $0) } ?? "out of memory"
       throw PostgresError(.misuse("the connection URI is wrong: \(Self.redact(reason))"))
     }
+    if let slip = Self.slip(in: options) {
+      throw PostgresError(.misuse("the connection URI is wrong: \(slip)"))
+    }
     self.uri = uri
     self.applicationName = applicationName
     var option = options
@@ -55,6 +58,23 @@ public struct PostgresConfiguration: Sendable {
       option = option?.successor()
     }
     serverOptions = (option?.pointee.val ?? getenv("PGOPTIONS")).map { String(cString: $0) } ?? ""
+  }
+
+  /// What libpq takes for a host or a port and would quote with each attempt, though it is a piece of a password in
+  /// which a sign of the URI's own is not escaped.
+  private static func slip(in options: UnsafeMutablePointer<PQconninfoOption>?) -> String? {
+    let escapes = "in a password, '/' is written %2F and '@' %40"
+    var option = options
+    while let keyword = option?.pointee.keyword {
+      let values = (option?.pointee.val).map { String(cString: $0).split(separator: ",") } ?? []
+      switch String(cString: keyword) {
+      case "port" where values.contains { UInt16($0) == nil }: return "its port is not a number; \(escapes)"
+      case "host" where values.contains { $0.contains("@") && !$0.hasPrefix("/") && !$0.hasPrefix("@") }:
+        return "its host has an '@'; \(escapes)"
+      default: option = option?.successor()
+      }
+    }
+    return nil
   }
 
   /// Removes what libpq quotes of the URI, unless it is the name of an option.

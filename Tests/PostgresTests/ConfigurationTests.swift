@@ -6,6 +6,8 @@ struct ConfigurationTests {
   @Test(arguments: [
     "postgresql://user:s3cret@localhost/db", "postgres://h1:1,h2:2/db?target_session_attrs=read-write",
     "host=localhost dbname=db", "postgresql://%2Frun%2Fpostgresql/db",
+    "postgresql://user:s%2F3%40@h1,h2:2/db",
+    "host=@abstract dbname=db",
   ])
   func `what libpq takes is taken`(uri: String) throws {
     _ = try PostgresConfiguration(uri: uri)
@@ -16,6 +18,8 @@ struct ConfigurationTests {
     ("postgresql://user:s3cret@localhost/db?sslmod=require", #"invalid URI query parameter: "sslmod""#),
     ("s3cret", #"missing "=" after"#),
     ("host=localhost s3cret=1", "invalid connection option"),
+    ("postgresql://user:s3cret/more@localhost:5432/db", "its port is not a number"),
+    ("postgresql://user:p@s3cret@localhost:5432/db", "its host has an '@'"),
   ])
   func `what libpq does not take is refused with its reason, without the password`(
     uri: String, reason: String

@@ -56,6 +56,17 @@ struct ErrorTests {
       #expect(error(state).isUnavailable && !error(state).isRetryable)
     }
     #expect(!error("23505").isUnavailable && !error("23505").isRetryable)
+    for state in ["26000", "42P05"] { #expect(error(state).isPassing && !error(state).isUnavailable) }
+  }
+
+  @Test(arguments: ["FATAL", "PANIC"])
+  func `whatever ends the session is of the session, for whichever reason`(severity: String) {
+    for state in ["57P05", "25P04", "57P04", "XX000", "28000", "22000"] {
+      let error = PostgresError(ServerReport(severity: severity, sqlState: state, message: ""))
+      #expect(error.endedSession && error.isUnavailable && error.isPassing, "\(state)")
+    }
+    let refusal = PostgresError(ServerReport(severity: "ERROR", sqlState: "XX000", message: ""))
+    #expect(!refusal.endedSession && !refusal.isUnavailable)
   }
 
   @Test func `COPY is refused and costs only the connection`() async throws {

@@ -16,6 +16,10 @@ public final class Proxy: Sendable {
 
   private struct State {
     var mode = Mode.pass
+    /// How many connections there have been.
+    var count = 0
+    /// The connections up to this one are to be ended, with this SQLSTATE.
+    var ending = (through: 0, sqlState: "")
     var isStopped = false
     var sockets: Set<Int32> = []
   }
@@ -37,6 +41,12 @@ public final class Proxy: Sendable {
   /// What happens to the bytes from now on.
   public func set(_ mode: Mode) {
     state.withLock { $0.mode = mode }
+  }
+
+  /// From now on, whatever clients send on the connections that are open is answered by this SQLSTATE, fatally, and the
+  /// connection is closed.
+  public func end(sqlState: String) {
+    state.withLock { $0.ending = ($0.count, sqlState) }
   }
 
   /// Closes every connection; new ones are still taken.
@@ -62,9 +72,10 @@ public final class Proxy: Sendable {
       let client = Foundation.accept(listener, nil, nil)
       if client < 0 { break }
       let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-      let isWanted = state.withLock { state in
+      let (isWanted, number) = state.withLock { state in
         if !state.isStopped { state.sockets.formUnion([client, server]) }
-        return !state.isStopped
+        state.count += 1
+        return (!state.isStopped, state.count)
       }
       guard isWanted, Self.withLoopback(target, { connect(server, $0, $1) }) == 0 else {
         forget(client, server)
@@ -79,11 +90,11 @@ public final class Proxy: Sendable {
         if isLast { self.forget(client, server) }
       }
       thread {
-        $0.pump(client, server, isAnswer: false)
+        $0.pump(client, server, isAnswer: false, number)
         finished()
       }
       thread {
-        $0.pump(server, client, isAnswer: true)
+        $0.pump(server, client, isAnswer: true, number)
         finished()
       }
     }
@@ -99,7 +110,7 @@ public final class Proxy: Sendable {
     }
   }
 
-  private func pump(_ source: Int32, _ sink: Int32, isAnswer: Bool) {
+  private func pump(_ source: Int32, _ sink: Int32, isAnswer: Bool, _ number: Int) {
     var buffer = [UInt8](repeating: 0, count: 65536)
     while true {
       let count = read(source, &buffer, buffer.count)
@@ -111,6 +122,12 @@ public final class Proxy: Sendable {
         mode = state.withLock { $0.mode }
       }
       if isAnswer, case .cutAtAnswer = mode { break }
+      let ending = state.withLock { $0.ending }
+      if !isAnswer, number <= ending.through {
+        let words = Self.lastWords(ending.sqlState)
+        _ = send(source, words, words.count, Int32(MSG_NOSIGNAL))
+        break
+      }
       var sent = 0
       while sent < count {
         let written = send(sink, Array(buffer[sent..<count]), count - sent, Int32(MSG_NOSIGNAL))
@@ -121,6 +138,17 @@ public final class Proxy: Sendable {
     }
     shutdown(source, Int32(SHUT_RDWR))
     shutdown(sink, Int32(SHUT_RDWR))
+  }
+
+  /// An ErrorResponse (PostgreSQL documentation, "Message Formats") as the server sends it before it goes.
+  private static func lastWords(_ sqlState: String) -> [UInt8] {
+    var body: [UInt8] = []
+    for field in ["SFATAL", "VFATAL", "C\(sqlState)", "Mterminating connection"] {
+      body += Array(field.utf8) + [0]
+    }
+    body.append(0)
+    let length = UInt32(body.count + 4)
+    return [UInt8(ascii: "E")] + withUnsafeBytes(of: length.bigEndian) { Array($0) } + body
   }
 
   private func isClosed(_ socket: Int32) -> Bool {

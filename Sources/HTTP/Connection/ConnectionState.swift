@@ -115,6 +115,12 @@ struct ConnectionState {
   /// that the end of the connection is noticed.
   var wantsInput: Bool { input.count < 65_536 }
 
+  /// Bytes of a body that is still coming, and of what is to become of it.
+  var unfinishedBytes: Int {
+    guard case .body = phase else { return 0 }
+    return input.count + (bodyDecoder?.count ?? 0)
+  }
+
   // MARK: What happened
 
   mutating func received(_ bytes: UnsafeRawBufferPointer, now: MonotonicInstant) {
@@ -168,6 +174,12 @@ struct ConnectionState {
     case .idle, .routing, .ready, .refused, .closing:
       return .close(.deadline)
     }
+  }
+
+  /// The server has no memory left for a body that is still coming.
+  mutating func shed() -> Step {
+    guard case .body = phase else { return .wait }
+    return refuse(.overloaded("Too much is being sent to the server at once."))
   }
 
   // MARK: What to do
@@ -277,6 +289,8 @@ struct ConnectionState {
     let bytes = input.bytes
     do throws(Problem) {
       guard let body = try bodyDecoder?.decode(bytes.span, from: &input.position) else {
+        // Thousands of bodies may be coming, and each of them has its own place already.
+        if input.isEmpty { input.removeAll() }
         return hasInputEnded ? refuse(.invalidRequest("The request ended before its body did.")) : .wait
       }
       bodyDecoder = nil
@@ -290,6 +304,7 @@ struct ConnectionState {
   /// Answers with a problem and ends the connection: where the next request begins is not certain.
   private mutating func refuse(_ problem: Problem) -> Step {
     form.closes = true
+    bodyDecoder = nil
     phase = .handling
     phaseDeadline = .distantFuture
     return .refuse(problem)

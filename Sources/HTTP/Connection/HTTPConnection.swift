@@ -11,6 +11,8 @@ final class HTTPConnection {
   private var exchange: Exchange?
   private var task: Task<Void, Never>?
   private var exchangeCount = 0
+  /// What of the loop's ``ServerLoop/unfinishedBytes`` is this connection's.
+  private(set) var unfinishedBytes = 0
 
   /// The request that is being answered; an object, because it is looked at in several places.
   private final class Exchange {
@@ -46,6 +48,22 @@ final class HTTPConnection {
   }
 
   func cut() { connection.close(because: .shutdown) }
+
+  /// Refuses the request whose body is still coming.
+  func shed() {
+    let now = MonotonicInstant.now
+    _ = perform(state.shed(), &state, now: now)
+    run(&state, now: now)
+    account()
+  }
+
+  /// Tells the loop what the connection holds now of a body that is still coming.
+  private func account() {
+    let held = connection.isOpen ? state.unfinishedBytes : 0
+    guard held != unfinishedBytes else { return }
+    server.unfinishedBytes += held - unfinishedBytes
+    unfinishedBytes = held
+  }
 
   // MARK: Doing what the state says
 
@@ -165,6 +183,8 @@ final class HTTPConnection {
     let now = MonotonicInstant.now
     answer(result, &state, now: now)
     run(&state, now: now)
+    // What waited behind the request may be the beginning of another one's body.
+    account()
   }
 
   private func abandonHandler() {
@@ -249,26 +269,33 @@ extension HTTPConnection: ConnectionHandler {
     let now = MonotonicInstant.now
     state.received(bytes, now: now)
     run(&state, now: now)
+    account()
+    server.makeRoom()
   }
 
   func connectionReachedEnd(_ connection: Connection) {
     state.inputEnded()
     run(&state, now: .now)
+    account()
   }
 
   func connectionDrained(_ connection: Connection) {
     let now = MonotonicInstant.now
     state.outputDrained(now: now)
     run(&state, now: now)
+    account()
   }
 
   func connection(_ connection: Connection, deadlinePassedAt now: MonotonicInstant) {
     _ = perform(state.deadlinePassed(now: now), &state, now: now)
     run(&state, now: now)
+    account()
   }
 
   func connection(_ connection: Connection, closedBecause reason: CloseReason) {
     abandonHandler()
+    server.unfinishedBytes -= unfinishedBytes
+    unfinishedBytes = 0
     server.remove(connection)
   }
 }

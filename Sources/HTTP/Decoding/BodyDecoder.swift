@@ -3,6 +3,9 @@ struct BodyDecoder {
   private var framing: Framing
   private var body: [UInt8] = []
 
+  /// Bytes that were gathered.
+  var count: Int { body.count }
+
   private enum Framing {
     case length(remaining: Int)
     case chunked(ChunkedDecoder)

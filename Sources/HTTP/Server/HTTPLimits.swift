@@ -8,6 +8,10 @@ public struct HTTPLimits: Sendable, Hashable {
   public var fields = 64
   /// Bytes of the body where no route matches.
   public var unroutedBody = 65_536
+  /// Bytes of all bodies together of which the rest is still to come; each event loop has its part, but not less than a
+  /// sixteenth. Beyond it the longest of them are answered 503 and their connections closed: nobody has to say who he is
+  /// before he sends a body.
+  public var unfinishedBodies = 64 << 20
   /// Requests on one connection; the last one is answered with `Connection: close`.
   public var requestsPerConnection = 100_000
   /// Connections at once: beyond it new ones are answered 503 and closed.
@@ -18,4 +22,7 @@ public struct HTTPLimits: Sendable, Hashable {
 
   /// The defaults.
   public init() {}
+
+  /// The part that one of so many event loops has of the room for ``unfinishedBodies``.
+  func unfinishedBodies(ofLoops count: Int) -> Int { unfinishedBodies / min(count, 16) }
 }

@@ -21,11 +21,14 @@ public final class HTTPServer: Sendable {
     onResponse: (@Sendable (RequestSummary) -> Void)? = nil
   ) {
     self.configuration = configuration
+    let loops = configuration.eventLoops.map { EventLoopGroup(count: $0) } ?? .shared
     let core = ServerCore(
-      limits: configuration.limits, waits: ConnectionState.Waits(configuration.deadlines),
+      limits: configuration.limits,
+      unfinishedBodies: configuration.limits.unfinishedBodies(ofLoops: loops.loops.count),
+      waits: ConnectionState.Waits(configuration.deadlines),
       trustedProxies: configuration.trustedProxies, logger: logger, onResponse: onResponse)
     self.core = core
-    loops = configuration.eventLoops.map { EventLoopGroup(count: $0) } ?? .shared
+    self.loops = loops
     serverLoops = loops.loops.map { LoopBound(ServerLoop(core: core, router: router, loop: $0), to: $0) }
   }
 

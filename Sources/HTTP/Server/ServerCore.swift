@@ -4,6 +4,8 @@ import Sockets
 /// What all connections of a server have in common.
 struct ServerCore: Sendable {
   let limits: HTTPLimits
+  /// An event loop's part of ``HTTPLimits/unfinishedBodies``.
+  let unfinishedBodies: Int
   let waits: ConnectionState.Waits
   let trustedProxies: TrustedProxies
   let logger: Logger

@@ -10,6 +10,8 @@ final class ServerLoop {
   /// Where answers are written before they are sent. Empty between events, so one will do for all
   /// connections.
   var output: [UInt8] = []
+  /// Bytes of bodies that are still coming.
+  var unfinishedBytes = 0
   private var connections: [ObjectIdentifier: HTTPConnection] = [:]
   private var isDraining = false
   private var dateField = DateField(secondsSinceEpoch: 0)
@@ -42,6 +44,17 @@ final class ServerLoop {
   /// Ends all connections, whatever they are doing.
   func cut() {
     for connection in connections.values { connection.cut() }
+  }
+
+  /// Refuses the longest of the bodies that are still coming if all together are too long. So whoever sends a short
+  /// one is served, however many send long ones; and an eighth of the room is made at once, since looking for them takes
+  /// a while where there are thousands.
+  func makeRoom() {
+    guard unfinishedBytes > core.unfinishedBodies else { return }
+    for connection in connections.values.sorted(by: { $0.unfinishedBytes > $1.unfinishedBytes }) {
+      if unfinishedBytes <= core.unfinishedBodies / 8 * 7 { break }
+      connection.shed()
+    }
   }
 
   func makeRequestID() -> RequestID { .generate(using: &generator) }

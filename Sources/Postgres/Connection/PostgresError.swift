@@ -53,26 +53,34 @@ public struct PostgresError: Error, Sendable {
 
   /// The database cannot be reached or does not take work now; later it may. Class 08, shutdown
   /// and start-up (57P01, 57P02, 57P03), too many connections (53300), a read-only server
-  /// (25006), a transaction that stood still for too long (25P03), lost or failed connections, an
-  /// exhausted pool, time-outs.
+  /// (25006), a transaction that stood still or went on for too long (25P03, 25P04), a session that did
+  /// nothing for too long (57P05), whatever else ended the session, lost or failed connections, an exhausted
+  /// pool, time-outs.
   public var isUnavailable: Bool {
     switch kind {
     case .unavailable, .timedOut, .poolExhausted, .closed, .outcomeUnknown: true
-    case .server(let sqlState): Self.unavailableStates.contains(sqlState) || sqlState.hasPrefix("08")
+    case .server(let sqlState):
+      endedSession || Self.unavailableStates.contains(sqlState) || sqlState.hasPrefix("08")
     case .encoding, .decoding, .misuse: false
     }
   }
 
+  /// The server, or what stands before it, said this and went: of the session, not of what was asked. The severity
+  /// tells, since reasons are added with each version and by each pooler.
+  public var endedSession: Bool { report?.severity == "FATAL" || report?.severity == "PANIC" }
+
   /// The server refused for a reason that has nothing to do with what was asked and will pass: a lock or a
   /// statement that took too long (55P03, 57014), a transaction that had to give way (class 40), resources that
-  /// are used up (53), trouble of its system (58).
+  /// are used up (53), trouble of its system (58), statements that another session prepared (26000, 42P05).
   public var isPassing: Bool {
     guard case .server(let sqlState) = kind else { return isUnavailable }
-    return isUnavailable || ["55P03", "57014"].contains(sqlState)
+    return isUnavailable || ["55P03", "57014", "26000", "42P05"].contains(sqlState)
       || ["40", "53", "58"].contains(String(sqlState.prefix(2)))
   }
 
-  private static let unavailableStates: Set<String> = ["57P01", "57P02", "57P03", "53300", "25006", "25P03"]
+  private static let unavailableStates: Set<String> = [
+    "57P01", "57P02", "57P03", "53300", "25006", "25P03", "25P04", "57P05",
+  ]
 }
 
 extension PostgresError: CustomStringConvertible {

@@ -49,12 +49,13 @@ extension ServerReport {
   /// The fields of an error or notice result. libpq makes results of its own, without a SQLSTATE,
   /// when the connection breaks; those are nil.
   init?(_ result: OpaquePointer?) {
+    // V came with PostgreSQL 9.6, and some poolers leave it out; S is translated, if not by those.
     // The letters of the protocol are the values of libpq's PG_DIAG constants.
     func field(_ letter: Unicode.Scalar) -> String? {
       PQresultErrorField(result, Int32(letter.value)).map { String(cString: $0) }
     }
     guard let sqlState = field("C") else { return nil }
-    self.init(severity: field("V") ?? "ERROR", sqlState: sqlState, message: field("M") ?? "")
+    self.init(severity: field("V") ?? field("S") ?? "ERROR", sqlState: sqlState, message: field("M") ?? "")
     detail = field("D")
     hint = field("H")
     position = field("P").flatMap { Int($0) }

@@ -22,10 +22,11 @@ struct CloudKitSender: OutboxSender {
     _ container: CloudKitContainer, subject: String, client: CurlClient, clock: ServiceClock
   ) throws(ConfigurationProblem) {
     guard let data = try? Data(contentsOf: URL(filePath: container.keyFile)) else {
-      throw ConfigurationProblem(subject, "cannot read \(container.keyFile)")
+      throw ConfigurationProblem(subject, "cannot read \(KeyFile.shown(container.keyFile))")
     }
     guard let key = try? CloudKitKey(id: container.keyID, pem: String(decoding: data, as: UTF8.self)) else {
-      throw ConfigurationProblem(subject, "\(container.keyFile) is not a P-256 private key in PEM")
+      throw ConfigurationProblem(
+        subject, "\(KeyFile.shown(container.keyFile)) is not a P-256 private key in PEM")
     }
     self.container = container
     self.key = key

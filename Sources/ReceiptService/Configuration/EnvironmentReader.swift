@@ -52,10 +52,11 @@ struct EnvironmentReader {
     guard !names.isEmpty else { throw ConfigurationProblem("ENTITLEMENT_KEY", "names no file") }
     return try names.map { file throws(ConfigurationProblem) in
       guard let data = try? Data(contentsOf: URL(filePath: String(file))) else {
-        throw ConfigurationProblem("ENTITLEMENT_KEY", "cannot read \(file)")
+        throw ConfigurationProblem("ENTITLEMENT_KEY", "cannot read \(KeyFile.shown(file))")
       }
       guard let key = try? EntitlementKey(pem: String(decoding: data, as: UTF8.self)) else {
-        throw ConfigurationProblem("ENTITLEMENT_KEY", "\(file) is not PEM of an Ed25519 private key")
+        throw ConfigurationProblem(
+          "ENTITLEMENT_KEY", "\(KeyFile.shown(file)) is not PEM of an Ed25519 private key")
       }
       return key
     }
@@ -87,13 +88,13 @@ extension AppStoreCredentials {
     file: String, keyID: String, issuerID: String, setting: String
   ) throws(ConfigurationProblem) {
     guard let data = try? Data(contentsOf: URL(filePath: file)) else {
-      throw ConfigurationProblem(setting, "cannot read \(file)")
+      throw ConfigurationProblem(setting, "cannot read \(KeyFile.shown(file))")
     }
     do throws(AppStoreCredentials.Failure) {
       try self.init(
         privateKey: String(decoding: data, as: UTF8.self), keyID: keyID, issuerID: issuerID)
     } catch {
-      throw ConfigurationProblem(setting, "\(file) is not a .p8 file of App Store Connect")
+      throw ConfigurationProblem(setting, "\(KeyFile.shown(file)) is not a .p8 file of App Store Connect")
     }
   }
 }

@@ -11,6 +11,8 @@ public struct Doctor: Sendable {
   let environment: [String: String]
   let clock: ServiceClock
 
+  /// Characters that a token has at least which nobody guesses.
+  static let lengthOfSupportToken = 32
   /// Clocks may differ by this much: seconds.
   static let clockTolerance = 2.0
 
@@ -48,6 +50,13 @@ public struct Doctor: Sendable {
   private func settings() -> (Settings?, [Finding]) {
     do throws(ConfigurationProblem) {
       let settings = try Settings(environment: environment)
+      if let token = settings.supportToken, token.count < Self.lengthOfSupportToken {
+        let finding = Finding.fail(
+          "settings",
+          "SUPPORT_TOKEN has \(token.count) characters, and whoever guesses it may do all that support may",
+          "openssl rand -hex 32")
+        return (settings, [finding])
+      }
       return (settings, [.ok("settings", "all that are set can be read")])
     } catch {
       return (nil, [.fail("settings", "\(error)", "set it as the README's table of settings says")])

@@ -48,6 +48,7 @@ struct ColumnNames: ExpressibleByArrayLiteral, Sendable {
     guard !rest.isEmpty, let encoded = try? JSONEncoder().encode(rest) else { return nil }
     // PostgreSQL's jsonb has no U+0000; a claim with one is legal JSON and must not lose us the rest.
     let text = String(decoding: encoded, as: UTF8.self)
-    return text.contains(#"\u0000"#) ? nil : JSONText(text)
+    let holdsZero = text.replacing(#"\\"#, with: "").contains(#"\u0000"#)
+    return holdsZero ? nil : JSONText(text)
   }
 }

@@ -149,9 +149,13 @@ extension PremiumStatus {
 
 extension PostgresError {
   /// The server is there and says no. Inside of a savepoint that is the app's own table speaking, whatever
-  /// word it chose (a trigger may raise any SQLSTATE), unless the session itself was ended (57P01 to 57P05).
+  /// word it chose (a trigger may raise any SQLSTATE), unless the session itself was ended.
   var isRefusal: Bool {
-    if case .server(let sqlState) = kind { !endedTransaction && !sqlState.hasPrefix("57P0") } else { false }
+    if case .server(let sqlState) = kind {
+      !endedTransaction && !endedSession && !sqlState.hasPrefix("57P0")
+    } else {
+      false
+    }
   }
 
   /// A lock or a statement took longer than it may (55P03, 57014).

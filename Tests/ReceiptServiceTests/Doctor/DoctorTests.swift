@@ -89,6 +89,9 @@ import Testing
         }
       }
       #expect(await examine(harness, ["RECEIPTD_CONFIG": "/nowhere"]).has("cannot read /nowhere"))
+      let short = await examine(harness, ["SUPPORT_TOKEN": "s3cret-and-short"])
+      #expect(short.has("SUPPORT_TOKEN has 16 characters"))
+      #expect(!short.has("s3cret"))
       #expect(await examine(harness, ["PORT": "x"]).has("settings: PORT"))
       #expect(await examine(harness, ["APP_STORE_ROOTS": "/nowhere"]).has("roots: APP_STORE_ROOTS"))
     }

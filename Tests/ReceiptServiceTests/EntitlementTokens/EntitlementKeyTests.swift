@@ -157,6 +157,12 @@ import Testing
     for (setting, reason) in [
       (file.path, "\(file.path) is not PEM of an Ed25519 private key"),
       ("/nowhere.pem", "cannot read /nowhere.pem"), (":", "names no file"),
+      // The key itself in place of its file.
+      (secret, "cannot read the file that it should name, best with its whole path"),
+      (
+        secret.split(separator: "\n").dropFirst().dropLast().joined(),
+        "cannot read the file that it should name, best with its whole path"
+      ),
     ] {
       let problem = #expect(throws: ConfigurationProblem.self) {
         try Settings(environment: ["DATABASE_URL": "postgresql:///x", "ENTITLEMENT_KEY": setting])

@@ -27,7 +27,7 @@ final class Harness: Sendable {
   let environment: [String: String]
 
   static let secret = "a shared secret of at least 32 bytes, for tests"
-  static let supportToken = "the support tool's token"
+  static let supportToken = "the token of the support tool, which nobody guesses"
   static let migrations = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../../../migrations").standardizedFileURL.path
 

@@ -61,6 +61,30 @@ import enum HTTP.RFC3339
     try await postgres.remove()
   }
 
+  @Test(arguments: ["57P05", "25P04", "57P04", "XX000"])
+  func `a session that is ended is no fault of the notification's, whatever the reason`(sqlState: String)
+    async throws
+  {
+    try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+      let proxy = try Proxy(to: database.port)
+      let harness = try await Harness(
+        databaseURL: database.uri(port: proxy.port), configuration: TestApps.json)
+      #expect(try await harness.notify(try harness.buy().notification.signedPayload).status == 200)
+      let bought = try harness.buy()
+      proxy.end(sqlState: sqlState)
+      let refused = try await harness.notify(bought.notification.signedPayload)
+      #expect(refused.status == 503)
+      #expect(refused.code == "database_unavailable")
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
+      let unprocessed = try await harness.pool.query(
+        "SELECT count(*) FROM notifications WHERE processed_at IS NULL")[0].decode(0, as: Int.self)
+      #expect(unprocessed == 0)
+      await harness.stop()
+      proxy.stop()
+    }
+  }
+
   @Test func `what was answered 200 is there, whenever the connection to the database is cut`() async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       let proxy = try Proxy(to: database.port)
