@@ -59,9 +59,7 @@ enum BodyTarget {
       guard let text = record.properties?.text else { continue }
       claim(text.utf8.count <= EventReport.maximumPropertiesLength, "properties as long as the limit")
       claim((try? JSONShape.check(Array(text.utf8))) != nil, "properties are JSON")
-      // A backslash that is written itself may stand before these letters.
-      let escapes = text.replacing(#"\\"#, with: "")
-      claim(!escapes.contains(#"\u0000"#), "properties that PostgreSQL takes")
+      claim(!text.escapesZero, "properties that PostgreSQL takes")
     }
   }
 }

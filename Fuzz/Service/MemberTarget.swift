@@ -38,10 +38,10 @@ enum MemberTarget {
     guard let rest else {
       let text = (try? JSONEncoder().encode(expected)).map { String(decoding: $0, as: UTF8.self) }
       return claim(
-        expected.isEmpty || text?.contains("\\u0000") != false, "nothing without a column is lost")
+        expected.isEmpty || text?.escapesZero != false, "nothing without a column is lost")
     }
     claim((try? JSONShape.check(Array(rest.text.utf8))) != nil, "the rest is JSON")
-    claim(!rest.text.contains("\\u0000"), "the rest is what PostgreSQL takes")
+    claim(!rest.text.escapesZero, "the rest is what PostgreSQL takes")
     let decoded = try? JSONDecoder().decode([String: JSONValue].self, from: Data(rest.text.utf8))
     let isWhole = decoded.map { agree(.object($0), .object(expected)) } ?? false
     claim(isWhole, "the rest is all that has no column")
