@@ -115,7 +115,7 @@ struct ConnectionState {
   /// that the end of the connection is noticed.
   var wantsInput: Bool { input.count < 65_536 }
 
-  /// Bytes of a body that is still coming, and of what is to become of it.
+  /// Bytes of a body that is still coming: gathered, and not looked at yet.
   var unfinishedBytes: Int {
     guard case .body = phase else { return 0 }
     return input.count + (bodyDecoder?.count ?? 0)

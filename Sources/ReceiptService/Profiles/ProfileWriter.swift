@@ -151,11 +151,7 @@ extension PostgresError {
   /// The server is there and says no. Inside of a savepoint that is the app's own table speaking, whatever
   /// word it chose (a trigger may raise any SQLSTATE), unless the session itself was ended.
   var isRefusal: Bool {
-    if case .server(let sqlState) = kind {
-      !endedTransaction && !endedSession && !sqlState.hasPrefix("57P0")
-    } else {
-      false
-    }
+    if case .server = kind { !endedTransaction && !endedSession } else { false }
   }
 
   /// A lock or a statement took longer than it may (55P03, 57014).

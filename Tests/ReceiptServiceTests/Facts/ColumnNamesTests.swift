@@ -46,6 +46,11 @@ struct ColumnNamesTests {
     #expect(names.remainder(of: Array(#"{"new":"\u0000"}"#.utf8)) == nil)
   }
 
+  @Test func `a backslash and the letters of U+0000 are no U+0000`() throws {
+    #expect(try remainder(#"{"new":"\\u0000"}"#) == ["new": .string(#"\u0000"#)])
+    #expect(names.remainder(of: Array(#"{"new":"\\\u0000"}"#.utf8)) == nil)
+  }
+
   @Test func `what is cut off anywhere ends nowhere else`() {
     let json = Array(#"{"new":{"a":["x\"y",1]},"known":-12,"n":"v"}"#.utf8)
     for count in 0..<json.count {
