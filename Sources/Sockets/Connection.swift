@@ -85,7 +85,8 @@ public final class Connection {
       updateBackPressure()
       return false
     }
-    let sent = write(bytes)
+    let (sent, failure) = write(bytes)
+    if let failure { close(because: .failed(failure)) }
     guard isOpen, sent < bytes.count else { return true }
     outbound.append(UnsafeRawBufferPointer(rebasing: bytes[sent...]))
     updateBackPressure()
@@ -100,7 +101,10 @@ public final class Connection {
     if outbound.isEmpty { _ = Glibc.shutdown(descriptor, Int32(SHUT_WR)) }
   }
 
-  private func write(_ bytes: UnsafeRawBufferPointer) -> Int {
+  /// Touches nothing but the socket, since the bytes may be the queue's, which is being changed meanwhile.
+  ///
+  /// - Returns: how many bytes the socket took, and what it says if it will never take more.
+  private func write(_ bytes: UnsafeRawBufferPointer) -> (sent: Int, failure: Int32?) {
     var sent = 0
     while sent < bytes.count {
       // Without the flag a write to a connection that is gone would be a signal that ends the process.
@@ -111,17 +115,21 @@ public final class Connection {
       } else if errno == EAGAIN {
         break
       } else if errno != EINTR {
-        close(because: .failed(errno))
-        break
+        return (sent, errno)
       }
     }
-    return sent
+    return (sent, nil)
   }
 
   private func writable() {
     guard isOpen else { return }
-    outbound.consume { write($0) }
-    guard isOpen else { return }
+    var failure: Int32?
+    outbound.consume { bytes in
+      let (sent, code) = write(bytes)
+      failure = code
+      return sent
+    }
+    if let failure { return close(because: .failed(failure)) }
     updateBackPressure()
     guard outbound.isEmpty else { return }
     if isFinishing { _ = Glibc.shutdown(descriptor, Int32(SHUT_WR)) }

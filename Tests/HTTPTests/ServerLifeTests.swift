@@ -87,6 +87,24 @@ import Testing
     #expect(throws: TestSocket.Failure.system("recv", ECONNRESET)) { try socket.receiveAll() }
   }
 
+  @Test func `a client that leaves without reading its answer harms nobody`() throws {
+    let fixture = try ServerFixture { $0.eventLoops = 1 }
+    let other = try fixture.connect()
+    do {
+      let unread = try TestSocket(connectingTo: fixture.address, receiveBuffer: 4_096)
+      try unread.send("GET /large/8000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+      _ = try unread.receive(exactly: 1)
+      // The one loop is done with sending what the system takes.
+      try other.send(Self.getNow)
+      _ = try other.receive(exactly: 10)
+      // Closed with something unread it is reset.
+    }
+    try other.send(Self.getNow)
+    other.finishSending()
+    let rest = try other.receiveAll()
+    #expect(String(decoding: rest, as: UTF8.self).contains("HTTP/1.1 200 OK"))
+  }
+
   @Test func `a connection beyond the limit is told to try again`() throws {
     let fixture = try ServerFixture { $0.limits.connections = 1 }
     let first = try fixture.connect()

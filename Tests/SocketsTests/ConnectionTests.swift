@@ -103,6 +103,17 @@ import Testing
     #expect(await probe.next() == .closed(.failed(EPIPE)))
   }
 
+  @Test func `a reader who leaves while much waits for him ends his connection alone`() async throws {
+    let (peer, probe) = try await Probe.connect()
+    await probe.onLoop { connection in
+      [UInt8](repeating: 0, count: 2_000_000).withUnsafeBytes { _ = connection.send($0) }
+      #expect(!connection.isReading)
+    }
+    _ = shutdown(peer.descriptor, Int32(SHUT_RDWR))
+    #expect(await probe.next() == .released)
+    #expect(await probe.next() == .closed(.failed(EPIPE)))
+  }
+
   @Test func `a connection ends once, with the first reason, after the call that ended it`() async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { connection in
