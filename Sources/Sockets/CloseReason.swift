@@ -6,6 +6,8 @@ public enum CloseReason: Sendable, Hashable {
   case deadline
   /// The other end closed or reset it, or the network failed: the value is `errno`.
   case failed(Int32)
+  /// The server has no memory left for what the other end does not fetch.
+  case overloaded
   /// The server is stopping.
   case shutdown
 }

@@ -1,3 +1,4 @@
+import Glibc
 import HTTPTypes
 import Sockets
 import TestSocket
@@ -5,17 +6,17 @@ import Testing
 
 @testable import HTTP
 
-/// Bodies whose end is still to come take memory before anybody had to say who he is.
-@Suite(.timeLimit(.minutes(1))) struct UnfinishedBodyTests {
+/// What is still to come, waits or was not fetched takes memory before anybody had to say who he is.
+@Suite(.timeLimit(.minutes(1))) struct HeldBytesTests {
   private static func head(_ length: Int) -> String {
     "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: \(length)\r\n\r\n"
   }
   private static func bytes(_ count: Int) -> [UInt8] { [UInt8](repeating: UInt8(ascii: "x"), count: count) }
 
-  @Test func `the longest of them makes room for the others`() throws {
+  @Test func `the longest body makes room for the others`() throws {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
-      $0.limits.unfinishedBodies = 100_000
+      $0.limits.heldBytes = 100_000
     }
     let sockets = try (0..<3).map { _ in try fixture.connect() }
     for (socket, count) in zip(sockets, [60_000, 20_000, 30_000]) {
@@ -39,7 +40,7 @@ import Testing
   @Test func `what was finished, refused or left counts no more`() throws {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
-      $0.limits.unfinishedBodies = 100_000
+      $0.limits.heldBytes = 100_000
     }
     for round in 0..<9 {
       let socket = try fixture.connect()
@@ -66,23 +67,94 @@ import Testing
     var conversation = Conversation()
     conversation.receive(Self.head(1_000))
     conversation.receive(Self.bytes(900))
-    #expect(conversation.state.unfinishedBytes == 900)
+    #expect(conversation.state.heldBytes >= 900)
     guard case .refuse(let problem) = conversation.state.shed() else {
       Issue.record("it was not refused")
       return
     }
     #expect(problem.code == .overloaded)
-    #expect(conversation.state.unfinishedBytes == 0)
+    #expect(conversation.state.heldBytes == 0)
     guard case .wait = conversation.state.shed() else {
       Issue.record("it was refused twice")
       return
     }
   }
 
-  @Test(arguments: [1, 2, 16, 64])
-  func `each loop has its part of the room, and a sixteenth at least`(loops: Int) {
+  @Test func `a head that is still coming can be given up, too`() {
+    var conversation = Conversation()
+    conversation.receive("GET /now HTTP/1.1\r\nX: " + String(repeating: "x", count: 1_000))
+    #expect(conversation.state.heldBytes == 1_022)
+    guard case .refuse(let problem) = conversation.state.shed() else {
+      Issue.record("it was not refused")
+      return
+    }
+    #expect(problem.code == .overloaded)
+  }
+
+  @Test func `what waits behind a request is forgotten, and the request's answer is the last`() {
+    var conversation = Conversation()
+    conversation.answersAtOnce = false
+    conversation.receive("GET /one HTTP/1.1\r\nHost: a\r\n\r\nGET /two HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(conversation.state.heldBytes == 30)
+    guard case .wait = conversation.state.shed() else {
+      Issue.record("the request under way was refused")
+      return
+    }
+    conversation.receive("GET /three HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(conversation.state.heldBytes == 0)
+    conversation.answer()
+    #expect(conversation.answers.map(\.closes) == [true])
+    #expect(conversation.events == [.request("GET", "/one", []), .finished])
+  }
+
+  @Test func `what waits behind others makes room`() async throws {
+    let fixture = try ServerFixture {
+      $0.eventLoops = 1
+      $0.limits.heldBytes = 60_000
+    }
+    let waiting = try fixture.connect()
+    try waiting.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
+    try waiting.send(Self.bytes(50_000))
+    await fixture.gate.arrivals(1)
+    let other = try fixture.connect()
+    try other.send(Self.head(20_001))
+    try other.send(Self.bytes(20_000))
+    // Its answer says that what came before it was seen.
+    let last = try fixture.connect()
+    try last.send(Self.head(2))
+    try last.send(Self.bytes(2))
+    last.finishSending()
+    #expect(try WireResponse.all(in: try last.receiveAll()).map(\.status) == [200])
+    try other.send(Self.bytes(1))
+    other.finishSending()
+    #expect(try WireResponse.all(in: try other.receiveAll()).map(\.status) == [200])
+    fixture.gate.open()
+    let answers = try WireResponse.all(in: try waiting.receiveAll())
+    #expect(answers.map(\.status) == [200])
+    #expect(answers.first?["Connection"] == "close")
+  }
+
+  @Test func `who does not fetch his answers is cut off before others are refused`() throws {
+    let fixture = try ServerFixture {
+      $0.eventLoops = 1
+      $0.limits.heldBytes = 1_000_000
+    }
+    let unread = try TestSocket(connectingTo: fixture.address, receiveBuffer: 4_096)
+    let patient = try fixture.connect()
+    try patient.send(Self.head(10_001))
+    try patient.send(Self.bytes(10_000))
+    // More than the system takes in the receiver's place.
+    try unread.send("GET /large/30000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(throws: TestSocket.Failure.system("recv", ECONNRESET)) { try unread.receiveAll() }
+    try patient.send(Self.bytes(1))
+    patient.finishSending()
+    #expect(try WireResponse.all(in: try patient.receiveAll()).map(\.status) == [200])
+  }
+
+  @Test(arguments: [1, 2, 12, 64])
+  func `each loop has its part of the room, and a twelfth at least`(loops: Int) {
     var limits = HTTPLimits()
-    limits.unfinishedBodies = 1_600
-    #expect(limits.unfinishedBodies(ofLoops: loops) == 1_600 / min(loops, 16))
+    limits.heldBytes = 1_200
+    #expect(limits.heldBytes(ofLoops: loops) == 1_200 / min(loops, 12))
   }
 }

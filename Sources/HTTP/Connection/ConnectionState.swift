@@ -115,17 +115,17 @@ struct ConnectionState {
   /// that the end of the connection is noticed.
   var wantsInput: Bool { input.count < 65_536 }
 
-  /// Bytes of a body that is still coming: gathered, and not looked at yet.
-  var unfinishedBytes: Int {
-    guard case .body = phase else { return 0 }
-    return input.count + (bodyDecoder?.count ?? 0)
-  }
+  /// Bytes of a request that is still coming, or of what waits behind the one that is under way.
+  var heldBytes: Int { input.count + (bodyDecoder?.heldBytes ?? 0) }
 
   // MARK: What happened
 
   mutating func received(_ bytes: UnsafeRawBufferPointer, now: MonotonicInstant) {
     switch phase {
     case .closing, .lingering:
+      return
+    case .handling where form.closes:
+      // Nothing is served behind the last answer.
       return
     case .idle:
       beginHead(now)
@@ -176,10 +176,19 @@ struct ConnectionState {
     }
   }
 
-  /// The server has no memory left for a body that is still coming.
+  /// The server has no memory left for what is held.
   mutating func shed() -> Step {
-    guard case .body = phase else { return .wait }
-    return refuse(.overloaded("Too much is being sent to the server at once."))
+    switch phase {
+    case .head, .body:
+      return refuse(.overloaded("Too much is being sent to the server at once."))
+    case .handling:
+      // Its answer is on its way and will be the last; what waits behind it cannot be told apart any more.
+      form.closes = true
+      input.removeAll()
+      return .wait
+    case .idle, .routing, .ready, .refused, .closing, .lingering:
+      return .wait
+    }
   }
 
   // MARK: What to do

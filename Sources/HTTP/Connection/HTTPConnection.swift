@@ -11,8 +11,8 @@ final class HTTPConnection {
   private var exchange: Exchange?
   private var task: Task<Void, Never>?
   private var exchangeCount = 0
-  /// What of the loop's ``ServerLoop/unfinishedBytes`` is this connection's.
-  private(set) var unfinishedBytes = 0
+  /// What of the loop's ``ServerLoop/heldBytes`` is this connection's, as far as ``account()`` knows.
+  private(set) var heldBytes = 0
 
   /// The request that is being answered; an object, because it is looked at in several places.
   private final class Exchange {
@@ -49,20 +49,25 @@ final class HTTPConnection {
 
   func cut() { connection.close(because: .shutdown) }
 
-  /// Refuses the request whose body is still coming.
+  /// Gives up what is held for the client: cuts it off if it does not fetch its answers, otherwise refuses what is still
+  /// coming, or forgets what waits behind the request that is under way.
   func shed() {
-    let now = MonotonicInstant.now
-    _ = perform(state.shed(), &state, now: now)
-    run(&state, now: now)
+    if connection.queuedByteCount > 0 {
+      connection.close(because: .overloaded)
+    } else {
+      let now = MonotonicInstant.now
+      _ = perform(state.shed(), &state, now: now)
+      run(&state, now: now)
+    }
     account()
   }
 
-  /// Tells the loop what the connection holds now of a body that is still coming.
-  private func account() {
-    let held = connection.isOpen ? state.unfinishedBytes : 0
-    guard held != unfinishedBytes else { return }
-    server.unfinishedBytes += held - unfinishedBytes
-    unfinishedBytes = held
+  /// Tells the loop what is held for the client now.
+  func account() {
+    let held = connection.isOpen ? state.heldBytes + connection.queuedByteCount : 0
+    guard held != heldBytes else { return }
+    server.heldBytes += held - heldBytes
+    heldBytes = held
   }
 
   // MARK: Doing what the state says
@@ -183,8 +188,8 @@ final class HTTPConnection {
     let now = MonotonicInstant.now
     answer(result, &state, now: now)
     run(&state, now: now)
-    // What waited behind the request may be the beginning of another one's body.
     account()
+    server.makeRoom()
   }
 
   private func abandonHandler() {
@@ -294,8 +299,7 @@ extension HTTPConnection: ConnectionHandler {
 
   func connection(_ connection: Connection, closedBecause reason: CloseReason) {
     abandonHandler()
-    server.unfinishedBytes -= unfinishedBytes
-    unfinishedBytes = 0
+    account()
     server.remove(connection)
   }
 }

@@ -3,8 +3,8 @@ struct BodyDecoder {
   private var framing: Framing
   private var body: [UInt8] = []
 
-  /// Bytes that were gathered.
-  var count: Int { body.count }
+  /// Bytes that what was gathered takes: up to twice as many as came.
+  var heldBytes: Int { body.capacity }
 
   private enum Framing {
     case length(remaining: Int)

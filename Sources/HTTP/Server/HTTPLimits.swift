@@ -8,10 +8,11 @@ public struct HTTPLimits: Sendable, Hashable {
   public var fields = 64
   /// Bytes of the body where no route matches.
   public var unroutedBody = 65_536
-  /// Bytes of all bodies together of which the rest is still to come; each event loop has its part, but not less than a
-  /// sixteenth. Beyond it the longest of them are answered 503 and their connections closed: nobody has to say who he is
+  /// Bytes that are held for all connections together: of requests that are still coming, of what waits behind others,
+  /// and of answers that were not fetched. Each event loop has its part, but not less than a twelfth. Beyond it those
+  /// for whom most is held are answered 503, or cut off if they do not fetch their answers: nobody has to say who he is
   /// before he sends a body.
-  public var unfinishedBodies = 64 << 20
+  public var heldBytes = 48 << 20
   /// Requests on one connection; the last one is answered with `Connection: close`.
   public var requestsPerConnection = 100_000
   /// Connections at once: beyond it new ones are answered 503 and closed.
@@ -23,6 +24,6 @@ public struct HTTPLimits: Sendable, Hashable {
   /// The defaults.
   public init() {}
 
-  /// The part that one of so many event loops has of the room for ``unfinishedBodies``.
-  func unfinishedBodies(ofLoops count: Int) -> Int { unfinishedBodies / min(count, 16) }
+  /// The part that one of so many event loops has of the room for ``heldBytes``.
+  func heldBytes(ofLoops count: Int) -> Int { heldBytes / min(count, 12) }
 }

@@ -24,7 +24,7 @@ public final class HTTPServer: Sendable {
     let loops = configuration.eventLoops.map { EventLoopGroup(count: $0) } ?? .shared
     let core = ServerCore(
       limits: configuration.limits,
-      unfinishedBodies: configuration.limits.unfinishedBodies(ofLoops: loops.loops.count),
+      heldBytes: configuration.limits.heldBytes(ofLoops: loops.loops.count),
       waits: ConnectionState.Waits(configuration.deadlines),
       trustedProxies: configuration.trustedProxies, logger: logger, onResponse: onResponse)
     self.core = core

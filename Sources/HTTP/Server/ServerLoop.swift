@@ -10,8 +10,8 @@ final class ServerLoop {
   /// Where answers are written before they are sent. Empty between events, so one will do for all
   /// connections.
   var output: [UInt8] = []
-  /// Bytes of bodies that are still coming.
-  var unfinishedBytes = 0
+  /// Bytes of requests that are still coming, of what waits behind others, and of answers that were not fetched.
+  var heldBytes = 0
   private var connections: [ObjectIdentifier: HTTPConnection] = [:]
   private var isDraining = false
   private var dateField = DateField(secondsSinceEpoch: 0)
@@ -46,13 +46,15 @@ final class ServerLoop {
     for connection in connections.values { connection.cut() }
   }
 
-  /// Refuses the longest of the bodies that are still coming if all together are too long. So whoever sends a short
-  /// one is served, however many send long ones; and an eighth of the room is made at once, since looking for them takes
-  /// a while where there are thousands.
+  /// Gives up the connections for which most is held if all together hold too much. So whoever asks briefly and
+  /// fetches the answer is served, whatever many others do; and an eighth of the room is made at once, since looking for
+  /// them takes a while where there are thousands.
   func makeRoom() {
-    guard unfinishedBytes > core.unfinishedBodies else { return }
-    for connection in connections.values.sorted(by: { $0.unfinishedBytes > $1.unfinishedBytes }) {
-      if unfinishedBytes <= core.unfinishedBodies / 8 * 7 { break }
+    guard heldBytes > core.heldBytes else { return }
+    // What of the answers has been fetched meanwhile nobody has told.
+    for connection in connections.values { connection.account() }
+    for connection in connections.values.sorted(by: { $0.heldBytes > $1.heldBytes }) {
+      if heldBytes <= core.heldBytes / 8 * 7 { break }
       connection.shed()
     }
   }
