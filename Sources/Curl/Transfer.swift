@@ -162,6 +162,11 @@ final class Transfer {
     var version = 0
     _ = receiptd_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &status)
     _ = receiptd_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version)
+    // RFC 9110 §15. Behind `HTTP/2` libcurl takes whatever number a server puts there, even over HTTP/1.1, and a status of
+    // another length ends the process where it becomes an `HTTPResponse`.
+    guard (100...999).contains(status) else {
+      return end(.failure(.other(code: Int(CURLE_WEIRD_SERVER_REPLY.rawValue), "The answer has no status.")))
+    }
     end(
       .success(
         CurlResponse(

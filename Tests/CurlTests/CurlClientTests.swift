@@ -48,6 +48,21 @@ import Testing
     }
   }
 
+  /// libcurl takes any number for a status where the line says `HTTP/2`.
+  @Test(arguments: ["99999", "1000", "7", "-5"]) func `an answer without a status is none`(status: String)
+    async throws
+  {
+    try await withEcho { server, client in
+      await #expect {
+        _ = try await client.send(CurlRequest(url: server.url("/line/\(status)")))
+      } throws: { error in
+        if case CurlError.other(code: 8, _) = error { true } else { false }
+      }
+      let answer = try await client.send(CurlRequest(url: server.url("/line/599")))
+      #expect(answer.status == 599)
+    }
+  }
+
   @Test func `an answer that is too long is given up while it arrives`() async throws {
     try await withEcho { server, client in
       let exact = try await client.send(

@@ -26,6 +26,10 @@ final class EchoServer: Sendable {
     router.on(.get, "/status/{code}") { request in
       .text(.init(code: try request.parameters.require("code")), "not JSON")
     }
+    router.on(.get, "/line/{status}") { request in
+      let status = try request.parameters.require("status", as: String.self)
+      throw HangUp(sending: Array("HTTP/2 \(status) x\r\nContent-Length: 2\r\n\r\n{}".utf8))
+    }
     router.on(.get, "/large/{bytes}") { request in
       Response(body: Array(repeating: 7, count: try request.parameters.require("bytes")))
     }
