@@ -107,6 +107,18 @@ public final class HTTPServer: Sendable {
     }
   }
 
+  /// Bytes that are held for clients now, by event loop.
+  func heldBytes() async -> [Int] {
+    var held: [Int] = []
+    for (loop, server) in zip(loops.loops, serverLoops) {
+      held.append(
+        await withCheckedContinuation { counted in
+          loop.execute { counted.resume(returning: server.value.heldBytes) }
+        })
+    }
+    return held
+  }
+
   /// Accepts no more connections; what is connected goes on.
   public func stopAccepting() {
     listener.withLock { $0 }?.stop()

@@ -1,0 +1,71 @@
+import Glibc
+import Sockets
+import TestSocket
+import Testing
+
+@testable import HTTP
+
+/// Clients that begin, stop, do not read and leave in any order, over real sockets.
+@Suite(.timeLimit(.minutes(2))) struct UnrulyClientTests {
+  /// SplitMix64: the same seed gives the same clients.
+  private struct Chance: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+      state &+= 0x9E37_79B9_7F4A_7C15
+      var mixed = state
+      mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+      mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+      return mixed ^ (mixed >> 31)
+    }
+  }
+
+  private static let get = "HTTP/1.1\r\nHost: a\r\n\r\n"
+  private static let whatTheySend = [
+    "GET /now \(get)", "GET /later \(get)", "GET /secret/later \(get)", "GET /large/3000000 \(get)",
+    String(repeating: "GET /large/30000 \(get)", count: 20),
+    String(repeating: "GET /now \(get)", count: 3_000),
+    "GET /now HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "x", count: 12_000),
+    "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n"
+      + String(repeating: "x", count: 400_000),
+    "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+    "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", "abc", "\r\n\r\n",
+    "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET /hang-up/later \(get)",
+  ].map { Array($0.utf8) }
+
+  @Test(arguments: 1...12) func `whatever they do, others are served, and nothing is kept for them`(seed: Int)
+    async throws
+  {
+    let fixture = try ServerFixture {
+      $0.eventLoops = 2
+      $0.limits.heldBytes = 4_000_000
+      $0.deadlines.write = .milliseconds(300)
+    }
+    var chance = Chance(state: UInt64(seed))
+    var clients: [TestSocket] = []
+    for _ in 0..<400 {
+      if clients.count < 30 {
+        let receiveBuffer: Int32? = Bool.random(using: &chance) ? 4_096 : nil
+        let client = try TestSocket(connectingTo: fixture.address, receiveBuffer: receiveBuffer)
+        _ = fcntl(client.descriptor, F_SETFL, O_NONBLOCK)
+        clients.append(client)
+      }
+      let index = Int.random(in: clients.indices, using: &chance)
+      switch Int.random(in: 0..<10, using: &chance) {
+      case 0...5: try? clients[index].send(Self.whatTheySend.randomElement(using: &chance) ?? [])
+      case 6: _ = try? clients[index].receive(atMost: Int.random(in: 1...100_000, using: &chance))
+      case 7: clients[index].finishSending()
+      case 8: clients.remove(at: index).reset()
+      default: clients.remove(at: index)
+      }
+    }
+    let other = try fixture.connect()
+    try other.send("GET /later HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    #expect(try WireResponse.all(in: try other.receiveAll()).map(\.status) == [200])
+    clients.removeAll()
+    // Returns when the last connection is gone, though perhaps before its loop was told.
+    await fixture.server.shutdown(within: .seconds(60))
+    await fixture.server.awaitTurns()
+    #expect(await fixture.server.heldBytes() == [0, 0])
+  }
+}
