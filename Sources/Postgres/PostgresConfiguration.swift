@@ -30,6 +30,8 @@ public struct PostgresConfiguration: Sendable {
   /// Off for PgBouncer in transaction mode, where the next statement may meet another server
   /// process, which knows nothing of what was prepared.
   public var usesPreparedStatements = true
+  /// Off where a pooler is in between that refuses settings (`options`) at login, as PgBouncer does in any mode.
+  public var setsOptions = true
   /// How many prepared statements a connection keeps; the least recently used goes first.
   public var maximumPreparedStatements = 256
 

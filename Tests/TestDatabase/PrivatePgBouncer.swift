@@ -1,18 +1,28 @@
 import Foundation
 import TestProcess
 
-/// A PgBouncer in transaction mode in front of a database. It goes away with `remove()`, or when the process ends,
+/// A PgBouncer in front of a database. It goes away with `remove()`, or when the process ends,
 /// however it ends.
 public struct PrivatePgBouncer: Sendable {
   /// Where it listens, on 127.0.0.1.
   public let port: UInt16
   private let folder: String
 
+  /// When it gives a client's connection to somebody else.
+  public enum Mode: String, Sendable, CaseIterable {
+    /// When the client leaves.
+    case session
+    /// After each transaction.
+    case transaction
+  }
+
   /// Starts one in front of the server that a database is on.
-  public static func start(before database: TestDatabase) async throws -> PrivatePgBouncer {
+  public static func start(
+    before database: TestDatabase, in mode: Mode = .transaction
+  ) async throws -> PrivatePgBouncer {
     let folder = "/tmp/receiptd-test.\(UUID().uuidString)"
     try atEndOfProcess(script, remove: folder)
-    let output = try await run("start", folder, "\(database.port)")
+    let output = try await run("start", folder, "\(database.port)", mode.rawValue)
     let text = String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     guard let port = UInt16(text) else { throw NoPort(output: text) }
     return PrivatePgBouncer(port: port, folder: folder)

@@ -38,10 +38,9 @@ extension LibpqSession {
   /// continues would keep its locks for hours. Whoever is silent for as long as we wait for an answer has
   /// gone.
   ///
-  /// PgBouncer refuses these options, and in transaction mode they would not be the connection's. What the URI
-  /// says comes last, and so has the last word here too.
+  /// PgBouncer refuses these options. What the URI says comes last, and so has the last word here too.
   private static func options(_ configuration: PostgresConfiguration, _ silence: Int64) -> String {
-    guard configuration.usesPreparedStatements else { return configuration.serverOptions }
+    guard configuration.setsOptions else { return configuration.serverOptions }
     return "-c idle_in_transaction_session_timeout=\(silence) \(configuration.serverOptions)"
   }
 

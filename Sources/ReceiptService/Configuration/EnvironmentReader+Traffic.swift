@@ -59,11 +59,20 @@ extension EnvironmentReader {
     return months
   }
 
-  /// Whether a pooler between us and the database may give each transaction another connection.
-  func hasTransactionPooler() throws(ConfigurationProblem) -> Bool {
+  /// What stands between us and the database.
+  enum Pooler {
+    case none
+    /// Refuses settings at login.
+    case session
+    /// May give each transaction another connection, too.
+    case transaction
+  }
+
+  func pooler() throws(ConfigurationProblem) -> Pooler {
     switch text("DATABASE_POOLER") {
-    case nil, "none", "session": false
-    case "transaction": true
+    case nil, "none": .none
+    case "session": .session
+    case "transaction": .transaction
     default: throw ConfigurationProblem("DATABASE_POOLER", "must be none, session or transaction")
     }
   }

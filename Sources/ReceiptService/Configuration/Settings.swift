@@ -62,7 +62,9 @@ public struct Settings: Sendable {
     database.queryTimeout = .seconds(3)
     database.acquireTimeout = .milliseconds(1_500)
     database.maximumConnections = 16
-    database.usesPreparedStatements = try !reader.hasTransactionPooler()
+    let pooler = try reader.pooler()
+    database.usesPreparedStatements = pooler != .transaction
+    database.setsOptions = pooler == .none
     host = reader.text("HOST") ?? "127.0.0.1"
     port = try reader.port("PORT") ?? 3000
     adminHost = reader.text("ADMIN_HOST") ?? "127.0.0.1"

@@ -11,6 +11,7 @@ struct EventIntake: Sendable {
   let catalog: AppCatalog
   let authenticator: Authenticator
   let pool: PostgresPool
+  let traffic: TrafficLimits
   let clock: ServiceClock
 
   private struct Answer: Encodable {
@@ -34,13 +35,20 @@ struct EventIntake: Sendable {
   }
 
   /// The client's word, which a token, where there is one, must not contradict.
-  /// - Throws: 400 `invalid_request`, 401 `unauthenticated`, 403 `forbidden`.
+  /// - Throws: 400 `invalid_request`, 401 `unauthenticated`, 403 `forbidden`, 429 `rate_limited`.
   private func customer(named name: String, of app: App, _ request: Request) async throws -> String {
     let name = try DeviceID(name, named: "customerID").name
-    guard app.customer == .user else { return name }
+    guard app.customer == .user else {
+      try traffic.admit(.device(name))
+      return name
+    }
     let named = UUID(uuidString: name)
-    if let user = try await authenticator.user(of: request, in: app), user != named {
-      throw ServiceError.notTheTokensUser
+    if let user = try await authenticator.user(of: request, in: app) {
+      guard user == named else { throw ServiceError.notTheTokensUser }
+      try traffic.admit(.user(user))
+    } else {
+      // Whom anybody may name is counted by himself, so that nobody uses up the share of the user with the token.
+      try traffic.admit(.device(name.lowercased()))
     }
     // One user is one customer, however a client spells it.
     return named?.uuidString.lowercased() ?? name

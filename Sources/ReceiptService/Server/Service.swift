@@ -63,6 +63,7 @@ public final class Service: Sendable {
     let (signer, clock, logger) = (facilities.signer, facilities.clock, facilities.logger)
     let catalog = try AppCatalog(contentsOf: settings.configurationFile)
     try catalog.checkSecrets(in: settings.environment, logger)
+    settings.checkSupportToken(logger)
     let metrics = facilities.metrics
     metrics.ledger.expect(catalog.apps.map(\.bundleID))
     let roots = try TrustedRoots(settings)
@@ -96,11 +97,13 @@ public final class Service: Sendable {
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
       grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     trials = TrialStart(
-      proofs: proofs, catalog: catalog, pool: pool, signer: signer, clock: clock, metrics: metrics)
+      proofs: proofs, catalog: catalog, pool: pool, signer: signer, traffic: traffic, clock: clock,
+      metrics: metrics)
     devices = DeviceEntitlements(
       catalog: catalog, pool: pool, signer: signer, traffic: traffic, clock: clock)
     pairing = Pairing(catalog: catalog, pool: pool, traffic: traffic, clock: clock)
-    events = EventIntake(catalog: catalog, authenticator: authenticator, pool: pool, clock: clock)
+    events = EventIntake(
+      catalog: catalog, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock)
     numbers = Numbers(catalog: catalog, pool: pool, clock: clock)
     numbersJob = NumbersJob(numbers: numbers, logger: logger)
     monthsJob = MonthsJob(pool: pool, retention: settings.retention, logger: logger, metrics: metrics)
@@ -198,6 +201,16 @@ public final class Service: Sendable {
   public func close() async {
     await retire()
     await facilities.close()
+  }
+}
+
+extension Settings {
+  /// A support token that can be guessed is said at every start; ``Doctor`` fails for it.
+  func checkSupportToken(_ logger: Logger) {
+    guard let supportToken, supportToken.count < Doctor.lengthOfSupportToken else { return }
+    logger.warning(
+      "the support token is short: whoever guesses it may do all that support may",
+      metadata: ["setting": "SUPPORT_TOKEN", "characters-advised": "\(Doctor.lengthOfSupportToken)"])
   }
 }
 

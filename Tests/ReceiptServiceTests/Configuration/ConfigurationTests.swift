@@ -142,4 +142,17 @@ import Testing
       await service?.close()
     }
   }
+
+  @Test(arguments: [
+    nil: 0, "sesame": 1, String(repeating: "a", count: 31): 1, String(repeating: "a", count: 32): 0,
+  ])
+  func `a support token that can be guessed is warned of, and not told`(token: String?, warnings: Int) throws
+  {
+    let logs = LogLines()
+    let environment = ["DATABASE_URL": "postgres://h/d", "SUPPORT_TOKEN": token]
+    let settings = try Settings(environment: environment.compactMapValues(\.self))
+    settings.checkSupportToken(Logger(label: "tests") { _ in logs })
+    #expect(logs.all.count == warnings)
+    if let token { #expect(!logs.all.contains { $0.contains(token) }) }
+  }
 }

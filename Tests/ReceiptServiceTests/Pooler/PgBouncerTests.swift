@@ -8,15 +8,17 @@ import Testing
 
 @testable import ReceiptService
 
-/// The service behind a real PgBouncer in transaction mode, whose few connections take turns: each transaction may meet
-/// another server process than the one before.
+/// The service behind a real PgBouncer, above all in transaction mode, whose few connections take turns: each transaction may
+/// meet another server process than the one before.
 @Suite(.timeLimit(.minutes(2))) struct PgBouncerTests {
-  private static func withPooler(_ body: (Harness) async throws -> Void) async throws {
+  private static func withPooler(
+    in mode: PrivatePgBouncer.Mode = .transaction, _ body: (Harness) async throws -> Void
+  ) async throws {
     try await withTestDatabase { database in
-      let pooler = try await PrivatePgBouncer.start(before: database)
+      let pooler = try await PrivatePgBouncer.start(before: database, in: mode)
       let harness = try await Harness(
         databaseURL: database.uri(port: pooler.port), configuration: TestApps.json,
-        environment: ["DATABASE_POOLER": "transaction"])
+        environment: ["DATABASE_POOLER": mode.rawValue])
       do {
         // Migrations pass through it too.
         #expect(try await !harness.service.migrator.apply().isEmpty)
@@ -31,8 +33,9 @@ import Testing
     }
   }
 
-  @Test func `a customer's story goes through a pooler in transaction mode`() async throws {
-    try await Self.withPooler { harness in
+  @Test(arguments: PrivatePgBouncer.Mode.allCases)
+  func `a customer's story goes through a pooler`(in mode: PrivatePgBouncer.Mode) async throws {
+    try await Self.withPooler(in: mode) { harness in
       let (user, bought) = try await harness.customer()
       #expect(try await harness.premium(user).bool("isPremium") == true)
       let validated = try await harness.validate(

@@ -90,6 +90,80 @@ import Testing
     }
   }
 
+  private struct Asked {
+    var path: String
+    var method = HTTPRequest.Method.get
+    var token: String?
+    var json: String?
+  }
+
+  /// Asks five times for each, every time from another address: the customer is refused the fifth time.
+  private static func expectLimit(of asked: [Asked], by harness: Harness) async throws {
+    for (number, asked) in asked.enumerated() {
+      harness.clock.advance(seconds: 60)
+      var statuses: [Int] = []
+      for host in 1...5 {
+        let answer = try await harness.ask(
+          asked.path, from: "203.0.\(number).\(host)", by: asked.method, token: asked.token, json: asked.json)
+        statuses.append(answer.status)
+      }
+      #expect(statuses.last == 429 && !statuses.dropLast().contains(429), "\(asked.path): \(statuses)")
+      // Whoever is not understood or not known is not yet counted.
+      #expect(Set([400, 401]).isDisjoint(with: statuses), "\(asked.path): \(statuses)")
+    }
+  }
+
+  private static func event(of customer: String, in bundleID: String, _ harness: Harness) -> String {
+    #"{"bundleID": "\#(bundleID)", "customerID": "\#(customer)", "events": "#
+      + #"[{"name": "paywall_shown", "at": "\#(RFC3339.string(from: harness.clock.now))"}]}"#
+  }
+
+  @Test func `a device is one on every route`() async throws {
+    try await withHarness(configuration: ScreenTime.configuration(), environment: Self.limited) { harness in
+      let signed = try harness.store.appTransaction(of: ScreenTime.bundleID).signed
+      let children = "/api/v1/devices/phone/children?bundleID=\(ScreenTime.bundleID)"
+      try await Self.expectLimit(
+        of: [
+          Asked(
+            path: "/api/v1/trials", method: .post,
+            json: #"{"deviceID": "phone", "bundleID": "\#(ScreenTime.bundleID)", "#
+              + #""signedAppTransaction": "\#(signed)"}"#),
+          Asked(
+            path: "/api/v1/events", method: .post,
+            json: Self.event(of: "phone", in: ScreenTime.bundleID, harness)),
+          Asked(path: "/api/v1/devices/phone/entitlements?bundleID=\(ScreenTime.bundleID)"),
+          Asked(path: children),
+          Asked(path: children, method: .post, json: #"{"childDeviceID": "child"}"#),
+          Asked(path: children.replacing("children?", with: "children/child?"), method: .delete),
+        ], by: harness)
+    }
+  }
+
+  @Test func `a user is one on every route, also where anybody may name him`() async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      let user = UUID()
+      let token = try await harness.token(for: user)
+      let bought = try harness.buy(token: user)
+      let premium = "/api/v1/profiles/\(user.uuidString)/premium"
+      try await Self.expectLimit(
+        of: [
+          Asked(path: premium, token: token),
+          Asked(path: premium, method: .put, token: token, json: #"{"transactions": []}"#),
+          Asked(
+            path: "/api/v1/subscriptions/validate", method: .post, token: token,
+            json: #"{"signedTransaction": "\#(bought.signedTransaction)"}"#),
+          Asked(
+            path: "/api/v1/events", method: .post, token: token,
+            json: Self.event(of: user.uuidString, in: TestApps.climbing, harness)),
+          Asked(
+            path: "/api/v1/events", method: .post,
+            json: Self.event(of: user.uuidString, in: TestApps.climbing, harness)),
+        ], by: harness)
+      // Whoever named him has used up nothing of his.
+      #expect(try await harness.ask(premium, from: "198.51.100.1", token: token).status == 200)
+    }
+  }
+
   @Test func `the App Store's webhook is not limited`() async throws {
     try await withHarness(environment: Self.limited) { harness in
       for _ in 0..<12 {
@@ -156,7 +230,13 @@ import Testing
     #expect(throws: ConfigurationProblem.self) { try settings(["FORWARDED_HEADER": "x-real-ip"]) }
     #expect(try settings(["DRAIN_DELAY": "15"]).drainDelay == .seconds(15))
     #expect(throws: ConfigurationProblem.self) { try settings(["DRAIN_DELAY": "301"]) }
-    #expect(try !settings(["DATABASE_POOLER": "transaction"]).database.usesPreparedStatements)
+    for (pooler, prepares, sets) in [
+      ("none", true, true), ("session", true, false), ("transaction", false, false),
+    ] {
+      let database = try settings(["DATABASE_POOLER": pooler]).database
+      #expect(database.usesPreparedStatements == prepares)
+      #expect(database.setsOptions == sets)
+    }
     #expect(throws: ConfigurationProblem.self) { try settings(["DATABASE_POOLER": "pgbouncer"]) }
   }
 }
