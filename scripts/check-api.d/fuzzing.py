@@ -21,10 +21,13 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 
 
 
 def run(description, session, world, folder, options):
-    """Each port with tokens and without, by the description as it stands and by one with live values in it."""
+    """Each port with tokens and without by a description with live values in it, and by the one as it stands."""
     live = f"{folder}/live.yaml"
     with open(live, "w") as file:
         yaml.dump(alive(description, session), file, allow_unicode=True)
+    plain = f"{folder}/plain.yaml"
+    with open(plain, "w") as file:
+        yaml.dump(description.document, file, allow_unicode=True)
     with open(f"{folder}/schemathesis.toml", "w") as file:
         file.write(CONFIGURATION)
     admin = r"^/(support/|healthz|readyz|metrics)"
@@ -35,6 +38,11 @@ def run(description, session, world, folder, options):
         ("clients, without a token", live, world.client_url, ["--exclude-path-regex", admin]),
         ("operators, with the support token", live, world.admin_url, ["--include-path-regex", admin, "-H", support]),
         ("operators, without a token", live, world.admin_url, ["--include-path-regex", admin]),
+        # What only has the form of a signature, an id or an app is not welcome, and does not have to be.
+        ("clients, as the description stands", plain, world.client_url,
+         ["--exclude-path-regex", admin, "-H", user, "--exclude-checks", "positive_data_acceptance"]),
+        ("operators, as the description stands", plain, world.admin_url,
+         ["--include-path-regex", admin, "-H", support, "--exclude-checks", "positive_data_acceptance"]),
     ]
     faults = []
     for name, file, url, arguments in runs:
