@@ -22,14 +22,14 @@ struct LineLogHandler: LogHandler {
   }
 
   func log(event: LogEvent) {
-    var fields: [String: String] = [:]
+    var fields: [String: LogValue] = [:]
     // What is said of this message goes before what is said of all.
     for source in [metadataProvider?.get() ?? [:], metadata, event.metadata ?? [:]] {
-      for (key, value) in source { fields[key] = "\(value)" }
+      for (key, value) in source { fields[key] = LogValue(value) }
     }
     let now = Date()
     writer.write(format.line(now, event.level, "\(event.message)", fields)) { count in
-      format.line(now, .warning, "lines of the log were lost: nobody took them", ["lines": "\(count)"])
+      format.line(now, .warning, "lines of the log were lost: nobody took them", ["lines": .integer(count)])
     }
   }
 }
@@ -43,12 +43,14 @@ enum LogFormat {
 
   /// The line with its line feed.
   func line(
-    _ time: Date, _ level: Logger.Level, _ message: String, _ fields: [String: String]
+    _ time: Date, _ level: Logger.Level, _ message: String, _ fields: [String: LogValue]
   ) -> [UInt8] {
     let time = RFC3339.string(from: time)
     switch self {
     case .json:
-      let own = ["time": time, "level": level.rawValue, "message": message]
+      let own: [String: LogValue] = [
+        "time": .text(time), "level": .text(level.rawValue), "message": .text(message),
+      ]
       guard let object = try? JSONCoding.encode(own.merging(fields) { $1 }) else { return [] }
       return object + [UInt8(ascii: "\n")]
     case .text:

@@ -21,8 +21,10 @@ struct RequestLog: Sendable {
     guard level >= logger.logLevel else { return }
     var metadata: Logger.Metadata = [
       "request": "\(summary.requestID)", "trace": "\(summary.trace.traceID)",
-      "method": "\(summary.method)", "route": "\(summary.route)", "status": "\(summary.status)",
-      "duration": "\(summary.duration)",
+      "method": "\(summary.method)", "route": "\(summary.route)",
+      "status": .stringConvertible(summary.status),
+      // In seconds, to the microsecond.
+      "duration": .stringConvertible(Double(summary.nanoseconds / 1_000) / 1e6),
     ]
     if (400..<500).contains(summary.status) { metadata["client"] = "\(summary.clientAddress)" }
     logger.log(level: level, "answered", metadata: metadata)
