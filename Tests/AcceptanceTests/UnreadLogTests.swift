@@ -37,7 +37,7 @@ import Testing
 
   private struct Line: Decodable {
     let message: String
-    let lines: String?
+    let lines: Int?
   }
 
   private func lines(_ log: [UInt8]) throws -> [Line] {
@@ -59,7 +59,7 @@ import Testing
       #expect(await stage.receiptd.stop() == 0)
       log += pipe.read()
       let lines = try lines(log)
-      #expect(lines.compactMap { $0.message.hasPrefix(Self.loss) ? $0.lines : nil } == ["\(lost)"])
+      #expect(lines.compactMap { $0.message.hasPrefix(Self.loss) ? $0.lines : nil } == [lost])
       #expect(lines.last?.message == "stopped")
     }
   }
