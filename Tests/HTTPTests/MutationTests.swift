@@ -4,19 +4,6 @@ import Testing
 
 /// What nobody thought of: good and bad requests with a few bytes changed, at random but repeatably.
 @Suite struct MutationTests {
-  /// SplitMix64, so that a failure's seed can be run again.
-  struct Seeded: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var mixed = state
-      mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-      mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-      return mixed ^ (mixed >> 31)
-    }
-  }
-
   private static let bases =
     (AcceptedRequestTests.all.map(\.bytes) + RefusedRequest.all.map(\.bytes)).filter { $0.count < 500 }
   private static let telling = Array("\r\n\r\n :;,0+-5aFGET\0\t\u{7F}/?%#@[]\"chunked".utf8)

@@ -7,19 +7,6 @@ import Testing
 
 /// Clients that begin, stop, do not read and leave in any order, over real sockets.
 @Suite(.timeLimit(.minutes(2))) struct UnrulyClientTests {
-  /// SplitMix64: the same seed gives the same clients.
-  private struct Chance: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var mixed = state
-      mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-      mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-      return mixed ^ (mixed >> 31)
-    }
-  }
-
   private static let get = "HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let whatTheySend = [
     "GET /now \(get)", "GET /later \(get)", "GET /secret/later \(get)", "GET /large/3000000 \(get)",
@@ -41,7 +28,7 @@ import Testing
       $0.limits.heldBytes = 4_000_000
       $0.deadlines.write = .milliseconds(300)
     }
-    var chance = Chance(state: UInt64(seed))
+    var chance = Seeded(state: UInt64(seed))
     var clients: [TestSocket] = []
     for _ in 0..<400 {
       if clients.count < 30 {
