@@ -1,3 +1,5 @@
+import Glibc
+
 /// The names that the members of an object may have.
 public struct JSONNames<Name: CaseIterable & RawRepresentable<String> & Sendable>: Sendable {
   @usableFromInline let names: [Name]
@@ -97,13 +99,21 @@ public struct JSONNameTable: Sendable {
 
   func index(of name: UnsafeRawBufferPointer.SubSequence) -> Int? {
     let key = Self.key(name)
-    for index in keys.indices where keys[index] == key && names[index].elementsEqual(name) { return index }
+    for index in keys.indices where keys[index] == key && Self.isSame(names[index], name) { return index }
     return nil
+  }
+
+  private static func isSame(_ a: [UInt8], _ b: UnsafeRawBufferPointer.SubSequence) -> Bool {
+    guard a.count == b.count, let theirs = UnsafeRawBufferPointer(rebasing: b).baseAddress else {
+      return a.count == b.count
+    }
+    return a.withUnsafeBytes { ours in ours.baseAddress.map { memcmp($0, theirs, a.count) == 0 } ?? true }
   }
 
   /// Whether the bit of a name is set.
   func contains(_ name: String, in found: UInt64) -> Bool {
-    let index = Array(name.utf8).withUnsafeBytes { self.index(of: $0[...]) }
+    var name = name
+    let index = name.withUTF8 { self.index(of: UnsafeRawBufferPointer($0)[...]) }
     return index.map { found & 1 << UInt64($0) != 0 } ?? false
   }
 

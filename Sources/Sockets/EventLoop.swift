@@ -10,6 +10,7 @@ public final class EventLoop: Sendable {
   /// Set on the loop's own queue only, and so tells whether it is running the caller.
   private let mark = DispatchSpecificKey<Void>()
   private let bound: LoopBound<LoopResources>
+  private let inbox = LoopInbox()
 
   /// A loop with a queue of its own.
   public init(index: Int = 0) {
@@ -87,6 +88,11 @@ extension EventLoop: TaskExecutor {
   }
 
   func enqueueLater(_ job: UnownedJob) {
-    queue.async { self.turn { job.runSynchronously(on: self.asUnownedTaskExecutor()) } }
+    if inbox.append(job) { queue.async { self.runInbox() } }
+  }
+
+  /// What comes meanwhile waits until what else is on the queue has had its turn.
+  private func runInbox() {
+    for job in inbox.takeAll() { turn { job.runSynchronously(on: asUnownedTaskExecutor()) } }
   }
 }

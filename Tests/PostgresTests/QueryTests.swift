@@ -15,6 +15,59 @@ struct QueryTests {
     #expect(query.text == "select * from students where id = $1")
   }
 
+  @Test(arguments: [0, 1, 2, 64])
+  func `a table of values has a row for each, and what is nothing is NULL`(count: Int) async throws {
+    func table(_ numbers: [Int]) -> Query {
+      """
+      SELECT *, \(true)::boolean FROM \(rows: numbers.count)
+        \(each: numbers), \(each: numbers.map { $0 % 2 == 0 ? nil : "n\($0)" as String? }),
+        \(each: numbers.map { [UInt8(truncatingIfNeeded: $0)] })))
+      AS new (number, word, bytes) ORDER BY number
+      """
+    }
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        let numbers = Array(1..<count + 1)
+        let rows = try await pool.query(table(numbers))
+        #expect(try rows.map { try $0.decode(0, as: Int.self) } == numbers)
+        #expect(
+          try rows.map { try $0.decode(1, as: String?.self) } == numbers.map { $0 % 2 == 0 ? nil : "n\($0)" })
+        #expect(try rows.map { try $0.decode(2, as: [UInt8].self) } == numbers.map { [UInt8($0)] })
+        let isTrue = try rows.allSatisfy { try $0.decode(3, as: Bool.self) }
+        #expect(isTrue)
+      }
+    }
+  }
+
+  @Test func `a table of one row is sent as its values, and a lone NULL is one`() async throws {
+    func table(_ words: [String?]) -> Query {
+      "SELECT word FROM \(rows: words.count)\(each: words))) AS new (word)"
+    }
+    #expect(table(["a"]).text == "SELECT word FROM (VALUES ($1)) AS new (word)")
+    #expect(table(["a", nil]).text == "SELECT word FROM (SELECT * FROM unnest($1)) AS new (word)")
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        let rows = try await pool.query(table([nil]))
+        #expect(try rows.map { try $0.decode(0, as: String?.self) } == [nil])
+      }
+    }
+  }
+
+  @Test func `a union has the rows and the values of all its parts`() async throws {
+    func part(_ number: Int?, _ word: String) -> Query {
+      "select \(number)::int as n, \(word)::text || \(unescaped: "'!'") as w"
+    }
+    let union = Query.union(all: [part(1, "a"), part(nil, "b"), part(3, "c")])
+    #expect(union.text.hasSuffix("UNION ALL select $5::int as n, $6::text || '!' as w"))
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        let rows = try await pool.query(union)
+        #expect(try rows.map { try $0.decode(0, as: Int?.self) } == [1, nil, 3])
+        #expect(try rows.map { try $0.decode(1, as: String.self) } == ["a!", "b!", "c!"])
+      }
+    }
+  }
+
   @Test func `a query answers its rows`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in

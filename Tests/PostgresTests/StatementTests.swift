@@ -121,6 +121,53 @@ struct StatementTests {
     }
   }
 
+  @Test func `what every transaction says is prepared too, savepoints one in the other included`()
+    async throws
+  {
+    try await withPool {
+      $0.maximumConnections = 1
+    } _: { pool in
+      for n in 0..<3 {
+        try await pool.withTransaction { connection in
+          try await connection.savepoint { connection in
+            _ = try await connection.query("select \(n)::int")
+            try await connection.savepoint { _ = try await $0.query("select \(n)::int") }
+            // One after the other has the same name as the one before.
+            try await connection.savepoint { _ = try await $0.query("select \(n)::int") }
+          }
+          _ = try await connection.commit(after: ["select \(n)::int"])
+        }
+      }
+      let rows = try await pool.query(
+        "select statement from pg_prepared_statements where statement not like 'select %' order by 1")
+      #expect(
+        try rows.map { try $0.decode(0, as: String.self) } == [
+          "begin", "commit", "release savepoint savepoint_1", "release savepoint savepoint_2",
+          "savepoint savepoint_1", "savepoint savepoint_2",
+        ])
+    }
+  }
+
+  @Test func `what a savepoint undoes ends there, also where another had its name before`() async throws {
+    try await withPool { pool in
+      _ = try await pool.query("create table t (n int unique)")
+      try await pool.withTransaction { connection in
+        try await connection.savepoint { _ = try await $0.query("insert into t values (1)") }
+        let error = try await postgresError {
+          try await connection.savepoint { connection in
+            _ = try await connection.query("insert into t values (2)")
+            try await connection.savepoint { _ = try await $0.query("insert into t values (3)") }
+            _ = try await connection.query("insert into t values (1)")
+          }
+        }
+        #expect(error?.sqlState == "23505")
+        try await connection.savepoint { _ = try await $0.query("insert into t values (4)") }
+      }
+      let rows = try await pool.query("select n from t order by n")
+      #expect(try rows.map { try $0.decode(0, as: Int.self) } == [1, 4])
+    }
+  }
+
   @Test func `a full cache lets go of what was used least recently`() {
     var cache = StatementCache(capacity: 2)
     let queries: [Query] = ["a", "b", "c"]

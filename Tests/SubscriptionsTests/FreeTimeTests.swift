@@ -15,6 +15,7 @@ import Testing
     #expect(!freeTime.isOn(at: day(8)))
     #expect(freeTime.isOn(at: day(1_000)))
     #expect(freeTime.nextChange(after: day(0)) == day(5))
+    #expect(freeTime.nextChange(after: day(5)) == day(8))
     #expect(freeTime.nextChange(after: day(8)) == day(10))
     #expect(freeTime.nextChange(after: day(10)) == nil)
   }

@@ -34,10 +34,7 @@ struct ChannelState {
     case .queries(let queries, let commits):
       isTaken = isTaken && sendPending(&steps)
       for query in queries { isTaken = isTaken && send(query, &steps) }
-      if commits {
-        isTaken = isTaken && session.send(statement: "commit")
-        steps.append(.command)
-      }
+      if commits { isTaken = isTaken && sendPrepared("commit", &steps) }
       isTaken = isTaken && session.sync()
       steps.append(.sync(isFatal: true))
       exchange = Exchange(steps, resultCount: queries.count)
@@ -55,10 +52,14 @@ struct ChannelState {
   private mutating func sendPending(_ steps: inout [Exchange.Step]) -> Bool {
     defer { pending.removeAll(keepingCapacity: true) }
     for statement in pending {
-      guard session.send(statement: statement) else { return false }
-      steps.append(.command)
+      guard sendPrepared(statement, &steps) else { return false }
     }
     return true
+  }
+
+  /// A statement without values or rows that every transaction has: to read BEGIN takes the server longer than to begin.
+  private mutating func sendPrepared(_ command: String, _ steps: inout [Exchange.Step]) -> Bool {
+    send(Query(unescaped: command), answeredBy: .command, &steps)
   }
 
   /// Closes statements that the cache let go. In a pipeline of their own, so that the failure of
@@ -72,17 +73,19 @@ struct ChannelState {
     return true
   }
 
-  private mutating func send(_ query: Query, _ steps: inout [Exchange.Step]) -> Bool {
+  private mutating func send(
+    _ query: Query, answeredBy answer: Exchange.Step = .query, _ steps: inout [Exchange.Step]
+  ) -> Bool {
     guard usesPreparedStatements else {
-      steps.append(.query)
+      steps.append(answer)
       return session.send(query)
     }
     if let statement = statements.statement(for: query) {
-      steps.append(.query)
+      steps.append(answer)
       return session.sendPrepared(statement.name, query.parameters)
     }
     let statement = statements.insert(query)
-    steps += [.preparation(statement), .query]
+    steps += [.preparation(statement), answer]
     return session.prepare(query, name: statement.name)
       && session.sendPrepared(statement.name, query.parameters)
   }

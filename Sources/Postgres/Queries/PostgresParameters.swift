@@ -49,6 +49,23 @@ public struct PostgresParameters: Sendable {
     bytes.append(0)
   }
 
+  /// Makes NULL of the value that was bound last.
+  @usableFromInline
+  mutating func makeLastNull() {
+    offsets[offsets.count - 1] = -1
+  }
+
+  /// Binds all values of others, after those that are here.
+  mutating func append(_ others: PostgresParameters) {
+    let start = bytes.count
+    bytes += others.bytes
+    types += others.types
+    formats += others.formats
+    lengths += others.lengths
+    for offset in others.offsets { offsets.append(offset < 0 ? offset : offset + start) }
+    if problem == nil { problem = others.problem }
+  }
+
   private mutating func append(_ type: PostgresType, format: Int32, offset: Int, length: Int) {
     if length > Int32.max { refuse("a value is longer than 2 GiB") }
     types.append(type.oid)

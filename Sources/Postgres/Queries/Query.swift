@@ -32,6 +32,16 @@ public struct Query: Sendable {
   }
 }
 
+extension Query {
+  /// The rows of all of these, which have the same columns.
+  ///
+  /// - Precondition: there is one at least.
+  public static func union(all queries: [Query]) -> Query {
+    precondition(!queries.isEmpty, "a statement without text is none")
+    return queries.dropFirst().reduce(queries[0]) { union, query in "\(union) UNION ALL \(query)" }
+  }
+}
+
 extension Query: ExpressibleByStringInterpolation {
   /// A statement without values.
   public init(stringLiteral value: StaticString) {
@@ -50,6 +60,9 @@ extension Query: ExpressibleByStringInterpolation {
     var statement: StatementText
     @usableFromInline
     var parameters: PostgresParameters
+    /// Of a table of values that is being written, whether it has one row.
+    @usableFromInline
+    var hasOneRow = false
 
     /// Called by the compiler.
     public init(literalCapacity: Int, interpolationCount: Int) {
@@ -73,6 +86,33 @@ extension Query: ExpressibleByStringInterpolation {
     @inlinable
     public mutating func appendInterpolation<Value: PostgresEncodable>(_ value: Value?) {
       value.encode(into: &parameters)
+      leavePlace()
+    }
+
+    /// Puts another statement into this one, with its values.
+    public mutating func appendInterpolation(_ query: Query) {
+      statement.append(query.statement)
+      parameters.append(query.parameters)
+    }
+
+    /// Begins a table of values: `FROM \(rows: 3) \(each: ids), \(each: names))) AS new (id, name)`, with the two
+    /// brackets that end it. Each column has an array with a value for each row.
+    ///
+    /// A table of one row is sent as its values. To take an array apart costs the server as much as to write
+    /// some rows, and each column is one.
+    public mutating func appendInterpolation(rows count: Int) {
+      hasOneRow = count == 1
+      statement.append(hasOneRow ? "(VALUES (" : "(SELECT * FROM unnest(")
+    }
+
+    /// A column of a table of values, with as many values as it has rows.
+    @inlinable
+    public mutating func appendInterpolation<Value: PostgresArrayElement>(each values: [Value]) {
+      if hasOneRow, let value = values.first {
+        parameters.append(element: value)
+      } else {
+        Value.encodeArray(values, into: &parameters)
+      }
       leavePlace()
     }
 

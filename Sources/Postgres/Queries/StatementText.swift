@@ -42,6 +42,16 @@ struct StatementText: Sendable {
     mix(1)
   }
 
+  mutating func append(_ other: StatementText) {
+    for piece in other.pieces {
+      switch piece {
+      case .literal(let literal): append(literal)
+      case .value: appendValue()
+      case .fragment(let index): append(fragment: other.fragments[index])
+      }
+    }
+  }
+
   private mutating func mix(_ word: UInt64) {
     // Multiplication carries each bit upwards only; the shift brings them down again.
     fingerprint = (fingerprint ^ word) &* 0x9E37_79B9_7F4A_7C15

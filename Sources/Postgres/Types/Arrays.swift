@@ -79,6 +79,16 @@ extension PostgresArrayElement {
   }
 }
 
+extension PostgresParameters {
+  /// Binds what would be one element of an array, as a value of its own.
+  @inlinable
+  mutating func append<Element: PostgresArrayElement>(element: Element) {
+    var isNull = false
+    appendBinary(Element.postgresElementType) { bytes in isNull = !element.encodeElement(into: &bytes) }
+    if isNull { makeLastNull() }
+  }
+}
+
 extension PostgresDecodableElement {
   /// Reads an array of one dimension from its binary form.
   @inlinable

@@ -175,7 +175,7 @@ private func readStoreKey(_ object: ConfigurationObject) throws(ConfigurationPro
 
 private func readFeatures(_ object: ConfigurationObject) throws(ConfigurationProblem) -> Features {
   guard let features = try object.object("features") else { return [:] }
-  var read: Features = [:]
+  var read: [String: FeatureValue] = [:]
   for name in features.names {
     guard let value = features.optional(name) else { continue }
     switch value {
@@ -189,5 +189,5 @@ private func readFeatures(_ object: ConfigurationObject) throws(ConfigurationPro
         features.path(of: name), "must be a boolean, a number, a string or null, is \(value.kind)")
     }
   }
-  return read
+  return Features(read)
 }

@@ -15,14 +15,25 @@ enum HoldingsRows {
   /// The same where ``LookupPlans`` are chosen and ``freeTimes`` read already; the answers go to
   /// ``decodeLookups(_:freeTimes:)``.
   static func lookups(users: [UUID], devices: [String]) -> [Query] {
-    [
-      SubscriptionRows.select(users: users, devices: devices),
-      """
-      SELECT user_id, device_id, bundle_id, id, tier, starts_at, ends_at FROM grants
-      WHERE (user_id = ANY(\(users)) OR device_id = ANY(\(devices))) AND revoked_at IS NULL
-      """,
-    ] + (devices.isEmpty ? [] : [trials(devices)])
+    [SubscriptionRows.select(users: users, devices: devices), grants(users: users, devices: devices)]
+      + (devices.isEmpty ? [] : [trials(devices)])
   }
+
+  private static func grants(users: [UUID], devices: [String]) -> Query {
+    // A grant is a user's or a device's. An OR would need a scan of another kind, which LookupPlans rule out.
+    var ways: [Query] = []
+    if !users.isEmpty || devices.isEmpty {
+      ways.append("SELECT \(unescaped: grantColumns) WHERE user_id = ANY(\(users)) AND revoked_at IS NULL")
+    }
+    if !devices.isEmpty {
+      ways.append(
+        "SELECT \(unescaped: grantColumns) WHERE device_id = ANY(\(devices)) AND revoked_at IS NULL")
+    }
+    return .union(all: ways)
+  }
+
+  private static let grantColumns: StaticString =
+    "user_id, device_id, bundle_id, id, tier, starts_at, ends_at FROM grants"
 
   private static func trials(_ devices: [String]) -> Query {
     """

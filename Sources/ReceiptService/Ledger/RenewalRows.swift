@@ -29,13 +29,13 @@ enum RenewalRows {
       INSERT INTO renewals (original_transaction_id, environment, product_id, renews_as,
         will_auto_renew, is_in_billing_retry, grace_expires_at, expiration_intent, renewal_date,
         signed_at, other_claims, updated_at)
-      SELECT *, \(instant)::timestamptz FROM unnest(
-        \(facts.map { $0.originalTransactionID })::text[], \(facts.map { $0.environment.rawValue })::text[],
-        \(facts.map { $0.productID })::text[], \(facts.map { $0.renewsAs })::text[],
-        \(facts.map { $0.willAutoRenew })::boolean[], \(facts.map { $0.isInBillingRetry })::boolean[],
-        \(facts.map { $0.graceExpiresDate })::timestamptz[], \(facts.map { $0.expirationIntent })::bigint[],
-        \(facts.map { $0.renewalDate })::timestamptz[], \(facts.map { $0.signedAt })::timestamptz[],
-        \(records.map { $0.otherClaims })::jsonb[])
+      SELECT *, \(instant)::timestamptz FROM \(rows: records.count)
+        \(each: facts.map { $0.originalTransactionID }), \(each: facts.map { $0.environment.rawValue }),
+        \(each: facts.map { $0.productID }), \(each: facts.map { $0.renewsAs }),
+        \(each: facts.map { $0.willAutoRenew }), \(each: facts.map { $0.isInBillingRetry }),
+        \(each: facts.map { $0.graceExpiresDate }), \(each: facts.map { $0.expirationIntent }),
+        \(each: facts.map { $0.renewalDate }), \(each: facts.map { $0.signedAt }),
+        \(each: records.map { $0.otherClaims }))) AS new
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         environment = excluded.environment, product_id = excluded.product_id,
         renews_as = excluded.renews_as, will_auto_renew = excluded.will_auto_renew,

@@ -15,21 +15,31 @@ enum SubscriptionRows {
   /// Everything that these customers have, of all apps. In what another device shares with one of them, the last
   /// column is that one; see ``sharer(_:)``.
   static func select(users: [UUID], devices: [String]) -> Query {
-    // A scan by index for each way to have one, where one OR over the columns would read the table.
-    """
-    SELECT \(unescaped: columns), NULL::text FROM subscriptions
-    WHERE user_id = ANY(\(users)) AND bundle_id IS NOT NULL
-    UNION ALL
-    SELECT \(unescaped: columns), NULL::text FROM subscriptions
-    WHERE device_id = ANY(\(devices)) AND user_id IS NULL AND bundle_id IS NOT NULL
-    UNION ALL
-    SELECT \(unescaped: columns), sharer FROM subscriptions
-    JOIN (
-      SELECT original_transaction_id AS shared, device_id AS sharer FROM purchase_devices
-      WHERE device_id = ANY(\(devices)) AND NOT is_barred
-    ) AS sharing ON shared = original_transaction_id
-    WHERE device_id IS DISTINCT FROM sharer AND bundle_id IS NOT NULL
-    """
+    // A scan by index for each way to have one, where one OR over the columns would read the table; and none for a way
+    // that nobody goes, since the server gets each ready anew.
+    var ways: [Query] = []
+    if !users.isEmpty || devices.isEmpty {
+      ways.append(
+        """
+        SELECT \(unescaped: columns), NULL::text FROM subscriptions
+        WHERE user_id = ANY(\(users)) AND bundle_id IS NOT NULL
+        """)
+    }
+    if !devices.isEmpty {
+      ways.append(
+        """
+        SELECT \(unescaped: columns), NULL::text FROM subscriptions
+        WHERE device_id = ANY(\(devices)) AND user_id IS NULL AND bundle_id IS NOT NULL
+        UNION ALL
+        SELECT \(unescaped: columns), sharer FROM subscriptions
+        JOIN (
+          SELECT original_transaction_id AS shared, device_id AS sharer FROM purchase_devices
+          WHERE device_id = ANY(\(devices)) AND NOT is_barred
+        ) AS sharing ON shared = original_transaction_id
+        WHERE device_id IS DISTINCT FROM sharer AND bundle_id IS NOT NULL
+        """)
+    }
+    return .union(all: ways)
   }
 
   /// The device that has a purchase beside its owner, in a row of ``select(users:devices:)``.
@@ -87,35 +97,35 @@ enum SubscriptionRows {
         next_change_at, upcoming_product_id, upcoming_tier, taken_from,
         CASE WHEN is_validated THEN \(instant)::timestamptz END, \(instant)::timestamptz,
         \(instant)::timestamptz
-      FROM unnest(
-        \(stored.map { $0.originalTransactionID })::text[],
-        \(subscriptions.map { $0.current.transactionID })::text[],
-        \(stored.map { $0.bundleID })::text[], \(subscriptions.map { $0.current.environment.rawValue })::text[],
-        \(subscriptions.map { $0.productID(at: instant) })::text[],
-        \(subscriptions.map { $0.tier(at: instant) })::text[],
-        \(subscriptions.map { $0.current.kind.rawValue })::text[],
-        \(subscriptions.map { $0.current.ownership })::text[],
-        \(subscriptions.map { $0.current.purchaseDate })::timestamptz[],
-        \(subscriptions.map { $0.current.expiresDate })::timestamptz[],
-        \(subscriptions.map { $0.current.revocationDate })::timestamptz[],
-        \(subscriptions.map { $0.graceExpiresDate })::timestamptz[],
-        \(subscriptions.map { $0.autoRenewEnabled })::boolean[],
-        \(subscriptions.map { $0.renewsAs })::text[],
-        \(subscriptions.map { $0.current.priceMilliunits })::bigint[],
-        \(subscriptions.map { $0.current.currency })::text[],
-        \(subscriptions.map { $0.signedAt })::timestamptz[],
-        \(subscriptions.map { $0.current.appTransactionID })::text[],
-        \(stored.map { $0.owner?.customer.userID })::uuid[],
-        \(stored.map { $0.owner?.customer.deviceID })::text[],
-        \(stored.map { $0.owner?.reason.word })::text[], \(stored.map { $0.decidedToken })::uuid[],
-        \(stored.map { $0.isCounted })::boolean[],
-        \(phases.map { $0.status.rawValue })::text[], \(phases.map { $0.storeStatus.rawValue })::text[],
-        \(starts)::integer[], \(ends)::integer[],
-        \(subscriptions.map { $0.nextChange(after: instant) })::timestamptz[],
-        \(subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.productID })::text[],
-        \(subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.tier })::text[],
-        \(stored.map { $0.owner?.reason.takenFrom?.id })::text[],
-        \(validated)::boolean[])
+      FROM \(rows: stored.count)
+        \(each: stored.map { $0.originalTransactionID }),
+        \(each: subscriptions.map { $0.current.transactionID }),
+        \(each: stored.map { $0.bundleID }), \(each: subscriptions.map { $0.current.environment.rawValue }),
+        \(each: subscriptions.map { $0.productID(at: instant) }),
+        \(each: subscriptions.map { $0.tier(at: instant) }),
+        \(each: subscriptions.map { $0.current.kind.rawValue }),
+        \(each: subscriptions.map { $0.current.ownership }),
+        \(each: subscriptions.map { $0.current.purchaseDate }),
+        \(each: subscriptions.map { $0.current.expiresDate }),
+        \(each: subscriptions.map { $0.current.revocationDate }),
+        \(each: subscriptions.map { $0.graceExpiresDate }),
+        \(each: subscriptions.map { $0.autoRenewEnabled }),
+        \(each: subscriptions.map { $0.renewsAs }),
+        \(each: subscriptions.map { $0.current.priceMilliunits }),
+        \(each: subscriptions.map { $0.current.currency }),
+        \(each: subscriptions.map { $0.signedAt }),
+        \(each: subscriptions.map { $0.current.appTransactionID }),
+        \(each: stored.map { $0.owner?.customer.userID }),
+        \(each: stored.map { $0.owner?.customer.deviceID }),
+        \(each: stored.map { $0.owner?.reason.word }), \(each: stored.map { $0.decidedToken }),
+        \(each: stored.map { $0.isCounted }),
+        \(each: phases.map { $0.status.rawValue }), \(each: phases.map { $0.storeStatus.rawValue }),
+        \(each: starts), \(each: ends),
+        \(each: subscriptions.map { $0.nextChange(after: instant) }),
+        \(each: subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.productID }),
+        \(each: subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.tier }),
+        \(each: stored.map { $0.owner?.reason.takenFrom?.id }),
+        \(each: validated)))
       AS new (original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,

@@ -56,9 +56,9 @@ extension ProfileTable {
     insert: { writes in
       """
       INSERT INTO profiles (id, premium_expires_at, premium_product_id, premium_original_transaction_id)
-      SELECT * FROM unnest(\(writes.map(\.userID))::uuid[],
-        \(writes.map(\.status.expiresAt))::timestamptz[], \(writes.map(\.status.productID))::text[],
-        \(writes.map(\.status.originalTransactionID))::text[])
+      SELECT * FROM \(rows: writes.count)\(each: writes.map(\.userID)),
+        \(each: writes.map(\.status.expiresAt)), \(each: writes.map(\.status.productID)),
+        \(each: writes.map(\.status.originalTransactionID)))) AS new
       ON CONFLICT (id) DO UPDATE SET premium_expires_at = excluded.premium_expires_at,
         premium_product_id = excluded.premium_product_id,
         premium_original_transaction_id = excluded.premium_original_transaction_id
@@ -91,8 +91,8 @@ extension ProfileTable {
     insert: { writes in
       """
       INSERT INTO user_preferences (user_id, is_premium, bookmark_limit)
-      SELECT * FROM unnest(\(writes.map(\.userID))::uuid[], \(writes.map(\.status.isPremium))::boolean[],
-        \(writes.map(\.bookmarkLimit))::bigint[])
+      SELECT * FROM \(rows: writes.count)\(each: writes.map(\.userID)), \(each: writes.map(\.status.isPremium)),
+        \(each: writes.map(\.bookmarkLimit)))) AS new
       ON CONFLICT (user_id) DO UPDATE SET is_premium = excluded.is_premium,
         bookmark_limit = excluded.bookmark_limit
       """

@@ -79,9 +79,6 @@ public struct Grandfather: Sendable, Hashable {
   }
 }
 
-/// What a customer may do, by the app's own names.
-public typealias Features = [String: FeatureValue]
-
 /// The value of a feature: the app gives it a meaning, the service only carries it.
 public enum FeatureValue: Sendable, Hashable {
   /// Open or not.

@@ -47,7 +47,11 @@ public struct FreeTime: Sendable, Hashable {
 
   /// The next instant at which it is switched on or off, as far as is known.
   public func nextChange(after instant: Date) -> Date? {
-    spells.lazy.flatMap { [$0.startsAt, $0.endsAt] }.compactMap(\.self).first { $0 > instant }
+    for spell in spells {
+      if spell.startsAt > instant { return spell.startsAt }
+      if let end = spell.endsAt, end > instant { return end }
+    }
+    return nil
   }
 
   /// When a time of `duration` from `start` is over, where free time does not count.

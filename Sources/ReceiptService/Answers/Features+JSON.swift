@@ -13,3 +13,12 @@ extension FeatureValue: JSONWritable {
     }
   }
 }
+
+extension Features: JSONWritable {
+  /// An object, with its members in the order of their names' bytes.
+  public func write(to json: inout JSONWriter) {
+    json.object { json in
+      for feature in ordered { json.member(named: feature.name, feature.value) }
+    }
+  }
+}
