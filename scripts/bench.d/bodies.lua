@@ -37,7 +37,7 @@ function request()
     -- All are posted; each connection asks once more before the thread stops, and is given the last again.
     left = 0
     wrk.thread:stop()
-    line = last
+    line = last or ""
   else
     left = left - #line - 1
     last = line

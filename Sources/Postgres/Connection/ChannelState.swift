@@ -34,7 +34,7 @@ struct ChannelState {
     case .queries(let queries, let commits):
       isTaken = isTaken && sendPending(&steps)
       for query in queries { isTaken = isTaken && send(query, &steps) }
-      if commits { isTaken = isTaken && sendPrepared("commit", &steps) }
+      if commits { isTaken = isTaken && send(Self.commit, answeredBy: .word("COMMIT"), &steps) }
       isTaken = isTaken && session.sync()
       steps.append(.sync(isFatal: true))
       exchange = Exchange(steps, resultCount: queries.count)
@@ -52,15 +52,21 @@ struct ChannelState {
   private mutating func sendPending(_ steps: inout [Exchange.Step]) -> Bool {
     defer { pending.removeAll(keepingCapacity: true) }
     for statement in pending {
-      guard sendPrepared(statement, &steps) else { return false }
+      if statement == Self.begin {
+        guard send(Query(unescaped: statement), answeredBy: .word("BEGIN"), &steps) else { return false }
+      } else {
+        guard session.send(statement: statement) else { return false }
+        steps.append(.command)
+      }
     }
     return true
   }
 
-  /// A statement without values or rows that every transaction has: to read BEGIN takes the server longer than to begin.
-  private mutating func sendPrepared(_ command: String, _ steps: inout [Exchange.Step]) -> Bool {
-    send(Query(unescaped: command), answeredBy: .command, &steps)
-  }
+  /// To read these two takes the server longer than to carry them out, and every transaction has them, so they are
+  /// prepared. Should a pooler lend us a server process where another client's statement has the name, the word that comes
+  /// back is another.
+  static let begin = "begin"
+  private static let commit: Query = "commit"
 
   /// Closes statements that the cache let go. In a pipeline of their own, so that the failure of
   /// one does not touch the caller's; not in a transaction, which it would break.

@@ -5,8 +5,10 @@ import CLibpq
 struct Exchange {
   /// One message sent, in the order of the answers.
   enum Step {
-    /// A statement whose rows nobody wants: BEGIN, SAVEPOINT, DEALLOCATE.
+    /// A statement whose rows nobody wants: SAVEPOINT, DEALLOCATE.
     case command
+    /// One that the server answers with this word, or else something went wrong: BEGIN, COMMIT.
+    case word(String)
     /// The preparation of a statement.
     case preparation(StatementCache.Statement)
     /// A statement whose rows somebody wants.
@@ -48,6 +50,7 @@ struct Exchange {
       if position < steps.count, case .query = steps[position] {
         results.append(Rows(storage: ResultStorage(result)))
       } else {
+        checkWord(of: result)
         PQclear(result)
       }
     case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH:
@@ -67,6 +70,15 @@ struct Exchange {
       }
       PQclear(result)
     }
+  }
+
+  private mutating func checkWord(of result: OpaquePointer) {
+    guard position < steps.count, case .word(let expected) = steps[position] else { return }
+    let word = PQcmdStatus(result).map { String(cString: $0) } ?? ""
+    if word == expected { return }
+    // What it ran in place of it nobody knows.
+    isUnusable = true
+    fail(PostgresError(.misuse("the server answered \(expected) with \(word.isEmpty ? "rows" : word)")))
   }
 
   private mutating func endStep() {

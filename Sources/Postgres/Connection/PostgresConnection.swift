@@ -7,7 +7,6 @@ public final class PostgresConnection: Sendable {
   let channel: Channel
   private let configuration: PostgresConfiguration
   private let logger: Logger?
-  /// How many savepoints are open, one in the other.
   private let savepoints = Atomic(0)
   /// The transaction that is running has been committed by its own statements.
   let hasCommitted = Atomic(false)
@@ -84,9 +83,8 @@ public final class PostgresConnection: Sendable {
   nonisolated(nonsending) public func savepoint<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
-    // Named by their depth, so that there are few of these statements, and the server knows them.
+    // A name for each: what is undone must never be another's work.
     let name = "savepoint_\(savepoints.add(1, ordering: .relaxed).newValue)"
-    defer { savepoints.subtract(1, ordering: .relaxed) }
     channel.enqueue("savepoint \(name)")
     do {
       let result = try await body(self)

@@ -18,7 +18,7 @@ extension PostgresConnection {
     return result
   }
 
-  private static let begin = "begin"
+  private static let begin = ChannelState.begin
 
   private nonisolated(nonsending) func rollBack() async {
     // A connection that cannot roll back is not reusable, and the server rolls back when it goes.

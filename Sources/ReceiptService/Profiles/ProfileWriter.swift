@@ -107,7 +107,11 @@ struct ProfileWriter {
       // A row that somebody else holds is passed over. One that somebody is just inserting cannot be seen,
       // and making it as well would wait for them: not longer than this.
       let answers = try await connection.pipeline([
-        "SELECT set_config('lock_timeout', '250ms', true), set_config('statement_timeout', '500ms', true)",
+        // The app's triggers may need what LookupPlans rule out.
+        """
+        SELECT set_config('lock_timeout', '250ms', true), set_config('statement_timeout', '500ms', true),
+          set_config('enable_bitmapscan', 'on', true)
+        """,
         table.select(writes.map(\.userID)),
       ])
       var free: Set<UUID> = []
