@@ -7,20 +7,30 @@ FULL = ", full tables"
 
 def print_table(results):
     bounds = results["bounds"]
-    verify = bounds["cores"] * bounds["verifications_per_second"]
 
     def rate(name):
         return results.get(name, {}).get("rate")
 
+    def verifications(name):
+        """What the cores could verify in a second, right before and after a load."""
+        return bounds["cores"] * results[name]["verifications_per_second"] if rate(name) else None
+
+    def as_fast(name, other):
+        """What a load would have made if the machine had been as fast for it as it was for another."""
+        if not rate(name) or not rate(other):
+            return None
+        return rate(other) * verifications(name) / verifications(other)
+
     ratios = {
-        "webhook, new": ("of verifications / 3", verify / 3),
-        "webhook, duplicates": ("of 'webhook, new'", rate("webhook, new")),
-        "validate, new": ("of verifications", verify),
-        **{f"{name}{FULL}": (f"of '{name}'", rate(name)) for name in ["webhook, new", "validate, new"]},
+        "webhook, new": ("of verifications / 3", rate("webhook, new") and verifications("webhook, new") / 3),
+        "webhook, duplicates": ("of 'webhook, new'", as_fast("webhook, duplicates", "webhook, new")),
+        "validate, new": ("of verifications", verifications("validate, new")),
+        **{f"{name}{FULL}": (f"of '{name}'", as_fast(f"{name}{FULL}", name))
+           for name in ["webhook, new", "validate, new"]},
         **{name: ("of bare Dispatch", rate(DISPATCH)) for name in ["healthz", *PEERS]},
     }
-    print("\n| load | a second | ratio | p50 ms | p99 ms | server CPU s/1,000 | PostgreSQL CPU s/1,000 | MB |")
-    print("|---|---:|---|---:|---:|---:|---:|---:|")
+    print("\n| load | a second | ratio | p50 ms | p99 ms | server CPU s/1,000 | PostgreSQL CPU s/1,000 | MB | verifications/s |")
+    print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
     for name, result in results.items():
         if not isinstance(result, dict) or "rate" not in result:
             continue
@@ -29,7 +39,7 @@ def print_table(results):
         database = result.get("postgres_cpu_per_1000")
         print(f"| {name} | {result['rate']:.0f} | {ratio} | {result['p50']:.2f} | {result['p99']:.2f} | "
               f"{result['server_cpu_per_1000']:.3f} | {'' if database is None else f'{database:.3f}'} | "
-              f"{result['resident_mb']:.0f} |")
+              f"{result['resident_mb']:.0f} | {result.get('verifications_per_second', 0):.0f} |")
     for name in PEERS:
         if rate(name):
             print(f"\nreceiptd answers {rate('healthz') / rate(name):.2f} times as many as '{name}'.", end="")
