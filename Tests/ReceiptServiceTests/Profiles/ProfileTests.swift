@@ -40,6 +40,22 @@ import Testing
     }
   }
 
+  @Test func `a trigger of the app's own has every kind of scan that it may need`() async throws {
+    try await withHarness { harness in
+      for statement: Postgres.Query in [
+        "CREATE TABLE seen (setting text)",
+        """
+        CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN INSERT INTO seen VALUES (current_setting(''enable_bitmapscan'')); RETURN NEW; END'
+        """,
+        "CREATE TRIGGER sees BEFORE INSERT OR UPDATE ON profiles FOR EACH ROW EXECUTE FUNCTION see()",
+      ] { _ = try await harness.pool.query(statement) }
+      try await harness.arrives(try harness.buy(token: UUID()))
+      let seen = try await harness.pool.query("SELECT setting FROM seen")
+      #expect(try seen.map { try $0.decode(0, as: String.self) } == ["on"])
+    }
+  }
+
   @Test func `a user we know nothing of is free`() async throws {
     try await withHarness { harness in
       let user = UUID()
