@@ -37,6 +37,15 @@ struct HoldingsByCustomer: Sendable {
 
   subscript(customer: Customer) -> CustomerHoldings { customers[customer] ?? CustomerHoldings() }
 
+  /// Adds a purchase, as its row tells it, to what its owner and those who share it have.
+  mutating func add(_ stored: StoredSubscription) {
+    let owner = stored.owner?.customer
+    if let owner { customers[owner, default: .init()].subscriptions.append(stored) }
+    for sharer in stored.customers where sharer != owner {
+      customers[sharer, default: .init()].shared.append(stored)
+    }
+  }
+
   /// What one customer has of one app.
   func holdings(of customer: Customer, in app: App) -> Holdings {
     self[customer].holdings(of: app, freeTime: freeTimes[app])

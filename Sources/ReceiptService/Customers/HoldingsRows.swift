@@ -14,9 +14,12 @@ enum HoldingsRows {
 
   /// The same where ``LookupPlans`` are chosen and ``freeTimes`` read already; the answers go to
   /// ``decodeLookups(_:freeTimes:)``.
-  static func lookups(users: [UUID], devices: [String]) -> [Query] {
-    [SubscriptionRows.select(users: users, devices: devices), grants(users: users, devices: devices)]
-      + (devices.isEmpty ? [] : [trials(devices)])
+  /// - Parameter known: purchases that need not be read.
+  static func lookups(users: [UUID], devices: [String], except known: [String] = []) -> [Query] {
+    [
+      SubscriptionRows.select(users: users, devices: devices, except: known),
+      grants(users: users, devices: devices),
+    ] + (devices.isEmpty ? [] : [trials(devices)])
   }
 
   private static func grants(users: [UUID], devices: [String]) -> Query {

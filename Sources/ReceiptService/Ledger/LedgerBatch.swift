@@ -87,7 +87,8 @@ struct LedgerBatch {
     _ state: LedgerState, _ receipts: [LedgerReceipt], _ connection: PostgresConnection
   ) async throws -> [LedgerReceipt] {
     let instant = entries.map(\.instant).max() ?? Date()
-    var (queries, update) = statements(for: state, at: instant)
+    let changed = state.changedSubscriptions
+    var (queries, update) = statements(for: state, changed, at: instant)
     let changes = state.customerChanges
     let users = Set(changes.compactMap(\.customer.userID)).sorted()
     let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
@@ -97,7 +98,11 @@ struct LedgerBatch {
         AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
     }
-    let lookups = readsCustomers ? HoldingsRows.lookups(users: users, devices: devices) : []
+    // What these customers have besides: of what is written here nothing has to be read back.
+    let lookups =
+      readsCustomers
+      ? HoldingsRows.lookups(
+        users: users, devices: devices, except: changed.map(\.stored.originalTransactionID)) : []
     queries += lookups
     guard !queries.isEmpty else { return receipts }
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
@@ -112,7 +117,7 @@ struct LedgerBatch {
     }
     guard readsCustomers else { return receipts }
 
-    let holdings: HoldingsByCustomer
+    var holdings: HoldingsByCustomer
     do {
       holdings = try HoldingsRows.decodeLookups(answers.suffix(lookups.count), freeTimes: state.freeTimes)
     } catch  where connection.isCommitted {
@@ -123,6 +128,7 @@ struct LedgerBatch {
         return receipt
       }
     }
+    for subscription in changed { holdings.add(subscription.stored.asRow(at: instant)) }
     if hasProfiles {
       let unwritten = try await writer.write(changes, holdings: holdings, on: connection, commits: true)
       if !unwritten.isEmpty { metrics.outcomes.profileWriteFailures.increment(by: unwritten.count) }
@@ -138,7 +144,7 @@ struct LedgerBatch {
   /// What writes notifications, facts and what they mean; and where among it known transactions are updated, which has to
   /// touch so many rows.
   private func statements(
-    for state: LedgerState, at instant: Date
+    for state: LedgerState, _ changed: [LedgerState.ChangedSubscription], at instant: Date
   ) -> (queries: [Query], update: (place: Int, count: Int)?) {
     var queries: [Query] = []
     let notifications = state.newNotifications.map {
@@ -159,7 +165,6 @@ struct LedgerBatch {
     if !known.isEmpty { queries.append(TransactionRows.update(known, at: instant)) }
     let renewals = state.newRenewals
     if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
-    let changed = state.changedSubscriptions
     if !changed.isEmpty {
       queries.append(
         SubscriptionRows.upsert(

@@ -14,7 +14,8 @@ enum SubscriptionRows {
 
   /// Everything that these customers have, of all apps. In what another device shares with one of them, the last
   /// column is that one; see ``sharer(_:)``.
-  static func select(users: [UUID], devices: [String]) -> Query {
+  /// - Parameter known: purchases that need not be read.
+  static func select(users: [UUID], devices: [String], except known: [String] = []) -> Query {
     // A scan by index for each way to have one, where one OR over the columns would read the table; and none for a way
     // that nobody goes, since the server gets each ready anew.
     var ways: [Query] = []
@@ -23,6 +24,7 @@ enum SubscriptionRows {
         """
         SELECT \(unescaped: columns), NULL::text FROM subscriptions
         WHERE user_id = ANY(\(users)) AND bundle_id IS NOT NULL
+          AND original_transaction_id <> ALL(\(known))
         """)
     }
     if !devices.isEmpty {
@@ -30,11 +32,13 @@ enum SubscriptionRows {
         """
         SELECT \(unescaped: columns), NULL::text FROM subscriptions
         WHERE device_id = ANY(\(devices)) AND user_id IS NULL AND bundle_id IS NOT NULL
+          AND original_transaction_id <> ALL(\(known))
         UNION ALL
         SELECT \(unescaped: columns), sharer FROM subscriptions
         JOIN (
           SELECT original_transaction_id AS shared, device_id AS sharer FROM purchase_devices
           WHERE device_id = ANY(\(devices)) AND NOT is_barred
+            AND original_transaction_id <> ALL(\(known))
         ) AS sharing ON shared = original_transaction_id
         WHERE device_id IS DISTINCT FROM sharer AND bundle_id IS NOT NULL
         """)

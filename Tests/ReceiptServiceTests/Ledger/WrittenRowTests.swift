@@ -1,0 +1,97 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Logging
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+/// What is answered from a batch that has just been written stands beside what is read by everybody later.
+@Suite struct WrittenRowTests {
+  @Test(arguments: [.user, .device] as [CustomerKind], [0, 8, 16] as [UInt64])
+  func `whoever proves a purchase is told what those who ask later are told`(
+    kind: CustomerKind, seeds: UInt64
+  ) async throws {
+    try await withHarness(configuration: Self.configuration(for: kind)) { harness in
+      let app = try #require(harness.service.validation.catalog.apps.first)
+      var (compared, ofSeveral, ofSharers) = (0, 0, 0)
+      for seed in seeds..<(seeds + 8) {
+        let life = RandomLife(seed: seed, from: harness.clock.now)
+        var random = SeededGenerator(seed: seed)
+        let customers: [Customer] = (0..<3).map { number in
+          switch kind {
+          case .user: .user(UUID())
+          case .device: .device("device-\(seed)-\(number)")
+          }
+        }
+        var facts = life.facts.shuffled(using: &random)[...]
+        while !facts.isEmpty {
+          let entries = try facts.prefix(Int.random(in: 1...8, using: &random)).map { fact in
+            try harness.entry(of: fact, in: app, claimant: customers.randomElement(using: &random))
+          }
+          facts = facts.dropFirst(entries.count)
+          let receipts = try await Self.commit(entries, in: harness)
+          for (entry, receipt) in zip(entries, receipts) {
+            guard let holdings = receipt.holdings, let customer = entry.asks(about: receipt) else { continue }
+            let read = try await harness.pool.holdings(
+              users: [customer.userID].compactMap(\.self), devices: [customer.deviceID].compactMap(\.self))
+            #expect(holdings.sorted == read.holdings(of: customer, in: app).sorted, "LIFE=\(seed)")
+            compared += 1
+            if holdings.subscriptions.count > 1 { ofSeveral += 1 }
+            if receipt.subscription?.owner?.customer != customer { ofSharers += 1 }
+          }
+          harness.clock.advance(days: Double.random(in: 0..<40, using: &random))
+        }
+      }
+      #expect(compared > 0)
+      #expect(ofSeveral > 0)
+      #expect(ofSharers > 0 || kind == .user)
+    }
+  }
+
+  private static func commit(_ entries: [LedgerEntry], in harness: Harness) async throws -> [LedgerReceipt] {
+    let validation = harness.service.validation
+    let batch = LedgerBatch(
+      entries: entries, headerIDs: JWSHeaderIDs(), catalog: validation.catalog,
+      logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: validation.metrics)
+    return try await harness.pool.withTransaction { connection in try await batch.run(on: connection) }
+  }
+
+  private static func configuration(for kind: CustomerKind) -> String {
+    let ofUsers = DeliveredLivesTests.configuration
+    guard kind == .device else { return ofUsers }
+    return
+      ofUsers
+      .replacing(#""customer": "user""#, with: #""customer": "device", "devicesPerPurchase": 2"#)
+      .replacing(#""auth": \#(TestApps.secretAuth), "writeTo": ["profiles"]"#, with: #""writeTo": []"#)
+  }
+}
+
+extension Harness {
+  /// A fact of a life, proved by a client.
+  fileprivate func entry(of fact: LifeFact, in app: App, claimant: Customer?) throws -> LedgerEntry {
+    var entry = LedgerEntry(
+      app: app, originalTransactionID: fact.originalTransactionID, claimant: claimant, isValidation: true,
+      instant: clock.now)
+    let signer = store.identity.authority.signer
+    let verifier = service.notifications.verifier
+    switch fact {
+    case .transaction(let info):
+      entry.transactions = [try TransactionRecord(verifier.transaction(signer.sign(info)))]
+    case .renewal(let info):
+      entry.renewals = [try RenewalRecord(verifier.renewalInfo(signer.sign(info)))]
+    }
+    return entry
+  }
+}
+
+extension Holdings {
+  /// The same, in an order that does not depend on who read it.
+  fileprivate var sorted: Holdings {
+    var sorted = self
+    sorted.subscriptions.sort { $0.current.originalTransactionID < $1.current.originalTransactionID }
+    return sorted
+  }
+}
