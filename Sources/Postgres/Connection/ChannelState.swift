@@ -38,6 +38,15 @@ struct ChannelState {
       isTaken = isTaken && session.sync()
       steps.append(.sync(isFatal: true))
       exchange = Exchange(steps, resultCount: queries.count)
+    case .attempt(let queries, let savepoint, let more):
+      isTaken = isTaken && sendPending(&steps)
+      for query in queries { isTaken = isTaken && send(query, &steps) }
+      isTaken = isTaken && session.send(statement: "savepoint \(savepoint)")
+      steps.append(.command)
+      for query in more { isTaken = isTaken && send(query, &steps) }
+      isTaken = isTaken && session.sync()
+      steps.append(.sync(isFatal: true))
+      exchange = Exchange(steps, resultCount: queries.count + more.count)
     case .command(let statement):
       isTaken = isTaken && sendPending(&steps) && session.send(statement: statement) && session.sync()
       steps += [.command, .sync(isFatal: true)]

@@ -7,7 +7,8 @@ public final class PostgresConnection: Sendable {
   let channel: Channel
   private let configuration: PostgresConfiguration
   private let logger: Logger?
-  private let savepoints = Atomic(0)
+  /// How many savepoints there have been.
+  let savepoints = Atomic(0)
   /// The transaction that is running has been committed by its own statements.
   let hasCommitted = Atomic(false)
 
@@ -78,32 +79,19 @@ public final class PostgresConnection: Sendable {
     return try await run(.script(script), timeout: timeout).notices
   }
 
-  /// Inside of a transaction: runs statements that may fail without losing the transaction. When
-  /// `body` throws, what it did is undone and its error is thrown on.
-  nonisolated(nonsending) public func savepoint<R>(
-    _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
-  ) async throws -> R {
-    // A name for each: what is undone must never be another's work.
-    let name = "savepoint_\(savepoints.add(1, ordering: .relaxed).newValue)"
-    channel.enqueue("savepoint \(name)")
-    do {
-      let result = try await body(self)
-      if isCommitted { return result }
-      // Travels with what comes next, be it COMMIT.
-      if !channel.withdraw("savepoint \(name)") { channel.enqueue("release savepoint \(name)") }
-      return result
-    } catch {
-      if !channel.withdraw("savepoint \(name)"), channel.ending == nil, !channel.isIdle {
-        _ = try? await run(.command("rollback to savepoint \(name)"), isCancellable: false)
-      }
-      throw error
-    }
-  }
-
   /// Runs a batch, once more if all that was wrong is that statements must be prepared anew.
   @discardableResult
   nonisolated(nonsending) func run(
     _ batch: Batch, timeout: Duration? = nil, isCancellable: Bool = true
+  ) async throws -> Channel.Answer {
+    let answer = try await answer(to: batch, timeout: timeout, isCancellable: isCancellable)
+    if let failure = answer.failure { throw failure }
+    return answer
+  }
+
+  /// The same, with a failure in the answer.
+  nonisolated(nonsending) func answer(
+    to batch: Batch, timeout: Duration? = nil, isCancellable: Bool = true
   ) async throws -> Channel.Answer {
     let timeout = timeout ?? configuration.queryTimeout
     var answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
@@ -111,7 +99,6 @@ public final class PostgresConnection: Sendable {
       answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
     }
     log(answer.notices)
-    if let failure = answer.failure { throw failure }
     return answer
   }
 

@@ -7,7 +7,7 @@ import Subscriptions
 /// Takes entries into the ledger in one transaction.
 ///
 /// Two round trips, however many entries: read what is known under lock; write what follows, and commit. Where an app
-/// wants it on its users' profiles, two more in between: read those, write them. The locks are transaction-level advisory locks on the purchase, and after
+/// wants it on its users' profiles, a third: those are read with the second and written with the commit. The locks are transaction-level advisory locks on the purchase, and after
 /// them on the customer, each kind in ascending order, so that no two servers wait for each other in a
 /// circle; unlike row locks they also cover rows that do not exist yet.
 struct LedgerBatch {
@@ -108,9 +108,15 @@ struct LedgerBatch {
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
     let hasProfiles = writer.isNeeded(for: changes)
     // Where what the answers say may still keep it from being committed, that is asked for once they are there.
-    let answers =
-      hasProfiles || update != nil
-      ? try await connection.pipeline(queries) : try await connection.commit(after: queries)
+    let answers: [Rows]
+    var ahead: Result<SavepointAttempt, PostgresError>?
+    if hasProfiles {
+      (answers, ahead) = try await connection.pipeline(queries, attempting: writer.selectsAhead(for: changes))
+    } else if update != nil {
+      answers = try await connection.pipeline(queries)
+    } else {
+      answers = try await connection.commit(after: queries)
+    }
     if let update, answers[update.place].affected < update.count {
       // One of them was written just now, or was old and has been forgotten: the next attempt sees it.
       throw TransactionsElsewhere(homes: [:])
@@ -130,7 +136,8 @@ struct LedgerBatch {
     }
     for subscription in changed { holdings.add(subscription.stored.asRow(at: instant)) }
     if hasProfiles {
-      let unwritten = try await writer.write(changes, holdings: holdings, on: connection, commits: true)
+      let unwritten = try await writer.write(
+        changes, holdings: holdings, on: connection, ahead: ahead, commits: true)
       if !unwritten.isEmpty { metrics.outcomes.profileWriteFailures.increment(by: unwritten.count) }
     }
     return zip(entries, receipts).map { entry, receipt in

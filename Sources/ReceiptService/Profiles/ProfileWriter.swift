@@ -23,46 +23,59 @@ struct ProfileWriter {
     }
   }
 
+  /// Who has a row in the first table to be written, and whether it is free: asked while others are still
+  /// being written, it spares a round trip. Empty where nothing is written to any.
+  func selectsAhead(for changes: some Sequence<CustomerChange>) -> [Query] {
+    places(for: changes).first.map { [Self.limits, $0.table.select($0.users)] } ?? []
+  }
+
   /// What a user has of one app says nothing about a table that this app does not write to: such a table is
   /// left alone.
   /// - Parameters:
   ///   - changes: whose status may have changed, and in which app; the transaction holds the customers' locks.
   ///   - holdings: what these users have, of all apps.
+  ///   - ahead: what came of ``selectsAhead(for:)``, where that was sent.
   ///   - commits: whether to commit as well, which spares a round trip where all goes well.
   /// - Returns: the users whose status could not be written everywhere; they are in the outbox.
   func write(
     _ changes: some Sequence<CustomerChange>, holdings: HoldingsByCustomer, on connection: PostgresConnection,
-    commits: Bool = false
+    ahead: Result<SavepointAttempt, PostgresError>? = nil, commits: Bool = false
   ) async throws -> Set<UUID> {
-    let tables = writes(for: changes, holdings)
+    let places = places(for: changes)
     var unwritten: Set<UUID> = []
-    for (index, table) in tables.enumerated() {
-      let isLast = index == tables.count - 1
+    for (index, place) in places.enumerated() {
+      let writes = place.users.map { user in
+        ProfileWrite(userID: user, status: status(of: user, holdings[.user(user)], in: place.apps))
+      }
       unwritten.formUnion(
         try await write(
-          table.writes, to: table.table, connection, after: isLast && commits ? unwritten : nil))
+          writes, to: place.table, connection, ahead: index == 0 ? ahead : nil,
+          after: index == places.count - 1 && commits ? unwritten : nil))
       if connection.isCommitted { return unwritten }
     }
     if !unwritten.isEmpty { _ = try await connection.query(outbox(unwritten)) }
     return unwritten
   }
 
+  /// A row that somebody else holds is passed over. One that somebody is just inserting cannot be seen, and making it as
+  /// well would wait for them: not longer than this. The app's triggers may need what ``LookupPlans`` rule out.
+  private static let limits: Query = """
+    SELECT set_config('lock_timeout', '250ms', true), set_config('statement_timeout', '500ms', true),
+      set_config('enable_bitmapscan', 'on', true)
+    """
+
   private func outbox(_ users: Set<UUID>) -> Query { OutboxRows.insertProfiles(users.sorted(), at: instant) }
 
-  /// What is to be written to each table.
-  private func writes(
-    for changes: some Sequence<CustomerChange>, _ holdings: HoldingsByCustomer
-  ) -> [(table: ProfileTable, writes: [ProfileWrite])] {
+  /// Each table that is to be written, by which apps and for whom.
+  private func places(
+    for changes: some Sequence<CustomerChange>
+  ) -> [(table: ProfileTable, apps: [App], users: [UUID])] {
     ProfileTable.all.compactMap { table in
       let apps = catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.mirror) }
       let bundleIDs = Set(apps.map(\.bundleID))
       let users = Set(changes.lazy.filter { bundleIDs.contains($0.bundleID) }.compactMap(\.customer.userID))
-      guard !users.isEmpty else { return nil }
       // Sorted: rows are locked in the order in which they are written.
-      let writes = users.sorted().map { user in
-        ProfileWrite(userID: user, status: status(of: user, holdings[.user(user)], in: apps))
-      }
-      return (table, writes)
+      return users.isEmpty ? nil : (table, apps, users.sorted())
     }
   }
 
@@ -81,10 +94,10 @@ struct ProfileWriter {
   /// - Parameter unwritten: to commit as well, the users whom other tables did not take.
   private func write(
     _ writes: [ProfileWrite], to table: ProfileTable, _ connection: PostgresConnection,
-    after unwritten: Set<UUID>? = nil
+    ahead: Result<SavepointAttempt, PostgresError>? = nil, after unwritten: Set<UUID>? = nil
   ) async throws -> Set<UUID> {
     do {
-      return try await attempt(writes, table, connection, after: unwritten)
+      return try await attempt(writes, table, connection, ahead: ahead?.get(), after: unwritten)
     } catch let error as PostgresError where error.isRefusal {
       // What took too long once is not tried user by user while others wait.
       if writes.count == 1 || error.isTimeUp {
@@ -101,22 +114,16 @@ struct ProfileWriter {
 
   private func attempt(
     _ writes: [ProfileWrite], _ table: ProfileTable, _ connection: PostgresConnection,
-    after unwritten: Set<UUID>?
+    ahead: SavepointAttempt?, after unwritten: Set<UUID>?
   ) async throws -> Set<UUID> {
-    try await connection.savepoint { connection in
-      // A row that somebody else holds is passed over. One that somebody is just inserting cannot be seen,
-      // and making it as well would wait for them: not longer than this.
-      let answers = try await connection.pipeline([
-        // The app's triggers may need what LookupPlans rule out.
-        """
-        SELECT set_config('lock_timeout', '250ms', true), set_config('statement_timeout', '500ms', true),
-          set_config('enable_bitmapscan', 'on', true)
-        """,
-        table.select(writes.map(\.userID)),
-      ])
+    try await connection.savepoint(continuing: ahead) { connection in
+      let rows =
+        if let ahead { ahead.rows } else {
+          try await connection.pipeline([Self.limits, table.select(writes.map(\.userID))])
+        }
       var free: Set<UUID> = []
       var held: Set<UUID> = []
-      for row in answers[1] {
+      for row in rows[1] {
         let user = try row.decode(0, as: UUID.self)
         if try row.decode(1, as: Bool.self) { free.insert(user) } else { held.insert(user) }
       }

@@ -66,6 +66,8 @@ import Testing
     "ALTER TABLE profiles ADD CONSTRAINT refuse CHECK (premium_product_id IS NULL)",
     "ALTER TABLE profiles ADD COLUMN needed text NOT NULL",
     "ALTER TABLE profiles RENAME COLUMN premium_expires_at TO elsewhere",
+    // Already to look for rows fails.
+    "ALTER TABLE profiles RENAME COLUMN id TO elsewhere",
   ])
   func `a table that refuses costs no fact, and gets the status once it takes it`(trouble: String)
     async throws
@@ -87,6 +89,10 @@ import Testing
       for cure in [
         "DROP TRIGGER IF EXISTS refuse ON profiles", "ALTER TABLE profiles DROP CONSTRAINT IF EXISTS refuse",
         "ALTER TABLE profiles DROP COLUMN IF EXISTS needed",
+        """
+        DO $$ BEGIN ALTER TABLE profiles RENAME COLUMN elsewhere TO id;
+        EXCEPTION WHEN undefined_column OR duplicate_column THEN NULL; END $$
+        """,
         "ALTER TABLE profiles ADD COLUMN IF NOT EXISTS premium_expires_at timestamptz",
       ] { _ = try await harness.pool.query(Query(unescaped: cure)) }
       harness.clock.advance(seconds: 5)

@@ -1,0 +1,105 @@
+import Postgres
+import Testing
+
+/// Statements that travel with others, under a savepoint of their own.
+struct SavepointAttemptTests {
+  private struct Unwanted: Error {}
+
+  private func withTable(_ body: nonisolated(nonsending) (PostgresPool) async throws -> Void) async throws {
+    try await withPool {
+      $0.maximumConnections = 2
+    } _: { pool in
+      _ = try await pool.query("create table t (n int unique)")
+      try await body(pool)
+    }
+  }
+
+  private func numbers(_ pool: PostgresPool) async throws -> [Int] {
+    try await pool.query("select n from t order by n").map { try $0.decode(0, as: Int.self) }
+  }
+
+  @Test func `what is attempted is answered beside the rest, gone on with, and committed`() async throws {
+    try await withTable { pool in
+      try await pool.withTransaction { connection in
+        let (answers, attempt) = try await connection.pipeline(
+          ["insert into t values (1)", "select 2"], attempting: ["select 3", "insert into t values (4)"])
+        #expect(answers.count == 2)
+        #expect(try answers[1][0].decode(0, as: Int.self) == 2)
+        let rows = try attempt.get().rows
+        #expect(rows.count == 2)
+        #expect(try rows[0][0].decode(0, as: Int.self) == 3)
+        _ = try await connection.savepoint(continuing: attempt.get()) { connection in
+          try await connection.commit(after: ["insert into t values (5)"])
+        }
+      }
+      #expect(try await numbers(pool) == [1, 4, 5])
+    }
+  }
+
+  @Test(arguments: [
+    ["insert into t values (2)", "select 1 / 0"], ["select 1 / 0", "insert into t values (2)"],
+    ["insert into t values (2)", "select * from nothing_of_that_name"], ["insert into t values (2), (1)"],
+  ])
+  func `what is attempted and fails is undone, and nothing else is`(attempted: [String]) async throws {
+    try await withTable { pool in
+      try await pool.withTransaction { connection in
+        // Its failure must be told apart from that of what came first, however often statements are prepared.
+        for round in 0..<2 {
+          let (answers, attempt) = try await connection.pipeline(
+            ["insert into t values (\(round * 10 + 1))"], attempting: attempted.map { Query(unescaped: $0) })
+          #expect(answers.map(\.affected) == [1])
+          #expect(throws: PostgresError.self) { try attempt.get() }
+        }
+        _ = try await connection.query("insert into t values (20)")
+      }
+      #expect(try await numbers(pool) == [1, 11, 20])
+    }
+  }
+
+  @Test func `where what comes first fails, all fails, and nothing is committed`() async throws {
+    try await withTable { pool in
+      let error = try await postgresError {
+        try await pool.withTransaction { connection in
+          _ = try await connection.pipeline(
+            ["insert into t values (1)", "select 1 / 0"], attempting: ["insert into t values (2)"])
+        }
+      }
+      #expect(error?.sqlState == "22012")
+      #expect(try await numbers(pool).isEmpty)
+    }
+  }
+
+  @Test func `what goes on and fails undoes the attempt with it, and nothing else`() async throws {
+    try await withTable { pool in
+      try await pool.withTransaction { connection in
+        let (_, attempt) = try await connection.pipeline(
+          ["insert into t values (1)"], attempting: ["insert into t values (2)"])
+        await #expect(throws: PostgresError.self) {
+          try await connection.savepoint(continuing: attempt.get()) { connection in
+            try await connection.commit(after: ["insert into t values (3)", "select 1 / 0"])
+          }
+        }
+        #expect(!connection.isCommitted)
+        await #expect(throws: Unwanted.self) {
+          try await connection.savepoint(continuing: attempt.get()) { _ in throw Unwanted() }
+        }
+        _ = try await connection.query("insert into t values (4)")
+      }
+      #expect(try await numbers(pool) == [1, 4])
+    }
+  }
+
+  @Test func `a session that ends in the attempt ends the transaction`() async throws {
+    try await withTable { pool in
+      let error = try await postgresError {
+        try await pool.withTransaction { connection in
+          _ = try await connection.pipeline(
+            ["insert into t values (1)"],
+            attempting: ["select pg_terminate_backend(pg_backend_pid())", "select 1"])
+        }
+      }
+      #expect(error?.isUnavailable == true)
+      #expect(try await numbers(pool).isEmpty)
+    }
+  }
+}
