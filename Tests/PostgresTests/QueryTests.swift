@@ -19,7 +19,7 @@ struct QueryTests {
   func `a table of values has a row for each, and what is nothing is NULL`(count: Int) async throws {
     func table(_ numbers: [Int]) -> Query {
       """
-      SELECT *, \(true)::boolean FROM \(rows: numbers.count)
+      SELECT new.*, \(true)::boolean FROM \(rows: numbers.count)
         \(each: numbers), \(each: numbers.map { $0 % 2 == 0 ? nil : "n\($0)" as String? }),
         \(each: numbers.map { [UInt8(truncatingIfNeeded: $0)] })))
       AS new (number, word, bytes) ORDER BY number
@@ -44,11 +44,38 @@ struct QueryTests {
       "SELECT word FROM \(rows: words.count)\(each: words))) AS new (word)"
     }
     #expect(table(["a"]).text == "SELECT word FROM (VALUES ($1)) AS new (word)")
-    #expect(table(["a", nil]).text == "SELECT word FROM (SELECT * FROM unnest($1)) AS new (word)")
+    #expect(
+      table(["a", nil]).text
+        == "SELECT word FROM generate_series(1, $1) AS given (place), LATERAL ((SELECT $2[given.place])) AS new (word)"
+    )
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let rows = try await pool.query(table([nil]))
         #expect(try rows.map { try $0.decode(0, as: String?.self) } == [nil])
+      }
+    }
+  }
+
+  @Test(arguments: [1, 3])
+  func `a table of values goes beside a table that has a column of any name`(count: Int) async throws {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        _ = try await pool.query("CREATE TABLE odd (place int, given int, i int, new int)")
+        let numbers = Array(1...count)
+        _ = try await pool.query(
+          """
+          INSERT INTO odd SELECT new.*, 0 FROM \(rows: count)
+            \(each: numbers), \(each: numbers.map { $0 * 10 }), \(each: numbers.map { $0 * 100 }))) AS new
+          """)
+        _ = try await pool.query(
+          """
+          UPDATE odd SET new = new.sum FROM \(rows: count)\(each: numbers), \(each: numbers.map { $0 * 111 })))
+            AS new (key, sum)
+          WHERE odd.place = new.key AND given = 10 * new.key
+          """)
+        let rows = try await pool.query("SELECT place + given + i, new FROM odd ORDER BY place")
+        #expect(try rows.map { try $0.decode(0, as: Int.self) } == numbers.map { $0 * 111 })
+        #expect(try rows.map { try $0.decode(1, as: Int.self) } == numbers.map { $0 * 111 })
       }
     }
   }

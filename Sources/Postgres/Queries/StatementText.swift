@@ -10,6 +10,8 @@ struct StatementText: Sendable {
     case literal(StaticString)
     /// The next `$n`.
     case value
+    /// The next `$n`, which is an array: its element at `given.place`.
+    case element
     /// Made by code; its place in `fragments`.
     case fragment(Int)
   }
@@ -42,11 +44,18 @@ struct StatementText: Sendable {
     mix(1)
   }
 
+  /// Leaves the place of an element of an array, the one at `given.place`.
+  mutating func appendElement() {
+    pieces.append(.element)
+    mix(2)
+  }
+
   mutating func append(_ other: StatementText) {
     for piece in other.pieces {
       switch piece {
       case .literal(let literal): append(literal)
       case .value: appendValue()
+      case .element: appendElement()
       case .fragment(let index): append(fragment: other.fragments[index])
       }
     }
@@ -69,6 +78,9 @@ struct StatementText: Sendable {
       case .value:
         values += 1
         text += "$\(values)"
+      case .element:
+        values += 1
+        text += "$\(values)[given.place]"
       }
     }
     return text
@@ -85,7 +97,7 @@ extension StatementText: Hashable {
     switch (a, b) {
     case (.literal(let a), .literal(let b)):
       a.utf8Start == b.utf8Start && a.utf8CodeUnitCount == b.utf8CodeUnitCount
-    case (.value, .value): true
+    case (.value, .value), (.element, .element): true
     case (.fragment(let a), .fragment(let b)): a == b
     default: false
     }

@@ -35,10 +35,10 @@ enum HolderRows {
       """
       INSERT INTO purchase_devices
         (original_transaction_id, device_id, bundle_id, since, proved_at, is_barred)
-      SELECT * FROM unnest(
-        \(ids)::text[], \(devices)::text[], \(rows.map(\.stored.bundleID))::text[],
-        \(rows.map(\.holder.since))::timestamptz[], \(rows.map(\.holder.provedAt))::timestamptz[],
-        \(rows.map(\.holder.isBarred))::boolean[])
+      SELECT new.* FROM \(rows: rows.count)
+        \(each: ids), \(each: devices), \(each: rows.map(\.stored.bundleID)),
+        \(each: rows.map(\.holder.since)), \(each: rows.map(\.holder.provedAt)),
+        \(each: rows.map(\.holder.isBarred)))) AS new
       ON CONFLICT (original_transaction_id, device_id) DO UPDATE SET
         since = excluded.since, proved_at = excluded.proved_at, is_barred = excluded.is_barred
       """,

@@ -29,7 +29,7 @@ enum RenewalRows {
       INSERT INTO renewals (original_transaction_id, environment, product_id, renews_as,
         will_auto_renew, is_in_billing_retry, grace_expires_at, expiration_intent, renewal_date,
         signed_at, other_claims, updated_at)
-      SELECT *, \(instant)::timestamptz FROM \(rows: records.count)
+      SELECT new.*, \(instant)::timestamptz FROM \(rows: records.count)
         \(each: facts.map { $0.originalTransactionID }), \(each: facts.map { $0.environment.rawValue }),
         \(each: facts.map { $0.productID }), \(each: facts.map { $0.renewsAs }),
         \(each: facts.map { $0.willAutoRenew }), \(each: facts.map { $0.isInBillingRetry }),

@@ -46,7 +46,7 @@ enum TransactionRows {
         product_id, kind, ownership, purchase_date, original_purchase_date, expiry_date, revoked_at,
         is_upgraded, app_account_token, app_transaction_id, price_milliunits, currency, signed_at,
         other_claims, first_seen_at, updated_at)
-      SELECT *, \(instant)::timestamptz, \(instant)::timestamptz FROM \(rows: records.count)
+      SELECT new.*, \(instant)::timestamptz, \(instant)::timestamptz FROM \(rows: records.count)
         \(each: facts.map { $0.transactionID }), \(each: facts.map { $0.originalTransactionID }),
         \(each: facts.map { $0.bundleID }), \(each: facts.map { $0.environment.rawValue }),
         \(each: facts.map { $0.productID }), \(each: facts.map { $0.kind.rawValue }),
@@ -76,16 +76,16 @@ enum TransactionRows {
         app_account_token = new.app_account_token, app_transaction_id = new.app_transaction_id,
         price_milliunits = new.price_milliunits, currency = new.currency, signed_at = new.signed_at,
         other_claims = new.other_claims, updated_at = \(instant)::timestamptz
-      FROM unnest(
-        \(facts.map { $0.transactionID })::text[], \(facts.map { $0.bundleID })::text[],
-        \(facts.map { $0.environment.rawValue })::text[], \(facts.map { $0.productID })::text[],
-        \(facts.map { $0.kind.rawValue })::text[], \(facts.map { $0.ownership })::text[],
-        \(facts.map { $0.purchaseDate })::timestamptz[], \(facts.map { $0.originalPurchaseDate })::timestamptz[],
-        \(facts.map { $0.expiresDate })::timestamptz[], \(facts.map { $0.revocationDate })::timestamptz[],
-        \(facts.map { $0.isUpgraded })::boolean[], \(facts.map { $0.appAccountToken })::uuid[],
-        \(facts.map { $0.appTransactionID })::text[], \(facts.map { $0.priceMilliunits })::bigint[],
-        \(facts.map { $0.currency })::text[], \(facts.map { $0.signedAt })::timestamptz[],
-        \(records.map { $0.otherClaims })::jsonb[])
+      FROM \(rows: records.count)
+        \(each: facts.map { $0.transactionID }), \(each: facts.map { $0.bundleID }),
+        \(each: facts.map { $0.environment.rawValue }), \(each: facts.map { $0.productID }),
+        \(each: facts.map { $0.kind.rawValue }), \(each: facts.map { $0.ownership }),
+        \(each: facts.map { $0.purchaseDate }), \(each: facts.map { $0.originalPurchaseDate }),
+        \(each: facts.map { $0.expiresDate }), \(each: facts.map { $0.revocationDate }),
+        \(each: facts.map { $0.isUpgraded }), \(each: facts.map { $0.appAccountToken }),
+        \(each: facts.map { $0.appTransactionID }), \(each: facts.map { $0.priceMilliunits }),
+        \(each: facts.map { $0.currency }), \(each: facts.map { $0.signedAt }),
+        \(each: records.map { $0.otherClaims })))
       AS new (transaction_id, bundle_id, environment, product_id, kind, ownership, purchase_date,
         original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token, app_transaction_id,
         price_milliunits, currency, signed_at, other_claims)

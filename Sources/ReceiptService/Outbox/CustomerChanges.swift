@@ -28,9 +28,10 @@ enum CustomerChanges {
     guard !places.isEmpty else { return nil }
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
-      SELECT place.*, '{}', \(instant)::timestamptz, \(instant)::timestamptz
-      FROM unnest(\(places.map(\.lane.destination.rawValue))::text[], \(places.map(\.key))::text[],
-        \(places.map(\.lane.bundleID))::text[], \(places.map(\.lane.endpoint))::text[]) AS place
+      SELECT told.*, '{}', \(instant)::timestamptz, \(instant)::timestamptz
+      FROM \(rows: places.count)
+        \(each: places.map(\.lane.destination.rawValue)), \(each: places.map(\.key)),
+        \(each: places.map(\.lane.bundleID)), \(each: places.map(\.lane.endpoint)))) AS told
       ORDER BY 1, 2, 3, 4
       \(unescaped: comeAnew)
       """

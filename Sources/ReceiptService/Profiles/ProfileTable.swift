@@ -44,9 +44,9 @@ extension ProfileTable {
       """
       UPDATE profiles SET premium_expires_at = new.expires_at, premium_product_id = new.product_id,
         premium_original_transaction_id = new.original_transaction_id
-      FROM unnest(\(writes.map(\.userID))::uuid[],
-        \(writes.map(\.status.expiresAt))::timestamptz[], \(writes.map(\.status.productID))::text[],
-        \(writes.map(\.status.originalTransactionID))::text[])
+      FROM \(rows: writes.count)\(each: writes.map(\.userID)),
+        \(each: writes.map(\.status.expiresAt)), \(each: writes.map(\.status.productID)),
+        \(each: writes.map(\.status.originalTransactionID))))
         AS new (id, expires_at, product_id, original_transaction_id)
       WHERE profiles.id = new.id
         AND (premium_expires_at, premium_product_id, premium_original_transaction_id)
@@ -56,7 +56,7 @@ extension ProfileTable {
     insert: { writes in
       """
       INSERT INTO profiles (id, premium_expires_at, premium_product_id, premium_original_transaction_id)
-      SELECT * FROM \(rows: writes.count)\(each: writes.map(\.userID)),
+      SELECT new.* FROM \(rows: writes.count)\(each: writes.map(\.userID)),
         \(each: writes.map(\.status.expiresAt)), \(each: writes.map(\.status.productID)),
         \(each: writes.map(\.status.originalTransactionID)))) AS new
       ON CONFLICT (id) DO UPDATE SET premium_expires_at = excluded.premium_expires_at,
@@ -80,8 +80,8 @@ extension ProfileTable {
     update: { writes in
       """
       UPDATE user_preferences SET is_premium = new.is_premium, bookmark_limit = new.bookmark_limit
-      FROM unnest(\(writes.map(\.userID))::uuid[], \(writes.map(\.status.isPremium))::boolean[],
-        \(writes.map(\.bookmarkLimit))::bigint[])
+      FROM \(rows: writes.count)\(each: writes.map(\.userID)), \(each: writes.map(\.status.isPremium)),
+        \(each: writes.map(\.bookmarkLimit))))
         AS new (user_id, is_premium, bookmark_limit)
       WHERE user_preferences.user_id = new.user_id
         AND (user_preferences.is_premium, user_preferences.bookmark_limit::bigint)
@@ -91,7 +91,7 @@ extension ProfileTable {
     insert: { writes in
       """
       INSERT INTO user_preferences (user_id, is_premium, bookmark_limit)
-      SELECT * FROM \(rows: writes.count)\(each: writes.map(\.userID)), \(each: writes.map(\.status.isPremium)),
+      SELECT new.* FROM \(rows: writes.count)\(each: writes.map(\.userID)), \(each: writes.map(\.status.isPremium)),
         \(each: writes.map(\.bookmarkLimit)))) AS new
       ON CONFLICT (user_id) DO UPDATE SET is_premium = excluded.is_premium,
         bookmark_limit = excluded.bookmark_limit
