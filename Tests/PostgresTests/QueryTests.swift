@@ -46,7 +46,7 @@ struct QueryTests {
     #expect(table(["a"]).text == "SELECT word FROM (VALUES ($1)) AS new (word)")
     #expect(
       table(["a", nil]).text
-        == "SELECT word FROM generate_series(1, $1) AS given (place), LATERAL ((SELECT $2[given.place])) AS new (word)"
+        == "SELECT word FROM unnest($1) AS given (place), LATERAL ((SELECT $2[given.place])) AS new (word)"
     )
     try await withTestDatabase { database in
       try await database.withPool { pool in

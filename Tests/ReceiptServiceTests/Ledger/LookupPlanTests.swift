@@ -1,3 +1,4 @@
+import AppStore
 import AppStoreSimulator
 import Foundation
 import Logging
@@ -16,32 +17,53 @@ import Testing
     ORDER BY 1
     """
 
+  /// Rows of `profiles` that the transaction has read.
+  private static let profilesRead: Query = """
+    SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables
+    WHERE relname = 'profiles'
+    """
+
   @Test(arguments: [1, 16])
   func `purchases are taken in by index even while the tables are so small that nothing is gained by it`(
     count: Int
   ) async throws {
     try await withHarness { harness in
-      let validation = harness.service.validation
       let entries = try (0..<count).map { _ in
         let user = UUID()
-        let bought = try harness.buy(token: user)
-        let purchase = try validation.proofs.purchase(
-          signedTransaction: bought.signedTransaction, signedRenewalInfo: bought.signedRenewalInfo,
-          bundleID: nil)
-        return LedgerEntry(purchase, claimant: .user(user), instant: harness.clock.now)
+        return try harness.entry(of: harness.buy(token: user), by: user)
       }
-      let batch = LedgerBatch(
-        entries: entries, headerIDs: JWSHeaderIDs(), catalog: validation.catalog,
-        logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: validation.metrics)
-      let (receipts, scanned) = try await harness.pool.withTransaction { connection in
-        let receipts = try await batch.run(on: connection)
-        let scanned = try await connection.query(Self.scanned)
-        return (receipts, try scanned.map { try $0.decode(0, as: String.self) })
+      let (receipts, scanned) = try await harness.commit(entries) { connection in
+        try await connection.query(Self.scanned).map { try $0.decode(0, as: String.self) }
       }
       let isAllNews = receipts.allSatisfy(\.isNews)
       #expect(isAllNews)
       #expect(try await harness.count("profiles") == count)
       #expect(scanned == [])
+    }
+  }
+
+  @Test(arguments: [1, 16])
+  func `of large tables, what a batch is about is read and nothing else`(count: Int) async throws {
+    try await withHarness { harness in
+      let users = (0..<count).map { _ in UUID() }
+      let first = try users.map { user in try harness.entry(of: harness.buy(token: user), by: user) }
+      _ = try await harness.commit(first) { _ in }
+      _ = try await harness.pool.query(
+        "INSERT INTO profiles (id) SELECT gen_random_uuid() FROM generate_series(1, 3000)")
+      // The same users buy once more: their rows are there, and change.
+      harness.clock.advance(days: 1)
+      let second = try users.map { user in
+        try harness.entry(of: harness.buy(TestApps.annual, token: user), by: user)
+      }
+      let (receipts, read) = try await harness.commit(second) { connection in
+        try await connection.query(Self.profilesRead)[0].decode(0, as: Int.self)
+      }
+      let isAllNews = receipts.allSatisfy(\.isNews)
+      #expect(isAllNews)
+      let changed: Query = "SELECT count(*) FROM profiles WHERE premium_product_id = \(TestApps.annual)"
+      #expect(try await harness.pool.query(changed)[0].decode(0, as: Int.self) == count)
+      #expect(read > 0)
+      #expect(read <= 10 * count)
     }
   }
 
@@ -57,6 +79,27 @@ import Testing
         return try await connection.query(Self.scanned).map { try $0.decode(0, as: String.self) }
       }
       #expect(scanned == [])
+    }
+  }
+}
+
+extension Harness {
+  fileprivate func entry(of bought: SignedOutcome, by user: UUID) throws -> LedgerEntry {
+    let purchase = try service.validation.proofs.purchase(
+      signedTransaction: bought.signedTransaction, signedRenewalInfo: bought.signedRenewalInfo, bundleID: nil)
+    return LedgerEntry(purchase, claimant: .user(user), instant: clock.now)
+  }
+
+  /// Takes entries in, in one transaction, and looks at what that did.
+  fileprivate func commit<Sight>(
+    _ entries: [LedgerEntry], looking: (PostgresConnection) async throws -> Sight
+  ) async throws -> (receipts: [LedgerReceipt], sight: Sight) {
+    let batch = LedgerBatch(
+      entries: entries, headerIDs: JWSHeaderIDs(), catalog: service.validation.catalog,
+      logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: service.validation.metrics)
+    return try await pool.withTransaction { connection in
+      let receipts = try await batch.run(on: connection)
+      return (receipts, try await looking(connection))
     }
   }
 }
