@@ -136,30 +136,36 @@ extension JSONReader {
 extension [UInt8] {
   /// The first position from `start` on of a quotation mark, a backslash or a control character; `count` if there
   /// is none.
+  func endOfPlainText(from start: Int) -> Int {
+    withUnsafeBytes { $0.endOfPlainText(from: start) }
+  }
+}
+
+extension UnsafeRawBufferPointer {
+  /// The first position from `start` on of a quotation mark, a backslash or a control character; `count` if there
+  /// is none.
   ///
   /// Signed payloads are thousands of bytes in one string, so eight are looked at at a time: subtracting borrows
   /// from the top bit of a byte that is smaller than what is taken away, and a byte equal to another is 0 after
   /// an exclusive or, so smaller than 1. A borrow can only spoil bytes above the first hit.
   func endOfPlainText(from start: Int) -> Int {
-    withUnsafeBytes { bytes in
-      let each: UInt64 = 0x0101_0101_0101_0101
-      var position = start
-      while position + 8 <= bytes.count {
-        let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-        let quotes = word ^ each &* UInt64(UInt8(ascii: "\""))
-        let backslashes = word ^ each &* UInt64(UInt8(ascii: "\\"))
-        let hits =
-          ((quotes &- each) & ~quotes | (backslashes &- each) & ~backslashes | (word &- each &* 0x20) & ~word)
-          & (each &* 0x80)
-        if hits != 0 { return position + hits.trailingZeroBitCount / 8 }
-        position += 8
-      }
-      while position < bytes.count {
-        let byte = bytes[position]
-        if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { break }
-        position += 1
-      }
-      return position
+    let each: UInt64 = 0x0101_0101_0101_0101
+    var position = start
+    while position + 8 <= count {
+      let word = UInt64(littleEndian: loadUnaligned(fromByteOffset: position, as: UInt64.self))
+      let quotes = word ^ each &* UInt64(UInt8(ascii: "\""))
+      let backslashes = word ^ each &* UInt64(UInt8(ascii: "\\"))
+      let hits =
+        ((quotes &- each) & ~quotes | (backslashes &- each) & ~backslashes | (word &- each &* 0x20) & ~word)
+        & (each &* 0x80)
+      if hits != 0 { return position + hits.trailingZeroBitCount / 8 }
+      position += 8
     }
+    while position < count {
+      let byte = self[position]
+      if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { break }
+      position += 1
+    }
+    return position
   }
 }

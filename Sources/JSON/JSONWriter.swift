@@ -72,7 +72,8 @@ public struct JSONWriter: Sendable {
   /// A string of bytes that are UTF-8.
   public mutating func string(utf8 text: UnsafeBufferPointer<UInt8>) {
     bytes.append(UInt8(ascii: "\""))
-    if text.mustBeEscaped { appendEscaped(text) } else { bytes.append(contentsOf: text) }
+    let isPlain = UnsafeRawBufferPointer(text).endOfPlainText(from: 0) == text.count
+    if isPlain { bytes.append(contentsOf: text) } else { appendEscaped(text) }
     bytes.append(UInt8(ascii: "\""))
   }
 
@@ -158,19 +159,5 @@ public struct JSONWriter: Sendable {
       default: bytes.append(byte)
       }
     }
-  }
-}
-
-extension UnsafeBufferPointer<UInt8> {
-  /// Looks at all bytes rather than stop at the first, so that many are looked at at a time: nearly never is
-  /// there one, and a token has hundreds.
-  fileprivate var mustBeEscaped: Bool {
-    var found: UInt8 = 0
-    for byte in self {
-      found |= byte < 0x20 ? 1 : 0
-      found |= byte == UInt8(ascii: "\"") ? 1 : 0
-      found |= byte == UInt8(ascii: "\\") ? 1 : 0
-    }
-    return found != 0
   }
 }

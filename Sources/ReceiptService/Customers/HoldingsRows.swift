@@ -14,10 +14,14 @@ enum HoldingsRows {
 
   /// The same where ``LookupPlans`` are chosen and ``freeTimes`` read already; the answers go to
   /// ``decodeLookups(_:freeTimes:)``.
-  /// - Parameter known: purchases that need not be read.
-  static func lookups(users: [UUID], devices: [String], except known: [String] = []) -> [Query] {
+  /// - Parameters:
+  ///   - known: purchases that need not be read.
+  ///   - sharing: whether what is shared with devices is wanted.
+  static func lookups(
+    users: [UUID], devices: [String], except known: [String] = [], sharing: Bool = true
+  ) -> [Query] {
     [
-      SubscriptionRows.select(users: users, devices: devices, except: known),
+      SubscriptionRows.select(users: users, devices: devices, except: known, sharing: sharing),
       grants(users: users, devices: devices),
     ] + (devices.isEmpty ? [] : [trials(devices)])
   }

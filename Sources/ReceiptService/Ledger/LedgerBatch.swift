@@ -98,11 +98,13 @@ struct LedgerBatch {
         AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
     }
-    // What these customers have besides: of what is written here nothing has to be read back.
+    // What these customers have besides: of what is written here nothing has to be read back. Devices are asked about
+    // for the answers alone, which are about the entries' apps.
     let lookups =
       readsCustomers
       ? HoldingsRows.lookups(
-        users: users, devices: devices, except: changed.map(\.stored.originalTransactionID)) : []
+        users: users, devices: devices, except: changed.map(\.stored.originalTransactionID),
+        sharing: entries.contains { $0.app?.sharesPurchases ?? false }) : []
     queries += lookups
     guard !queries.isEmpty else { return receipts }
     let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)

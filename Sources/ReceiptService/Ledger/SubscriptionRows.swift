@@ -14,8 +14,12 @@ enum SubscriptionRows {
 
   /// Everything that these customers have, of all apps. In what another device shares with one of them, the last
   /// column is that one; see ``sharer(_:)``.
-  /// - Parameter known: purchases that need not be read.
-  static func select(users: [UUID], devices: [String], except known: [String] = []) -> Query {
+  /// - Parameters:
+  ///   - known: purchases that need not be read.
+  ///   - sharing: whether what is shared with them is wanted.
+  static func select(
+    users: [UUID], devices: [String], except known: [String] = [], sharing: Bool = true
+  ) -> Query {
     // A scan by index for each way to have one, where one OR over the columns would read the table; and none for a way
     // that nobody goes, since the server gets each ready anew.
     var ways: [Query] = []
@@ -33,7 +37,11 @@ enum SubscriptionRows {
         SELECT \(unescaped: columns), NULL::text FROM subscriptions
         WHERE device_id = ANY(\(devices)) AND user_id IS NULL AND bundle_id IS NOT NULL
           AND original_transaction_id <> ALL(\(known))
-        UNION ALL
+        """)
+    }
+    if !devices.isEmpty && sharing {
+      ways.append(
+        """
         SELECT \(unescaped: columns), sharer FROM subscriptions
         JOIN (
           SELECT original_transaction_id AS shared, device_id AS sharer FROM purchase_devices
