@@ -15,7 +15,7 @@ struct QueryTests {
     #expect(query.text == "select * from students where id = $1")
   }
 
-  @Test(arguments: [0, 1, 2, 64])
+  @Test(arguments: [0, 1, 2, 64, 65, 200])
   func `a table of values has a row for each, and what is nothing is NULL`(count: Int) async throws {
     func table(_ numbers: [Int]) -> Query {
       """
@@ -45,6 +45,9 @@ struct QueryTests {
     }
     #expect(table(["a"]).text == "SELECT word FROM (VALUES ($1)) AS new (word)")
     #expect(
+      table([String?](repeating: nil, count: 65)).text
+        == "SELECT word FROM (SELECT * FROM unnest($1)) AS new (word)")
+    #expect(
       table(["a", nil]).text
         == "SELECT word FROM unnest($1) AS given (place), LATERAL ((SELECT $2[given.place])) AS new (word)"
     )
@@ -56,7 +59,7 @@ struct QueryTests {
     }
   }
 
-  @Test(arguments: [1, 3])
+  @Test(arguments: [1, 3, 70])
   func `a table of values goes beside a table that has a column of any name`(count: Int) async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in

@@ -69,6 +69,18 @@ struct SavepointAttemptTests {
     }
   }
 
+  @Test func `what is attempted has its own time beside that of the rest`() async throws {
+    try await withPool {
+      $0.queryTimeout = .milliseconds(1500)
+    } _: { pool in
+      let slow: Query = "select pg_sleep(1)"
+      try await pool.withTransaction { connection in
+        let (_, attempt) = try await connection.pipeline([slow], attempting: [slow], within: .seconds(20))
+        #expect(try attempt.get().rows.count == 1)
+      }
+    }
+  }
+
   @Test func `what goes on and fails undoes the attempt with it, and nothing else`() async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
@@ -89,13 +101,17 @@ struct SavepointAttemptTests {
     }
   }
 
-  @Test func `a session that ends in the attempt ends the transaction`() async throws {
+  /// The second one fails first, and only then does the server look at what it has been told.
+  @Test(arguments: [
+    "select pg_terminate_backend(pg_backend_pid())",
+    "select 1 / (n - n) from (select pg_terminate_backend(pg_backend_pid())::int as n) as ended",
+  ])
+  func `a session that ends in the attempt is lost, whatever failed before`(ending: String) async throws {
     try await withTable { pool in
       let error = try await postgresError {
         try await pool.withTransaction { connection in
           _ = try await connection.pipeline(
-            ["insert into t values (1)"],
-            attempting: ["select pg_terminate_backend(pg_backend_pid())", "select 1"])
+            ["insert into t values (1)"], attempting: [Query(unescaped: ending), "select 1"])
         }
       }
       #expect(error?.isUnavailable == true)

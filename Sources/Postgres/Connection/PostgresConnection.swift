@@ -5,7 +5,7 @@ import Synchronization
 public final class PostgresConnection: Sendable {
   let id: Int
   let channel: Channel
-  private let configuration: PostgresConfiguration
+  let configuration: PostgresConfiguration
   private let logger: Logger?
   /// How many savepoints there have been.
   let savepoints = Atomic(0)

@@ -33,23 +33,27 @@ extension PostgresConnection {
   /// Inside of a transaction: runs `queries` and, in the same round trip, `more` under a savepoint. A failure among
   /// `more` costs nothing but these.
   ///
+  /// - Parameter time: how much longer all may take for the sake of `more`.
   /// - Returns: the rows of `queries`; and what `more` came to, to be gone on with in ``savepoint(continuing:_:)``, or
   ///   why it was undone.
   /// - Throws: as ``pipeline(_:)``, for `queries` and for a connection or a transaction that is over.
   nonisolated(nonsending) public func pipeline(
-    _ queries: [Query], attempting more: [Query]
+    _ queries: [Query], attempting more: [Query], within time: Duration = .zero
   ) async throws -> (answers: [Rows], attempt: Result<SavepointAttempt, PostgresError>) {
     let name = nextSavepoint()
-    let answer = try await answer(to: .attempt(queries, savepoint: name, more))
+    let answer = try await answer(
+      to: .attempt(queries, savepoint: name, more), timeout: configuration.queryTimeout + time)
     let answers = Array(answer.results.prefix(queries.count))
     guard let failure = answer.failure else {
       let rows = Array(answer.results.dropFirst(queries.count))
       return (answers, .success(SavepointAttempt(name: name, rows: rows)))
     }
     // As many rows as there are `queries`: it was one of `more` that failed, or the savepoint.
-    guard answers.count == queries.count, channel.isInFailedTransaction else { throw failure }
+    guard answers.count == queries.count else { throw failure }
     await rollBack(to: name)
-    if channel.isInFailedTransaction || channel.ending != nil { throw failure }
+    // A connection that is lost meanwhile is no failure of `more`, and a transaction that is over is one of `queries` too.
+    if let ending = channel.ending { throw ending }
+    if channel.isInFailedTransaction || channel.isIdle { throw failure }
     return (answers, .failure(failure))
   }
 

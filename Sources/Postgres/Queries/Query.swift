@@ -60,9 +60,17 @@ extension Query: ExpressibleByStringInterpolation {
     var statement: StatementText
     @usableFromInline
     var parameters: PostgresParameters
-    /// Of a table of values that is being written, whether it has one row.
+    /// Of the table of values that is being written.
     @usableFromInline
-    var hasOneRow = false
+    var form = TableForm.values
+
+    /// How a table of values is sent.
+    @usableFromInline
+    enum TableForm {
+      case values
+      case places
+      case arrays
+    }
 
     /// Called by the compiler.
     public init(literalCapacity: Int, interpolationCount: Int) {
@@ -102,29 +110,38 @@ extension Query: ExpressibleByStringInterpolation {
     /// A table of one row is sent as its values. Of more, each value is taken out of its column's array where it is needed:
     /// `unnest` with an array for each of thirty columns builds thirty tables first, which takes the server three times as
     /// long. The places have an array too: of `generate_series` the planner expects a thousand rows, and would rather
-    /// read all of a table than look up so many in it.
+    /// read all of a table than look up so many in it. To get at an element the server walks there from the first one, so
+    /// many rows are left to `unnest`.
     public mutating func appendInterpolation(rows count: Int) {
-      hasOneRow = count == 1
-      if hasOneRow {
+      switch count {
+      case 1:
+        form = .values
         statement.append("(VALUES (")
-      } else {
+      case ...Self.rowsByPlace:
+        form = .places
         statement.append("unnest(")
         appendInterpolation(Array(0..<Int32(clamping: count)).map { $0 + 1 })
         // A qualified name, which no column of a table that is written can be taken for.
         statement.append(") AS given (place), LATERAL ((SELECT ")
+      default:
+        form = .arrays
+        statement.append("(SELECT * FROM unnest(")
       }
     }
+
+    /// Of up to so many rows each value is taken out of an array by its place. Of a few hundred that costs more than it
+    /// saves.
+    private static let rowsByPlace = 64
 
     /// A column of a table of values, with as many values as it has rows.
     @inlinable
     public mutating func appendInterpolation<Value: PostgresArrayElement>(each values: [Value]) {
-      if hasOneRow, let value = values.first {
+      if form == .values, let value = values.first {
         parameters.append(element: value)
-        leavePlace()
       } else {
         Value.encodeArray(values, into: &parameters)
-        leaveElement()
       }
+      if form == .places { leaveElement() } else { leavePlace() }
     }
 
     @usableFromInline

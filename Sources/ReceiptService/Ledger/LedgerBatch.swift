@@ -113,7 +113,8 @@ struct LedgerBatch {
     let answers: [Rows]
     var ahead: Result<SavepointAttempt, PostgresError>?
     if hasProfiles {
-      (answers, ahead) = try await connection.pipeline(queries, attempting: writer.selectsAhead(for: changes))
+      (answers, ahead) = try await connection.pipeline(
+        queries, attempting: writer.selectsAhead(for: changes), within: ProfileWriter.patience)
     } else if update != nil {
       answers = try await connection.pipeline(queries)
     } else {

@@ -57,6 +57,9 @@ struct ProfileWriter {
     return unwritten
   }
 
+  /// How long a statement on the app's own table may take.
+  static let patience: Duration = .milliseconds(500)
+
   /// A row that somebody else holds is passed over. One that somebody is just inserting cannot be seen, and making it as
   /// well would wait for them: not longer than this. The app's triggers may need what ``LookupPlans`` rule out.
   private static let limits: Query = """
