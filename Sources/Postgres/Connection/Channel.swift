@@ -262,10 +262,10 @@ final class Channel: SocketWatcher {
       })
   }
 
-  /// The connection is lost. Where the server said why, that says more than libpq does; what else failed before
-  /// says nothing of it.
+  /// The connection is lost. The server's last words, or ours where we give it up, say more than libpq does; a statement
+  /// that failed before says nothing of it.
   private func lose(_ state: inout State) -> Outcome? {
-    let failure = state.wire.exchange?.failure.flatMap { $0.endedSession ? $0 : nil }
+    let failure = state.wire.exchange?.failure.flatMap { $0.report == nil || $0.endedSession ? $0 : nil }
     let reason = PostgresError.Kind.unavailable(state.wire.session.errorMessage)
     return end(
       &state, PostgresError(failure?.kind ?? reason, report: failure?.report, wasSent: true))
