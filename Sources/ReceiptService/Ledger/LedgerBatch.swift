@@ -7,9 +7,11 @@ import Subscriptions
 /// Takes entries into the ledger in one transaction.
 ///
 /// Two round trips, however many entries: read what is known under lock; write what follows, and commit. Where an app
-/// wants it on its users' profiles, a third: those are read with the second and written with the commit. The locks are transaction-level advisory locks on the purchase, and after
-/// them on the customer, each kind in ascending order, so that no two servers wait for each other in a
-/// circle; unlike row locks they also cover rows that do not exist yet.
+/// wants it on its users' profiles, a third: those are read with the second and written with the commit.
+///
+/// The locks are transaction-level advisory locks on the purchase, and after them on the customer, each kind in
+/// ascending order, so that no two servers wait for each other in a circle; unlike row locks they also cover rows
+/// that do not exist yet.
 struct LedgerBatch {
   let entries: [LedgerEntry]
   let headerIDs: JWSHeaderIDs
