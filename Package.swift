@@ -44,7 +44,7 @@ let package = Package(
 
     // What could be lifted out: none of these knows what a receipt is.
     .target(name: "Threads", swiftSettings: swiftSettings),
-    .target(name: "Sockets", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
+    .target(name: "Sockets", dependencies: ["CEpoll", "Threads"], swiftSettings: swiftSettings),
     .target(name: "JSON", swiftSettings: swiftSettings),
     .target(
       name: "HTTP",

@@ -44,7 +44,7 @@ final class TransferLoop: Sendable {
     }
     _ = receiptd_curl_multi_set_long(
       pointer, CURLMOPT_MAX_HOST_CONNECTIONS, configuration.maximumConnectionsPerHost)
-    if !Thread.start({ self.run(configuration) }) {
+    if !Thread.start(named: "transfers", { self.run(configuration) }) {
       inbox.withLock { $0.isOver = true }
       curl_multi_cleanup(pointer)
     }

@@ -1,31 +1,13 @@
-import Dispatch
-
-/// The deadlines of one event loop's connections: a wheel, and the one timer that turns it.
+/// The deadlines of one event loop's connections: a wheel, and when it has to be turned next.
 ///
-/// The timer is only set when something earlier than before has to be noticed, which in a steady stream
+/// That is only worked out anew when something earlier than before has to be noticed, which in a steady stream
 /// of requests is hardly ever.
 final class LoopDeadlines {
-  private let queue: DispatchQueue
-  private let timer: any DispatchSourceTimer
   private var wheel = DeadlineWheel(now: .now)
   private var members: [Connection?] = []
   private var freeSlots: [Int] = []
-  private var armedFor = MonotonicInstant.distantFuture
-
-  init(queue: DispatchQueue) {
-    self.queue = queue
-    timer = DispatchSource.makeTimerSource(queue: queue)
-  }
-
-  func start() {
-    let bound = LoopBound(self, to: queue)
-    timer.setEventHandler { bound.value.turn() }
-    timer.schedule(deadline: .distantFuture)
-    timer.resume()
-  }
-
-  /// Ends the timer, and with it the timer's hold on this object.
-  func stop() { timer.cancel() }
+  /// When the wheel has to be turned, whatever else the loop does.
+  private var nextTurn = MonotonicInstant.distantFuture
 
   /// Gives the connection a slot, under which it schedules.
   func add(_ connection: Connection) -> Int {
@@ -45,20 +27,27 @@ final class LoopDeadlines {
 
   /// Makes sure that the connection is asked at `deadline` or earlier.
   func schedule(_ slot: Int, at deadline: MonotonicInstant) {
-    if wheel.schedule(slot, at: deadline), deadline < armedFor { arm() }
+    if wheel.schedule(slot, at: deadline), deadline < nextTurn { planNextTurn() }
   }
 
-  private func turn() {
-    let now = MonotonicInstant.now
-    armedFor = .distantFuture
+  /// Whether some may have passed.
+  var areDue: Bool { nextTurn != .distantFuture && nextTurn <= .now }
+
+  /// How many milliseconds the loop may sleep; -1 is for ever.
+  var patience: Int32 {
+    if nextTurn == .distantFuture { return -1 }
+    let nanoseconds = nextTurn.nanoseconds(since: .now)
+    return nanoseconds == 0 ? 0 : Int32(clamping: nanoseconds / 1_000_000 + 1)
+  }
+
+  /// Asks those whose deadlines may have passed.
+  func turn(to now: MonotonicInstant) {
+    nextTurn = .distantFuture
     for slot in wheel.advance(to: now) { members[slot]?.checkDeadline(now: now) }
-    arm()
+    planNextTurn()
   }
 
-  private func arm() {
-    guard let next = wheel.nextDue, next < armedFor else { return }
-    armedFor = next
-    timer.schedule(
-      deadline: DispatchTime(uptimeNanoseconds: next.nanoseconds), leeway: .milliseconds(10))
+  private func planNextTurn() {
+    if let next = wheel.nextDue, next < nextTurn { nextTurn = next }
   }
 }

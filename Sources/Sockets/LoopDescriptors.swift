@@ -1,23 +1,20 @@
 import CEpoll
-import Dispatch
 import Glibc
 
-/// The descriptors of one event loop: an epoll instance of the loop's own, and the one dispatch source that
-/// watches it.
+/// The descriptors of one event loop: an epoll instance of the loop's own, in which its thread waits.
 ///
-/// A dispatch source for each connection costs an invocation, a change of threads and a system call to arm it
-/// again, for each event of each connection. But an epoll descriptor is itself readable while something in it
-/// is ready. So Dispatch is asked once for all, and what a connection is waited for is told to the kernel only
-/// when it changes, which in a steady stream of requests is never.
+/// What a connection is waited for is told to the kernel only when it changes, which in a steady stream of requests
+/// is never.
 final class LoopDescriptors {
   /// How many are told at once, before what else waits on the loop has its turn.
   static let batch = 64
+  /// What the kernel says where the loop's alarm has rung: no slot and generation come to this.
+  private static let alarmToken = UInt64.max
 
   private let epoll: Int32
   private let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: batch)
   private var entries: [Entry] = []
   private var freeSlots: [Int] = []
-  private var source: (any DispatchSourceRead)?
 
   private struct Entry {
     var watcher: (any ReadinessWatcher)?
@@ -28,29 +25,22 @@ final class LoopDescriptors {
     var generation: UInt32 = 0
   }
 
-  init() {
+  /// - Parameter alarm: an eventfd(2) that ends a wait whenever it rings; nobody is told of that.
+  init(alarm: Int32? = nil) {
     epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-    // Dispatch itself cannot go on without one either.
+    // The start of the program is when this runs.
     precondition(epoll >= 0, "\(SocketError.last("epoll_create1"))")
+    guard let alarm else { return }
+    // Told once for each ring, it need not be read.
+    var event = epoll_event(
+      events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Self.alarmToken))
+    precondition(epoll_ctl(epoll, EPOLL_CTL_ADD, alarm, &event) == 0, "\(SocketError.last("epoll_ctl"))")
   }
 
   deinit {
-    // Without a source nobody else knows of it; with one it is closed when that has ended.
-    if source == nil { close(epoll) }
+    close(epoll)
     events.deallocate()
   }
-
-  /// Calls `action` on the queue whenever something is ready.
-  func start(on queue: DispatchQueue, _ action: @escaping @Sendable () -> Void) {
-    let source = DispatchSource.makeReadSource(fileDescriptor: epoll, queue: queue)
-    source.setEventHandler(handler: action)
-    source.setCancelHandler { [epoll] in close(epoll) }
-    source.activate()
-    self.source = source
-  }
-
-  /// Ends the source.
-  func stop() { source?.cancel() }
 
   // MARK: Who waits for what
 
@@ -96,17 +86,16 @@ final class LoopDescriptors {
 
   // MARK: What is ready
 
-  /// Hands what is ready to `body`, with whose it is. What is left makes the source fire again.
-  ///
-  /// It does not look again for what came meanwhile: what waits in the queue ends requests that have begun, and goes
-  /// before the beginning of others.
-  ///
-  /// - Returns: how many were ready.
-  @discardableResult
-  func deliver(_ body: (any ReadinessWatcher, Readiness) -> Void) -> Int {
-    let count = max(0, Int(epoll_wait(epoll, events.baseAddress, Int32(Self.batch), 0)))
-    for index in 0..<count { deliver(events[index], body) }
-    return count
+  /// Waits until something is ready or the alarm rings.
+  /// - Parameter milliseconds: how long at most: 0 only looks, -1 is for ever.
+  /// - Returns: how many are ready.
+  func wait(atMost milliseconds: Int32) -> Int {
+    max(0, Int(epoll_wait(epoll, events.baseAddress, Int32(Self.batch), milliseconds)))
+  }
+
+  /// Hands what was found ready to `body`, with whose it is. What is left undone is found ready again.
+  func deliver(_ count: Int, _ body: (any ReadinessWatcher, Readiness) -> Void) {
+    for event in events[..<count] where event.data.u64 != Self.alarmToken { deliver(event, body) }
   }
 
   private func deliver(_ event: epoll_event, _ body: (any ReadinessWatcher, Readiness) -> Void) {

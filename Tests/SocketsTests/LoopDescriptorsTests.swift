@@ -29,7 +29,11 @@ import Testing
   private let descriptors = LoopDescriptors()
 
   @discardableResult
-  private func deliver() -> Int { descriptors.deliver { $0.ready(for: $1) } }
+  private func deliver() -> Int {
+    let count = descriptors.wait(atMost: 0)
+    descriptors.deliver(count) { $0.ready(for: $1) }
+    return count
+  }
 
   @Test func `what was not read is told again, until it is`() throws {
     let watched = try Watched()

@@ -36,7 +36,7 @@ final class SocketThread: Sendable {
     // The start of the program is when this runs.
     precondition(epoll >= 0 && alarm >= 0, "no descriptor is left for the database's sockets")
     control(EPOLL_CTL_ADD, alarm, EPOLLIN.rawValue, Self.alarmNumber)
-    let isStarted = Thread.start { self.run() }
+    let isStarted = Thread.start(named: "database") { self.run() }
     precondition(isStarted, "no thread is left for the database's sockets")
   }
 
