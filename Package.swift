@@ -44,12 +44,13 @@ let package = Package(
 
     // What could be lifted out: none of these knows what a receipt is.
     .target(name: "Threads", swiftSettings: swiftSettings),
+    .target(name: "Identifiers", swiftSettings: swiftSettings),
     .target(name: "Sockets", dependencies: ["CEpoll", "Threads"], swiftSettings: swiftSettings),
     .target(name: "JSON", swiftSettings: swiftSettings),
     .target(
       name: "HTTP",
       dependencies: [
-        "JSON", "Sockets",
+        "Identifiers", "JSON", "Sockets",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -81,7 +82,7 @@ let package = Package(
     .target(
       name: "AppStore",
       dependencies: [
-        "JSON",
+        "Identifiers", "JSON",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -99,8 +100,8 @@ let package = Package(
     .target(
       name: "ReceiptService",
       dependencies: [
-        "APIDescription", "Sockets", "JSON", "HTTP", "Postgres", "Curl", "AppStore", "Subscriptions",
-        "PrometheusText",
+        "APIDescription", "Identifiers", "Sockets", "JSON", "HTTP", "Postgres", "Curl", "AppStore",
+        "Subscriptions", "PrometheusText",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -111,7 +112,7 @@ let package = Package(
     .executableTarget(
       name: "receiptd",
       dependencies: [
-        "ReceiptService", "HTTP", "JSON", "Postgres", "Sockets",
+        "ReceiptService", "HTTP", "Identifiers", "JSON", "Postgres", "Sockets",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -121,7 +122,7 @@ let package = Package(
     .target(
       name: "AppStoreSimulator",
       dependencies: [
-        "AppStore", "HTTP", "Curl",
+        "AppStore", "HTTP", "Curl", "Identifiers",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -133,7 +134,7 @@ let package = Package(
     .executableTarget(
       name: "appstore-simulator",
       dependencies: [
-        "AppStoreSimulator", "AppStore",
+        "AppStoreSimulator", "AppStore", "Identifiers",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: swiftSettings),
@@ -153,6 +154,7 @@ let package = Package(
       swiftSettings: swiftSettings),
     .testTarget(
       name: "SocketsTests", dependencies: ["Sockets", "TestSocket"], swiftSettings: swiftSettings),
+    .testTarget(name: "IdentifiersTests", dependencies: ["Identifiers"], swiftSettings: swiftSettings),
     .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: swiftSettings),
     .testTarget(
       name: "HTTPTests",

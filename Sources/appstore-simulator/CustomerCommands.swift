@@ -2,6 +2,7 @@ import AppStore
 import AppStoreSimulator
 import ArgumentParser
 import Foundation
+import Identifiers
 
 struct Buy: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "A customer buys a product.")
@@ -22,7 +23,7 @@ struct Buy: AsyncParsableCommand {
     var purchase = PurchaseParameters(bundleID: bundle, productID: product)
     purchase.environment = environment.map(Environment.init(rawValue:))
     purchase.appAccountToken = try appAccountToken.map { text in
-      guard let uuid = UUID(uuidString: text) else { throw ValidationError("\(text) is not a UUID.") }
+      guard let uuid = UUID(rfc9562: text) else { throw ValidationError("\(text) is not a UUID.") }
       return uuid
     }
     purchase.account = account

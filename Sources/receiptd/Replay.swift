@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Glibc
+import Identifiers
 import ReceiptService
 
 /// `receiptd replay`
@@ -15,7 +16,7 @@ struct Replay: AsyncParsableCommand {
   @Argument(
     help: "Apple's notificationUUID.",
     transform: { text in
-      guard let uuid = UUID(uuidString: text) else { throw ValidationError("\(text) is not a UUID.") }
+      guard let uuid = UUID(rfc9562: text) else { throw ValidationError("\(text) is not a UUID.") }
       return uuid
     })
   var notificationUUID: UUID

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import Identifiers
 import ReceiptService
 
 /// `receiptd revoke-grant`
@@ -10,7 +11,7 @@ struct RevokeGrant: AsyncParsableCommand {
   @Argument(
     help: "The grant's id, as `receiptd grant` and `receiptd customer` print it.",
     transform: { text in
-      guard let uuid = UUID(uuidString: text) else { throw ValidationError("\(text) is not a UUID.") }
+      guard let uuid = UUID(rfc9562: text) else { throw ValidationError("\(text) is not a UUID.") }
       return uuid
     })
   var grant: UUID

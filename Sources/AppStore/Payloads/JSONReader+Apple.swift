@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Identifiers
 import JSON
 
 // The forms that Apple's dates and ids have on the wire.
@@ -21,7 +22,7 @@ extension JSONReader {
   /// A UUID in its 36 characters, of either case.
   mutating func uuid() throws(JSONFailure) -> UUID {
     let start = position
-    guard let uuid = UUID(uuidString: try string()) else {
+    guard let uuid = UUID(rfc9562: try string()) else {
       throw JSONFailure(.unfit("a UUID is expected"), at: start)
     }
     return uuid

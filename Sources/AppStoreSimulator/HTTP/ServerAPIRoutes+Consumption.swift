@@ -2,6 +2,7 @@ import AppStore
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import Identifiers
 
 extension ServerAPIRoutes {
   /// Send Consumption Information: 202 for what Apple would take.
@@ -53,7 +54,7 @@ extension ServerAPIRoutes {
       case (.bool, .bool): true
       case (.number(let range), .number(let number)): range.contains(number)
       case (.word(let words), .text(let word)): words.contains(word)
-      case (.uuid, .text(let text)): text.isEmpty || UUID(uuidString: text) != nil
+      case (.uuid, .text(let text)): text.isEmpty || UUID(rfc9562: text) != nil
       default: false
       }
     }

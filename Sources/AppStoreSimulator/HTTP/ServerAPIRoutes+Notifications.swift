@@ -2,6 +2,7 @@ import AppStore
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import Identifiers
 
 extension ServerAPIRoutes {
   func requestTestNotification(of app: StoreApp) throws -> Response {
@@ -15,7 +16,7 @@ extension ServerAPIRoutes {
 
   func testNotificationStatus(_ request: Request, of app: StoreApp) throws -> Response {
     let token: String = try request.parameters.require("testNotificationToken")
-    guard UUID(uuidString: token) != nil else { throw ServerAPIError.invalidTestNotificationToken }
+    guard UUID(rfc9562: token) != nil else { throw ServerAPIError.invalidTestNotificationToken }
     guard let notification = store.notification(token.lowercased()),
       notification.content.type == .test, notification.content.environment == environment,
       notification.content.bundleID == app.bundleID, !notification.attempts.isEmpty

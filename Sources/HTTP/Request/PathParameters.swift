@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import Identifiers
 
 /// What stood in the path where the route's pattern has `{name}`, percent-decoded.
 public struct PathParameters: Sendable, Hashable, ExpressibleByDictionaryLiteral {
@@ -62,7 +63,7 @@ extension UUID: PathParameterValue {
   public static var pathParameterForm: String { "a UUID" }
 
   /// Takes the 8-4-4-4-12 form of RFC 9562 §4, in either case.
-  public init?(pathParameter text: String) { self.init(uuidString: text) }
+  public init?(pathParameter text: String) { self.init(rfc9562: text) }
 }
 
 extension Int: PathParameterValue {

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Identifiers
 import JWTKit
 
 /// What a user's access token says (RFC 7519; Supabase's form stands in its documentation of JWTs).
@@ -45,7 +46,7 @@ struct UserClaims: JWTPayload {
     if let expected = issuer.issuer, iss != expected { return nil }
     if let expected = issuer.audience, !(aud?.names.contains(expected) ?? false) { return nil }
     if role == "anon" || role == "service_role" { return nil }
-    return sub.flatMap { UUID(uuidString: $0) }
+    return sub.flatMap { UUID(rfc9562: $0) }
   }
 }
 

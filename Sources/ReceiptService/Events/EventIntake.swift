@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import Identifiers
 import Postgres
 import Subscriptions
 
@@ -42,7 +43,7 @@ struct EventIntake: Sendable {
       try traffic.admit(.device(name))
       return name
     }
-    let named = UUID(uuidString: name)
+    let named = UUID(rfc9562: name)
     if let user = try await authenticator.user(of: request, in: app) {
       guard user == named else { throw ServiceError.notTheTokensUser }
       try traffic.admit(.user(user))

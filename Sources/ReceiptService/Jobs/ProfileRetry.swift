@@ -1,5 +1,6 @@
 import CoreMetrics
 import FoundationEssentials
+import Identifiers
 import Logging
 import Postgres
 import Subscriptions
@@ -49,7 +50,7 @@ struct ProfileRetry: Sendable {
       guard let row = due.first else { return false }
       let id = try row.decode(0, as: Int64.self)
       let attempts = try row.decode(2, as: Int.self)
-      let user = UUID(uuidString: try row.decode(1, as: String.self))
+      let user = UUID(rfc9562: try row.decode(1, as: String.self))
       let isWritten = if let user { try await tryWriting(user, at: instant, connection) } else { true }
       if !isWritten { metrics.outcomes.profileWriteFailures.increment() }
       let next = instant + Backoff.delay(afterAttempts: attempts, jitter: .random(in: 0...1))

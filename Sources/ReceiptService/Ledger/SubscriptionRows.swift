@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Identifiers
 import Postgres
 import Subscriptions
 
@@ -223,7 +224,7 @@ enum SubscriptionRows {
   private static func takenFrom(_ row: Row, kind owner: Customer) throws -> Customer? {
     guard let id = try row.decode(28, as: String?.self) else { return nil }
     return switch owner {
-    case .user: UUID(uuidString: id).map(Customer.user)
+    case .user: UUID(rfc9562: id).map(Customer.user)
     case .device: .device(id)
     }
   }

@@ -3,6 +3,7 @@ import Crypto
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import Identifiers
 import JSON
 import Logging
 import Subscriptions
@@ -158,7 +159,7 @@ extension UUID {
   /// Apple's `notificationUUID`. Should it ever be another kind of name, a UUID made of it identifies it
   /// just as well.
   init(notificationUUID: String) {
-    if let uuid = UUID(uuidString: notificationUUID) {
+    if let uuid = UUID(rfc9562: notificationUUID) {
       self = uuid
       return
     }

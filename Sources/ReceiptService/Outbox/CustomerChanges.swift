@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Identifiers
 import Postgres
 import Subscriptions
 
@@ -81,7 +82,7 @@ extension Customer {
   init?(id: String, of app: App) {
     switch app.customer {
     case .user:
-      guard let user = UUID(uuidString: id) else { return nil }
+      guard let user = UUID(rfc9562: id) else { return nil }
       self = .user(user)
     case .device: self = .device(id)
     }

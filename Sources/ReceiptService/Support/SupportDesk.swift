@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Identifiers
 import Logging
 import Postgres
 import Subscriptions
@@ -37,7 +38,7 @@ extension App {
   func customer(named text: String) throws(SupportRefusal) -> Customer {
     switch customer {
     case .user:
-      guard let id = UUID(uuidString: text) else {
+      guard let id = UUID(rfc9562: text) else {
         throw .invalid("Customers of \(bundleID) are users, and '\(text)' is not a user's UUID.")
       }
       return .user(id)

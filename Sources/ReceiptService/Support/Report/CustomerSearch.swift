@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Identifiers
 import Postgres
 import Subscriptions
 
@@ -18,7 +19,7 @@ struct CustomerSearch {
   /// - Parameter id: a user's UUID, a device's name (a paired one's too), or any transaction's id.
   init(_ id: String, in catalog: AppCatalog, _ connection: PostgresConnection) async throws {
     let id = (try? DeviceID(id))?.name ?? id
-    let user = UUID(uuidString: id)
+    let user = UUID(rfc9562: id)
     let answers = try await connection.pipeline([
       Self.purchases(id), Self.customers(id, user, apps: catalog.apps.map(\.bundleID)),
     ])
