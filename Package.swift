@@ -182,7 +182,7 @@ let package = Package(
     .testTarget(
       name: "AppStoreTests",
       dependencies: [
-        "AppStore", "JSON", "TestProcess",
+        "AppStore", "Identifiers", "JSON", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -242,7 +242,7 @@ if Context.environment["RECEIPTD_FUZZ"] == "1" {
     .executableTarget(
       name: "FuzzAppStore",
       dependencies: [
-        "FuzzSupport", "AppStore", "JSON", .product(name: "Crypto", package: "swift-crypto"),
+        "FuzzSupport", "AppStore", "Identifiers", "JSON", .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
       ],
       path: "Fuzz/AppStore", swiftSettings: swiftSettings),

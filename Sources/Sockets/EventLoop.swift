@@ -35,10 +35,13 @@ public final class EventLoop: Sendable {
   /// Runs `work` on the loop after a while.
   public func execute(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
     let deadline = MonotonicInstant.now.advanced(by: delay)
-    DispatchQueue.global().asyncAfter(deadline: DispatchTime(uptimeNanoseconds: deadline.nanoseconds)) {
+    Self.later.asyncAfter(deadline: DispatchTime(uptimeNanoseconds: deadline.nanoseconds)) {
       self.execute(work)
     }
   }
+
+  /// Where loops are reminded. Not a global queue, whose threads tasks may keep busy.
+  private static let later = DispatchQueue(label: "event-loops-later")
 
   /// Stops the program unless the loop is running the caller.
   @inline(__always)

@@ -90,7 +90,10 @@ final class LoopDescriptors {
   /// - Parameter milliseconds: how long at most: 0 only looks, -1 is for ever.
   /// - Returns: how many are ready.
   func wait(atMost milliseconds: Int32) -> Int {
-    max(0, Int(epoll_wait(epoll, events.baseAddress, Int32(Self.batch), milliseconds)))
+    let count = epoll_wait(epoll, events.baseAddress, Int32(Self.batch), milliseconds)
+    // Nothing but a signal may cut it short; a loop that cannot wait would turn without end.
+    precondition(count >= 0 || errno == EINTR, "\(SocketError.last("epoll_wait"))")
+    return max(0, Int(count))
   }
 
   /// Hands what was found ready to `body`, with whose it is. What is left undone is found ready again.

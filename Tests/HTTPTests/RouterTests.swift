@@ -81,6 +81,7 @@ import Testing
   @Test func `a path parameter is converted, or its name and form are told`() throws {
     let parameters: PathParameters = [
       "userID": "4F1A2B3C-0000-4000-8000-0123456789ab", "text": "x", "number": "12", "signed": "+5",
+      "almost": "-F1A2B3C-0000-4000-8000-0123456789ab",
     ]
     let id: UUID = try parameters.require("userID")
     #expect(id.uuidString == "4F1A2B3C-0000-4000-8000-0123456789AB")
@@ -90,6 +91,7 @@ import Testing
     #expect(problem?.status == .badRequest)
     #expect(problem?.code == .invalidRequest)
     #expect(problem?.detail == "'text' in the path must be a UUID.")
+    #expect(throws: Problem.self) { try parameters.require("almost", as: UUID.self) }
     #expect(throws: Problem.self) { try parameters.require("signed", as: Int.self) }
     #expect(throws: Problem.self) { try parameters.require("missing", as: String.self) }
   }

@@ -85,7 +85,7 @@ class Run:
         good = new["requests"] - new["refused"]
         if not good <= kept <= good + self.options.connections:
             raise SystemExit(f"{good} answered 200, {kept} kept")
-        if again:
+        if again and not self.options.once:
             self.measure(f"{name}, {again}", self.load(self.world.port, path, bodies))
         os.unlink(bodies)
 
@@ -147,6 +147,7 @@ def main():
     parser.add_argument("--corpus", type=int, default=120_000, help="notifications to make; transactions twice as many")
     parser.add_argument("--json")
     parser.add_argument("--only", default="")
+    parser.add_argument("--once", action="store_true", help="leave out what is posted again")
     parser.add_argument("--keep", action="store_true", help="leave the folder with its logs")
     run = Run(parser.parse_args())
     try:

@@ -2,6 +2,7 @@ import AppStore
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import Identifiers
 
 extension ServerAPIRoutes {
   func transactionInfo(_ request: Request, of app: StoreApp) throws -> Response {
@@ -65,7 +66,7 @@ extension ServerAPIRoutes {
     struct Body: Decodable { let appAccountToken: Member<String>? }
     let id = try transactionID(request, "originalTransactionId")
     let body: Body = try body(request)
-    guard let token = body.appAccountToken?.value.flatMap(UUID.init(uuidString:)) else {
+    guard let token = body.appAccountToken?.value.flatMap(UUID.init(rfc9562:)) else {
       throw ServerAPIError.invalidAppAccountTokenUUID
     }
     try checkIsNoAppTransaction(id, of: app)

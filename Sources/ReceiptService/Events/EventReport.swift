@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTP
+import Identifiers
 import Postgres
 
 /// The body of `POST /api/v1/events`.
@@ -11,7 +12,7 @@ struct EventReport: Decodable, Sendable {
   /// Something that happened on the way to a purchase, as the client tells it.
   struct Event: Decodable, Sendable {
     /// The client's own, so that the same event sent again is no second one.
-    var id: UUID?
+    var id: WrittenUUID?
     var name: String
     var at: Date
     var properties: [String: JSONValue]?
@@ -38,7 +39,7 @@ struct EventReport: Decodable, Sendable {
     for (index, event) in events.enumerated() {
       records.append(
         EventRecord(
-          bundleID: bundleID, customerID: customer, id: event.id ?? UUID(),
+          bundleID: bundleID, customerID: customer, id: event.id?.value ?? UUID(),
           name: try name(of: event, index), at: try time(of: event, index, instant),
           properties: try properties(of: event, index)))
     }

@@ -2,6 +2,7 @@ import Crypto
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import Identifiers
 
 /// The support API: the commands' actions under the commands' names, for a support tool.
 extension Service {
@@ -33,7 +34,7 @@ extension Service {
     on(.post, "revoke-grant") { request in
       let body: RevokeGrantBody = try request.requiredJSON()
       return try await .json(
-        .ok, self.support.revokeGrant(body.grant, by: SupportAuthor(by: body.by, reason: body.reason)))
+        .ok, self.support.revokeGrant(body.grant.value, by: SupportAuthor(by: body.by, reason: body.reason)))
     }
     on(.post, "extend-trial") { request in
       let body: ExtendTrialBody = try request.requiredJSON()
@@ -69,7 +70,7 @@ extension Service {
     on(.post, "replay") { request in
       let body: ReplayBody = try request.requiredJSON()
       let author = try SupportAuthor(by: body.by, reason: body.reason)
-      let result = try await self.replay(body.notificationUUID, by: author.by, reason: author.reason)
+      let result = try await self.replay(body.notificationUUID.value, by: author.by, reason: author.reason)
       return try .json(.ok, ReplayAnswer(outcome: result.outcome, isProcessed: result.isProcessed))
     }
   }
@@ -126,7 +127,7 @@ private struct GrantBody: Decodable {
 }
 
 private struct RevokeGrantBody: Decodable {
-  var grant: UUID
+  var grant: WrittenUUID
   var by: String
   var reason: String
 }
@@ -162,7 +163,7 @@ private struct RequeueBody: Decodable {
 }
 
 private struct ReplayBody: Decodable {
-  var notificationUUID: UUID
+  var notificationUUID: WrittenUUID
   var by: String
   var reason: String
 }

@@ -180,6 +180,7 @@ import Testing
         try await harness.token(for: user) { $0.role = "service_role" },
         try await harness.token(for: user) { $0.sub = nil },
         try await harness.token(for: user) { $0.sub = "not-a-uuid" },
+        try await harness.token(for: user) { $0.sub = "+\(user.uuidString.dropFirst())" },
         rawToken(
           header: #"{"alg":"none","typ":"JWT"}"#,
           claims:

@@ -123,9 +123,11 @@ import Testing
         ("grant", ["customer": user], 400, "invalid_request"),
         ("revoke-grant", ["grant": user], 404, "not_found"),
         ("revoke-grant", ["grant": "no uuid"], 400, "invalid_request"),
+        ("revoke-grant", ["grant": "-\(user.dropFirst())"], 400, "invalid_request"),
         ("transfer", ["originalTransactionID": "1", "to": user], 404, "not_found"),
         ("free-access", ["state": "maybe", "bundleID": TestApps.family], 400, "invalid_request"),
         ("replay", ["notificationUUID": user], 404, "not_found"),
+        ("replay", ["notificationUUID": " \(user.dropFirst())"], 400, "invalid_request"),
       ]
       for (path, members, status, code) in cases {
         let answer = try await ask(harness, path, members.merging(who) { a, _ in a })
