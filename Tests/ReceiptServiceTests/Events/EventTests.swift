@@ -106,6 +106,7 @@ import Testing
         ([Told(name: "caf\u{E9}", at: now)], "'events[0].name'"),
         ([Told(name: "a b", at: now)], "'events[0].name'"),
         ([Told(name: String(repeating: "n", count: 65), at: now)], "'events[0].name'"),
+        ([Told(at: now, id: "-1112233-4455-6677-8899-aabbccddeeff")], "'events[0].id'"),
         ([Told(at: now + 301)], "'events[0].at'"), ([Told(at: now - 30 * 86_400 - 1)], "'events[0].at'"),
         ([good, good, Told(at: now, properties: deep)], "'events[2].properties'"),
         ([Told(at: now, properties: #"{"a": "\u0000"}"#)], "'events[0].properties'"),
