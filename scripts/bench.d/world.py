@@ -30,7 +30,8 @@ class World:
             ["scripts/private-postgres", "start", f"{self.work}/postgres"], capture_output=True, text=True,
             check=True).stdout.strip()
         self.postgres = int(open(f"{self.work}/postgres/data/postmaster.pid").readline())
-        machine.run_sql(url, f"CREATE DATABASE {self.name}")
+        # As docs/operations.md has it.
+        machine.run_sql(url, f"CREATE DATABASE {self.name} TEMPLATE template0 LC_COLLATE 'C'")
         self.url = url.rsplit("/", 1)[0] + f"/{self.name}"
         lines = subprocess.run(
             [f"{self.bin}/appstore-simulator", "authority", "--folder", f"{self.work}/authority"],
