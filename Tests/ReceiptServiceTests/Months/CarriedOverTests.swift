@@ -103,6 +103,33 @@ import Testing
     }
   }
 
+  @Test func `nothing that stands in somebody else's view is run by whoever divides`() async throws {
+    try await Supabase.with(.own) { supabase in
+      let pool = supabase.pool
+      for statement in [
+        "CREATE SCHEMA theirs AUTHORIZATION service_role",
+        "CREATE SEQUENCE theirs.runs",
+        """
+        CREATE FUNCTION theirs.run(text) RETURNS boolean LANGUAGE plpgsql
+        AS 'BEGIN RETURN nextval(''theirs.runs'') > 0; END'
+        """,
+        "CREATE DOMAIN theirs.trap AS text",
+        "CREATE VIEW theirs.bait AS SELECT outcome, '{x}'::theirs.trap[] AS trap FROM notifications",
+        "ALTER VIEW theirs.bait OWNER TO service_role",
+        "ALTER DOMAIN theirs.trap ADD CHECK (theirs.run(value)) NOT VALID",
+      ] { _ = try await pool.query(Query(unescaped: statement)) }
+      let partitioning = Partitioning(pool: pool, pause: .milliseconds(20))
+      let error = await #expect(throws: (any Error).self) { try await partitioning.divide(.notifications) }
+      #expect("\(try #require(error))".contains("view theirs.bait would not come along"))
+      // A sequence goes on whatever becomes of the transaction.
+      let runs = try await pool.query("SELECT is_called FROM theirs.runs")[0]
+      #expect(try !runs.decode(0, as: Bool.self))
+      #expect(try await pool.months(of: .notifications).isEmpty)
+      _ = try await pool.query("DROP VIEW theirs.bait")
+      #expect(try await partitioning.divide(.notifications))
+    }
+  }
+
   @Test func `no client of the database reads a month, also one that was made later, whatever is granted`()
     async throws
   {
