@@ -2,7 +2,8 @@ import FoundationEssentials
 import Postgres
 
 /// A table that grows for ever, and can be divided into months and forgotten after some: what is done with it stands in
-/// functions of `20260205_divide_into_months.sql`.
+/// functions of `20260205_divide_into_months.sql`; the dividing, as it is now, in
+/// `20260207_divide_under_own_views_only.sql`.
 public enum MonthlyTable: String, CaseIterable, Sendable {
   /// By the instant at which the App Store signed.
   case notifications
