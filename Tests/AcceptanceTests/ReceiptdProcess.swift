@@ -29,20 +29,26 @@ final class ReceiptdProcess: Sendable {
       .start(complaint: log.path)
   }
 
+  /// It did not say in two minutes what it should have.
+  private struct Silence: Error {
+    let of: String
+    let log: String
+  }
+
   /// A test that failed leaves none behind.
   deinit { process.signal(SIGKILL) }
 
   /// Waits until it says that it is ready.
   func awaitReady(_ client: CurlClient) async throws {
     let clock = ContinuousClock()
-    let deadline = clock.now + .seconds(20)
+    let deadline = clock.now + .seconds(120)
     while clock.now < deadline {
       let answer = try? await client.send(CurlRequest(url: "http://127.0.0.1:\(adminPort)/readyz"))
       if answer?.status == 200 { return }
       try #require(process.isRunning, "receiptd ended: \(logText)")
       try await Task.sleep(for: .milliseconds(20))
     }
-    Issue.record("receiptd did not become ready: \(logText)")
+    throw Silence(of: "that it is ready", log: logText)
   }
 
   /// SIGTERM.
@@ -65,13 +71,13 @@ final class ReceiptdProcess: Sendable {
   /// Waits until its log says this so many times.
   func awaitLog(_ text: String, times: Int = 1) async throws {
     let clock = ContinuousClock()
-    let deadline = clock.now + .seconds(20)
+    let deadline = clock.now + .seconds(120)
     while clock.now < deadline {
       if logText.components(separatedBy: text).count > times { return }
       try #require(process.isRunning, "receiptd ended: \(logText)")
       try await Task.sleep(for: .milliseconds(10))
     }
-    Issue.record("receiptd did not say '\(text)' \(times) times: \(logText)")
+    throw Silence(of: "'\(text)' \(times) times", log: logText)
   }
 
   /// SIGKILL: it gets no chance to finish anything.

@@ -37,7 +37,7 @@ final class Receiver: Sendable {
 
   /// Waits until something was posted.
   func waitForEvent() async throws {
-    let deadline = ContinuousClock.now + .seconds(20)
+    let deadline = ContinuousClock.now + .seconds(120)
     while held.fields.withLock({ $0.isEmpty }), ContinuousClock.now < deadline {
       try await Task.sleep(for: .milliseconds(20))
     }

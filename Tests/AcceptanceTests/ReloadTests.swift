@@ -8,7 +8,7 @@ import TestDatabase
 import Testing
 
 /// `receiptd serve` is given other apps and roots while it works.
-@Suite(.timeLimit(.minutes(2))) struct ReloadTests {
+@Suite(.timeLimit(.minutes(10))) struct ReloadTests {
   /// When a stream of requests shall stop.
   private final class End: Sendable {
     private let state = Atomic(false)

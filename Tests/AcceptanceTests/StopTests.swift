@@ -6,7 +6,7 @@ import TestDatabase
 import Testing
 
 /// `receiptd serve` is told to stop.
-@Suite(.timeLimit(.minutes(2))) struct StopTests {
+@Suite(.timeLimit(.minutes(10))) struct StopTests {
   @Test func `who is told to stop says so before it stops, and goes on meanwhile`() async throws {
     try await withStage(environment: ["DRAIN_DELAY": "300"]) { stage in
       let purchase = try stage.buy("one", in: stage.stores.old)

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// `receiptd serve` with a pipe for its log that nobody empties.
-@Suite(.timeLimit(.minutes(2))) struct UnreadLogTests {
+@Suite(.timeLimit(.minutes(10))) struct UnreadLogTests {
   /// A pipe with a name, whose two ends stay open.
   private final class NamedPipe: Sendable {
     let file: URL

@@ -7,7 +7,7 @@ import Testing
 @testable import HTTP
 
 /// What is still to come, waits or was not fetched takes memory before anybody had to say who he is.
-@Suite(.timeLimit(.minutes(1))) struct HeldBytesTests {
+@Suite(.timeLimit(.minutes(10))) struct HeldBytesTests {
   private static func head(_ length: Int) -> String {
     "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: \(length)\r\n\r\n"
   }

@@ -4,7 +4,7 @@ import TestSocket
 import Testing
 
 /// Another router takes the place of the one that answers.
-@Suite(.timeLimit(.minutes(1))) struct ReplacedRouterTests {
+@Suite(.timeLimit(.minutes(10))) struct ReplacedRouterTests {
   @Test func `what is under way ends with the router that it met, what comes after has the new one`()
     async throws
   {

@@ -5,7 +5,7 @@ import TestSocket
 import Testing
 
 /// How connections, handlers and the server end.
-@Suite(.timeLimit(.minutes(1))) struct ServerLifeTests {
+@Suite(.timeLimit(.minutes(10))) struct ServerLifeTests {
   private static let getGate = "GET /gate HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let getNow = "GET /now HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -4,7 +4,7 @@ import TestSocket
 import Testing
 
 /// The whole server over real TCP.
-@Suite(.timeLimit(.minutes(1))) struct ServerTests {
+@Suite(.timeLimit(.minutes(10))) struct ServerTests {
   private static func get(_ path: String, _ lines: String = "Host: a\r\n") -> String {
     "GET \(path) HTTP/1.1\r\n\(lines)\r\n"
   }

@@ -6,7 +6,7 @@ import Testing
 @testable import HTTP
 
 /// Clients that begin, stop, do not read and leave in any order, over real sockets.
-@Suite(.timeLimit(.minutes(2))) struct UnrulyClientTests {
+@Suite(.timeLimit(.minutes(10))) struct UnrulyClientTests {
   private static let get = "HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let whatTheySend = [
     "GET /now \(get)", "GET /later \(get)", "GET /secret/later \(get)", "GET /large/3000000 \(get)",

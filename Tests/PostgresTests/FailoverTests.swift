@@ -4,7 +4,7 @@ import TestDatabase
 import Testing
 
 /// The primary moves to another of several hosts.
-@Suite(.timeLimit(.minutes(2))) struct FailoverTests {
+@Suite(.timeLimit(.minutes(10))) struct FailoverTests {
   /// Two servers behind one URI, of which the second takes no writes at first.
   private static func withTwoServers(
     _ body: (_ pool: PostgresPool, _ first: PrivatePostgres, _ second: PrivatePostgres) async throws -> Void

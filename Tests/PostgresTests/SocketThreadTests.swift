@@ -94,7 +94,7 @@ struct SocketThreadTests {
     await Task(executorPreference: thread) {
       thread.stop()
       let first = pthread_self()
-      let deadline = ContinuousClock.now + .seconds(30)
+      let deadline = ContinuousClock.now + .seconds(120)
       while pthread_self() == first, ContinuousClock.now < deadline {
         // While this is awaited, the thread has nothing to run and may end.
         await Task.detached { _ = usleep(100) }.value

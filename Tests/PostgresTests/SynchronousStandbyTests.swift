@@ -3,7 +3,7 @@ import TestDatabase
 import Testing
 
 /// A primary that must wait for a standby, and whose standby does not answer.
-@Suite(.timeLimit(.minutes(1))) struct SynchronousStandbyTests {
+@Suite(.timeLimit(.minutes(10))) struct SynchronousStandbyTests {
   @Test("a commit whose wait for the standby is cancelled is not taken for one", arguments: [false, true])
   func cancelledWait(travelsWithStatements: Bool) async throws {
     let server = try await PrivatePostgres.start(

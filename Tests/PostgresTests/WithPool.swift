@@ -31,7 +31,7 @@ extension PostgresPool {
 
   /// Asks until a condition holds or a minute has passed.
   nonisolated(nonsending) func wait(until query: Query) async throws -> Bool {
-    let end = ContinuousClock.now + .seconds(60)
+    let end = ContinuousClock.now + .seconds(120)
     while ContinuousClock.now < end {
       if try await self.query(query)[0].decode(0, as: Bool.self) { return true }
       try await Task.sleep(for: .milliseconds(5))

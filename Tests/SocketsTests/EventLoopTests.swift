@@ -54,7 +54,7 @@ import Testing
     #expect(later == 2)
   }
 
-  @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+  @Test(.timeLimit(.minutes(10)), arguments: [true, false])
   func `a loop's thread ends with the last that refers to it, on that thread or another`(
     isOwn: Bool
   ) async throws {

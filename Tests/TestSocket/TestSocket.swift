@@ -1,13 +1,13 @@
 import Glibc
 public import Sockets
 
-/// The other end of a connection, in plain blocking calls that give up after ten seconds.
+/// The other end of a connection, in plain blocking calls that give up after a minute.
 public final class TestSocket: Sendable {
   /// What went wrong instead of what a test expected.
   public enum Failure: Error, Equatable {
     /// A system call failed with this `errno`.
     case system(String, Int32)
-    /// Nothing came for ten seconds.
+    /// Nothing came for a minute.
     case timedOut
   }
 
@@ -17,7 +17,7 @@ public final class TestSocket: Sendable {
   /// Takes over a socket.
   public init(adopting descriptor: Int32) {
     self.descriptor = descriptor
-    var timeout = timeval(tv_sec: 10, tv_usec: 0)
+    var timeout = timeval(tv_sec: 60, tv_usec: 0)
     setsockopt(
       descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
     setsockopt(

@@ -63,14 +63,14 @@ struct BearerTokenTests {
     var last: String?
     for (seconds, isNew) in times {
       now.set(start + seconds)
-      _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .sandbox)
+      _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .production)
       let token = transport.sent.last?.token
       #expect((token != last) == isNew, "after \(seconds) s")
       last = token
     }
     // A clock that was set back must not stretch a token's life.
     now.set(start)
-    _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .sandbox)
+    _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .production)
     #expect(transport.sent.last?.token != last)
   }
 

@@ -73,7 +73,7 @@ final class HandDrivenClock: Sendable {
 
 /// Lets others run until something has come to be; for what happens in other tasks without time passing.
 func until(_ condition: () -> Bool) async throws {
-  let deadline = ContinuousClock.now + .seconds(10)
+  let deadline = ContinuousClock.now + .seconds(120)
   while !condition() {
     guard ContinuousClock.now < deadline else { throw CancellationError() }
     await Task.yield()

@@ -9,7 +9,7 @@ import Testing
 @testable import ReceiptService
 
 /// Everything that is done with a database while the service runs, done as `receiptd_app`.
-@Suite(.timeLimit(.minutes(2))) struct ApplicationRoleStories {
+@Suite(.timeLimit(.minutes(10))) struct ApplicationRoleStories {
   @Test func `the whole story runs as receiptd_app on a database of one's own`() async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       try await Self.story(database, user: UUID())

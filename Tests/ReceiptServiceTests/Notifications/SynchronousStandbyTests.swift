@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 /// A primary that must wait for a standby, while the standby hears nothing. What it commits meanwhile it has alone.
-@Suite(.timeLimit(.minutes(2))) struct SynchronousStandbyTests {
+@Suite(.timeLimit(.minutes(10))) struct SynchronousStandbyTests {
   @Test func `a notification that only the primary has is not answered 200, however often it comes`()
     async throws
   {

@@ -10,7 +10,7 @@ import Testing
 
 /// The service behind a real PgBouncer, above all in transaction mode, whose few connections take turns: each transaction may
 /// meet another server process than the one before.
-@Suite(.timeLimit(.minutes(2))) struct PgBouncerTests {
+@Suite(.timeLimit(.minutes(10))) struct PgBouncerTests {
   private static func withPooler(
     in mode: PrivatePgBouncer.Mode = .transaction, _ body: (Harness) async throws -> Void
   ) async throws {
