@@ -25,6 +25,7 @@ final class Harness: Sendable {
   private let storeServer: SimulatorServer
   private let folder: URL
   let environment: [String: String]
+  private let databasePatience: Duration?
 
   static let secret = "a shared secret of at least 32 bytes, for tests"
   static let supportToken = "the token of the support tool, which nobody guesses"
@@ -34,10 +35,13 @@ final class Harness: Sendable {
   /// - Parameter configuration: the apps, as in `config/apps.json`.
   /// - Parameter variables: what the environment has besides the usual.
   /// - Parameter ownerURL: the database for whoever looks into it, where the service is not its owner.
+  /// - Parameter databasePatience: how long a query or a connection may take, where the test is not about how soon a
+  ///   database counts as away.
   init(
     databaseURL: String, configuration: String, environment variables: [String: String] = [:],
-    ownerURL: String? = nil
+    ownerURL: String? = nil, databasePatience: Duration? = nil
   ) async throws {
+    self.databasePatience = databasePatience
     clock = HandClock()
     folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -69,7 +73,7 @@ final class Harness: Sendable {
       "RATE_LIMIT": "off",
     ]
     environment = usual.merging(variables) { $1 }
-    let settings = try Settings(environment: environment)
+    let settings = try Self.settings(environment, databasePatience)
     var logger = Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }
     logger.logLevel = .critical
     service = try await Service(settings: settings, clock: clock.service, logger: logger)
@@ -108,8 +112,17 @@ final class Harness: Sendable {
     var environment = environment.merging(settings) { _, new in new }
     environment["RECEIPTD_CONFIG"] = file.path
     return try await Service(
-      settings: Settings(environment: environment), clock: clock.service,
+      settings: Self.settings(environment, databasePatience), clock: clock.service,
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() })
+  }
+
+  private static func settings(_ environment: [String: String], _ patience: Duration?) throws -> Settings {
+    var settings = try Settings(environment: environment)
+    if let patience {
+      settings.database.queryTimeout = patience
+      settings.database.acquireTimeout = patience
+    }
+    return settings
   }
 
   func stop() async {
@@ -131,7 +144,7 @@ func withHarness(
   try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
     let harness = try await Harness(
       databaseURL: role.map(database.uri(role:)) ?? database.uri, configuration: configuration,
-      environment: environment, ownerURL: role == nil ? nil : database.uri)
+      environment: environment, ownerURL: role == nil ? nil : database.uri, databasePatience: .seconds(60))
     do {
       try await body(harness)
     } catch {

@@ -56,4 +56,30 @@ import Testing
       #expect(left == 0)
     }
   }
+
+  @Test func `purchases that are marked as due are judged by the configuration of now`() async throws {
+    try await withHarness { harness in
+      let (user, tester) = (UUID(), UUID())
+      let bought = try harness.buy(token: user)
+      let tried = try harness.buy(TestApps.annual, token: tester, in: .sandbox)
+      for purchase in [bought, tried] { _ = try await harness.notify(purchase.notification.signedPayload) }
+      #expect(try await harness.row(of: bought.originalTransactionID).tier == "premium")
+      #expect(try await harness.profileRow(of: tester)?.product == nil)
+
+      // A product opens another tier, and somebody is a tester.
+      let other = try await harness.service(
+        configuration: TestApps.configuration(sandboxGrants: #"["\#(tester)"]"#)
+          .replacing(#"monthly": { "tier": "premium""#, with: #"monthly": { "tier": "gold""#)
+          .replacing(#""tiers": { "premium":"#, with: #""tiers": { "gold": { "rank": 2 }, "premium":"#))
+      #expect(try await other.sweep.run() == 0)
+      _ = try await harness.pool.query(
+        "UPDATE subscriptions SET next_change_at = \(harness.clock.now) WHERE bundle_id = \(TestApps.climbing)"
+      )
+      #expect(try await other.sweep.run() == 2)
+      #expect(try await harness.row(of: bought.originalTransactionID).tier == "gold")
+      #expect(try await harness.profileRow(of: tester)?.product == TestApps.annual)
+      #expect(try await other.sweep.run() == 0)
+      await other.close()
+    }
+  }
 }

@@ -33,12 +33,15 @@ final class StoreHarness: Sendable {
     let key = folder.appending(path: "key.p8")
     try Data(ConnectKey().pem.utf8).write(to: key)
     let store = "http://127.0.0.1:\(proxy.port)"
-    let settings = try Settings(environment: [
+    var settings = try Settings(environment: [
       "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": apps.path, "RECEIPTD_MIGRATIONS": Harness.migrations,
       "APP_STORE_ROOTS": root.path, "APP_STORE_URL": store, "APP_STORE_SANDBOX_URL": store + "/sandbox",
       "APP_STORE_KEY": key.path, "APP_STORE_KEY_ID": "KEY", "APP_STORE_ISSUER_ID": "ISSUER",
       "TEST_JWT_SECRET": Harness.secret, "RATE_LIMIT": "off",
     ])
+    // These are about the store, whatever else the machine does.
+    settings.database.queryTimeout = .seconds(60)
+    settings.database.acquireTimeout = .seconds(60)
     var logger = Logger(label: "tests") { [logs] _ in logs }
     logger.logLevel = .trace
     service = try await Service(settings: settings, logger: logger)
@@ -57,7 +60,7 @@ final class StoreHarness: Sendable {
     let response = try await client.send(
       CurlRequest(
         method: .post, url: "http://\(address)/api/v1/subscriptions/validate",
-        headers: [.contentType: "application/json"], body: Array(body.utf8), timeout: .seconds(30)))
+        headers: [.contentType: "application/json"], body: Array(body.utf8), timeout: .seconds(60)))
     return Answer(status: response.status, headers: response.headers, body: response.body)
   }
 
