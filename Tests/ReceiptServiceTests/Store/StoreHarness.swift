@@ -5,6 +5,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Logging
+import Postgres
 import ReceiptService
 import Synchronization
 import TestDatabase
