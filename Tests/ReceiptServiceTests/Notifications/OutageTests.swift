@@ -18,7 +18,7 @@ import enum HTTP.RFC3339
     do {
       try await harness.service.migrator.apply()
       let before = try harness.buy()
-      #expect(try await harness.notify(before.notification.signedPayload).status == 200)
+      try await harness.arrivesAtLast(before.notification.signedPayload)
 
       try await postgres.down()
       let user = UUID()
@@ -49,7 +49,7 @@ import enum HTTP.RFC3339
 
       try await postgres.up()
       try await harness.awaitReady()
-      #expect(try await harness.notify(during.notification.signedPayload).status == 200)
+      try await harness.arrivesAtLast(during.notification.signedPayload)
       #expect(try await harness.row(of: during.originalTransactionID).userID == user)
       #expect(try await harness.count("notifications") == 2)
     } catch {
@@ -68,7 +68,8 @@ import enum HTTP.RFC3339
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       let proxy = try Proxy(to: database.port)
       let harness = try await Harness(
-        databaseURL: database.uri(port: proxy.port), configuration: TestApps.json)
+        databaseURL: database.uri(port: proxy.port), configuration: TestApps.json,
+        databasePatience: .seconds(60))
       #expect(try await harness.notify(try harness.buy().notification.signedPayload).status == 200)
       let bought = try harness.buy()
       proxy.end(sqlState: sqlState)
