@@ -41,7 +41,7 @@ extension Harness {
     let response = try await http.send(
       CurlRequest(
         method: method, url: "http://\(address ?? self.address)\(path)", headers: headers,
-        body: json.map { Array($0.utf8) }, timeout: .seconds(60)))
+        body: json.map { Array($0.utf8) }, timeout: databasePatience ?? .seconds(10)))
     return Answer(status: response.status, headers: response.headers, body: response.body)
   }
 

@@ -25,7 +25,8 @@ final class Harness: Sendable {
   private let storeServer: SimulatorServer
   private let folder: URL
   let environment: [String: String]
-  private let databasePatience: Duration?
+  /// How long a query may take, and the answer to a request; `nil` for as long as in production, and ten seconds.
+  let databasePatience: Duration?
 
   static let secret = "a shared secret of at least 32 bytes, for tests"
   static let supportToken = "the token of the support tool, which nobody guesses"
@@ -116,7 +117,8 @@ final class Harness: Sendable {
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() })
   }
 
-  private static func settings(_ environment: [String: String], _ patience: Duration?) throws -> Settings {
+  /// Settings with more patience with the database than production has.
+  static func settings(_ environment: [String: String], _ patience: Duration?) throws -> Settings {
     var settings = try Settings(environment: environment)
     if let patience {
       settings.database.queryTimeout = patience

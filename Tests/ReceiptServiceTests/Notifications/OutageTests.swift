@@ -18,7 +18,7 @@ import enum HTTP.RFC3339
     do {
       try await harness.service.migrator.apply()
       let before = try harness.buy()
-      try await harness.arrivesAtLast(before.notification.signedPayload)
+      #expect(try await harness.notify(before.notification.signedPayload).status == 200)
 
       try await postgres.down()
       let user = UUID()
@@ -49,7 +49,7 @@ import enum HTTP.RFC3339
 
       try await postgres.up()
       try await harness.awaitReady()
-      try await harness.arrivesAtLast(during.notification.signedPayload)
+      #expect(try await harness.notify(during.notification.signedPayload).status == 200)
       #expect(try await harness.row(of: during.originalTransactionID).userID == user)
       #expect(try await harness.count("notifications") == 2)
     } catch {

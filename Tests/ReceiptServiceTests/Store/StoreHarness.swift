@@ -5,7 +5,6 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Logging
-import Postgres
 import ReceiptService
 import Synchronization
 import TestDatabase
@@ -34,15 +33,14 @@ final class StoreHarness: Sendable {
     let key = folder.appending(path: "key.p8")
     try Data(ConnectKey().pem.utf8).write(to: key)
     let store = "http://127.0.0.1:\(proxy.port)"
-    var settings = try Settings(environment: [
-      "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": apps.path, "RECEIPTD_MIGRATIONS": Harness.migrations,
-      "APP_STORE_ROOTS": root.path, "APP_STORE_URL": store, "APP_STORE_SANDBOX_URL": store + "/sandbox",
-      "APP_STORE_KEY": key.path, "APP_STORE_KEY_ID": "KEY", "APP_STORE_ISSUER_ID": "ISSUER",
-      "TEST_JWT_SECRET": Harness.secret, "RATE_LIMIT": "off",
-    ])
     // These are about the store, whatever else the machine does.
-    settings.database.queryTimeout = .seconds(60)
-    settings.database.acquireTimeout = .seconds(60)
+    let settings = try Harness.settings(
+      [
+        "DATABASE_URL": databaseURL, "RECEIPTD_CONFIG": apps.path, "RECEIPTD_MIGRATIONS": Harness.migrations,
+        "APP_STORE_ROOTS": root.path, "APP_STORE_URL": store, "APP_STORE_SANDBOX_URL": store + "/sandbox",
+        "APP_STORE_KEY": key.path, "APP_STORE_KEY_ID": "KEY", "APP_STORE_ISSUER_ID": "ISSUER",
+        "TEST_JWT_SECRET": Harness.secret, "RATE_LIMIT": "off",
+      ], .seconds(60))
     var logger = Logger(label: "tests") { [logs] _ in logs }
     logger.logLevel = .trace
     service = try await Service(settings: settings, logger: logger)
