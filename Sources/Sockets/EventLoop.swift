@@ -56,6 +56,7 @@ public final class EventLoop: Sendable {
 
   /// - Parameter loop: the loop, as long as there is one.
   private static func run(_ resources: LoopResources, _ inbox: LoopInbox, _ loop: () -> EventLoop?) {
+    resources.round.adopt()
     var items: [LoopInbox.Item] = []
     while true {
       let count: Int
@@ -71,6 +72,7 @@ public final class EventLoop: Sendable {
       }
       if count > 0 { loop()?.deliver(count, resources) }
       if resources.deadlines.areDue { loop()?.turnDeadlines(resources) }
+      resources.round.end()
     }
   }
 

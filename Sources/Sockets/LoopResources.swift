@@ -6,6 +6,7 @@ final class LoopResources {
   let deadlines = LoopDeadlines()
   let descriptors: LoopDescriptors
   let jobs = LoopJobs()
+  let round = LoopRound()
 
   /// - Parameter alarm: what wakes the loop, an eventfd(2).
   init(alarm: Int32) {

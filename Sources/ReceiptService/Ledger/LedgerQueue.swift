@@ -4,7 +4,9 @@ import DequeModule
 ///
 /// Much of what a transaction costs, here and in the database, is for the transaction and not for what is in it. So
 /// while one is under way, those who come wait for the next: until there are enough of them to be worth one of their
-/// own, or until the first of them has waited so long that the one under way must be held up by somebody's lock.
+/// own, or until the first of them has waited so long that the one under way must be held up by somebody's lock. And
+/// while none is, those who come from an event loop's round wait for its end, with whoever else comes in it: as long as
+/// it lasts there is other work to do, and a lone one is at its end at once.
 struct LedgerQueue<Element> {
   /// What becomes of one who comes.
   enum Admission {
@@ -16,6 +18,16 @@ struct LedgerQueue<Element> {
     case startsLane
     /// Too many wait already.
     case refused
+  }
+
+  /// What the end of an event loop's round leads to.
+  enum RoundEnd {
+    /// Nobody waits, or somebody looks after them.
+    case goesOn
+    /// A lane has to be started for those who wait.
+    case startsLane
+    /// Somebody has to look at ``overdue(at:)`` after ``LedgerQueue/patience``.
+    case startsWatch
   }
 
   /// What a look at those who wait finds.
@@ -40,22 +52,49 @@ struct LedgerQueue<Element> {
 
   private var waiting: Deque<(element: Element, since: ContinuousClock.Instant)> = []
   private var busyLanes = 0
+  /// The rounds of event loops in which somebody has come, and which have not ended.
+  private var openRounds = 0
   private var isWatched = false
 
   var count: Int { waiting.count }
 
-  mutating func add(_ element: Element, at now: ContinuousClock.Instant) -> Admission {
+  /// An event loop's round, in which somebody comes now; ``roundEnds(at:)`` will be called at its end.
+  mutating func roundOpens() { openRounds += 1 }
+
+  /// - Parameter isInRound: whether it comes in an open round, and may wait for its end.
+  mutating func add(
+    _ element: Element, at now: ContinuousClock.Instant, isInRound: Bool = false
+  ) -> Admission {
     guard waiting.count < Self.maximumWaiting else { return .refused }
     waiting.append((element, now))
+    if busyLanes == 0 && isInRound && !isWorthALane(at: now) { return .waits }
     if startsLane(at: now) { return .startsLane }
     guard !isWatched else { return .waits }
     isWatched = true
     return .startsWatch
   }
 
-  /// What a lane commits next; `nil` ends the lane.
+  mutating func roundEnds(at now: ContinuousClock.Instant) -> RoundEnd {
+    openRounds -= 1
+    guard !waiting.isEmpty else { return .goesOn }
+    if startsLane(at: now) { return .startsLane }
+    guard !isWatched else { return .goesOn }
+    isWatched = true
+    return .startsWatch
+  }
+
+  /// What a lane commits first; `nil` ends the lane.
+  mutating func first(at now: ContinuousClock.Instant) -> [Element]? {
+    take(where: busyLanes == 1 || isWorthALane(at: now))
+  }
+
+  /// What a lane commits next; `nil` ends the lane. Few are left to the round of an event loop that is under way.
   mutating func next(at now: ContinuousClock.Instant) -> [Element]? {
-    guard !waiting.isEmpty, busyLanes == 1 || isWorthALane(at: now) else {
+    take(where: busyLanes == 1 && openRounds == 0 || isWorthALane(at: now))
+  }
+
+  private mutating func take(where isWorthIt: Bool) -> [Element]? {
+    guard !waiting.isEmpty, isWorthIt else {
       busyLanes -= 1
       return nil
     }

@@ -3,6 +3,7 @@ import FoundationEssentials
 import Logging
 import Postgres
 import PrometheusText
+import Sockets
 import Subscriptions
 import Synchronization
 
@@ -70,7 +71,13 @@ final class LedgerWriter: Sendable {
   private func committed(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     try await withCheckedThrowingContinuation { continuation in
       let waiting = Waiting(entry: entry, continuation: continuation)
-      switch queue.withLock({ $0.add(waiting, at: .now) }) {
+      let round = LoopRound.current
+      let isFirst = round?.atEnd(for: self) { self.roundEnds() } ?? false
+      let admission = queue.withLock { queue in
+        if isFirst { queue.roundOpens() }
+        return queue.add(waiting, at: .now, isInRound: round != nil)
+      }
+      switch admission {
       case .waits: break
       case .startsWatch: watch()
       case .startsLane: startLane()
@@ -78,6 +85,14 @@ final class LedgerWriter: Sendable {
         metrics.ledger.unavailable.increment()
         continuation.resume(throwing: ServiceError.databaseUnavailable)
       }
+    }
+  }
+
+  private func roundEnds() {
+    switch queue.withLock({ $0.roundEnds(at: .now) }) {
+    case .goesOn: break
+    case .startsWatch: watch()
+    case .startsLane: startLane()
     }
   }
 
@@ -89,8 +104,10 @@ final class LedgerWriter: Sendable {
   }
 
   private func runLane() async {
-    while let batch = queue.withLock({ $0.next(at: .now) }) {
-      await commit(batch)
+    var batch = queue.withLock { $0.first(at: .now) }
+    while let current = batch {
+      await commit(current)
+      batch = queue.withLock { $0.next(at: .now) }
     }
   }
 

@@ -110,4 +110,153 @@ import Testing
     #expect(lanes == 3)
     #expect(queue.next(at: late) == [4])
   }
+
+  // MARK: Rounds of event loops
+
+  @Test func `those who come in a round wait for its end, and twelve do not`() {
+    var queue = LedgerQueue<Int>()
+    queue.roundOpens()
+    for number in 1...11 {
+      guard case .waits = queue.add(number, at: start, isInRound: true) else {
+        Issue.record("the round's end is soon enough")
+        return
+      }
+    }
+    var early = queue
+    guard case .startsLane = early.add(12, at: start, isInRound: true) else {
+      Issue.record("twelve are worth a lane")
+      return
+    }
+    #expect(early.first(at: start)?.count == 12)
+    guard case .goesOn = early.roundEnds(at: start) else {
+      Issue.record("nobody waits any more")
+      return
+    }
+    guard case .startsLane = queue.roundEnds(at: start) else {
+      Issue.record("nobody would commit them")
+      return
+    }
+    #expect(queue.first(at: start) == Array(1...11))
+    #expect(queue.next(at: start) == nil)
+  }
+
+  @Test func `who comes in no round does not wait for that of others`() {
+    var queue = LedgerQueue<Int>()
+    queue.roundOpens()
+    _ = queue.add(1, at: start, isInRound: true)
+    guard case .startsLane = queue.add(2, at: start) else {
+      Issue.record("it waits for nobody")
+      return
+    }
+    #expect(queue.first(at: start) == [1, 2])
+  }
+
+  @Test func `a lane leaves few to a round that is under way, and takes them where none is`() {
+    var queue = LedgerQueue<Int>()
+    _ = queue.add(0, at: start)
+    #expect(queue.first(at: start) == [0])
+    queue.roundOpens()
+    _ = queue.add(1, at: start, isInRound: true)
+    var over = queue
+    #expect(queue.next(at: start) == nil)
+    guard case .startsLane = queue.roundEnds(at: start) else {
+      Issue.record("nobody would commit it")
+      return
+    }
+    #expect(queue.first(at: start) == [1])
+
+    guard case .goesOn = over.roundEnds(at: start) else {
+      Issue.record("a commit is under way, and a watch")
+      return
+    }
+    #expect(over.next(at: start) == [1])
+  }
+
+  @Test func `a round's end that finds a commit under way has somebody look after those who wait`() {
+    var queue = LedgerQueue<Int>()
+    queue.roundOpens()
+    queue.roundOpens()
+    // Nobody watches it, since the round's end is near.
+    guard case .waits = queue.add(1, at: start, isInRound: true),
+      case .startsLane = queue.roundEnds(at: start), case .startsWatch = queue.roundEnds(at: start)
+    else {
+      Issue.record("the lane that was started may be held up before it takes anybody")
+      return
+    }
+  }
+
+  /// Lanes that end, and lanes that are held up for ever but one; rounds that overlap; a watch where one was asked for.
+  @Test(arguments: 0..<200 as Range<UInt64>)
+  func `nobody is forgotten, in whatever order rounds and commits begin and end`(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    var queue = LedgerQueue<Int>()
+    var (now, sent) = (start, 0)
+    var (rounds, fresh, running, watches) = (0, 0, 0, 0)
+    var taken: [Int] = []
+    func follow(_ admission: LedgerQueue<Int>.Admission) {
+      switch admission {
+      case .startsLane: fresh += 1
+      case .startsWatch: watches += 1
+      case .waits: break
+      case .refused: Issue.record("there is room")
+      }
+    }
+    func endRound() {
+      rounds -= 1
+      switch queue.roundEnds(at: now) {
+      case .startsLane: fresh += 1
+      case .startsWatch: watches += 1
+      case .goesOn: break
+      }
+    }
+    func took(_ batch: [Int]?) {
+      if let batch { taken += batch }
+      running += batch == nil ? 0 : 1
+    }
+    func look() {
+      now += LedgerQueue<Int>.patience
+      switch queue.overdue(at: now) {
+      case .ends: watches -= 1
+      case .startsLane: fresh += 1
+      case .goesOn: break
+      }
+    }
+    for _ in 0..<300 {
+      switch Int.random(in: 0..<8, using: &random) {
+      case 0...2:
+        let isInRound = rounds > 0 && Bool.random(using: &random)
+        follow(queue.add(sent, at: now, isInRound: isInRound))
+        sent += 1
+      case 3 where rounds < 2:
+        rounds += 1
+        queue.roundOpens()
+      case 4 where rounds > 0: endRound()
+      case 5 where fresh > 0:
+        fresh -= 1
+        took(queue.first(at: now))
+      case 6 where running > 0:
+        running -= 1
+        took(queue.next(at: now))
+      case 7 where watches > 0: look()
+      default: now += .milliseconds(1)
+      }
+    }
+    #expect(watches <= 1)
+    // All that is under way ends, but three commits that are held up for ever.
+    while rounds > 0 { endRound() }
+    let held = min(running, LedgerQueue<Int>.lanes - 1)
+    while fresh > 0 || running > held || watches > 0 {
+      if fresh > 0 {
+        fresh -= 1
+        took(queue.first(at: now))
+      } else if running > held {
+        running -= 1
+        took(queue.next(at: now))
+      } else {
+        look()
+      }
+    }
+    #expect(taken == Array(0..<sent), "each once, in the order of their coming")
+    #expect(queue.count == 0)
+  }
 }

@@ -1,0 +1,46 @@
+import Glibc
+
+/// All that an event loop does before it asks again what there is to do.
+///
+/// Who does for many at once what would cost as much for one (a transaction, say) can wait for its end: whoever else
+/// comes in the same round is there by then, and a loop with nothing else to do is at the end already.
+public final class LoopRound {
+  private var ends: [(owner: ObjectIdentifier, work: () -> Void)] = []
+
+  /// The round of the loop that runs the caller; `nil` where none does.
+  public static var current: LoopRound? {
+    pthread_getspecific(key).map { Unmanaged<LoopRound>.fromOpaque($0).takeUnretainedValue() }
+  }
+
+  /// Runs `work` at the end of the round, once for each owner.
+  /// - Parameter owner: who must be there until then.
+  /// - Returns: whether it will be run; `false` if the owner has some already.
+  public func atEnd(for owner: AnyObject, _ work: @escaping () -> Void) -> Bool {
+    let owner = ObjectIdentifier(owner)
+    guard !ends.contains(where: { $0.owner == owner }) else { return false }
+    ends.append((owner, work))
+    return true
+  }
+
+  // MARK: The loop's thread
+
+  /// From here on it is what the calling thread finds as the current one.
+  /// - Precondition: it is there for as long as the thread is.
+  func adopt() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
+
+  /// Runs what waits for the end, and what that leaves for it.
+  func end() {
+    while !ends.isEmpty {
+      let now = ends
+      ends.removeAll(keepingCapacity: true)
+      for end in now { end.work() }
+    }
+  }
+
+  private static let key: pthread_key_t = {
+    var key = pthread_key_t()
+    // Before the first loop runs, which is the start of the program.
+    precondition(pthread_key_create(&key, nil) == 0, "no key is left for what belongs to a thread")
+    return key
+  }()
+}
