@@ -67,49 +67,58 @@ public enum Base64 {
     }
     let (whole, rest) = length.quotientAndRemainder(dividingBy: 4)
     guard rest != 1 else { return nil }
-    // Bit 7 is set in the value of a character outside the alphabet. All values are gathered here and looked at
-    // once, and the bits of the last character that belong to no byte with them.
-    var foreign: UInt32 = 0
-    let bytes = [UInt8](unsafeUninitializedCapacity: whole * 3 + max(rest - 1, 0)) { bytes, count in
-      alphabet.values.withUnsafeBufferPointer { values in
-        func value(_ place: Int) -> UInt32 { UInt32(values[Int(text[place])]) }
+    // All bits of the whole text that say something is wrong are gathered here, and looked at once.
+    var faults: UInt32 = 0
+    let bytes = [UInt8](
+      // Each group is written as four bytes, the last of which belongs to the next one.
+      unsafeUninitializedCapacity: whole * 3 + max(rest - 1, 0) + 1
+    ) { bytes, count in
+      alphabet.places.withUnsafeBufferPointer { places in
+        let target = UnsafeMutableRawBufferPointer(bytes)
+        func bits(_ place: Int, _ group: Int) -> UInt32 {
+          places[place * 256 + Int(text[group * 4 + place])]
+        }
         for group in 0..<whole {
-          let (first, second) = (value(group * 4), value(group * 4 + 1))
-          let (third, fourth) = (value(group * 4 + 2), value(group * 4 + 3))
-          foreign |= first | second | third | fourth
-          bytes[group * 3] = UInt8(truncatingIfNeeded: first << 2 | second >> 4)
-          bytes[group * 3 + 1] = UInt8(truncatingIfNeeded: second << 4 | third >> 2)
-          bytes[group * 3 + 2] = UInt8(truncatingIfNeeded: third << 6 | fourth)
+          let three = bits(0, group) | bits(1, group) | bits(2, group) | bits(3, group)
+          faults |= three
+          target.storeBytes(of: three.littleEndian, toByteOffset: group * 3, as: UInt32.self)
         }
         count = whole * 3
         guard rest > 0 else { return }
-        let (first, second) = (value(whole * 4), value(whole * 4 + 1))
-        let third = rest == 3 ? value(whole * 4 + 2) : 0
-        foreign |= first | second | third
-        let leftOver = rest == 3 ? third & 0x03 : second & 0x0f
-        if leftOver != 0 { foreign |= invalid }
-        bytes[count] = UInt8(truncatingIfNeeded: first << 2 | second >> 4)
-        if rest == 3 { bytes[count + 1] = UInt8(truncatingIfNeeded: second << 4 | third >> 2) }
-        count += rest - 1
+        let last = bits(0, whole) | bits(1, whole) | (rest == 3 ? bits(2, whole) : 0)
+        faults |= last
+        for _ in 1..<rest {
+          bytes[count] = UInt8(truncatingIfNeeded: last >> UInt32((count - whole * 3) * 8))
+          count += 1
+        }
+        // What the last character has beyond the last byte.
+        if (last & 0xff_ffff) >> UInt32((rest - 1) * 8) != 0 { faults |= foreign }
       }
     }
-    return foreign & invalid == 0 ? bytes : nil
+    return faults & foreign == 0 ? bytes : nil
   }
 
-  private static let invalid: UInt32 = 0x80
+  /// Set where a character is outside the alphabet.
+  private static let foreign: UInt32 = 1 << 31
   fileprivate static let standardCharacters = characters("+/")
   fileprivate static let urlCharacters = characters("-_")
-  fileprivate static let standardValues = values(of: standardCharacters)
-  fileprivate static let urlValues = values(of: urlCharacters)
+  fileprivate static let standardPlaces = places(of: standardCharacters)
+  fileprivate static let urlPlaces = places(of: urlCharacters)
 
   private static func characters(_ lastTwo: String) -> [UInt8] {
     Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789\(lastTwo)".utf8)
   }
 
-  private static func values(of characters: [UInt8]) -> [UInt8] {
-    var values = [UInt8](repeating: UInt8(invalid), count: 256)
-    for (value, character) in characters.enumerated() { values[Int(character)] = UInt8(value) }
-    return values
+  /// What each byte of a text, as the first to fourth character of its group, has of the group's three bytes, the first of
+  /// which is the lowest: 256 for each place.
+  private static func places(of characters: [UInt8]) -> [UInt32] {
+    var places = [UInt32](repeating: foreign, count: 4 * 256)
+    for (value, character) in characters.enumerated() {
+      for place in 0..<4 {
+        places[place * 256 + Int(character)] = (UInt32(value) << UInt32(26 - 6 * place)).byteSwapped
+      }
+    }
+    return places
   }
 }
 
@@ -121,10 +130,10 @@ extension Base64.Alphabet {
     }
   }
 
-  fileprivate var values: [UInt8] {
+  fileprivate var places: [UInt32] {
     switch self {
-    case .standard: Base64.standardValues
-    case .url: Base64.urlValues
+    case .standard: Base64.standardPlaces
+    case .url: Base64.urlPlaces
     }
   }
 }
