@@ -14,6 +14,8 @@ import Subscriptions
 /// that do not exist yet.
 struct LedgerBatch {
   let entries: [LedgerEntry]
+  /// Notifications of these entries that should be kept already, so that nothing of their purchases is locked or read.
+  var supposedlyKept: Set<UUID> = []
   let headerIDs: JWSHeaderIDs
   let catalog: AppCatalog
   let logger: Logger
@@ -29,14 +31,15 @@ struct LedgerBatch {
 
   private func read(_ connection: PostgresConnection) async throws -> LedgerState {
     // Without an app nothing is taken in: then what is known of the purchase need not even be readable.
-    let judged = entries.filter { $0.app != nil }
+    let news = supposedlyKept.isEmpty ? entries : entries.filter { !isSupposedlyKept($0) }
+    let judged = news.filter { $0.app != nil }
     let ids = Set(judged.compactMap(\.originalTransactionID)).sorted()
     let transactionIDs = Set(judged.flatMap { $0.transactions.map(\.fact.transactionID) }).sorted()
     let notifications = entries.compactMap(\.notification)
     let shared = Set(
       judged.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
     ).sorted()
-    var queries = [AdvisoryLock.acquireForLookups(.purchase, Set(entries.compactMap(\.lockName)))]
+    var queries = [AdvisoryLock.acquireForLookups(.purchase, Set(news.compactMap(\.lockName)))]
     if !notifications.isEmpty { queries.append(NotificationRows.existing(notifications)) }
     if !ids.isEmpty {
       queries.append(TransactionRows.select(ids, or: transactionIDs))
@@ -51,6 +54,7 @@ struct LedgerBatch {
     if !notifications.isEmpty, let rows = answers.popFirst() {
       for row in rows { state.keptNotifications.insert(try row.decode(0)) }
     }
+    guard supposedlyKept.isSubset(of: state.keptNotifications) else { throw NotificationsNotKept() }
     guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
       let subscriptions = answers.popFirst(), let freeTimes = answers.popFirst()
     else { return state }
@@ -67,6 +71,11 @@ struct LedgerBatch {
       }
     }
     return state
+  }
+
+  private func isSupposedlyKept(_ entry: LedgerEntry) -> Bool {
+    guard !entry.isReplay, let notification = entry.notification else { return false }
+    return supposedlyKept.contains(notification.uuid)
   }
 
   /// - Throws: ``TransactionsElsewhere`` where a transaction is known as part of another purchase than its entry's.

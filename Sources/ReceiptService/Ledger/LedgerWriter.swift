@@ -12,6 +12,7 @@ import Synchronization
 final class LedgerWriter: Sendable {
   private let pool: PostgresPool
   private let headers = JWSHeaderStore()
+  private let recentNotifications = RecentNotifications()
   private let catalog: AppCatalog
   private let logger: Logger
   private let metrics: ServiceMetrics
@@ -171,21 +172,27 @@ final class LedgerWriter: Sendable {
   private func run(_ given: [LedgerEntry]) async throws -> [LedgerReceipt] {
     var entries = given
     let parts = entries.compactMap(\.notification).flatMap(\.payload.parts)
+    let arrived = entries.lazy.filter { !$0.isReplay }.compactMap { $0.notification?.uuid }
+    var supposedlyKept = recentNotifications.known(among: arrived)
     var (attempts, lookups) = (0, 0)
     while true {
       do {
         let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
         let batch = LedgerBatch(
-          entries: entries, headerIDs: headerIDs, catalog: catalog, logger: logger, metrics: metrics)
+          entries: entries, supposedlyKept: supposedlyKept, headerIDs: headerIDs, catalog: catalog,
+          logger: logger, metrics: metrics)
         let start = ContinuousClock.now
         let receipts = try await pool.withTransaction { connection in try await batch.run(on: connection) }
         metrics.ledger.commitTime.record((.now - start).inSeconds)
+        recentNotifications.insert(arrived)
         return receipts
       } catch let error as PostgresError where error.isRetryable && attempts < 3 {
         attempts += 1
       } catch let error as PostgresError where error.sqlState == "23505" && attempts < 3 {
         // Somebody else wrote one of the transactions just now, as part of another purchase: the next attempt sees it.
         attempts += 1
+      } catch is NotificationsNotKept {
+        supposedlyKept = []
       } catch let found as TransactionsElsewhere where attempts < 3 {
         attempts += 1
         entries = entries.map { $0.movedHome(found.homes) }

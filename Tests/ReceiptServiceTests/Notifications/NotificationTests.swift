@@ -71,6 +71,63 @@ import Testing
     }
   }
 
+  @Test func `a notification that comes again is kept again where the database has been set back since`()
+    async throws
+  {
+    try await withHarness { harness in
+      let user = UUID()
+      let bought = try harness.buy(token: user)
+      let others = try (0..<3).map { _ in try harness.buy().notification.signedPayload }
+      for payload in [bought.notification.signedPayload] + others {
+        #expect(try await harness.notify(payload).status == 200)
+      }
+      // As a backup of before the purchase has it.
+      for table in ["notifications", "transactions", "renewals", "subscriptions", "profiles"] {
+        _ = try await harness.pool.query("DELETE FROM \(unescaped: table)")
+      }
+      // All at once, so that some share a transaction.
+      let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+        for payload in [bought.notification.signedPayload] + others {
+          group.addTask { try await harness.notify(payload).status }
+        }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(statuses == [200, 200, 200, 200])
+      #expect(try await harness.count("notifications") == 4)
+      #expect(try await harness.count("transactions") == 4)
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
+      #expect(
+        try await harness.profileRow(of: user)?.expiresAt == bought.transaction.expiresDate)
+    }
+  }
+
+  @Test func `what comes again waits for nobody who writes its purchase, and news beside it are taken in`()
+    async throws
+  {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      let id = bought.originalTransactionID
+      let payload = bought.notification.signedPayload
+      #expect(try await harness.notify(payload).status == 200)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      let renewed = try harness.store.perform(.renew, on: id)
+      let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+        for payload in [renewed.notification.signedPayload] + Array(repeating: payload, count: 20) {
+          group.addTask { try await harness.notify(payload).status }
+        }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(statuses == Array(repeating: 200, count: 21))
+      #expect(try await harness.row(of: id).expiry == renewed.transaction.expiresDate)
+      #expect(try await harness.count("notifications") == 2)
+      // As whoever writes the purchase has it.
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.pipeline([AdvisoryLock.acquire(.purchase, [id])])
+        #expect(try await harness.notify(payload).status == 200)
+      }
+    }
+  }
+
   @Test func `notifications in reverse order, or in any other, end in the same row as in order`() async throws
   {
     let life: [SubscriptionCommand] = [

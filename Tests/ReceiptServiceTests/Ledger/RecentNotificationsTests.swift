@@ -1,0 +1,22 @@
+import Foundation
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct RecentNotificationsTests {
+  @Test func `the last ones are known, most of those of an hour ago are, and no others`() {
+    let recent = RecentNotifications()
+    var random = SeededGenerator(seed: 3)
+    let old = (0..<36_000).map { _ in UUID.random(using: &random) }
+    let strangers = (0..<36_000).map { _ in UUID.random(using: &random) }
+    for batch in stride(from: 0, to: old.count, by: 16) {
+      let arrived = old[batch..<min(batch + 16, old.count)]
+      #expect(recent.known(among: arrived).isEmpty)
+      recent.insert(arrived)
+      #expect(recent.known(among: arrived).contains(arrived[arrived.endIndex - 1]))
+    }
+    #expect(recent.known(among: strangers).isEmpty)
+    // Each shares its place with another one of them with a chance of 36,000 to 262,144.
+    #expect(recent.known(among: old).count > old.count * 9 / 10)
+  }
+}
