@@ -57,6 +57,7 @@ public final class EventLoop: Sendable {
   /// - Parameter loop: the loop, as long as there is one.
   private static func run(_ resources: LoopResources, _ inbox: LoopInbox, _ loop: () -> EventLoop?) {
     resources.round.adopt()
+    defer { resources.round.abandon() }
     var items: [LoopInbox.Item] = []
     while true {
       let count: Int

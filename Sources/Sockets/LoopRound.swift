@@ -5,7 +5,11 @@ import Glibc
 /// Who does for many at once what would cost as much for one (a transaction, say) can wait for its end: whoever else
 /// comes in the same round is there by then, and a loop with nothing else to do is at the end already.
 public final class LoopRound {
-  private var ends: [(owner: ObjectIdentifier, work: () -> Void)] = []
+  private typealias End = (owner: ObjectIdentifier, work: @Sendable () -> Void)
+
+  private var ends: [End] = []
+  /// The memory of the round before.
+  private var spare: [End] = []
 
   /// The round of the loop that runs the caller; `nil` where none does.
   public static var current: LoopRound? {
@@ -15,7 +19,9 @@ public final class LoopRound {
   /// Runs `work` at the end of the round, once for each owner.
   /// - Parameter owner: who must be there until then.
   /// - Returns: whether it will be run; `false` if the owner has some already.
-  public func atEnd(for owner: AnyObject, _ work: @escaping () -> Void) -> Bool {
+  /// - Precondition: it is ``current``.
+  public func atEnd(for owner: AnyObject, _ work: @escaping @Sendable () -> Void) -> Bool {
+    precondition(Self.current === self, "A round is its loop's own.")
     let owner = ObjectIdentifier(owner)
     guard !ends.contains(where: { $0.owner == owner }) else { return false }
     ends.append((owner, work))
@@ -24,16 +30,18 @@ public final class LoopRound {
 
   // MARK: The loop's thread
 
-  /// From here on it is what the calling thread finds as the current one.
-  /// - Precondition: it is there for as long as the thread is.
+  /// From here on it is what the calling thread finds as the current one, until it is abandoned.
   func adopt() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
+
+  /// The calling thread has none any more.
+  func abandon() { pthread_setspecific(Self.key, nil) }
 
   /// Runs what waits for the end, and what that leaves for it.
   func end() {
     while !ends.isEmpty {
-      let now = ends
-      ends.removeAll(keepingCapacity: true)
-      for end in now { end.work() }
+      swap(&ends, &spare)
+      for end in spare { end.work() }
+      spare.removeAll(keepingCapacity: true)
     }
   }
 

@@ -5,8 +5,8 @@ import DequeModule
 /// Much of what a transaction costs, here and in the database, is for the transaction and not for what is in it. So
 /// while one is under way, those who come wait for the next: until there are enough of them to be worth one of their
 /// own, or until the first of them has waited so long that the one under way must be held up by somebody's lock. And
-/// while none is, those who come from an event loop's round wait for its end, with whoever else comes in it: as long as
-/// it lasts there is other work to do, and a lone one is at its end at once.
+/// while none is, those who come in an event loop's round wait for its end, with whoever else comes in it: as long as
+/// it lasts the loop has other work, after which it answers them, and a round with nothing else is at its end at once.
 struct LedgerQueue<Element> {
   /// What becomes of one who comes.
   enum Admission {
@@ -50,37 +50,37 @@ struct LedgerQueue<Element> {
   /// Beyond this, entries are refused rather than kept waiting.
   static var maximumWaiting: Int { 4_096 }
 
-  private var waiting: Deque<(element: Element, since: ContinuousClock.Instant)> = []
+  /// One who waits.
+  private struct Waiting {
+    var element: Element
+    var since: ContinuousClock.Instant
+    /// The event loop's round in which it has come; `nil` after its end.
+    var round: ObjectIdentifier?
+  }
+
+  private var waiting: Deque<Waiting> = []
   private var busyLanes = 0
-  /// The rounds of event loops in which somebody has come, and which have not ended.
-  private var openRounds = 0
   private var isWatched = false
 
   var count: Int { waiting.count }
 
-  /// An event loop's round, in which somebody comes now; ``roundEnds(at:)`` will be called at its end.
-  mutating func roundOpens() { openRounds += 1 }
-
-  /// - Parameter isInRound: whether it comes in an open round, and may wait for its end.
+  /// - Parameter round: the event loop's round in which it comes; ``roundEnds(_:at:)`` will be called at its end.
   mutating func add(
-    _ element: Element, at now: ContinuousClock.Instant, isInRound: Bool = false
+    _ element: Element, at now: ContinuousClock.Instant, in round: ObjectIdentifier? = nil
   ) -> Admission {
     guard waiting.count < Self.maximumWaiting else { return .refused }
-    waiting.append((element, now))
-    if busyLanes == 0 && isInRound && !isWorthALane(at: now) { return .waits }
+    waiting.append(Waiting(element: element, since: now, round: round))
+    if busyLanes == 0 && round != nil && !isWorthALane(at: now) { return .waits }
     if startsLane(at: now) { return .startsLane }
-    guard !isWatched else { return .waits }
-    isWatched = true
-    return .startsWatch
+    return startsWatch() ? .startsWatch : .waits
   }
 
-  mutating func roundEnds(at now: ContinuousClock.Instant) -> RoundEnd {
-    openRounds -= 1
+  /// An event loop's round has ended, in which somebody has come.
+  mutating func roundEnds(_ round: ObjectIdentifier, at now: ContinuousClock.Instant) -> RoundEnd {
+    for index in waiting.indices where waiting[index].round == round { waiting[index].round = nil }
     guard !waiting.isEmpty else { return .goesOn }
     if startsLane(at: now) { return .startsLane }
-    guard !isWatched else { return .goesOn }
-    isWatched = true
-    return .startsWatch
+    return startsWatch() ? .startsWatch : .goesOn
   }
 
   /// What a lane commits first; `nil` ends the lane.
@@ -88,9 +88,9 @@ struct LedgerQueue<Element> {
     take(where: busyLanes == 1 || isWorthALane(at: now))
   }
 
-  /// What a lane commits next; `nil` ends the lane. Few are left to the round of an event loop that is under way.
+  /// What a lane commits next; `nil` ends the lane. Few who have all come in rounds that are under way are left to these.
   mutating func next(at now: ContinuousClock.Instant) -> [Element]? {
-    take(where: busyLanes == 1 && openRounds == 0 || isWorthALane(at: now))
+    take(where: isWorthALane(at: now) || busyLanes == 1 && waiting.contains { $0.round == nil })
   }
 
   private mutating func take(where isWorthIt: Bool) -> [Element]? {
@@ -110,6 +110,11 @@ struct LedgerQueue<Element> {
       return .ends
     }
     return startsLane(at: now) ? .startsLane : .goesOn
+  }
+
+  private mutating func startsWatch() -> Bool {
+    defer { isWatched = true }
+    return !isWatched
   }
 
   private mutating func startsLane(at now: ContinuousClock.Instant) -> Bool {

@@ -1,5 +1,6 @@
 import CoreMetrics
 import FoundationEssentials
+import HTTP
 import Logging
 import Postgres
 import PrometheusText
@@ -8,7 +9,7 @@ import Subscriptions
 import Synchronization
 
 /// Takes entries in and commits them together: what arrives while a commit is under way goes into the
-/// next one. A lone entry waits for nobody.
+/// next one. A lone entry waits for nothing but the end of its event loop's round.
 final class LedgerWriter: Sendable {
   private let pool: PostgresPool
   private let headers = JWSHeaderStore()
@@ -24,6 +25,7 @@ final class LedgerWriter: Sendable {
   /// One who waits, as an object: it goes from hand to hand, and an entry is large.
   private final class Waiting: Sendable {
     let entry: LedgerEntry
+    let trace = TraceContext.current
     let continuation: CheckedContinuation<LedgerReceipt, any Error>
 
     init(entry: LedgerEntry, continuation: CheckedContinuation<LedgerReceipt, any Error>) {
@@ -73,12 +75,9 @@ final class LedgerWriter: Sendable {
     try await withCheckedThrowingContinuation { continuation in
       let waiting = Waiting(entry: entry, continuation: continuation)
       let round = LoopRound.current
-      let isFirst = round?.atEnd(for: self) { self.roundEnds() } ?? false
-      let admission = queue.withLock { queue in
-        if isFirst { queue.roundOpens() }
-        return queue.add(waiting, at: .now, isInRound: round != nil)
-      }
-      switch admission {
+      let roundID = round.map { ObjectIdentifier($0) }
+      if let round, let roundID { _ = round.atEnd(for: self) { self.roundEnds(roundID) } }
+      switch queue.withLock({ $0.add(waiting, at: .now, in: roundID) }) {
       case .waits: break
       case .startsWatch: watch()
       case .startsLane: startLane()
@@ -89,8 +88,8 @@ final class LedgerWriter: Sendable {
     }
   }
 
-  private func roundEnds() {
-    switch queue.withLock({ $0.roundEnds(at: .now) }) {
+  private func roundEnds(_ round: ObjectIdentifier) {
+    switch queue.withLock({ $0.roundEnds(round, at: .now) }) {
     case .goesOn: break
     case .startsWatch: watch()
     case .startsLane: startLane()
@@ -126,7 +125,14 @@ final class LedgerWriter: Sendable {
     }
   }
 
+  /// What is logged of a lone entry has its trace; what several share belongs to none of them.
   private func commit(_ batch: [Waiting]) async {
+    await TraceContext.$current.withValue(batch.count == 1 ? batch[0].trace : nil) {
+      await commitTraced(batch)
+    }
+  }
+
+  private func commitTraced(_ batch: [Waiting]) async {
     do {
       let receipts = try await run(batch.map(\.entry))
       for (waiting, receipt) in zip(batch, receipts) {
@@ -192,6 +198,7 @@ final class LedgerWriter: Sendable {
         // Somebody else wrote one of the transactions just now, as part of another purchase: the next attempt sees it.
         attempts += 1
       } catch is NotificationsNotKept {
+        logger.notice("notifications that were kept are not found any more, and are taken in again")
         supposedlyKept = []
       } catch let found as TransactionsElsewhere where attempts < 3 {
         attempts += 1

@@ -4,7 +4,7 @@ import Synchronization
 /// The notifications that this server has seen committed of late.
 ///
 /// What comes again is most often among them. It is a guess, since the database may have been set back to a time before, but
-/// one that is worth a look for the notification alone, before all that its purchase has is read and locked for nothing.
+/// one that is worth a look for the notification alone, before its purchase is locked and all that it has is read for nothing.
 /// Each notification has one place, which the next that has the same takes: so there is nothing to forget, and it never
 /// takes more than 2 MB.
 final class RecentNotifications: Sendable {
@@ -30,7 +30,8 @@ final class RecentNotifications: Sendable {
     }
   }
 
-  /// Apple's are random (RFC 9562 §5.4), so both halves say as much as the whole.
+  /// 64 bits of the 122 that are random (RFC 9562 §5.4). That two share them, or one has those of an empty place, is a
+  /// wrong guess like any other.
   private static func mark(_ notification: UUID) -> UInt64 {
     withUnsafeBytes(of: notification.uuid) {
       $0.loadUnaligned(as: UInt64.self) ^ $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
@@ -43,5 +44,6 @@ final class RecentNotifications: Sendable {
   }
 }
 
-/// Notifications that should be kept are not: the database has been set back since they were.
+/// Notifications that should be kept are not found: the database has been set back since they were, they have been
+/// forgotten for their age, or they are kept under another date than they come with now.
 struct NotificationsNotKept: Error {}

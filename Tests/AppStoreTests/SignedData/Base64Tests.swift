@@ -56,4 +56,21 @@ struct Base64Tests {
     }
     #expect(accepted == Set(characters).count * (4 + 16))
   }
+
+  @Test(arguments: [Base64.Alphabet.standard, .url])
+  func `at each place of a group the alphabet's 64 characters are taken, and nothing else`(
+    alphabet: Base64.Alphabet
+  ) {
+    for place in 0..<8 {
+      var accepted = 0
+      for character in UInt8.min...UInt8.max {
+        var text = Array("TWFuTWFuTWFu".utf8)
+        text[place] = character
+        guard let bytes = Base64.decode(text, alphabet) else { continue }
+        accepted += 1
+        #expect(Base64.encode(bytes, alphabet) == text)
+      }
+      #expect(accepted == 64)
+    }
+  }
 }

@@ -1,6 +1,7 @@
 import AppStore
 import AppStoreSimulator
 import Foundation
+import Logging
 import Postgres
 import Subscriptions
 import TestDatabase
@@ -32,6 +33,28 @@ import Testing
       let again = try await harness.notify(refunded.notification.signedPayload)
       #expect(again.status == 200)
       #expect(try await harness.isPremium(user) == false)
+      await harness.stop()
+    }
+  }
+
+  @Test func `what is logged of a lone notification that the database did not take has its trace`()
+    async throws
+  {
+    try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+      let separator = database.uri.contains("?") ? "&" : "?"
+      let lines = TracedLines()
+      let harness = try await Harness(
+        databaseURL: "\(database.uri)\(separator)options=-c%20lock_timeout%3D300ms",
+        configuration: TestApps.json, logger: Logger(label: "tests") { _ in lines })
+      let bought = try harness.buy()
+      let held = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query("LOCK TABLE transactions IN EXCLUSIVE MODE")
+        return try await harness.notify(bought.notification.signedPayload)
+      }
+      #expect(held.status == 503)
+      let ours = lines.all.filter { $0.message == "the database did not take an entry now" }
+      #expect(ours.count == 1)
+      #expect(ours.allSatisfy { $0.trace != nil })
       await harness.stop()
     }
   }

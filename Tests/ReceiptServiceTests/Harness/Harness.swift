@@ -38,9 +38,10 @@ final class Harness: Sendable {
   /// - Parameter ownerURL: the database for whoever looks into it, where the service is not its owner.
   /// - Parameter databasePatience: how long a query or a connection may take, where the test is not about how soon a
   ///   database counts as away.
+  /// - Parameter logger: who takes what the service logs; nobody if it is nil.
   init(
     databaseURL: String, configuration: String, environment variables: [String: String] = [:],
-    ownerURL: String? = nil, databasePatience: Duration? = nil
+    ownerURL: String? = nil, databasePatience: Duration? = nil, logger: Logger? = nil
   ) async throws {
     self.databasePatience = databasePatience
     clock = HandClock()
@@ -75,8 +76,9 @@ final class Harness: Sendable {
     ]
     environment = usual.merging(variables) { $1 }
     let settings = try Self.settings(environment, databasePatience)
-    var logger = Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }
-    logger.logLevel = .critical
+    var silent = Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }
+    silent.logLevel = .critical
+    let logger = logger ?? silent
     service = try await Service(settings: settings, clock: clock.service, logger: logger)
     pool =
       if let ownerURL {

@@ -113,26 +113,30 @@ import Testing
 
   // MARK: Rounds of event loops
 
+  private final class Round {}
+  private let rounds = [Round(), Round()]
+  private var one: ObjectIdentifier { ObjectIdentifier(rounds[0]) }
+  private var other: ObjectIdentifier { ObjectIdentifier(rounds[1]) }
+
   @Test func `those who come in a round wait for its end, and twelve do not`() {
     var queue = LedgerQueue<Int>()
-    queue.roundOpens()
     for number in 1...11 {
-      guard case .waits = queue.add(number, at: start, isInRound: true) else {
+      guard case .waits = queue.add(number, at: start, in: one) else {
         Issue.record("the round's end is soon enough")
         return
       }
     }
     var early = queue
-    guard case .startsLane = early.add(12, at: start, isInRound: true) else {
+    guard case .startsLane = early.add(12, at: start, in: one) else {
       Issue.record("twelve are worth a lane")
       return
     }
     #expect(early.first(at: start)?.count == 12)
-    guard case .goesOn = early.roundEnds(at: start) else {
+    guard case .goesOn = early.roundEnds(one, at: start) else {
       Issue.record("nobody waits any more")
       return
     }
-    guard case .startsLane = queue.roundEnds(at: start) else {
+    guard case .startsLane = queue.roundEnds(one, at: start) else {
       Issue.record("nobody would commit them")
       return
     }
@@ -142,8 +146,7 @@ import Testing
 
   @Test func `who comes in no round does not wait for that of others`() {
     var queue = LedgerQueue<Int>()
-    queue.roundOpens()
-    _ = queue.add(1, at: start, isInRound: true)
+    _ = queue.add(1, at: start, in: one)
     guard case .startsLane = queue.add(2, at: start) else {
       Issue.record("it waits for nobody")
       return
@@ -151,38 +154,60 @@ import Testing
     #expect(queue.first(at: start) == [1, 2])
   }
 
-  @Test func `a lane leaves few to a round that is under way, and takes them where none is`() {
+  @Test func `a lane leaves few to the rounds in which they come, and takes them where one of them is over`()
+  {
     var queue = LedgerQueue<Int>()
     _ = queue.add(0, at: start)
     #expect(queue.first(at: start) == [0])
-    queue.roundOpens()
-    _ = queue.add(1, at: start, isInRound: true)
+    _ = queue.add(1, at: start, in: one)
     var over = queue
     #expect(queue.next(at: start) == nil)
-    guard case .startsLane = queue.roundEnds(at: start) else {
+    guard case .startsLane = queue.roundEnds(one, at: start) else {
       Issue.record("nobody would commit it")
       return
     }
     #expect(queue.first(at: start) == [1])
 
-    guard case .goesOn = over.roundEnds(at: start) else {
+    guard case .goesOn = over.roundEnds(one, at: start) else {
       Issue.record("a commit is under way, and a watch")
       return
     }
-    #expect(over.next(at: start) == [1])
+    // Another round is under way, and so is the next of the first one's loop; neither is what the first waits for.
+    _ = over.add(2, at: start, in: other)
+    _ = over.add(3, at: start, in: one)
+    #expect(over.next(at: start) == [1, 2, 3])
+    #expect(over.next(at: start) == nil)
   }
 
   @Test func `a round's end that finds a commit under way has somebody look after those who wait`() {
     var queue = LedgerQueue<Int>()
-    queue.roundOpens()
-    queue.roundOpens()
-    // Nobody watches it, since the round's end is near.
-    guard case .waits = queue.add(1, at: start, isInRound: true),
-      case .startsLane = queue.roundEnds(at: start), case .startsWatch = queue.roundEnds(at: start)
+    // Nobody watches them, since the rounds' ends are near.
+    for round in [one, other] {
+      guard case .waits = queue.add(1, at: start, in: round) else {
+        Issue.record("the round's end is soon enough")
+        return
+      }
+    }
+    guard case .startsLane = queue.roundEnds(one, at: start),
+      case .startsWatch = queue.roundEnds(other, at: start)
     else {
       Issue.record("the lane that was started may be held up before it takes anybody")
       return
     }
+  }
+
+  @Test func `a round in which somebody is refused ends like any other`() {
+    var queue = LedgerQueue<Int>()
+    for number in 0..<4_096 { _ = queue.add(number, at: start) }
+    guard case .refused = queue.add(4_096, at: start, in: one),
+      case .goesOn = queue.roundEnds(one, at: start)
+    else {
+      Issue.record("there are four lanes and a watch for those who wait")
+      return
+    }
+    var taken = 0
+    while let batch = queue.next(at: start) { taken += batch.count }
+    #expect(taken == 4_096)
   }
 
   /// Lanes that end, and lanes that are held up for ever but one; rounds that overlap; a watch where one was asked for.
@@ -191,7 +216,9 @@ import Testing
     var random = SeededGenerator(seed: seed)
     var queue = LedgerQueue<Int>()
     var (now, sent) = (start, 0)
-    var (rounds, fresh, running, watches) = (0, 0, 0, 0)
+    var (fresh, running, watches) = (0, 0, 0)
+    var open: Set<Int> = []
+    func id(_ round: Int) -> ObjectIdentifier { ObjectIdentifier(rounds[round]) }
     var taken: [Int] = []
     func follow(_ admission: LedgerQueue<Int>.Admission) {
       switch admission {
@@ -201,9 +228,9 @@ import Testing
       case .refused: Issue.record("there is room")
       }
     }
-    func endRound() {
-      rounds -= 1
-      switch queue.roundEnds(at: now) {
+    func end(_ round: Int) {
+      open.remove(round)
+      switch queue.roundEnds(id(round), at: now) {
       case .startsLane: fresh += 1
       case .startsWatch: watches += 1
       case .goesOn: break
@@ -223,14 +250,12 @@ import Testing
     }
     for _ in 0..<300 {
       switch Int.random(in: 0..<8, using: &random) {
-      case 0...2:
-        let isInRound = rounds > 0 && Bool.random(using: &random)
-        follow(queue.add(sent, at: now, isInRound: isInRound))
+      case 0...3:
+        let round = [nil, 0, 1].randomElement(using: &random)!
+        if let round { open.insert(round) }
+        follow(queue.add(sent, at: now, in: round.map(id)))
         sent += 1
-      case 3 where rounds < 2:
-        rounds += 1
-        queue.roundOpens()
-      case 4 where rounds > 0: endRound()
+      case 4 where !open.isEmpty: end(open.randomElement(using: &random)!)
       case 5 where fresh > 0:
         fresh -= 1
         took(queue.first(at: now))
@@ -243,7 +268,7 @@ import Testing
     }
     #expect(watches <= 1)
     // All that is under way ends, but three commits that are held up for ever.
-    while rounds > 0 { endRound() }
+    for round in open.sorted() { end(round) }
     let held = min(running, LedgerQueue<Int>.lanes - 1)
     while fresh > 0 || running > held || watches > 0 {
       if fresh > 0 {
