@@ -13,7 +13,7 @@ import Synchronization
 final class LedgerWriter: Sendable {
   private let pool: PostgresPool
   private let headers = JWSHeaderStore()
-  private let recentNotifications = RecentNotifications()
+  private let recentNotifications: RecentNotifications
   private let catalog: AppCatalog
   private let logger: Logger
   private let metrics: ServiceMetrics
@@ -34,8 +34,12 @@ final class LedgerWriter: Sendable {
     }
   }
 
-  init(pool: PostgresPool, catalog: AppCatalog, logger: Logger, metrics: ServiceMetrics) {
+  init(
+    pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog, logger: Logger,
+    metrics: ServiceMetrics
+  ) {
     self.pool = pool
+    self.recentNotifications = recentNotifications
     executors = pool.executors
     self.catalog = catalog
     self.logger = logger

@@ -15,6 +15,8 @@ final class Facilities: Sendable {
   let metrics: ServiceMetrics
   /// Signs entitlements, with the same keys after a reload as before it.
   let signer: EntitlementSigner
+  /// The same after a reload: 2 MB that are given back and taken anew leave holes.
+  let recentNotifications = RecentNotifications()
   let clock: ServiceClock
   let logger: Logger
   private let draining = Atomic(false)

@@ -72,7 +72,9 @@ public final class Service: Sendable {
     let authenticator = await Authenticator(
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
       metrics: metrics, after: former?.authenticator)
-    let ledger = LedgerWriter(pool: pool, catalog: catalog, logger: logger, metrics: metrics)
+    let ledger = LedgerWriter(
+      pool: pool, recentNotifications: facilities.recentNotifications, catalog: catalog, logger: logger,
+      metrics: metrics)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)
