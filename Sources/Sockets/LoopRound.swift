@@ -16,16 +16,14 @@ public final class LoopRound {
     pthread_getspecific(key).map { Unmanaged<LoopRound>.fromOpaque($0).takeUnretainedValue() }
   }
 
-  /// Runs `work` at the end of the round, once for each owner.
+  /// Runs `work` at the end of the round, unless the owner has some already.
   /// - Parameter owner: who must be there until then.
-  /// - Returns: whether it will be run; `false` if the owner has some already.
   /// - Precondition: it is ``current``.
-  public func atEnd(for owner: AnyObject, _ work: @escaping @Sendable () -> Void) -> Bool {
+  public func atEnd(for owner: AnyObject, _ work: @escaping @Sendable () -> Void) {
     precondition(Self.current === self, "A round is its loop's own.")
     let owner = ObjectIdentifier(owner)
-    guard !ends.contains(where: { $0.owner == owner }) else { return false }
+    guard !ends.contains(where: { $0.owner == owner }) else { return }
     ends.append((owner, work))
-    return true
   }
 
   // MARK: The loop's thread

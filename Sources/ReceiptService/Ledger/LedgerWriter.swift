@@ -78,10 +78,12 @@ final class LedgerWriter: Sendable {
   private func committed(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     try await withCheckedThrowingContinuation { continuation in
       let waiting = Waiting(entry: entry, continuation: continuation)
-      let round = LoopRound.current
-      let roundID = round.map { ObjectIdentifier($0) }
-      if let round, let roundID { _ = round.atEnd(for: self) { self.roundEnds(roundID) } }
-      switch queue.withLock({ $0.add(waiting, at: .now, in: roundID) }) {
+      let round = LoopRound.current.map { round in
+        let id = ObjectIdentifier(round)
+        round.atEnd(for: self) { self.roundEnds(id) }
+        return id
+      }
+      switch queue.withLock({ $0.add(waiting, at: .now, in: round) }) {
       case .waits: break
       case .startsWatch: watch()
       case .startsLane: startLane()
