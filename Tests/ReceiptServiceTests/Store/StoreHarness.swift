@@ -6,7 +6,6 @@ import HTTP
 import HTTPTypes
 import Logging
 import ReceiptService
-import Synchronization
 import TestDatabase
 
 /// A receiptd in real time, on a real database and real sockets, before a ``StoreFront``.
@@ -92,28 +91,5 @@ func withStoreHarness(_ body: (StoreHarness) async throws -> Void) async throws 
       throw error
     }
     await harness.stop()
-  }
-}
-
-/// Everything that was logged, with its metadata.
-final class LogLines: LogHandler {
-  private let lines = Mutex<[String]>([])
-
-  var all: [String] { lines.withLock { $0 } }
-  var logLevel: Logger.Level {
-    get { .trace }
-    set { _ = newValue }
-  }
-  var metadata: Logger.Metadata {
-    get { [:] }
-    set { _ = newValue }
-  }
-  subscript(metadataKey _: String) -> Logger.Metadata.Value? {
-    get { nil }
-    set { _ = newValue }
-  }
-
-  func log(event: LogEvent) {
-    lines.withLock { $0.append("\(event.message) \(event.metadata ?? [:])") }
   }
 }
