@@ -130,6 +130,25 @@ struct MigratorTests {
     }
   }
 
+  @Test func `a migration of which no note can be taken fails by its name and leaves nothing`() async throws {
+    let files = [
+      "20260101_first.sql": "alter table schema_migrations add check (version <> '20260102') not valid;",
+      "20260102_second.sql": "create table b (n int);",
+    ]
+    try await withFolder(files) { folder, pool in
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      let error = try await failure { try await migrator.apply() }
+      #expect(error?.kind == .failed)
+      #expect(error?.file == "20260102_second.sql")
+      #expect(error?.line == nil)
+      #expect(error?.report?.sqlState == "23514")
+      let status = try await migrator.status()
+      #expect(status.count { $0.state == .pending } == 1)
+      let tables = try await pool.number("select count(*) from pg_tables where tablename = 'b'")
+      #expect(tables == 0)
+    }
+  }
+
   @Test func `a migration that loses a deadlock against a server at work runs again`() async throws {
     let files = [
       "20260101_first.sql": "create table a (n int); create table b (n int);",

@@ -174,7 +174,13 @@ public struct Migrator: Sendable {
     }
     // The row is written by whoever migrates, also if the file took another role.
     _ = try await connection.query("reset role")
-    let date = try await table.insert(file, connection)
-    return MigrationEntry(version: file.version, name: file.name, state: .applied(date))
+    do {
+      let date = try await table.insert(file, connection)
+      return MigrationEntry(version: file.version, name: file.name, state: .applied(date))
+    } catch let error as PostgresError {
+      // A role may be allowed what the file does, and not to say that it was done.
+      guard let report = error.report, !error.isRetryable else { throw error }
+      throw MigrationError(.failed, file: file.fileName, report: report)
+    }
   }
 }
