@@ -45,8 +45,6 @@ struct LedgerQueue<Element> {
   /// As many as this are worth a transaction beside the one that is under way.
   static var entriesWorthALane: Int { 12 }
   static var entriesPerTransaction: Int { 64 }
-  /// After this long, whoever waits is worth a transaction, however few they are.
-  static var patience: Duration { .milliseconds(20) }
   /// Beyond this, entries are refused rather than kept waiting.
   static var maximumWaiting: Int { 4_096 }
 
@@ -58,9 +56,16 @@ struct LedgerQueue<Element> {
     var round: ObjectIdentifier?
   }
 
+  /// After this long, whoever waits is worth a transaction, however few they are.
+  let patience: Duration
+
   private var waiting: Deque<Waiting> = []
   private var busyLanes = 0
   private var isWatched = false
+
+  init(patience: Duration = .milliseconds(20)) {
+    self.patience = patience
+  }
 
   var count: Int { waiting.count }
 
@@ -125,6 +130,6 @@ struct LedgerQueue<Element> {
 
   private func isWorthALane(at now: ContinuousClock.Instant) -> Bool {
     guard let first = waiting.first else { return false }
-    return waiting.count >= Self.entriesWorthALane || now - first.since >= Self.patience
+    return waiting.count >= Self.entriesWorthALane || now - first.since >= patience
   }
 }

@@ -17,13 +17,14 @@ final class LedgerWriter: Sendable {
   private let catalog: AppCatalog
   private let logger: Logger
   private let metrics: ServiceMetrics
-  private let queue = Mutex(LedgerQueue<Waiting>())
+  private let queue: Mutex<LedgerQueue<Waiting>>
+  private let patience: Duration
   private let executors: [any TaskExecutor]
   /// How many lanes there have been.
   private let lanes = Atomic(0)
 
   /// One who waits, as an object: it goes from hand to hand, and an entry is large.
-  private final class Waiting: Sendable {
+  final class Waiting: Sendable {
     let entry: LedgerEntry
     let trace = TraceContext.current
     let continuation: CheckedContinuation<LedgerReceipt, any Error>
@@ -36,7 +37,7 @@ final class LedgerWriter: Sendable {
 
   init(
     pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog, logger: Logger,
-    metrics: ServiceMetrics
+    metrics: ServiceMetrics, queue: sending LedgerQueue<Waiting> = LedgerQueue()
   ) {
     self.pool = pool
     self.recentNotifications = recentNotifications
@@ -44,6 +45,8 @@ final class LedgerWriter: Sendable {
     self.catalog = catalog
     self.logger = logger
     self.metrics = metrics
+    patience = queue.patience
+    self.queue = Mutex(queue)
     metrics.registry.beforeRendering { [weak self] in
       metrics.ledger.queue.set(self?.queue.withLock { $0.count } ?? 0)
     }
@@ -121,7 +124,7 @@ final class LedgerWriter: Sendable {
   private func watch() {
     Task {
       while true {
-        try? await Task.sleep(for: LedgerQueue<Waiting>.patience)
+        try? await Task.sleep(for: patience)
         switch queue.withLock({ $0.overdue(at: .now) }) {
         case .ends: return
         case .goesOn: break

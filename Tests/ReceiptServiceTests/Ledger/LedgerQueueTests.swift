@@ -241,7 +241,7 @@ import Testing
       running += batch == nil ? 0 : 1
     }
     func look() {
-      now += LedgerQueue<Int>.patience
+      now += queue.patience
       switch queue.overdue(at: now) {
       case .ends: watches -= 1
       case .startsLane: fresh += 1
