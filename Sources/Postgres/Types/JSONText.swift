@@ -31,7 +31,7 @@ extension JSONText: PostgresEncodable, PostgresDecodable {
       return JSONText(try String.decode(field))
     }
     guard field.bytes.first == version,
-      let text = String(validating: field.bytes.dropFirst(), as: UTF8.self)
+      let text = String(utf8: UnsafeRawBufferPointer(rebasing: field.bytes.dropFirst()))
     else { throw .malformed(.jsonb) }
     return JSONText(text)
   }

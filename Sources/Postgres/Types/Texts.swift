@@ -22,9 +22,22 @@ extension String: PostgresEncodable, PostgresDecodable {
     case .jsonb: return try JSONText.decode(field).text
     default:
       guard field.type.isTextual else { throw .mismatch(field.type, Self.self) }
-      guard let text = String(validating: field.bytes, as: UTF8.self) else { throw .malformed(field.type) }
+      guard let text = String(utf8: field.bytes) else { throw .malformed(field.type) }
       return text
     }
+  }
+}
+
+extension String {
+  /// `nil` for bytes that are not UTF-8. What the standard library has for any sequence of code units takes three times
+  /// as long.
+  init?(utf8 bytes: UnsafeRawBufferPointer) {
+    let text: String? = bytes.withMemoryRebound(to: UInt8.self) { bytes in
+      guard let text = try? UTF8Span(validating: bytes.span) else { return nil }
+      return String(copying: text)
+    }
+    guard let text else { return nil }
+    self = text
   }
 }
 

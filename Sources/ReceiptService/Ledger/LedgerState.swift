@@ -111,7 +111,7 @@ struct LedgerState {
 
   /// Those that have a row, and those that have none.
   var newTransactions: (known: [TransactionRecord], unknown: [TransactionRecord]) {
-    let records = purchases.values.flatMap(\.newTransactions.values)
+    let records = purchases.values.flatMap { $0.newTransactions.values }
       .sorted { $0.fact.transactionID < $1.fact.transactionID }
     let known = records.filter { keptTransactions.contains($0.fact.transactionID) }
     if known.isEmpty { return ([], records) }

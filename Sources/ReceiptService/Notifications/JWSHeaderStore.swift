@@ -21,7 +21,10 @@ final class JWSHeaderStore: Sendable {
     var ids = JWSHeaderIDs()
     var missing: [[UInt8]: [UInt8]] = [:]
     known.withLock { known in
-      for part in parts {
+      // Nearly all have the same header, in the same array.
+      var last: [UInt8] = []
+      for part in parts where part.headerFingerprint != last {
+        last = part.headerFingerprint
         if let id = known[part.headerFingerprint] {
           ids.byFingerprint[part.headerFingerprint] = id
         } else {

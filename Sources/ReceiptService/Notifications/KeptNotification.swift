@@ -1,5 +1,6 @@
 import AppStore
 import FoundationEssentials
+import Subscriptions
 
 /// A notification as it is kept: what support looks for in columns, and what a replay needs.
 struct KeptNotification: Sendable {
@@ -16,7 +17,7 @@ struct KeptNotification: Sendable {
   var source = Source.webhook
   /// Why it cannot be processed now; `nil` if it can.
   var obstacle: Obstacle?
-  var payload: KeptPayload
+  @Boxed var payload: KeptPayload
 
   /// How a notification came; the word stands in the column `source`.
   enum Source: String, Sendable {

@@ -65,26 +65,25 @@ struct NotificationIntake: Sendable {
   func entry(
     for signedPayload: String, from source: KeptNotification.Source = .webhook
   ) throws(VerificationFailure) -> LedgerEntry {
-    var entry: LedgerEntry
     do throws(VerificationFailure) {
-      entry = self.entry(for: try verifier.notification(signedPayload))
+      return entry(for: try verifier.notification(signedPayload), from: source)
     } catch {
       // Signed by the App Store, but not as we know it: that is ours to understand, not to refuse. Only a
       // notification that is put together from pieces of two apps is nothing that the App Store sends.
       let instant = clock.now()
       guard error.isAuthentic, error.code == .malformedPayload,
-        let kept = KeptNotification(unreadable: signedPayload, receivedAt: instant)
+        let kept = KeptNotification(unreadable: signedPayload, receivedAt: instant, source: source)
       else { throw error }
       logger.error(
         "a notification cannot be read, is kept, and waits for a replay",
         metadata: ["notification": "\(kept.uuid)", "reason": "\(error)"])
-      entry = LedgerEntry(notification: kept, instant: instant)
+      return LedgerEntry(notification: kept, instant: instant)
     }
-    entry.notification?.source = source
-    return entry
   }
 
-  private func entry(for notification: VerifiedNotification) -> LedgerEntry {
+  private func entry(
+    for notification: VerifiedNotification, from source: KeptNotification.Source
+  ) -> LedgerEntry {
     let instant = clock.now()
     let payload = notification.payload
     let reading = read(notification)
@@ -93,7 +92,7 @@ struct NotificationIntake: Sendable {
       type: payload.notificationType.rawValue.storable,
       subtype: payload.subtype?.rawValue.storable, bundleID: payload.bundleId?.storable,
       environment: payload.environment?.rawValue.storable, signedAt: payload.signedDate, receivedAt: instant,
-      obstacle: reading.obstacle, payload: KeptPayload(notification))
+      source: source, obstacle: reading.obstacle, payload: KeptPayload(notification))
     if let obstacle = reading.obstacle {
       logger.error(
         "a notification is kept and waits for a replay",

@@ -7,7 +7,7 @@ extension KeptNotification {
   /// know it: kept whole, under whatever names can be made out, until a newer version can read it.
   ///
   /// - Returns: `nil` for what is no notification at all.
-  init?(unreadable signedPayload: String, receivedAt: Date) {
+  init?(unreadable signedPayload: String, receivedAt: Date, source: Source) {
     guard let jws = try? CompactJWS(signedPayload),
       let text = String(validating: jws.payload, as: UTF8.self), !text.utf8.contains(0)
     else { return nil }
@@ -22,7 +22,8 @@ extension KeptNotification {
       uuid: UUID(notificationUUID: claims["notificationUUID"]?.text ?? text),
       type: claims["notificationType"]?.text ?? "unreadable", subtype: claims["subtype"]?.text,
       bundleID: data["bundleId"]?.text, environment: data["environment"]?.text,
-      signedAt: signedAt ?? receivedAt, isDated: signedAt != nil, receivedAt: receivedAt, obstacle: .failed,
+      signedAt: signedAt ?? receivedAt, isDated: signedAt != nil, receivedAt: receivedAt,
+      source: source, obstacle: .failed,
       payload: KeptPayload(
         envelope: KeptPayload.Part(
           headerFingerprint: Array(SHA256.hash(data: header)), headerSegment: header,
