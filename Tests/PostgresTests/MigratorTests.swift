@@ -149,6 +149,24 @@ struct MigratorTests {
     }
   }
 
+  @Test(arguments: [
+    "select pg_terminate_backend(pg_backend_pid());",
+    """
+    create function ends() returns trigger language plpgsql as
+      'begin perform pg_terminate_backend(pg_backend_pid()); return new; end';
+    create trigger ends before insert on schema_migrations execute function ends();
+    """,
+  ])
+  func `a database that goes away meanwhile is no fault of the migration`(sql: String) async throws {
+    try await withFolder(["20260101_first.sql": sql]) { folder, pool in
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      let error = await #expect(throws: PostgresError.self) { try await migrator.apply() }
+      #expect(error?.isUnavailable == true)
+      let pending = try await migrator.pending()
+      #expect(pending.count == 1)
+    }
+  }
+
   @Test func `a migration that loses a deadlock against a server at work runs again`() async throws {
     let files = [
       "20260101_first.sql": "create table a (n int); create table b (n int);",

@@ -165,7 +165,7 @@ public struct Migrator: Sendable {
     do {
       try await connection.execute(script: file.sql, timeout: timeout)
     } catch let error as PostgresError {
-      guard let report = error.report, !error.isRetryable else { throw error }
+      guard let report = error.refusal else { throw error }
       throw MigrationError(report, in: file)
     }
     let mark = try await connection.query("select current_setting('migration.version', true) as version")
@@ -179,8 +179,13 @@ public struct Migrator: Sendable {
       return MigrationEntry(version: file.version, name: file.name, state: .applied(date))
     } catch let error as PostgresError {
       // A role may be allowed what the file does, and not to say that it was done.
-      guard let report = error.report, !error.isRetryable else { throw error }
+      guard let report = error.refusal else { throw error }
       throw MigrationError(.failed, file: file.fileName, report: report)
     }
   }
+}
+
+extension PostgresError {
+  /// What the server has against the statement itself, if that is the trouble.
+  fileprivate var refusal: ServerReport? { isRetryable || isUnavailable ? nil : report }
 }
