@@ -9,7 +9,7 @@ import Testing
 @testable import ReceiptService
 
 /// Entries and event loops as they are in the server.
-@Suite struct LedgerRoundTests {
+@Suite(.timeLimit(.minutes(10))) struct LedgerRoundTests {
   @Test func `what an event loop takes in within one round shares a transaction`() async throws {
     try await withHarness { harness in
       let (intake, validation) = (harness.service.notifications, harness.service.validation)
@@ -23,9 +23,14 @@ import Testing
         try intake.entry(for: harness.buy().notification.signedPayload)
       }
       let loop = EventLoop()
-      // All of them are there before the loop looks at the first.
+      // In a round of its own, until all of them are there.
       let gate = DispatchSemaphore(value: 0)
-      loop.execute { gate.wait() }
+      await withCheckedContinuation { continuation in
+        loop.execute {
+          continuation.resume()
+          gate.wait()
+        }
+      }
       let first = Task(executorPreference: loop) { try await ledger.record(entries[0]).isNews }
       // A lane that was started for the first has taken it by the end of this, alone.
       let executors = harness.pool.executors
