@@ -29,8 +29,8 @@ extension String: PostgresEncodable, PostgresDecodable {
 }
 
 extension String {
-  /// `nil` for bytes that are not UTF-8. What the standard library has for any sequence of code units takes three times
-  /// as long.
+  /// `nil` for bytes that are not UTF-8. What the standard library has for any sequence of code units takes two and a half
+  /// times as long.
   init?(utf8 bytes: UnsafeRawBufferPointer) {
     let text: String? = bytes.withMemoryRebound(to: UInt8.self) { bytes in
       guard let text = try? UTF8Span(validating: bytes.span) else { return nil }
