@@ -66,6 +66,20 @@ struct TypeTests {
     try await expectRoundTrip(any, as: "timestamptz") { abs($0.timeIntervalSince($1)) < 1e-6 }
   }
 
+  @Test func `an instant that was cut comes back as the same, and is never later than it was`() async throws {
+    var generator = SplitMix(seed: 3)
+    let any = (0..<200).map { _ in Date(timeIntervalSince1970: .random(in: 0...4e9, using: &generator)) }
+    let cut = any.map(\.cutToMicroseconds)
+    try await expectRoundTrip(cut, as: "timestamptz")
+    for (cut, date) in zip(cut, any) {
+      #expect(cut <= date && date.timeIntervalSince(cut) < 2e-6)
+      #expect(cut.cutToMicroseconds == cut)
+    }
+    for endless in [Double.infinity, -.infinity] {
+      #expect(Date(timeIntervalSince1970: endless).cutToMicroseconds.timeIntervalSince1970 == endless)
+    }
+  }
+
   @Test func `an instant means the same to the server`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in

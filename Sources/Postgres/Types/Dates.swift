@@ -42,6 +42,19 @@ extension Date: PostgresEncodable, PostgresDecodable {
   }
 }
 
+extension Date {
+  /// The last instant that is not after this one and comes back from PostgreSQL as the same `Date`.
+  ///
+  /// The server keeps microseconds and the system's clock has more. An instant that was rounded up on its way is later
+  /// than the one that was sent: what was to begin now has not begun when it is read back.
+  public var cutToMicroseconds: Date {
+    let microseconds = Timestamp.microseconds(self)
+    guard microseconds != Timestamp.infinity, microseconds != Timestamp.negativeInfinity else { return self }
+    let nearest = Timestamp.date(microseconds)
+    return nearest <= self ? nearest : Timestamp.date(microseconds - 1)
+  }
+}
+
 extension Date: PostgresArrayElement, PostgresDecodableElement {
   /// `timestamptz`
   public static var postgresElementType: PostgresType { .timestamptz }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Postgres
 import Sockets
 
 /// Where the service gets the time from: the system's clock, or a test's hand.
@@ -9,12 +10,12 @@ public struct ServiceClock: Sendable {
   /// The time that has passed, which no correction of the clock turns back or forward.
   public let uptime: @Sendable () -> MonotonicInstant
 
-  /// A clock that reads these.
+  /// A clock that reads these; what it says is the same after it was written to the database and read back.
   public init(
     now: @escaping @Sendable () -> Date,
     uptime: @escaping @Sendable () -> MonotonicInstant = { .now }
   ) {
-    self.now = now
+    self.now = { now().cutToMicroseconds }
     self.uptime = uptime
   }
 

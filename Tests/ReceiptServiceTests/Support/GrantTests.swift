@@ -35,6 +35,26 @@ import Testing
     }
   }
 
+  /// The system's clock has more digits than PostgreSQL, which rounds.
+  @Test(arguments: Array(stride(from: 0, to: 1, by: 0.1)))
+  func `a grant is on the profile from when it is given until it is taken back, at any instant`(
+    microseconds: Double
+  ) async throws {
+    try await withHarness { harness in
+      harness.clock.advance(seconds: microseconds / 1_000_000)
+      let user = UUID()
+      let ada = try #require(Harness.ada)
+      let grant = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+      #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.desk.revokeGrant(#require(UUID(uuidString: grant.grant)), by: ada)
+      #expect(try await harness.profileRow(of: user)?.product == nil)
+      #expect(try await harness.isPremiumInPreferences(user) == false)
+    }
+  }
+
   @Test func `a grant that is taken back is over at once, and taking it back again changes nothing`()
     async throws
   {
