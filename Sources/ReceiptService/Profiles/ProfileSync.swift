@@ -65,10 +65,12 @@ struct ProfileSync: Sendable {
       try prove(jws, at: index, by: apps)
     }
     let download = try body.signedAppTransaction.map { try appTransaction($0, of: apps) }
-    try await claim(purchases, for: user)
+    let isRefused = try await claim(purchases, for: user)
     if let download {
       try await grandfathering.award(for: download.transaction, of: download.app, to: user)
     }
+    // Whatever is refused concerns itself alone: everything else was taken in.
+    if isRefused { throw ServiceError.belongsToAnotherCustomer }
     if let unknown = purchases.first(where: { $0.app.product(named: $0.productID) == nil }) {
       throw ServiceError.unknownProduct(unknown.productID)
     }
@@ -121,7 +123,8 @@ struct ProfileSync: Sendable {
   }
 
   /// Takes in each purchase with all its transactions at once.
-  private func claim(_ purchases: [ProvenPurchase], for user: UUID) async throws {
+  /// - Returns: whether one of them is another customer's.
+  private func claim(_ purchases: [ProvenPurchase], for user: UUID) async throws -> Bool {
     let instant = clock.now()
     let entries = Dictionary(grouping: purchases, by: \.originalTransactionID).values.compactMap { same in
       same.first.map { first in
@@ -130,13 +133,12 @@ struct ProfileSync: Sendable {
         return entry
       }
     }
-    let isRefused = try await withThrowingTaskGroup(of: ClaimOutcome.self) { group in
+    return try await withThrowingTaskGroup(of: ClaimOutcome.self) { group in
       for entry in entries { group.addTask { try await ledger.record(entry).claim } }
       return try await group.reduce(false) { refused, outcome in
         if case .refused = outcome { true } else { refused }
       }
     }
-    if isRefused { throw ServiceError.belongsToAnotherCustomer }
   }
 
   /// The app that the answer is about: the one asked for, the one just synced, the only one, the one that

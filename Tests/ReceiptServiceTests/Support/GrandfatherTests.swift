@@ -64,6 +64,22 @@ import Testing
     }
   }
 
+  @Test func `another customer's purchase beside it costs nobody the award`() async throws {
+    try await withHarness(configuration: Self.configuration()) { harness in
+      let (anna, boris) = (UUID(), UUID())
+      let purchase = try harness.buy().signedTransaction
+      #expect(try await harness.sync([purchase], user: anna, token: harness.token(for: anna)).status == 200)
+      let old = try download(harness, at: Self.dayBefore)
+      let answer = try await harness.send(
+        .put, "/api/v1/profiles/\(boris.uuidString.lowercased())/premium",
+        json: #"{"signedTransactions": ["\#(purchase)"], "signedAppTransaction": "\#(old)"}"#,
+        token: harness.token(for: boris))
+      #expect(answer.status == 409)
+      #expect(answer.code == "belongs_to_another_customer")
+      #expect(try await harness.isPremiumInPreferences(boris) == true)
+    }
+  }
+
   @Test func `the date itself is too late, an order before it is not, nor is one account's second user`()
     async throws
   {
