@@ -36,6 +36,22 @@ import Testing
     #expect(end == day(time.over))
   }
 
+  @Test(arguments: [
+    (0.0, 4.0, 4.0), (0, 6, 5), (6, 7, 0), (4, 9, 2), (8, 12, 2), (20, 30, 0), (4, 30, 3), (9, 4, 0),
+  ])
+  func `paid is what free time leaves`(time: (start: Double, end: Double, days: Double)) {
+    let freeTime = FreeTime([spell(5, 8), spell(10, nil)])
+    #expect(freeTime.paidTime(from: day(time.start), until: day(time.end)) == time.days * 86_400)
+  }
+
+  @Test func `free time that ends now is what it was until now`() {
+    let freeTime = FreeTime([spell(5, 8), spell(10, nil)])
+    #expect(freeTime.ending(at: day(5)) == FreeTime.never)
+    #expect(freeTime.ending(at: day(6)) == FreeTime([spell(5, 6)]))
+    #expect(freeTime.ending(at: day(9)) == FreeTime([spell(5, 8)]))
+    #expect(freeTime.ending(at: day(12)) == FreeTime([spell(5, 8), spell(10, 12)]))
+  }
+
   @Test func `nobody knows the end of a time in the middle of which free time is on`() {
     #expect(FreeTime([spell(5, nil)]).end(of: 10 * 86_400, from: day(0)) == nil)
     #expect(FreeTime([spell(5, nil)]).end(of: 4 * 86_400, from: day(0)) == day(4))

@@ -45,9 +45,10 @@ extension SupportDesk {
       let devices = try await connection.query(TrialExtensionRows.devices(of: id))
         .map { Customer.device(try $0.decode(0)) }
       try await followUp.write(devices, of: bundleID, at: instant, on: connection)
+      let extended = Trial(startedAt: trial.startedAt, endsAt: endsAt)
       return TrialExtensionAnswer(
-        deviceID: device, bundleID: bundleID, startedAt: trial.startedAt, endsAt: endsAt,
-        extendedDays: days)
+        deviceID: device, bundleID: bundleID, startedAt: trial.startedAt,
+        endsAt: extended.end(honoring: freeTime.ending(at: instant)) ?? endsAt, extendedDays: days)
     }
   }
 
@@ -66,7 +67,7 @@ extension SupportDesk {
 extension Trial {
   /// The end to be stored, which free time puts off further.
   fileprivate func end(extendedBy days: Int, honoring freeTime: FreeTime, at instant: Date) -> Date {
-    let missed = end(honoring: freeTime).map { max(0, instant.timeIntervalSince($0)) } ?? 0
+    let missed = end(honoring: freeTime).map { freeTime.paidTime(from: $0, until: instant) } ?? 0
     return endsAt.addingTimeInterval(missed + TimeInterval(days) * 86_400)
   }
 }
@@ -111,7 +112,7 @@ public struct TrialExtensionAnswer: Encodable, Sendable, CustomStringConvertible
   let bundleID: String
   /// When the trial began.
   let startedAt: Date
-  /// When it ends now, if the app asks for a subscription meanwhile.
+  /// When it ends now, if the app asks for a subscription from now on.
   let endsAt: Date
   /// How many days were added.
   let extendedDays: Int

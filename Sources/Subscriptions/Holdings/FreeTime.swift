@@ -54,6 +54,22 @@ public struct FreeTime: Sendable, Hashable {
     return nil
   }
 
+  /// How much of the time between two instants was not free.
+  public func paidTime(from start: Date, until end: Date) -> TimeInterval {
+    guard start < end else { return 0 }
+    return spells.reduce(end.timeIntervalSince(start)) { paid, spell in
+      let (first, last) = (max(start, spell.startsAt), min(end, spell.endsAt ?? end))
+      return paid - max(0, last.timeIntervalSince(first))
+    }
+  }
+
+  /// The same, if it is off from `instant` on.
+  public func ending(at instant: Date) -> FreeTime {
+    FreeTime(
+      spells.filter { $0.startsAt < instant }
+        .map { Spell(startsAt: $0.startsAt, endsAt: min($0.endsAt ?? instant, instant)) })
+  }
+
   /// When a time of `duration` from `start` is over, where free time does not count.
   /// - Returns: `nil` while free time is on in the middle of it: then nobody knows yet.
   public func end(of duration: TimeInterval, from start: Date) -> Date? {

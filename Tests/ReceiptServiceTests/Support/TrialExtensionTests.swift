@@ -31,6 +31,31 @@ import Testing
     }
   }
 
+  @Test func `free time after a trial's end gives it no days beyond those that support gives`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      try await begin("over", daysAgo: 60, in: harness)
+      let now = harness.clock.now
+      for (on, off) in [(20.0, Optional(10.0)), (5, nil)] {
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO free_access (bundle_id, starts_at, ends_at, started_by, reason)
+          VALUES (\(TestApps.family), \(now - on * 86_400), \(off.map { now - $0 * 86_400 }), 'ada', 'a present')
+          """)
+      }
+      let answer = try await harness.desk.extendTrial(of: "over", bundleID: TestApps.family, days: 7, by: ada)
+      #expect(answer.endsAt == now + 7 * 86_400)
+      // Three days later the app asks for a subscription again.
+      harness.clock.advance(days: 3)
+      _ = try await harness.desk.setFreeAccess(false, bundleID: TestApps.family, by: ada)
+      let holdings = try await harness.pool.holdings(devices: ["over"])
+      let trial = try #require(holdings[.device("over")].trials[TestApps.family])
+      let app = try #require(harness.service.validation.catalog[TestApps.family])
+      let freeTimes = try await HoldingsRows.decodeFreeTimes(harness.pool.query(HoldingsRows.freeTimes))
+      #expect(trial.end(honoring: freeTimes[app]) == now + 10 * 86_400)
+    }
+  }
+
   @Test func `of twenty extensions at once one is done, and the others say who did it`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
