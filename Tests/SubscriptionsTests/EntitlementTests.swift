@@ -38,6 +38,20 @@ import Testing
       app.entitlements(of: Holdings(subscriptions: [family, basic]), for: nil, at: day(15)).tier == "basic")
   }
 
+  @Test func `of what is over the story that ended last is told, and a refund is an end`() throws {
+    let app = sampleApp()
+    func status(refunded: Double, expired: Double) throws -> Status {
+      let lifetime = try subscription(
+        period(
+          "1000", from: refunded - 5, to: nil, product: "lifetime", kind: .nonConsumable, revoked: refunded,
+          signed: refunded))
+      let monthly = try subscription(period("2000", from: expired - 30, to: expired, original: "2000"))
+      return app.entitlements(of: Holdings(subscriptions: [lifetime, monthly]), for: nil, at: day(200)).status
+    }
+    #expect(try status(refunded: 10, expired: 130) == .expired)
+    #expect(try status(refunded: 140, expired: 130) == .cancelled)
+  }
+
   @Test func `Apple's grace opens the tier, the app's own grace what the app says`() throws {
     let app = sampleApp(ownGraceDays: 7)
     let one = try subscription(

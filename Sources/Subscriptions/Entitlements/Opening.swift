@@ -63,10 +63,13 @@ extension App {
       case (.grace, _): (.ownGrace, grace?.features ?? free)
       case (.expired, _), (.cancelled, _): (.none, free)
       }
+    var lasts = subscription.storeAccessEnds ?? .distantFuture
+    // What was taken back ended then, however long it was paid for.
+    if access == .none, let revoked = subscription.current.revocationDate { lasts = min(lasts, revoked) }
     return Opening(
       access: access, tier: tier, rank: rank(tier), status: phase.status, features: features,
-      changesAt: subscription.nextChange(after: instant),
-      lasts: subscription.storeAccessEnds ?? .distantFuture, began: subscription.current.purchaseDate,
+      changesAt: subscription.nextChange(after: instant), lasts: lasts,
+      began: subscription.current.purchaseDate,
       name: subscription.current.originalTransactionID, source: .subscription(subscription))
   }
 
