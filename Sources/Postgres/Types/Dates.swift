@@ -43,9 +43,10 @@ extension Date: PostgresEncodable, PostgresDecodable {
 }
 
 extension Date {
-  /// The last instant that is not after this one and comes back from PostgreSQL as the same `Date`.
+  /// The last instant that is not after this one and comes back from PostgreSQL as the same `Date`, from 1970 to 2105; later
+  /// ones have no such digits.
   ///
-  /// The server keeps microseconds and the system's clock has more. An instant that was rounded up on its way is later
+  /// The server has microseconds and the system's clock has more. An instant that was rounded up on its way is later
   /// than the one that was sent: what was to begin now has not begun when it is read back.
   public var cutToMicroseconds: Date {
     let microseconds = Timestamp.microseconds(self)

@@ -15,13 +15,15 @@ struct GrantSweep: Sendable {
   let clock: ServiceClock
 
   private static let batch = 128
+  /// Whatever else is due waits for the end of a turn: not for all grants of a large award.
+  private static let customersInATurn = 1_024
 
-  /// Follows everything that is due.
+  /// Follows what is due, or as much of it as one turn may have.
   /// - Returns: how many customers were due and followed here.
   func run() async throws -> Int {
     var count = 0
     var seen: Set<GrantRows.Due> = []
-    while true {
+    while count < Self.customersInATurn {
       let instant = clock.now()
       let rows = try await pool.query(
         GrantRows.due(in: catalog.apps.map(\.bundleID), at: instant, limit: Self.batch))
@@ -29,6 +31,7 @@ struct GrantSweep: Sendable {
       guard !fresh.isEmpty else { return count }
       for due in fresh where try await tryFollowing(due, at: instant) { count += 1 }
     }
+    return count
   }
 
   /// A row that cannot be read is this customer's trouble alone: those who wait behind must get their turn.

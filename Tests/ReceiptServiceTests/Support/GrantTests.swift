@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  /// The system's clock has more digits than PostgreSQL, which rounds.
+  /// The system's clock has more digits than a `timestamptz`.
   @Test(arguments: Array(stride(from: 0, to: 1, by: 0.1)))
   func `a grant is on the profile from when it is given until it is taken back, at any instant`(
     microseconds: Double
