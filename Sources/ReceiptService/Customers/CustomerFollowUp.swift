@@ -7,6 +7,7 @@ import Subscriptions
 /// by a purchase's facts: a grant, a trial.
 struct CustomerFollowUp: Sendable {
   let catalog: AppCatalog
+  let clock: ServiceClock
   let logger: Logger
 
   /// Waits for these customers; to be the first statement of the transaction that changes them.
@@ -30,7 +31,7 @@ struct CustomerFollowUp: Sendable {
     let users = customers.compactMap(\.userID).sorted()
     guard !users.isEmpty else { return }
     let answers = try await connection.pipeline(HoldingsRows.select(users: users, devices: []))
-    let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
+    let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
     _ = try await writer.write(changes, holdings: HoldingsRows.decode(answers), on: connection)
   }
 }

@@ -80,7 +80,7 @@ struct ProfileRetry: Sendable {
     let answers = try await connection.pipeline(
       [AdvisoryLock.acquire(.customer, [user.uuidString])] + HoldingsRows.select(users: [user], devices: []))
     let holdings = try HoldingsRows.decode(answers.dropFirst())
-    let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
+    let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
     let changes = catalog.apps.map { CustomerChange(bundleID: $0.bundleID, customer: .user(user)) }
     return try await writer.write(changes, holdings: holdings, on: connection).isEmpty
   }

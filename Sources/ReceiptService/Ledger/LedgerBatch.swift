@@ -18,6 +18,7 @@ struct LedgerBatch {
   var supposedlyKept: Set<UUID> = []
   let headerIDs: JWSHeaderIDs
   let catalog: AppCatalog
+  let clock: ServiceClock
   let logger: Logger
   let metrics: ServiceMetrics
 
@@ -118,7 +119,7 @@ struct LedgerBatch {
         sharing: entries.contains { $0.app?.sharesPurchases ?? false }) : []
     queries += lookups
     guard !queries.isEmpty else { return receipts }
-    let writer = ProfileWriter(catalog: catalog, instant: instant, logger: logger)
+    let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
     let hasProfiles = writer.isNeeded(for: changes)
     // Where what the answers say may still keep it from being committed, that is asked for once they are there.
     let answers: [Rows]

@@ -15,6 +15,7 @@ final class LedgerWriter: Sendable {
   private let headers = JWSHeaderStore()
   private let recentNotifications: RecentNotifications
   private let catalog: AppCatalog
+  private let clock: ServiceClock
   private let logger: Logger
   private let metrics: ServiceMetrics
   private let queue: Mutex<LedgerQueue<Waiting>>
@@ -36,13 +37,14 @@ final class LedgerWriter: Sendable {
   }
 
   init(
-    pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog, logger: Logger,
-    metrics: ServiceMetrics, queue: sending LedgerQueue<Waiting> = LedgerQueue()
+    pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog, clock: ServiceClock,
+    logger: Logger, metrics: ServiceMetrics, queue: sending LedgerQueue<Waiting> = LedgerQueue()
   ) {
     self.pool = pool
     self.recentNotifications = recentNotifications
     executors = pool.executors
     self.catalog = catalog
+    self.clock = clock
     self.logger = logger
     self.metrics = metrics
     patience = queue.patience
@@ -195,6 +197,7 @@ final class LedgerWriter: Sendable {
         let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
         let batch = LedgerBatch(
           entries: entries, supposedlyKept: supposedlyKept, headerIDs: headerIDs, catalog: catalog,
+          clock: clock,
           logger: logger, metrics: metrics)
         let start = ContinuousClock.now
         let receipts = try await pool.withTransaction { connection in try await batch.run(on: connection) }

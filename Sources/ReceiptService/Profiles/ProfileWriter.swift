@@ -10,7 +10,8 @@ import Subscriptions
 /// so nothing here waits long, and what cannot be written goes to the outbox, to be tried again.
 struct ProfileWriter {
   let catalog: AppCatalog
-  let instant: Date
+  /// Read when the customers' locks are held: what another transaction gave them until then has begun.
+  let clock: ServiceClock
   let logger: Logger
 
   /// Whether these changes are written anywhere.
@@ -42,10 +43,12 @@ struct ProfileWriter {
     ahead: Result<SavepointAttempt, PostgresError>? = nil, commits: Bool = false
   ) async throws -> Set<UUID> {
     let places = places(for: changes)
+    let instant = clock.now()
     var unwritten: Set<UUID> = []
     for (index, place) in places.enumerated() {
       let writes = place.users.map { user in
-        ProfileWrite(userID: user, status: status(of: user, holdings[.user(user)], in: place.apps))
+        ProfileWrite(
+          userID: user, status: status(of: user, holdings[.user(user)], in: place.apps, at: instant))
       }
       unwritten.formUnion(
         try await write(
@@ -67,7 +70,9 @@ struct ProfileWriter {
       set_config('enable_bitmapscan', 'on', true)
     """
 
-  private func outbox(_ users: Set<UUID>) -> Query { OutboxRows.insertProfiles(users.sorted(), at: instant) }
+  private func outbox(_ users: Set<UUID>) -> Query {
+    OutboxRows.insertProfiles(users.sorted(), at: clock.now())
+  }
 
   /// Each table that is to be written, by which apps and for whom.
   private func places(
@@ -83,7 +88,9 @@ struct ProfileWriter {
   }
 
   /// The strongest status among the apps that write to one place.
-  private func status(of user: UUID, _ holdings: CustomerHoldings, in apps: [App]) -> PremiumStatus {
+  private func status(
+    of user: UUID, _ holdings: CustomerHoldings, in apps: [App], at instant: Date
+  ) -> PremiumStatus {
     apps.map { app in
       // What stands on a profile was bought or given; free time is for all, and passes.
       let own = holdings.holdings(of: app, freeTime: .never)

@@ -73,8 +73,8 @@ public final class Service: Sendable {
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
       metrics: metrics, after: former?.authenticator)
     let ledger = LedgerWriter(
-      pool: pool, recentNotifications: facilities.recentNotifications, catalog: catalog, logger: logger,
-      metrics: metrics)
+      pool: pool, recentNotifications: facilities.recentNotifications, catalog: catalog, clock: clock,
+      logger: logger, metrics: metrics)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)

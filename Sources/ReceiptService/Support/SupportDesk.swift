@@ -15,7 +15,7 @@ public struct SupportDesk: Sendable {
   let clock: ServiceClock
   let logger: Logger
 
-  var followUp: CustomerFollowUp { CustomerFollowUp(catalog: catalog, logger: logger) }
+  var followUp: CustomerFollowUp { CustomerFollowUp(catalog: catalog, clock: clock, logger: logger) }
 
   /// The longest time that can be given, in days.
   static let maximumDays = 36_500

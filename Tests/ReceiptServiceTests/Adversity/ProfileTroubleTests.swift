@@ -118,7 +118,7 @@ import Testing
         WHEN (OLD.id = '\(unescaped: users[2].uuidString)') EXECUTE FUNCTION refuse()
         """)
       let writer = ProfileWriter(
-        catalog: harness.service.profileRetry.catalog, instant: harness.clock.now,
+        catalog: harness.service.profileRetry.catalog, clock: harness.clock.service,
         logger: harness.service.logger)
       let changes = users.map { CustomerChange(bundleID: TestApps.climbing, customer: .user($0)) }
       let unwritten = try await harness.pool.withTransaction { connection in

@@ -16,6 +16,7 @@ import Testing
       // One that nothing but the round's end moves, however long the machine stands still meanwhile.
       let ledger = LedgerWriter(
         pool: harness.pool, recentNotifications: RecentNotifications(), catalog: validation.catalog,
+        clock: harness.clock.service,
         logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: validation.metrics,
         queue: LedgerQueue(patience: .seconds(600)))
       // As many as are not worth a transaction before.

@@ -95,7 +95,7 @@ extension Harness {
     _ entries: [LedgerEntry], looking: (PostgresConnection) async throws -> Sight
   ) async throws -> (receipts: [LedgerReceipt], sight: Sight) {
     let batch = LedgerBatch(
-      entries: entries, headerIDs: JWSHeaderIDs(), catalog: service.validation.catalog,
+      entries: entries, headerIDs: JWSHeaderIDs(), catalog: service.validation.catalog, clock: clock.service,
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: service.validation.metrics)
     return try await pool.withTransaction { connection in
       let receipts = try await batch.run(on: connection)

@@ -55,6 +55,7 @@ import Testing
     let validation = harness.service.validation
     let batch = LedgerBatch(
       entries: entries, headerIDs: JWSHeaderIDs(), catalog: validation.catalog,
+      clock: harness.clock.service,
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: validation.metrics)
     return try await harness.pool.withTransaction { connection in try await batch.run(on: connection) }
   }

@@ -1,3 +1,4 @@
+import AppStoreSimulator
 import Foundation
 import Postgres
 import Subscriptions
@@ -52,6 +53,22 @@ import Testing
       _ = try await harness.desk.revokeGrant(#require(UUID(uuidString: grant.grant)), by: ada)
       #expect(try await harness.profileRow(of: user)?.product == nil)
       #expect(try await harness.isPremiumInPreferences(user) == false)
+    }
+  }
+
+  @Test func `what came before a grant, and is taken in after it, does not take it off the profile`()
+    async throws
+  {
+    try await withHarness { harness in
+      let user = UUID()
+      let ada = try #require(Harness.ada)
+      let intake = harness.service.notifications
+      let entry = try intake.entry(for: harness.buy(token: user).notification.signedPayload)
+      harness.clock.advance(seconds: 1)
+      _ = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 365, by: ada)
+      #expect(try await intake.ledger.record(entry).isNews)
+      #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
     }
   }
 
