@@ -9,8 +9,8 @@ struct Replay: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Processes a kept notification again.",
     discussion: """
-      Those that wait are processed again at every start; support_waiting_notifications counts them. Ends \
-      with status 1 if it still waits.
+      Those that wait are processed again at a start that can make a difference; \
+      support_waiting_notifications counts them. Ends with status 1, and the reason, if it still waits.
       """)
 
   @Argument(
@@ -32,7 +32,7 @@ struct Replay: AsyncParsableCommand {
     // As in serve: a connection that goes away shall be an error, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
     let service = try await Startup.service(settings, Startup.logger(settings))
-    let result: (outcome: String, isProcessed: Bool)
+    let result: ReplayResult
     do {
       result = try await service.replay(notificationUUID, by: by, reason: reason)
     } catch {
@@ -40,7 +40,8 @@ struct Replay: AsyncParsableCommand {
       throw Startup.failure("replay: \(error)")
     }
     await service.close()
-    print("\(notificationUUID.uuidString.lowercased()): \(result.outcome)")
+    let words = [result.outcome, result.failure?.description].compactMap(\.self)
+    print("\(notificationUUID.uuidString.lowercased()): \(words.joined(separator: ": "))")
     if !result.isProcessed { throw ExitCode.failure }
   }
 }

@@ -175,6 +175,8 @@ struct LedgerBatch {
         outcome: $0.outcome, isProcessed: $0.isProcessed)
     }
     if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications, headers: headerIDs)) }
+    let unusable = notifications.map(\.notification).filter { $0.failure != nil }
+    if !unusable.isEmpty { queries.append(NotificationRows.explain(unusable)) }
     for replayed in state.replayedNotifications {
       queries.append(
         NotificationRows.markReplayed(

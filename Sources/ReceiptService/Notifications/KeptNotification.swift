@@ -17,6 +17,8 @@ struct KeptNotification: Sendable {
   var source = Source.webhook
   /// Why it cannot be processed now; `nil` if it can.
   var obstacle: Obstacle?
+  /// Which part of it does not verify or cannot be read, and why; the columns `failure` and `failure_detail`.
+  var failure: VerificationFailure?
   @Boxed var payload: KeptPayload
 
   /// How a notification came; the word stands in the column `source`.
@@ -35,4 +37,9 @@ struct KeptNotification: Sendable {
     case unknownProduct = "unknown_product"
     case failed
   }
+}
+
+extension VerificationFailure.Code {
+  /// Failures that other roots, or a later version, can cure. Both come with a start or a reload.
+  static let curable: Set<Self> = [.untrustedRoot, .malformedPayload, .unsupportedAlgorithm, .criticalHeader]
 }

@@ -11,7 +11,7 @@ import Subscriptions
 /// `POST /api/v1/subscriptions/webhook`: the App Store says that something happened.
 ///
 /// Answered 200 only when it is committed. What carries Apple's signature is kept even where we cannot
-/// make sense of it: the App Store stops asking after a few days.
+/// make sense of it, or of a part of it: the App Store stops asking after a few days.
 struct NotificationIntake: Sendable {
   let verifier: SignedDataVerifier
   let ledger: LedgerWriter
@@ -68,14 +68,15 @@ struct NotificationIntake: Sendable {
     do throws(VerificationFailure) {
       return entry(for: try verifier.notification(signedPayload), from: source)
     } catch {
-      // Signed by the App Store, but not as we know it: that is ours to understand, not to refuse. Only a
-      // notification that is put together from pieces of two apps is nothing that the App Store sends.
+      // The App Store signed the whole and would post it again: a part that fails is no reason to refuse it. No fact of
+      // it is taken in, not even of parts that verify.
       let instant = clock.now()
-      guard error.isAuthentic, error.code == .malformedPayload,
-        let kept = KeptNotification(unreadable: signedPayload, receivedAt: instant, source: source)
+      guard error.isAuthentic,
+        let kept = KeptNotification(
+          unusable: signedPayload, because: error, receivedAt: instant, source: source)
       else { throw error }
       logger.error(
-        "a notification cannot be read, is kept, and waits for a replay",
+        "a notification cannot be used, is kept, and waits for a replay",
         metadata: ["notification": "\(kept.uuid)", "reason": "\(error)"])
       return LedgerEntry(notification: kept, instant: instant)
     }

@@ -1,3 +1,4 @@
+import AppStore
 import FoundationEssentials
 import Postgres
 
@@ -85,6 +86,17 @@ enum NotificationRows {
       """
   }
 
+  /// Writes why parts of new notifications failed. A statement of its own, since hardly any notification has one.
+  static func explain(_ notifications: [KeptNotification]) -> Query {
+    """
+    UPDATE notifications SET failure = why.failure, failure_detail = why.detail
+    FROM unnest(\(notifications.map(\.uuid))::uuid[],
+      \(notifications.map { $0.failure?.code.rawValue })::text[],
+      \(notifications.map { $0.failure?.description })::text[]) AS why (uuid, failure, detail)
+    WHERE notification_uuid = why.uuid AND processed_at IS NULL
+    """
+  }
+
   /// Writes what came of processing a kept notification once more. What took effect before has done so for
   /// good; then only the attempt is noted.
   static func markReplayed(
@@ -97,6 +109,8 @@ enum NotificationRows {
       bundle_id = \(notification.bundleID)::text, environment = \(notification.environment)::text,
       original_transaction_id = coalesce(\(originalTransactionID)::text, original_transaction_id),
       outcome = CASE WHEN processed_at IS NULL THEN \(outcome) ELSE outcome END,
+      failure = CASE WHEN processed_at IS NULL THEN \(notification.failure?.code.rawValue)::text END,
+      failure_detail = CASE WHEN processed_at IS NULL THEN \(notification.failure?.description)::text END,
       processed_at = coalesce(processed_at, CASE WHEN \(isProcessed) THEN \(instant)::timestamptz END)
     WHERE notification_uuid = \(notification.uuid)
     """
@@ -130,18 +144,25 @@ enum NotificationRows {
       signature: try row.decode(column + 3))
   }
 
-  /// Notifications that wait for a replay, oldest first.
+  /// Notifications that wait for a replay and may need no longer, oldest first.
   /// - Parameter last: the last one of the page before.
   static func waiting(
-    only obstacle: KeptNotification.Obstacle?, after last: (receivedAt: Date, uuid: UUID)?, limit: Int
+    _ turn: Replay.Turn, after last: (receivedAt: Date, uuid: UUID)?, limit: Int
   ) -> Query {
-    """
-    SELECT received_at, notification_uuid FROM notifications
-    WHERE processed_at IS NULL AND outcome = coalesce(\(obstacle?.rawValue)::text, outcome)
-      AND (\(last?.receivedAt)::timestamptz IS NULL
-      OR (received_at, notification_uuid) > (\(last?.receivedAt)::timestamptz, \(last?.uuid)::uuid))
-    ORDER BY received_at, notification_uuid LIMIT \(limit)
-    """
+    // A fault of the notification's own is looked at only where a start may have cured it.
+    let (outcome, curable): (KeptNotification.Obstacle?, Set<VerificationFailure.Code>) =
+      switch turn {
+      case .start: (nil, VerificationFailure.Code.curable)
+      case .failed: (.failed, [])
+      }
+    return """
+      SELECT received_at, notification_uuid FROM notifications
+      WHERE processed_at IS NULL AND outcome = coalesce(\(outcome?.rawValue)::text, outcome)
+        AND (failure IS NULL OR failure = ANY(\(curable.map(\.rawValue).sorted())))
+        AND (\(last?.receivedAt)::timestamptz IS NULL
+        OR (received_at, notification_uuid) > (\(last?.receivedAt)::timestamptz, \(last?.uuid)::uuid))
+      ORDER BY received_at, notification_uuid LIMIT \(limit)
+      """
   }
 }
 

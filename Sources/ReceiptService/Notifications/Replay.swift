@@ -14,9 +14,17 @@ struct Replay: Sendable {
 
   private static let page = 64
 
+  /// Which notifications that wait are processed again.
+  enum Turn: Sendable {
+    /// Those that a new configuration, new roots or a new version may understand.
+    case start
+    /// Those that failed by a fault of ours, and not of their own.
+    case failed
+  }
+
   /// Processes one again, whatever came of it before.
   /// - Throws: ``ReplayFailure``, and what the database and the ledger throw.
-  func run(_ uuid: UUID) async throws -> LedgerReceipt {
+  func run(_ uuid: UUID) async throws -> ReplayResult {
     guard let row = try await pool.query(NotificationRows.payload(of: uuid)).first else {
       throw ReplayFailure.notKept
     }
@@ -24,7 +32,10 @@ struct Replay: Sendable {
     // It is found by the name that it is kept under.
     entry.notification?.uuid = uuid
     entry.isReplay = true
-    return try await ledger.record(entry)
+    let receipt = try await ledger.record(entry)
+    return ReplayResult(
+      outcome: receipt.outcome ?? "recorded", isProcessed: receipt.isProcessed,
+      failure: entry.notification?.failure.map(ReplayResult.Failure.init))
   }
 
   private func entry(for kept: KeptPayload) throws(ReplayFailure) -> LedgerEntry {
@@ -32,20 +43,18 @@ struct Replay: Sendable {
       return try intake.entry(for: kept.signedPayload)
     } catch {
       // It carried the App Store's signature when it was kept: a root must have been taken away since.
-      throw .notVerified("\(error)")
+      throw .notVerified("\(ReplayResult.Failure(error))")
     }
   }
 
-  /// Processes all that wait, oldest first.
-  /// - Returns: how many waited, and how many do no more.
-  func runWaiting(
-    only obstacle: KeptNotification.Obstacle? = nil
-  ) async throws -> (waiting: Int, processed: Int) {
+  /// Processes those that wait, oldest first.
+  /// - Returns: how many had a turn, and how many of them wait no more.
+  func runWaiting(only turn: Turn = .start) async throws -> (waiting: Int, processed: Int) {
     var waiting = 0
     var processed = 0
     var last: (receivedAt: Date, uuid: UUID)?
     while true {
-      let page = try await pool.query(NotificationRows.waiting(only: obstacle, after: last, limit: Self.page))
+      let page = try await pool.query(NotificationRows.waiting(turn, after: last, limit: Self.page))
         .map {
           (receivedAt: try $0.decode(0, as: Date.self), uuid: try $0.decode(1, as: UUID.self))
         }
@@ -70,6 +79,32 @@ struct Replay: Sendable {
         metadata: ["notification": "\(uuid)", "reason": "\(error)"])
       return false
     }
+  }
+}
+
+/// What came of processing a kept notification again.
+public struct ReplayResult: Hashable, Sendable {
+  /// The word for the column `outcome`.
+  public var outcome: String
+  /// Whether it took effect; else it still waits.
+  public var isProcessed: Bool
+  /// Why it still fails, where a part of it does not verify or cannot be read.
+  public var failure: Failure?
+
+  /// Why signed data is not accepted.
+  public struct Failure: Hashable, Sendable, CustomStringConvertible {
+    /// The code that a client would be answered with for the same fault in a proof.
+    public var code: String
+    /// The part and the fault in it, for an operator.
+    public var detail: String
+
+    init(_ failure: VerificationFailure) {
+      code = Problem(clientProof: failure).code.rawValue
+      detail = failure.description
+    }
+
+    /// Both in one line.
+    public var description: String { "\(code): \(detail)" }
   }
 }
 

@@ -21,21 +21,19 @@ extension Service {
   }
 
   /// Processes a kept notification again, and writes down who wanted it.
-  /// - Returns: the word in its column `outcome`, and whether it took effect.
   /// - Throws: ``ReplayFailure``, and what the database throws.
   public func replay(
     _ notificationUUID: UUID, by author: String, reason: String
-  ) async throws -> (outcome: String, isProcessed: Bool) {
-    let receipt = try await replay.run(notificationUUID)
-    let outcome = receipt.outcome ?? "recorded"
+  ) async throws -> ReplayResult {
+    let result = try await replay.run(notificationUUID)
     _ = try await pool.query(
       SupportActionRows.insertReplay(
-        notificationUUID, outcome: outcome, by: author, reason: reason, at: clock.now()))
-    return (outcome, receipt.isProcessed)
+        notificationUUID, outcome: result.outcome, by: author, reason: reason, at: clock.now()))
+    return result
   }
 
-  /// Processes all notifications that wait at the start: this version, or this configuration, may understand more
-  /// than the one that kept them. Those that failed by a fault of ours have another turn every hour.
+  /// Processes notifications that wait at the start: this version, these roots or this configuration may understand more
+  /// than those that kept them. What failed by a fault of ours has another turn every hour.
   func replayForever() async {
     await replayWaiting()
     while !Task.isCancelled {
@@ -45,11 +43,11 @@ extension Service {
     }
   }
 
-  /// Processes notifications that wait, all or those of one kind.
-  func replayWaiting(only obstacle: KeptNotification.Obstacle? = nil) async {
+  /// Processes notifications that wait, until the database has let all have their turn.
+  func replayWaiting(only turn: Replay.Turn = .start) async {
     while !Task.isCancelled {
       do {
-        let (waiting, processed) = try await replay.runWaiting(only: obstacle)
+        let (waiting, processed) = try await replay.runWaiting(only: turn)
         if waiting > 0 {
           logger.notice(
             "processed kept notifications again",

@@ -71,7 +71,7 @@ extension Service {
       let body: ReplayBody = try request.requiredJSON()
       let author = try SupportAuthor(by: body.by, reason: body.reason)
       let result = try await self.replay(body.notificationUUID.value, by: author.by, reason: author.reason)
-      return try .json(.ok, ReplayAnswer(outcome: result.outcome, isProcessed: result.isProcessed))
+      return try .json(.ok, ReplayAnswer(result))
     }
   }
 }
@@ -171,4 +171,13 @@ private struct ReplayBody: Decodable {
 private struct ReplayAnswer: Encodable {
   var outcome: String
   var isProcessed: Bool
+  var code: String?
+  var detail: String?
+
+  init(_ result: ReplayResult) {
+    outcome = result.outcome
+    isProcessed = result.isProcessed
+    code = result.failure?.code
+    detail = result.failure?.detail
+  }
 }

@@ -98,6 +98,10 @@ extension Problem {
     case .certificateNotValidAtSignedDate: self = ServiceError.certificateExpired(failure.detail)
     case .wrongApp: self = ServiceError.wrongApp(failure.detail)
     case .wrongEnvironment: self = ServiceError.wrongEnvironment(failure.detail)
+    // Only parts of notifications fail so.
+    case .innerMismatch where failure.field == "environment":
+      self = ServiceError.wrongEnvironment(failure.detail)
+    case .innerMismatch: self = ServiceError.wrongApp(failure.detail)
     default: self = ServiceError.invalidSignature(.unprocessableContent, failure.detail)
     }
   }

@@ -150,6 +150,27 @@ import Testing
     }
   }
 
+  @Test func `a notification with a part that fails is kept, and the history is read past it`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      let good = bought.notification.signedPayload
+      let bad = try harness.notification(UUID(), of: bought, .signature)
+      let both =
+        #"{"hasMore":false,"notificationHistory":[{"signedPayload":"\#(bad)"},{"signedPayload":"\#(good)"}]}"#
+      let (reconciliation, app) = try harness.reconciliation { number in
+        .body(number == 1 ? both : #"{"hasMore":false,"notificationHistory":[]}"#)
+      }
+      let report = await reconciliation.run(app, .production)
+      #expect(report.failure == nil)
+      #expect(report.notificationsRefused == 0)
+      #expect(report.notificationsMissed == 2)
+      #expect(report.notificationsWaiting == 1)
+      #expect(try await harness.position() == harness.clock.now)
+      #expect(try await harness.count("notifications WHERE outcome = 'failed'") == 1)
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
+    }
+  }
+
   @Test func `a notification that cannot be written does not stop its page, and is read again`() async throws
   {
     try await withHarness { harness in

@@ -3,19 +3,23 @@ import Crypto
 import FoundationEssentials
 
 extension KeptNotification {
-  /// A notification whose envelope carries the App Store's signature, but in which something is not as we
-  /// know it: kept whole, under whatever names can be made out, until a newer version can read it.
+  /// A notification whose envelope carries the App Store's signature, but which cannot be read, or has a part that
+  /// does not verify: kept whole, under the names that can be made out.
   ///
-  /// - Returns: `nil` for what is no notification at all.
-  init?(unreadable signedPayload: String, receivedAt: Date, source: Source) {
+  /// Its size is that of a JWS, at most ``CompactJWS/maximumLength``. The parts stay in the envelope: headers that
+  /// did not verify do not belong into `jws_headers`, where nothing is ever deleted.
+  ///
+  /// - Returns: `nil` for signed data that is not a notification.
+  init?(
+    unusable signedPayload: String, because failure: VerificationFailure, receivedAt: Date, source: Source
+  ) {
     guard let jws = try? CompactJWS(signedPayload),
       let text = String(validating: jws.payload, as: UTF8.self), !text.utf8.contains(0)
     else { return nil }
     let claims = (try? JSONDecoder().decode([String: JSONValue].self, from: Data(jws.payload))) ?? [:]
     // Everything else that the App Store signs (other developers' transactions, say) is no notification.
     guard claims["notificationUUID"] != nil || claims["notificationType"] != nil else { return nil }
-    var data: [String: JSONValue] = [:]
-    if case .object(let members)? = claims["data"] { data = members }
+    let data = claims.firstObject(of: ["data", "summary", "appData", "externalPurchaseToken"])
     let header = Array(jws.headerSegment)
     let signedAt = claims["signedDate"]?.date
     self.init(
@@ -23,12 +27,19 @@ extension KeptNotification {
       type: claims["notificationType"]?.text ?? "unreadable", subtype: claims["subtype"]?.text,
       bundleID: data["bundleId"]?.text, environment: data["environment"]?.text,
       signedAt: signedAt ?? receivedAt, isDated: signedAt != nil, receivedAt: receivedAt,
-      source: source, obstacle: .failed,
+      source: source, obstacle: .failed, failure: failure,
       payload: KeptPayload(
         envelope: KeptPayload.Part(
           headerFingerprint: Array(SHA256.hash(data: header)), headerSegment: header,
           claims: jws.payload, signature: jws.signature),
         transaction: nil, renewalInfo: nil))
+  }
+}
+
+extension [String: JSONValue] {
+  fileprivate func firstObject(of names: [String]) -> [String: JSONValue] {
+    for name in names { if case .object(let members)? = self[name] { return members } }
+    return [:]
   }
 }
 
