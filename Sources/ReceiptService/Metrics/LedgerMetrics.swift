@@ -58,6 +58,11 @@ final class LedgerMetrics: Sendable {
     notifications[NotificationKey(type: "unknown", subtype: "", outcome: "refused")].increment()
   }
 
+  /// A notification of an app that is not configured was not kept: there were too many of that app.
+  func recordDroppedNotification() {
+    notifications[NotificationKey(type: "unknown", subtype: "", outcome: "dropped")].increment()
+  }
+
   func recordTrial(of app: App) { business[app.bundleID].trialsStarted.increment() }
 
   private func record(_ notification: KeptNotification, _ receipt: LedgerReceipt) {

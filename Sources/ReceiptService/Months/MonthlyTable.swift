@@ -46,8 +46,9 @@ enum MonthRows {
       madeUntil: try row.decode(3), rowsOutside: try row.decode(4))
   }
 
-  /// Forgets a bounded piece of what is older than so many whole months.
-  static func forget(_ table: MonthlyTable, months: Int) -> Query {
+  /// Forgets a bounded piece of what is older than so many whole months, and of notifications of apps that are not
+  /// configured what is older than 30 days, also where `months` is nil.
+  static func forget(_ table: MonthlyTable, months: Int?) -> Query {
     // The functions' own names, so that a statement that is prepared is one of two.
     switch table {
     case .notifications:

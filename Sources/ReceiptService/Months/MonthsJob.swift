@@ -59,13 +59,15 @@ struct MonthsJob: Sendable {
   func forget() async throws -> Int {
     var deleted = 0
     for table in MonthlyTable.allCases {
-      guard let months = retention[table] else { continue }
+      let months = retention[table]
+      // Notifications of apps that are not configured go whatever the settings say.
+      guard months != nil || table == .notifications else { continue }
       deleted += try await forget(table, olderThan: months)
     }
     return deleted
   }
 
-  private func forget(_ table: MonthlyTable, olderThan months: Int) async throws -> Int {
+  private func forget(_ table: MonthlyTable, olderThan months: Int?) async throws -> Int {
     let clock = ContinuousClock()
     var deleted = 0
     while !Task.isCancelled {

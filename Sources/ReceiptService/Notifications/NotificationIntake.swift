@@ -56,8 +56,22 @@ struct NotificationIntake: Sendable {
       metrics.ledger.recordRefusedNotification()
       throw ServiceError.invalidSignature(.unauthorized, error.detail)
     }
+    guard admits(entry) else { return Response.json(.ok, Answer()) }
     _ = try await ledger.record(entry)
     return Response.json(.ok, Answer())
+  }
+
+  /// Whether a notification is kept. Any developer can have the App Store post here: of an app that is not configured so
+  /// many are kept as an operator needs who has forgotten it, and its history has the rest.
+  private func admits(_ entry: LedgerEntry) -> Bool {
+    guard let notification = entry.notification, notification.obstacle == .unknownApp else { return true }
+    let bundleID = notification.bundleID ?? ""
+    if catalog[bundleID] != nil || traffic.admitForeign(bundleID) { return true }
+    metrics.ledger.recordDroppedNotification()
+    logger.warning(
+      "a notification of an app that is not configured was dropped: there were too many of it",
+      metadata: ["notification": "\(notification.uuid)"])
+    return false
   }
 
   /// What the ledger takes in of a signed notification, however it came.
@@ -72,9 +86,10 @@ struct NotificationIntake: Sendable {
       // it is taken in, not even of parts that verify.
       let instant = clock.now()
       guard error.isAuthentic,
-        let kept = KeptNotification(
+        var kept = KeptNotification(
           unusable: signedPayload, because: error, receivedAt: instant, source: source)
       else { throw error }
+      if let bundleID = kept.bundleID, catalog[bundleID] == nil { kept.obstacle = .unknownApp }
       logger.error(
         "a notification cannot be used, is kept, and waits for a replay",
         metadata: ["notification": "\(kept.uuid)", "reason": "\(error)"])

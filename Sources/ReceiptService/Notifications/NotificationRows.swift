@@ -144,25 +144,44 @@ enum NotificationRows {
       signature: try row.decode(column + 3))
   }
 
-  /// Notifications that wait for a replay and may need no longer, oldest first.
+  /// Where a page of notifications that wait ended.
+  struct Place: Sendable {
+    var receivedAt: Date
+    var uuid: UUID
+
+    /// Before the first page.
+    static let start = Place(
+      receivedAt: .distantPast, uuid: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
+  }
+
+  /// Notifications that wait for a replay and may need no longer, oldest first; not those of unknown apps.
   /// - Parameter last: the last one of the page before.
-  static func waiting(
-    _ turn: Replay.Turn, after last: (receivedAt: Date, uuid: UUID)?, limit: Int
-  ) -> Query {
+  static func waiting(_ turn: Replay.Turn, after last: Place, limit: Int) -> Query {
     // A fault of the notification's own is looked at only where a start may have cured it.
     let (outcome, curable): (KeptNotification.Obstacle?, Set<VerificationFailure.Code>) =
       switch turn {
       case .start: (nil, VerificationFailure.Code.curable)
       case .failed: (.failed, [])
       }
+    // The word stands in the statement, since a partial index is chosen by it.
     return """
       SELECT received_at, notification_uuid FROM notifications
-      WHERE processed_at IS NULL AND outcome = coalesce(\(outcome?.rawValue)::text, outcome)
+      WHERE processed_at IS NULL AND outcome <> 'unknown_app'
+        AND outcome = coalesce(\(outcome?.rawValue)::text, outcome)
         AND (failure IS NULL OR failure = ANY(\(curable.map(\.rawValue).sorted())))
-        AND (\(last?.receivedAt)::timestamptz IS NULL
-        OR (received_at, notification_uuid) > (\(last?.receivedAt)::timestamptz, \(last?.uuid)::uuid))
+        AND (received_at, notification_uuid) > (\(last.receivedAt)::timestamptz, \(last.uuid)::uuid)
       ORDER BY received_at, notification_uuid LIMIT \(limit)
       """
+  }
+
+  /// Notifications that came when their app was unknown, oldest first.
+  static func waiting(forApp bundleID: String, after last: Place, limit: Int) -> Query {
+    """
+    SELECT received_at, notification_uuid FROM notifications
+    WHERE processed_at IS NULL AND outcome = 'unknown_app' AND bundle_id = \(bundleID)
+      AND (received_at, notification_uuid) > (\(last.receivedAt)::timestamptz, \(last.uuid)::uuid)
+    ORDER BY received_at, notification_uuid LIMIT \(limit)
+    """
   }
 }
 

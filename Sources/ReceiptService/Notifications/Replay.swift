@@ -4,6 +4,7 @@ import HTTP
 import HTTPTypes
 import Logging
 import Postgres
+import Subscriptions
 
 /// Processes kept notifications once more: what could not be understood when it came may be understood now.
 struct Replay: Sendable {
@@ -50,14 +51,32 @@ struct Replay: Sendable {
   /// Processes those that wait, oldest first.
   /// - Returns: how many had a turn, and how many of them wait no more.
   func runWaiting(only turn: Turn = .start) async throws -> (waiting: Int, processed: Int) {
+    var (waiting, processed) = try await runPages {
+      NotificationRows.waiting(turn, after: $0, limit: Self.page)
+    }
+    guard turn == .start else { return (waiting, processed) }
+    // Those of apps that are still unknown, which may be many and anybody's, are not even read.
+    for app in intake.catalog.apps {
+      let known = try await runPages {
+        NotificationRows.waiting(forApp: app.bundleID, after: $0, limit: Self.page)
+      }
+      waiting += known.waiting
+      processed += known.processed
+    }
+    return (waiting, processed)
+  }
+
+  /// Processes page after page, each asked for by where the one before ended.
+  private func runPages(
+    _ next: (NotificationRows.Place) -> Postgres.Query
+  ) async throws -> (waiting: Int, processed: Int) {
     var waiting = 0
     var processed = 0
-    var last: (receivedAt: Date, uuid: UUID)?
+    var last = NotificationRows.Place.start
     while true {
-      let page = try await pool.query(NotificationRows.waiting(turn, after: last, limit: Self.page))
-        .map {
-          (receivedAt: try $0.decode(0, as: Date.self), uuid: try $0.decode(1, as: UUID.self))
-        }
+      let page = try await pool.query(next(last)).map {
+        NotificationRows.Place(receivedAt: try $0.decode(0), uuid: try $0.decode(1))
+      }
       guard let end = page.last else { return (waiting, processed) }
       last = end
       waiting += page.count

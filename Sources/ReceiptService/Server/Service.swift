@@ -180,13 +180,16 @@ public final class Service: Sendable {
   /// What has to be done without anybody asking, again and again, until the task is cancelled.
   public func runJobs() async {
     await withTaskGroup { group in
-      group.addTask { await self.noteConfiguration() }
       group.addTask { await self.sweep.runForever() }
       group.addTask { await self.profileRetry.runForever() }
       group.addTask { await self.outbox.runForever() }
       group.addTask { await self.reconcileJob.runForever() }
       group.addTask { await self.numbersJob.runForever() }
-      group.addTask { await self.monthsJob.runForever() }
+      group.addTask {
+        // Which notifications are of foreign apps is told by what stands there.
+        await self.noteConfiguration()
+        await self.monthsJob.runForever()
+      }
       group.addTask { await self.replayForever() }
       group.addTask { await self.entitlementKeyRefresh?.runForever() }
       group.addTask { await self.readFiguresForever() }

@@ -17,12 +17,19 @@ final class TrafficLimits: Sendable {
     let customers: SharedRateTable
     let forgeries = SharedRateTable(rate: TrafficRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
     let guesses = SharedRateTable(rate: TrafficRate(oneEach: .seconds(5), burst: 10), capacity: 8_192)
+    let foreignApps = SharedRateTable(
+      rate: TrafficRate(
+        oneEach: .seconds(86_400) / TrafficLimits.foreignPerDay, burst: TrafficLimits.foreignPerDay),
+      capacity: 8_192)
 
     init(_ rate: TrafficRate) {
       addresses = SharedRateTable(rate: rate)
       customers = SharedRateTable(rate: rate)
     }
   }
+
+  /// How many notifications of one app that is not configured are kept in a day.
+  static let foreignPerDay = 1_000
 
   private let tables: Tables?
   private let clock: ServiceClock
@@ -66,6 +73,12 @@ final class TrafficLimits: Sendable {
   /// The request's payload is not the App Store's.
   func noteForgery(of request: Request) {
     _ = tables?.forgeries.take(request.clientAddress.subscriberBits, at: now)
+  }
+
+  /// Counts a notification of an app that is not configured.
+  /// - Returns: whether it is among the ``foreignPerDay`` of its app that are kept.
+  func admitForeign(_ bundleID: String) -> Bool {
+    tables?.foreignApps.take(bundleID, at: now) == nil
   }
 
   /// Holds up an address that has asked for many transactions that nobody knows.

@@ -1,0 +1,70 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// How many notifications of an app that is not configured are kept.
+@Suite struct ForeignLimitTests {
+  @Test func `of a foreign app so many notifications a day are kept, and one app uses up nothing of another`()
+    async throws
+  {
+    let limited = ["RATE_LIMIT": "2", "TRUSTED_PROXIES": "127.0.0.0/8"]
+    try await withHarness(environment: limited) { harness in
+      func arrives(_ bundleID: String) async throws {
+        harness.store.put(
+          StoreApp(bundleID: bundleID, appAppleID: 77, products: [.subscription("\(bundleID).monthly")]))
+        let bought = try harness.buy("\(bundleID).monthly", bundleID: bundleID)
+        #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      }
+      let (loud, quiet) = ("com.example.loud", "com.example.quiet")
+      try await arrives(loud)
+      for _ in 1..<TrafficLimits.foreignPerDay { #expect(harness.service.traffic.admitForeign(loud)) }
+      try await arrives(loud)
+      try await arrives(quiet)
+      #expect(try await harness.count("notifications WHERE bundle_id = '\(loud)'") == 1)
+      #expect(try await harness.count("notifications WHERE bundle_id = '\(quiet)'") == 1)
+      // What is ours is never dropped.
+      for _ in 0..<3 {
+        #expect(try await harness.notify(harness.buy().notification.signedPayload).status == 200)
+      }
+      #expect(try await harness.count("notifications WHERE bundle_id = '\(TestApps.climbing)'") == 3)
+      harness.clock.advance(days: 1)
+      try await arrives(loud)
+      #expect(try await harness.count("notifications WHERE bundle_id = '\(loud)'") == 2)
+    }
+  }
+
+  @Test func `what waits at a start is found by index, and no row of an unknown app is read`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.pool.query("INSERT INTO jws_headers (header, sha256) VALUES ('h', 'h')")
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO notifications (notification_uuid, type, bundle_id, signed_at, received_at, outcome,
+          envelope_header, envelope_claims, envelope_signature)
+        SELECT gen_random_uuid(), 'TEST', 'com.example.app' || n % 100, now(), now(),
+          CASE n WHEN 1 THEN 'unknown_product' ELSE 'unknown_app' END, (SELECT max(id) FROM jws_headers), '{}', ''
+        FROM generate_series(1, 5000) AS n
+        """)
+      _ = try await harness.pool.query("ANALYZE notifications")
+      let queries = [
+        NotificationRows.waiting(.start, after: .start, limit: 64),
+        NotificationRows.waiting(.failed, after: .start, limit: 64),
+        NotificationRows.waiting(forApp: "com.example.app7", after: .start, limit: 64),
+        NotificationRows.waiting(forApp: TestApps.climbing, after: .start, limit: 64),
+      ]
+      let (found, read) = try await harness.pool.withTransaction { connection in
+        let found = try await connection.pipeline(queries).map(\.count)
+        let read = try await connection.query(
+          """
+          SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables
+          WHERE relname = 'notifications'
+          """)[0].decode(0, as: Int.self)
+        return (found, read)
+      }
+      #expect(found == [1, 0, 50, 0])
+      #expect(read <= 60)
+    }
+  }
+}
