@@ -93,3 +93,7 @@ $$;
 COMMENT ON FUNCTION public.receiptd_forget_notifications(integer) IS 'Deletes some thousand notifications of foreign apps that came more than 30 days ago; if there are none, drops one month of notifications that is older than so many whole months, or deletes some thousand such rows, never one that waits for a replay. NULL: only those of foreign apps. To be called until it is done. With the owner''s rights, for the role that serves.';
 COMMENT ON COLUMN public.notifications.outcome IS
   'What came of it: applied (a fact was news), unchanged (older than what is known), recorded (carries no facts), or why it waits: unknown_app (deleted 30 days after it came, unless the app is configured by then), unknown_environment, unknown_type, unknown_product, failed.';
+
+-- What a delivery said when it was last tried: a receiver that has seen its id shall never miss another content.
+ALTER TABLE public.outbox ADD COLUMN IF NOT EXISTS attempted_digest bytea;
+COMMENT ON COLUMN public.outbox.attempted_digest IS 'SHA-256 of the state that this change''s attempts send. Another state is another change. NULL: not tried yet.';

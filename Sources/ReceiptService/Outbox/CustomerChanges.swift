@@ -66,7 +66,8 @@ enum CustomerChanges {
   private static let comeAnew: StaticString = """
     ON CONFLICT (destination, key, bundle_id, endpoint) DO UPDATE SET
       change = nextval('outbox_changes'), created_at = excluded.created_at, attempts = 0,
-      next_attempt_at = excluded.next_attempt_at, last_error = NULL, done_at = NULL, dead_at = NULL
+      next_attempt_at = excluded.next_attempt_at, last_error = NULL, done_at = NULL, dead_at = NULL,
+      attempted_digest = NULL
     """
 }
 

@@ -4,7 +4,8 @@ import FoundationEssentials
 struct OutboxMessage: Sendable {
   /// The row.
   var id: Int64
-  /// The number of the change that it follows from: another one for another change of the same customer.
+  /// The number of the change that it follows from: another one for another change of the same customer, and for
+  /// another state.
   var change: Int64
   /// When the change came.
   var changedAt: Date

@@ -36,7 +36,7 @@ enum DeliveryRows {
   /// What was delivered is due again when it stops being true by itself (a trial ends, a grant begins). It
   /// comes anew then.
   ///
-  /// From the claim on nobody knows what stands there: the answer to a request can be lost. So the digest is
+  /// From the claim on nobody knows what stands there: the answer to a request can be lost. So the delivered digest is
   /// forgotten with the claim and comes back with the outcome.
   static func claim(
     _ lane: OutboxLane, by claim: UUID, limit: Int, at instant: Date, until end: Date
@@ -59,7 +59,8 @@ enum DeliveryRows {
     UPDATE outbox SET claimed_by = \(claim), claimed_until = \(end), delivered_digest = NULL, done_at = NULL,
       change = CASE WHEN done_at IS NULL THEN change ELSE nextval('outbox_changes') END,
       created_at = CASE WHEN done_at IS NULL THEN created_at ELSE \(instant) END,
-      attempts = CASE WHEN done_at IS NULL THEN attempts ELSE 0 END
+      attempts = CASE WHEN done_at IS NULL THEN attempts ELSE 0 END,
+      attempted_digest = CASE WHEN done_at IS NULL THEN attempted_digest END
     FROM due WHERE outbox.id = due.id
     RETURNING outbox.id, key, change, created_at, attempts, due.delivered_digest, (SELECT failures FROM lane)
     """
@@ -70,6 +71,37 @@ enum DeliveryRows {
       id: try row.decode(0), key: try row.decode(1), change: try row.decode(2),
       createdAt: try row.decode(3), attempts: try row.decode(4), deliveredDigest: try row.decode(5),
       laneFailures: try row.decode(6))
+  }
+
+  /// A change as it goes out.
+  struct Attempt: Sendable {
+    var id: Int64
+    var change: Int64
+    var digest: [UInt8]
+  }
+
+  /// Writes down what claimed rows are about to send, before it is sent: a change has one content for good, since a
+  /// receiver drops what comes under an id that it has seen, whatever it answered then. Where the content is not that of
+  /// the attempts before (time has passed, the configuration was changed), it is another change from now on.
+  ///
+  /// - Returns: rows of id, change and the instant of the change; none where a change came after the claim: what was read
+  ///   may be of either.
+  static func note(_ attempts: [Attempt], by claim: UUID, at instant: Date) -> Query {
+    let ids = attempts.map(\.id)
+    return """
+      WITH locked AS MATERIALIZED (
+        SELECT id, coalesce(attempted_digest = sent.digest, attempts = 0) AS is_same, sent.digest
+        FROM outbox JOIN unnest(\(ids)::bigint[], \(attempts.map(\.change))::bigint[],
+          \(attempts.map(\.digest))::bytea[]) AS sent (outbox_id, change, digest)
+          ON outbox.id = sent.outbox_id AND outbox.change = sent.change
+        WHERE claimed_by = \(claim)
+        ORDER BY destination, key, bundle_id, endpoint FOR UPDATE OF outbox)
+      UPDATE outbox SET attempted_digest = locked.digest,
+        change = CASE WHEN is_same THEN change ELSE nextval('outbox_changes') END,
+        created_at = CASE WHEN is_same THEN created_at ELSE \(instant) END
+      FROM locked WHERE outbox.id = locked.id
+      RETURNING outbox.id, change, created_at
+      """
   }
 
   /// Settles claimed rows, in one transaction. Whose claim has run out meanwhile belongs to somebody else.

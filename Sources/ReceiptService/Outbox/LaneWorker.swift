@@ -9,7 +9,8 @@ import Subscriptions
 ///
 /// A row is claimed for a while rather than locked, so that no transaction waits for somebody else's server, and a
 /// server that dies in the middle gives it back by dying. One customer's row is in one hand at a time,
-/// and what is sent is read after it was claimed: a newer state is never overtaken by an older one.
+/// and what is sent is read after it was claimed: a newer state is never overtaken by an older one. Before it is sent it
+/// is written down under its change, of which receivers know a repetition.
 struct LaneWorker: Sendable {
   let lane: OutboxLane
   let app: App
@@ -40,8 +41,8 @@ struct LaneWorker: Sendable {
       DeliveryRows.claim(lane, by: claim, limit: sender.batchSize, at: instant, until: end))
     let claimed = try rows.map(DeliveryRows.decode)
     guard let first = claimed.first else { return 0 }
-    let prepared = try await prepare(claimed, at: instant)
-    let messages = prepared.compactMap { $0.isNews ? $0.message : nil }
+    let prepared = try await note(prepare(claimed, at: instant), by: claim, at: instant)
+    let messages = prepared.compactMap { $0.isSent ? $0.message : nil }
     let (clock, timeout) = (clock, sender.timeout)
     let hasTime: @Sendable () -> Bool = { clock.now() + timeout < end }
     let delivery =
@@ -77,8 +78,13 @@ struct LaneWorker: Sendable {
     var message: OutboxMessage?
     var digest: [UInt8]?
 
+    /// Whether another change came between the claim and the reading.
+    var isOvertaken = false
+
     /// Whether something else stands there, as far as is known.
     var isNews: Bool { digest != row.deliveredDigest }
+
+    var isSent: Bool { isNews && !isOvertaken }
   }
 
   private func prepare(_ rows: [DeliveryRows.Claimed], at instant: Date) async throws -> [Prepared] {
@@ -97,6 +103,31 @@ struct LaneWorker: Sendable {
     }
   }
 
+  /// Writes down what is about to be sent.
+  private func note(_ prepared: [Prepared], by claim: UUID, at instant: Date) async throws -> [Prepared] {
+    let attempts = prepared.compactMap { item in
+      item.isNews
+        ? item.digest.map { DeliveryRows.Attempt(id: item.row.id, change: item.row.change, digest: $0) } : nil
+    }
+    guard !attempts.isEmpty else { return prepared }
+    var noted: [Int64: (change: Int64, changedAt: Date)] = [:]
+    for row in try await pool.query(DeliveryRows.note(attempts, by: claim, at: instant)) {
+      noted[try row.decode(0)] = (try row.decode(1), try row.decode(2))
+    }
+    return prepared.map { item in
+      guard item.isNews, item.message != nil else { return item }
+      var item = item
+      if let (change, changedAt) = noted[item.row.id] {
+        item.row.change = change
+        item.message?.change = change
+        item.message?.changedAt = changedAt
+      } else {
+        item.isOvertaken = true
+      }
+      return item
+    }
+  }
+
   // MARK: Afterwards
 
   private func settle(
@@ -109,6 +140,8 @@ struct LaneWorker: Sendable {
       let outcome: DeliveryOutcome =
         if item.message == nil {
           .refused("the key names no customer of the app")
+        } else if item.isOvertaken {
+          .untried
         } else if item.isNews {
           outcomes.popFirst() ?? .untried
         } else {

@@ -90,7 +90,8 @@ extension OutboxRows {
   static func requeue(_ id: Int64, at instant: Date) -> Query {
     """
     UPDATE outbox SET change = nextval('outbox_changes'), created_at = \(instant), attempts = 0,
-      next_attempt_at = \(instant), last_error = NULL, done_at = NULL, dead_at = NULL, delivered_digest = NULL
+      next_attempt_at = \(instant), last_error = NULL, done_at = NULL, dead_at = NULL, delivered_digest = NULL,
+      attempted_digest = NULL
     WHERE id = \(id) RETURNING bundle_id
     """
   }

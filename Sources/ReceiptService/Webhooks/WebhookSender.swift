@@ -90,7 +90,7 @@ struct WebhookSender: OutboxSender {
   private func request(_ message: OutboxMessage) -> CurlRequest {
     let body = JSONWriter.bytes(
       of: WebhookEvent(timestamp: message.changedAt, data: WebhookEvent.Content(message.state)))
-    // One for each change of each row: the same on every retry, another one for another state.
+    // One for each change of each row, which has one content: the same on every retry, another one for another state.
     let id = "msg_\(message.id)_\(message.change)"
     let timestamp = Int64(clock.now().timeIntervalSince1970)
     var headers: HTTPFields = [.contentType: "application/json"]

@@ -22,6 +22,7 @@ final class WebhookReceiver: Sendable {
   private struct State: Sendable {
     var events: [Event] = []
     var answers: [Response] = []
+    var meanwhile: (@Sendable () async throws -> Void)?
   }
 
   private final class Held: Sendable { let state = Mutex(State()) }
@@ -47,9 +48,14 @@ final class WebhookReceiver: Sendable {
       let event = Event(
         id: try text("webhook-id"), timestamp: try text("webhook-timestamp"),
         signature: try text("webhook-signature"), body: request.body)
-      return held.state.withLock { state in
+      let meanwhile = held.state.withLock { state in
         state.events.append(event)
-        return state.answers.isEmpty ? .empty(.noContent) : state.answers.removeFirst()
+        defer { state.meanwhile = nil }
+        return state.meanwhile
+      }
+      try await meanwhile?()
+      return held.state.withLock { state in
+        state.answers.isEmpty ? .empty(.noContent) : state.answers.removeFirst()
       }
     }
     server = HTTPServer(
@@ -65,6 +71,11 @@ final class WebhookReceiver: Sendable {
   /// Answers the next requests so, one after the other; then 204 again.
   func answer(_ statuses: Int...) {
     held.state.withLock { $0.answers = statuses.map { .empty(.init(code: $0)) } }
+  }
+
+  /// Does this before it answers the next request.
+  func meanwhile(_ action: @escaping @Sendable () async throws -> Void) {
+    held.state.withLock { $0.meanwhile = action }
   }
 
   func answer(_ response: Response) { held.state.withLock { $0.answers = [response] } }
