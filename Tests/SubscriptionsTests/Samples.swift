@@ -10,13 +10,40 @@ func day(_ days: Double) -> Date {
 func period(
   _ id: String, from start: Double, to end: Double?, product: String = "monthly",
   kind: PurchaseKind = .autoRenewable, revoked: Double? = nil, upgraded: Bool = false,
-  environment: StoreEnvironment = .production, original: String = "1000", signed: Double? = nil
+  environment: StoreEnvironment = .production, original: String = "1000", token: UUID? = nil,
+  signed: Double? = nil
 ) -> TransactionFact {
   TransactionFact(
     transactionID: id, originalTransactionID: original, bundleID: "com.example.app",
     environment: environment, productID: product, kind: kind, purchaseDate: day(start),
     expiresDate: end.map { day($0) }, revocationDate: revoked.map { day($0) }, isUpgraded: upgraded,
-    signedAt: day(signed ?? start))
+    appAccountToken: token, signedAt: day(signed ?? start))
+}
+
+/// A purchase that never expires.
+func lifetime(
+  _ id: String, bought: Double, revoked: Double? = nil, original: String = "1000", signed: Double? = nil
+) -> TransactionFact {
+  period(
+    id, from: bought, to: nil, product: "lifetime", kind: .nonConsumable, revoked: revoked,
+    original: original, signed: signed ?? revoked)
+}
+
+/// Every order of these, each with one of them repeated at a place that differs from order to order.
+func ordersWithRepeats<Element>(_ elements: [Element]) -> [[Element]] {
+  func orders(_ elements: [Element]) -> [[Element]] {
+    guard elements.count > 1 else { return [elements] }
+    return elements.indices.flatMap { index in
+      var rest = elements
+      let first = rest.remove(at: index)
+      return orders(rest).map { [first] + $0 }
+    }
+  }
+  return orders(elements).enumerated().map { number, order in
+    var order = order
+    order.insert(elements[number % elements.count], at: number % (order.count + 1))
+    return order
+  }
 }
 
 func renewalInfo(

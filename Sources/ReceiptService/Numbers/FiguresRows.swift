@@ -32,7 +32,16 @@ enum FiguresRows {
     taken AS NOT MATERIALIZED (
       SELECT t.*, t.kind = 'Auto-Renewable Subscription' AS renews,
         -- A purchase for good that is restored has a new transaction, with the day of the restoring and the price.
-        t.kind = 'Non-Consumable' AND t.transaction_id <> t.original_transaction_id AS is_restored,
+        -- The first one after a refund is not restored but sold again.
+        CASE WHEN t.kind = 'Non-Consumable' AND t.transaction_id <> t.original_transaction_id THEN NOT EXISTS (
+          SELECT FROM transactions r
+          WHERE r.original_transaction_id = t.original_transaction_id AND r.revoked_at <= t.purchase_date
+            AND NOT EXISTS (
+              SELECT FROM transactions again
+              WHERE again.original_transaction_id = t.original_transaction_id
+                AND again.purchase_date >= r.revoked_at
+                AND (again.purchase_date, again.transaction_id) < (t.purchase_date, t.transaction_id)))
+          ELSE false END AS is_restored,
         NOT (coalesce(t.price_milliunits = 0, false)
           OR coalesce(t.other_claims ->> 'offerDiscountType' = 'FREE_TRIAL', false)) AS is_paid
       FROM transactions t
@@ -138,8 +147,8 @@ enum FiguresRows {
       UNION ALL
       SELECT 'active', bundle_id, tier, count(*) FROM active GROUP BY 2, 3
       UNION ALL
-      SELECT CASE WHEN transaction_id = original_transaction_id THEN 'new' ELSE 'renewed' END, bundle_id, tier,
-        count(*)
+      SELECT CASE WHEN renews AND transaction_id <> original_transaction_id THEN 'renewed' ELSE 'new' END,
+        bundle_id, tier, count(*)
       FROM bought GROUP BY 1, 2, 3
       UNION ALL
       SELECT 'cancelled', latest.bundle_id, latest.tier, count(*)

@@ -39,12 +39,16 @@ public struct SubscriptionFacts: Sendable, Hashable {
   ///
   /// Purchases of the same instant are an upgrade and what it upgraded; Apple marks the latter.
   ///
-  /// What was bought for good and is restored has a further transaction, but was bought once: the refund speaks of the
-  /// first one, and ends them all.
+  /// A product that is bought for good and restored has several transactions, and a refund is signed on one of them.
+  /// So a revocation ends every purchase from before it. A purchase after it is another one: the App Store sells the
+  /// product again after a refund, under the same original id or a new one.
   public var current: TransactionFact? {
     guard var current = transactions.values.max(by: { $0.isReplaced(by: $1) }) else { return nil }
     if current.kind == .nonConsumable, current.revocationDate == nil {
-      current.revocationDate = transactions[current.originalTransactionID]?.revocationDate
+      let purchaseDate = current.purchaseDate
+      current.revocationDate = transactions.values.lazy.compactMap(\.revocationDate).filter {
+        $0 > purchaseDate
+      }.min()
     }
     return current
   }

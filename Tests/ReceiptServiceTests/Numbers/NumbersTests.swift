@@ -175,4 +175,31 @@ import Testing
         ])
     }
   }
+
+  @Test func `a purchase after a refund is sold a second time, under the same original id too`() async throws
+  {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("kim", buys: Thaqalayn.tafsir, of: Thaqalayn.bundleID)
+      try harness.becomes("03-03")
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      for (day, id) in [("03-04", "2999999999999998"), ("03-05", "2999999999999999")] {
+        try harness.becomes(day)
+        // The second one is a copy that another device restores.
+        var again = bought.transaction
+        again.transactionId = id
+        again.purchaseDate = harness.clock.now
+        again.signedDate = harness.clock.now
+        _ = try await harness.validate(["signedTransaction": harness.sign(again)])
+      }
+      try harness.becomes("03-06")
+      try await harness.countWhatIsDue()
+      let app = Thaqalayn.bundleID
+      #expect(
+        try await harness.numbers("03-04", tier: "premium", of: app) == [
+          "new": "1", "active": "1", "revenue": #"{"USD": 0.99}"#,
+        ])
+      #expect(try await harness.numbers("03-05", tier: "premium", of: app) == ["active": "1"])
+    }
+  }
 }
