@@ -10,6 +10,8 @@ struct TransactionRecord: Sendable {
   var isRenewal: Bool
   /// What Apple signed beyond the columns, as a JSON object; `nil` if nothing.
   var otherClaims: JSONText?
+  /// Whether the row's claims beyond the columns stay: this signature is older than the row's, and tells its token.
+  var keepsOtherClaims = false
 
   /// - Throws: ``Unkept/environment`` for an environment that the rules do not know.
   init(_ signed: Signed<TransactionInfo>) throws(Unkept) {

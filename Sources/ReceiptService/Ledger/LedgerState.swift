@@ -154,13 +154,7 @@ extension LedgerState.Purchase {
       receipt.isContradiction = true
       return receipt
     }
-    for record in entry.transactions {
-      let known = facts.transactions[record.fact.transactionID]
-      guard facts.learn(record.fact) else { continue }
-      receipt.storeEvents += StoreEvent.told(by: record, after: known)
-      newTransactions[record.fact.transactionID] = record
-      receipt.isNews = true
-    }
+    for record in entry.transactions where learn(record, &receipt) { receipt.isNews = true }
     for record in entry.renewals where facts.learn(record.fact) {
       newRenewal = record
       receipt.isNews = true
@@ -186,6 +180,23 @@ extension LedgerState.Purchase {
     isValidation = isValidation || entry.isValidation
     receipt.subscription = now
     return receipt
+  }
+
+  /// - Returns: whether it was news.
+  private mutating func learn(_ record: TransactionRecord, _ receipt: inout LedgerReceipt) -> Bool {
+    let id = record.fact.transactionID
+    let known = facts.transactions[id]
+    guard facts.learn(record.fact), let fact = facts.transactions[id] else { return false }
+    var written = record
+    if let known, !record.fact.supersedes(known) {
+      // An older signature, of which the account token alone is news.
+      if let newer = newTransactions[id] { written = newer } else { written.keepsOtherClaims = true }
+    } else {
+      receipt.storeEvents += StoreEvent.told(by: record, after: known)
+    }
+    written.fact = fact
+    newTransactions[id] = written
+    return true
   }
 
   /// Whether the entry is about the same app and environment as what is known of the purchase. The App

@@ -12,6 +12,7 @@ extension StoredSubscription {
     current.originalPurchaseDate = nil
     current.isUpgraded = false
     current.appAccountToken = decidedToken
+    current.tokenSignedAt = decidedToken == nil ? nil : subscription.signedAt
     current.signedAt = subscription.signedAt
     var meaning = subscription
     meaning.current = current

@@ -19,7 +19,7 @@ enum TransactionRows {
   private static let columns: StaticString = """
     transaction_id, original_transaction_id, bundle_id, environment, product_id, kind, ownership,
     purchase_date, original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token,
-    app_transaction_id, price_milliunits, currency, signed_at
+    app_transaction_id, price_milliunits, currency, signed_at, app_account_token_signed_at
     """
 
   static func decode(_ row: Row) throws -> TransactionFact {
@@ -31,7 +31,8 @@ enum TransactionRows {
       originalPurchaseDate: try row.decode(8), expiresDate: try row.decode(9),
       revocationDate: try row.decode(10), isUpgraded: try row.decode(11),
       appAccountToken: try row.decode(12), appTransactionID: try row.decode(13),
-      priceMilliunits: try row.decode(14), currency: try row.decode(15), signedAt: try row.decode(16))
+      priceMilliunits: try row.decode(14), currency: try row.decode(15), signedAt: try row.decode(16),
+      tokenSignedAt: try row.decode(17))
   }
 
   /// Writes the latest word on each.
@@ -45,7 +46,7 @@ enum TransactionRows {
       INSERT INTO transactions (transaction_id, original_transaction_id, bundle_id, environment,
         product_id, kind, ownership, purchase_date, original_purchase_date, expiry_date, revoked_at,
         is_upgraded, app_account_token, app_transaction_id, price_milliunits, currency, signed_at,
-        other_claims, first_seen_at, updated_at)
+        app_account_token_signed_at, other_claims, first_seen_at, updated_at)
       SELECT new.*, \(instant)::timestamptz, \(instant)::timestamptz FROM \(rows: records.count)
         \(each: facts.map { $0.transactionID }), \(each: facts.map { $0.originalTransactionID }),
         \(each: facts.map { $0.bundleID }), \(each: facts.map { $0.environment.rawValue }),
@@ -55,7 +56,8 @@ enum TransactionRows {
         \(each: facts.map { $0.revocationDate }), \(each: facts.map { $0.isUpgraded }),
         \(each: facts.map { $0.appAccountToken }), \(each: facts.map { $0.appTransactionID }),
         \(each: facts.map { $0.priceMilliunits }), \(each: facts.map { $0.currency }),
-        \(each: facts.map { $0.signedAt }), \(each: records.map { $0.otherClaims }))) AS new
+        \(each: facts.map { $0.signedAt }), \(each: facts.map { $0.earlierTokenSignedAt }),
+        \(each: records.map { $0.otherClaims }))) AS new
       """
   }
 
@@ -75,7 +77,9 @@ enum TransactionRows {
         revoked_at = new.revoked_at, is_upgraded = new.is_upgraded,
         app_account_token = new.app_account_token, app_transaction_id = new.app_transaction_id,
         price_milliunits = new.price_milliunits, currency = new.currency, signed_at = new.signed_at,
-        other_claims = new.other_claims, updated_at = \(instant)::timestamptz
+        app_account_token_signed_at = new.app_account_token_signed_at,
+        other_claims = CASE WHEN new.keeps_other_claims THEN transactions.other_claims ELSE new.other_claims END,
+        updated_at = \(instant)::timestamptz
       FROM \(rows: records.count)
         \(each: facts.map { $0.transactionID }), \(each: facts.map { $0.bundleID }),
         \(each: facts.map { $0.environment.rawValue }), \(each: facts.map { $0.productID }),
@@ -85,14 +89,20 @@ enum TransactionRows {
         \(each: facts.map { $0.isUpgraded }), \(each: facts.map { $0.appAccountToken }),
         \(each: facts.map { $0.appTransactionID }), \(each: facts.map { $0.priceMilliunits }),
         \(each: facts.map { $0.currency }), \(each: facts.map { $0.signedAt }),
-        \(each: records.map { $0.otherClaims })))
+        \(each: facts.map { $0.earlierTokenSignedAt }), \(each: records.map { $0.otherClaims }),
+        \(each: records.map { $0.keepsOtherClaims })))
       AS new (transaction_id, bundle_id, environment, product_id, kind, ownership, purchase_date,
         original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token, app_transaction_id,
-        price_milliunits, currency, signed_at, other_claims)
+        price_milliunits, currency, signed_at, app_account_token_signed_at, other_claims, keeps_other_claims)
       WHERE transactions.transaction_id = ANY(\(facts.map { $0.transactionID }))
         AND transactions.transaction_id = new.transaction_id AND transactions.signed_at <= new.signed_at
       """
   }
+}
+
+extension TransactionFact {
+  /// The column `app_account_token_signed_at`: NULL where the latest signature carries the token itself.
+  fileprivate var earlierTokenSignedAt: Date? { tokenSignedAt == signedAt ? nil : tokenSignedAt }
 }
 
 /// An environment as a column has it.

@@ -14,13 +14,32 @@ extension TransactionFact {
     return tieBreaker.lexicographicallyPrecedes(other.tieBreaker)
   }
 
+  /// What is known from this fact and `other`, which has the same `transactionID`.
+  ///
+  /// The later word counts, except for the account token: the App Store signs the same transaction with a token and
+  /// without one. A missing token denies nothing, so the latest token that was signed is kept.
+  func merged(with other: TransactionFact) -> TransactionFact {
+    var merged = supersedes(other) ? self : other
+    let named = hasLaterToken(than: other) ? self : other
+    merged.appAccountToken = named.appAccountToken
+    merged.tokenSignedAt = named.tokenSignedAt
+    return merged
+  }
+
+  private func hasLaterToken(than other: TransactionFact) -> Bool {
+    guard let token = appAccountToken, let signed = tokenSignedAt else { return false }
+    guard let otherToken = other.appAccountToken, let otherSigned = other.tokenSignedAt else { return true }
+    return signed != otherSigned ? signed > otherSigned : token.uuidString < otherToken.uuidString
+  }
+
+  /// Without the account token, which has a rule of its own.
   private var tieBreaker: [String] {
     [
       // The shorter time first; no end is the longest.
       expiresDate == nil ? "~" : milliseconds(expiresDate), milliseconds(revocationDate),
       milliseconds(purchaseDate),
       milliseconds(originalPurchaseDate), originalTransactionID, bundleID, environment.rawValue,
-      productID, kind.rawValue, ownership, appAccountToken?.uuidString ?? "", appTransactionID ?? "",
+      productID, kind.rawValue, ownership, appTransactionID ?? "",
       priceMilliunits.map { "\($0)" } ?? "", currency ?? "",
     ]
   }

@@ -5,7 +5,7 @@ import FoundationEssentials
 /// A set in the mathematical sense: learning the same facts in any order, any number of times, gives
 /// the same value.
 public struct SubscriptionFacts: Sendable, Hashable {
-  /// The latest word on each transaction, by `transactionID`.
+  /// The latest word on each transaction, by `transactionID`, with the latest account token.
   public private(set) var transactions: [String: TransactionFact]
   /// The latest renewal info.
   public private(set) var renewal: RenewalFact?
@@ -18,11 +18,16 @@ public struct SubscriptionFacts: Sendable, Hashable {
   }
 
   /// Takes in a signed transaction.
-  /// - Returns: whether it was news; an older or repeated fact is not.
+  /// - Returns: whether it was news. A repeated fact is not; an older one is where its account token is.
   @discardableResult
   public mutating func learn(_ fact: TransactionFact) -> Bool {
-    if let known = transactions[fact.transactionID], !fact.supersedes(known) { return false }
-    transactions[fact.transactionID] = fact
+    guard let known = transactions[fact.transactionID] else {
+      transactions[fact.transactionID] = fact
+      return true
+    }
+    let merged = fact.merged(with: known)
+    if merged == known { return false }
+    transactions[fact.transactionID] = merged
     return true
   }
 
@@ -64,8 +69,9 @@ public struct SubscriptionFacts: Sendable, Hashable {
       .max { $0.isReplaced(by: $1) }
   }
 
-  /// The `appAccountToken` that decides: that of the latest purchase that carries one. A later purchase
-  /// without a token (made outside of the app, say) says nothing about whose it is.
+  /// The `appAccountToken` that decides: that of the latest purchase that carries one, and of the tokens of that
+  /// purchase the one that was signed last. A later purchase or signature without a token (made outside of the app,
+  /// say) says nothing about whose it is, and an earlier purchase that is signed again takes nothing back.
   public var customerToken: UUID? {
     transactions.values.filter { $0.appAccountToken != nil }.max { $0.isReplaced(by: $1) }?.appAccountToken
   }

@@ -29,8 +29,11 @@ public struct TransactionFact: Sendable, Hashable {
   public var revocationDate: Date?
   /// Apple's `isUpgraded`: a better product replaced it before its end.
   public var isUpgraded: Bool
-  /// Apple's `appAccountToken`; `nil` where it is missing or all zeros.
+  /// Apple's `appAccountToken` of the latest signature that carries one; `nil` where it is missing or all zeros in
+  /// every signature.
   public var appAccountToken: UUID?
+  /// The `signedDate` of the signature that carries ``appAccountToken``; `nil` without a token.
+  public var tokenSignedAt: Date?
   /// Apple's `appTransactionId`: stable for one Apple Account and app.
   public var appTransactionID: String?
   /// The configured price in thousandths of the currency's unit, not what was earned.
@@ -41,13 +44,14 @@ public struct TransactionFact: Sendable, Hashable {
   public var signedAt: Date
 
   /// Creates a fact; every parameter is described at its property.
+  /// - Parameter tokenSignedAt: `nil` where the signature of `signedAt` carries the token.
   public init(
     transactionID: String, originalTransactionID: String, bundleID: String,
     environment: StoreEnvironment, productID: String, kind: PurchaseKind,
     ownership: String = "PURCHASED", purchaseDate: Date, originalPurchaseDate: Date? = nil,
     expiresDate: Date? = nil, revocationDate: Date? = nil, isUpgraded: Bool = false,
     appAccountToken: UUID? = nil, appTransactionID: String? = nil, priceMilliunits: Int64? = nil,
-    currency: String? = nil, signedAt: Date
+    currency: String? = nil, signedAt: Date, tokenSignedAt: Date? = nil
   ) {
     self.transactionID = transactionID
     self.originalTransactionID = originalTransactionID
@@ -66,6 +70,7 @@ public struct TransactionFact: Sendable, Hashable {
     self.priceMilliunits = priceMilliunits
     self.currency = currency
     self.signedAt = signedAt
+    self.tokenSignedAt = appAccountToken == nil ? nil : tokenSignedAt ?? signedAt
   }
 }
 

@@ -1,0 +1,92 @@
+import FoundationEssentials
+import Testing
+
+@testable import Subscriptions
+
+/// The owner that signed account tokens decide, whatever the order in which the signatures arrive.
+@Suite struct TokenOrderTests {
+  private let anna = UUID()
+  private let boris = UUID()
+  private let clara = UUID()
+
+  /// A signature of a period, with or without a token.
+  private func signature(
+    of id: String = "1000", from start: Double = 0, _ token: UUID?, signed: Double, revoked: Double? = nil
+  ) -> TransactionFact {
+    period(id, from: start, to: start + 30, revoked: revoked, token: token, signed: signed)
+  }
+
+  /// The owners after every order of the facts. In each order, a customer without a token claims the purchase first.
+  private func owners(_ facts: [TransactionFact], claimant: UUID? = nil) -> Set<Customer?> {
+    Set(
+      ordersWithRepeats(facts).map { order in
+        var known = SubscriptionFacts()
+        var (owner, decided): (Ownership?, UUID?) = (nil, nil)
+        for (number, fact) in order.enumerated() {
+          known.learn(fact)
+          let outcome = settle(
+            claimant: number == 0 ? claimant.map { .user($0) } : nil, owner: owner,
+            token: known.customerToken, decidedToken: decided, kind: .user, policy: .keep, isActive: true)
+          switch outcome {
+          case .settled(let now): owner = now
+          case .moved(let now, _), .shared(let now, _, _), .refused(let now): owner = now
+          }
+          decided = known.customerToken ?? decided
+        }
+        return owner?.customer
+      })
+  }
+
+  @Test func `a token is not forgotten because a later signature lacks it`() {
+    let facts = [
+      signature(anna, signed: 0), signature(nil, signed: 5), signature(nil, signed: 9, revoked: 9),
+    ]
+    #expect(owners(facts) == [.user(anna)])
+    #expect(owners(facts, claimant: boris) == [.user(anna)])
+    let tokens = ordersWithRepeats(facts).map { SubscriptionFacts($0).customerToken }
+    #expect(Set(tokens) == [anna])
+  }
+
+  @Test func `of two tokens of one transaction the one that was signed last decides`() {
+    let facts = [
+      signature(anna, signed: 0), signature(boris, signed: 5), signature(nil, signed: 9),
+      signature(nil, signed: 3),
+    ]
+    #expect(owners(facts) == [.user(boris)])
+    #expect(owners(facts, claimant: clara) == [.user(boris)])
+  }
+
+  @Test func `of two tokens signed in the same millisecond one decides, whichever comes first`() {
+    let facts = [signature(anna, signed: 5), signature(boris, signed: 5), signature(nil, signed: 5)]
+    #expect(owners(facts).count == 1)
+    #expect(owners(facts) != [nil])
+  }
+
+  @Test func `the token of the latest purchase decides, also when an earlier one is signed again`() {
+    let facts = [
+      signature(anna, signed: 0), signature(of: "1001", from: 10, boris, signed: 10),
+      signature(of: "1001", from: 10, nil, signed: 12), signature(anna, signed: 40, revoked: 40),
+    ]
+    #expect(owners(facts) == [.user(boris)])
+  }
+
+  @Test func `a later purchase without a token leaves the token of the one before`() {
+    let facts = [
+      signature(anna, signed: 0), signature(nil, signed: 2),
+      signature(of: "1001", from: 30, nil, signed: 30),
+    ]
+    #expect(owners(facts, claimant: boris) == [.user(anna)])
+  }
+
+  @Test func `a late signature is news if its token was not known, and only its token is taken`() {
+    var known = SubscriptionFacts([signature(nil, signed: 9, revoked: 9)])
+    #expect(known.learn(signature(anna, signed: 0)))
+    #expect(!known.learn(signature(anna, signed: 0)))
+    #expect(known.customerToken == anna)
+    #expect(known.current?.revocationDate == day(9))
+    #expect(known.current?.signedAt == day(9))
+    let mayNotReplace = known.learn(signature(boris, signed: -1))
+    #expect(!mayNotReplace)
+    #expect(known.customerToken == anna)
+  }
+}
