@@ -10,7 +10,8 @@ import Subscriptions
 /// Account.
 ///
 /// The account is the signed app transaction's `appTransactionId`, which stays the same over reinstalls and new
-/// devices: a second device of the account goes on with the trial that runs. The clock is the server's.
+/// devices: a second device of the account goes on with the trial that runs. An app transaction without that field starts
+/// no trial, because a device id is the client's own word. The clock is the server's.
 struct TrialStart: Sendable {
   let proofs: ProofVerifier
   let catalog: AppCatalog
@@ -87,6 +88,7 @@ struct TrialStart: Sendable {
   }
 
   /// - Returns: whether a trial began now.
+  /// - Throws: 400 `invalid_request` where a trial would begin and no account is known to count it for.
   private func start(
     _ allowance: Allowance, device: String, account: String?, environment: String, of app: App,
     at instant: Date
@@ -113,6 +115,7 @@ struct TrialStart: Sendable {
           connection)
         return false
       case (nil, nil):
+        guard let account else { throw Self.noAccount }
         let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
         try await write(
           TrialRows.start(
@@ -123,6 +126,10 @@ struct TrialStart: Sendable {
       }
     }
   }
+
+  private static let noAccount = Problem.invalidRequest(
+    "'signedAppTransaction' has no appTransactionId, which a trial is counted by. Call StoreKit's "
+      + "AppTransaction.refresh() and send the app transaction that it returns.")
 
   /// What a device may do from now on is told elsewhere too.
   private func write(

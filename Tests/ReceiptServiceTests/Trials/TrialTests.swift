@@ -71,18 +71,56 @@ import Testing
     }
   }
 
-  @Test func `without an account in the app transaction the device alone counts`() async throws {
+  /// An app transaction without `appTransactionId`, as older systems signed it.
+  private func withoutAccount(_ harness: Harness) throws -> String {
+    var download = try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: "anna").payload
+    download.appTransactionId = nil
+    return try harness.store.identity.authority.signer.sign(download)
+  }
+
+  @Test func `an app transaction without an account starts no trial, however many devices are named`()
+    async throws
+  {
     try await withScreenTime { harness in
-      var download = try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: "anna").payload
-      let anna = try harness.store.identity.authority.signer.sign(download)
-      download.appTransactionId = nil
-      let nobody = try harness.store.identity.authority.signer.sign(download)
-      #expect(try await harness.launch("phone", showing: nobody).status == 201)
-      #expect(try await harness.launch("phone", showing: nobody).status == 200)
-      // Now it is known whose it is: another device of the account goes on with it.
-      harness.clock.advance(days: 3)
-      #expect(try await harness.launch("phone", showing: anna).status == 200)
-      #expect(try await harness.launch("tablet", showing: anna).status == 200)
+      let signed = try withoutAccount(harness)
+      for number in 1...20 {
+        let answer = try await harness.launch("phone-\(number)", showing: signed)
+        #expect(answer.status == 400)
+        #expect(answer.code == "invalid_request")
+        let detail = answer.string("detail") ?? ""
+        #expect(
+          detail.contains("appTransactionId") && detail.contains("AppTransaction.refresh()"), "\(detail)")
+      }
+      for table in ["trials", "outbox"] { #expect(try await harness.count(table) == 0, "\(table)") }
+      #expect(try await harness.entitlements("phone-1").string("entitlements.status") == "expired")
+    }
+  }
+
+  @Test func `a trial that began without an account goes on, and its account gets no second one`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let start = harness.clock.now
+      let end = start + 30 * ScreenTime.day
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO trials (bundle_id, device_id, started_at, ends_at)
+        VALUES (\(ScreenTime.bundleID), 'phone', \(start), \(end))
+        """)
+      let signed = try withoutAccount(harness)
+      for (days, status) in [(0.0, "trial"), (31, "grace")] {
+        harness.clock.set(start + days * ScreenTime.day)
+        let answer = try await harness.launch("phone", showing: signed)
+        #expect(answer.status == 200)
+        #expect(answer.date("trial.endsAt") == end)
+        #expect(answer.string("entitlements.status") == status)
+      }
+      #expect(try await harness.launch("tablet", showing: signed).status == 400)
+      // The device shows its account now: another device of the account goes on with the same trial.
+      #expect(try await harness.launch("phone", account: "anna").status == 200)
+      let tablet = try await harness.launch("tablet", account: "anna")
+      #expect(tablet.status == 200)
+      #expect(tablet.date("trial.endsAt") == end)
       #expect(try await begun(harness) == 1)
     }
   }
