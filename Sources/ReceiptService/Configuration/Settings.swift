@@ -30,7 +30,7 @@ public struct Settings: Sendable {
   var entitlementKeys: [EntitlementKey]?
   /// The bearer token of the support API; `nil` where that is off.
   public var supportToken: String?
-  /// Requests a second of one address or customer; `nil` for no limit.
+  /// Requests a second of one address or user; `nil` for no limit.
   public var rateLimit: Int?
   /// Whose word on who asks is believed, and in which field.
   public var trustedProxies: TrustedProxies

@@ -10,7 +10,6 @@ struct DeviceEntitlements: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
   let signer: EntitlementSigner
-  let traffic: TrafficLimits
   let clock: ServiceClock
 
   private struct Answer: JSONWritable {
@@ -27,7 +26,6 @@ struct DeviceEntitlements: Sendable {
 
   func get(_ request: Request) async throws -> Response {
     let device = try DeviceID(request.parameters.require("deviceID")).name
-    try traffic.admit(.device(device))
     let app = try catalog.deviceApp(named: request.query["bundleID"])
     let instant = clock.now()
     let holdings = try await pool.holdings(devices: [device]).holdings(of: .device(device), in: app)

@@ -12,7 +12,6 @@ import Subscriptions
 struct Pairing: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
-  let traffic: TrafficLimits
   let clock: ServiceClock
 
   /// The feature that says how many. `null` in the configuration: no limit; not there at all: none.
@@ -124,7 +123,6 @@ struct Pairing: Sendable {
 
   private func customer(of request: Request) throws -> (App, String) {
     let device = try DeviceID(request.parameters.require("deviceID")).name
-    try traffic.admit(.device(device))
     return (try catalog.deviceApp(named: request.query["bundleID"]), device)
   }
 

@@ -39,17 +39,11 @@ struct EventIntake: Sendable {
   /// - Throws: 400 `invalid_request`, 401 `unauthenticated`, 403 `forbidden`, 429 `rate_limited`.
   private func customer(named name: String, of app: App, _ request: Request) async throws -> String {
     let name = try DeviceID(name, named: "customerID").name
-    guard app.customer == .user else {
-      try traffic.admit(.device(name))
-      return name
-    }
+    guard app.customer == .user else { return name }
     let named = UUID(rfc9562: name)
     if let user = try await authenticator.user(of: request, in: app) {
       guard user == named else { throw ServiceError.notTheTokensUser }
-      try traffic.admit(.user(user))
-    } else {
-      // Whom anybody may name is counted by himself, so that nobody uses up the share of the user with the token.
-      try traffic.admit(.device(name.lowercased()))
+      try traffic.admit(user: user)
     }
     // One user is one customer, however a client spells it.
     return named?.uuidString.lowercased() ?? name

@@ -88,7 +88,7 @@ struct ProfileSync: Sendable {
     let wanted = try request.parameters.require("userID", as: UUID.self)
     let (user, apps) = try await authenticator.user(of: request)
     guard user == wanted else { throw ServiceError.forbidden }
-    try traffic.admit(.user(user))
+    try traffic.admit(user: user)
     return (user, apps)
   }
 

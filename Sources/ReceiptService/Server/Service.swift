@@ -99,11 +99,9 @@ public final class Service: Sendable {
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
       grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     trials = TrialStart(
-      proofs: proofs, catalog: catalog, pool: pool, signer: signer, traffic: traffic, clock: clock,
-      metrics: metrics)
-    devices = DeviceEntitlements(
-      catalog: catalog, pool: pool, signer: signer, traffic: traffic, clock: clock)
-    pairing = Pairing(catalog: catalog, pool: pool, traffic: traffic, clock: clock)
+      proofs: proofs, catalog: catalog, pool: pool, signer: signer, clock: clock, metrics: metrics)
+    devices = DeviceEntitlements(catalog: catalog, pool: pool, signer: signer, clock: clock)
+    pairing = Pairing(catalog: catalog, pool: pool, clock: clock)
     events = EventIntake(
       catalog: catalog, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock)
     numbers = Numbers(catalog: catalog, pool: pool, clock: clock)

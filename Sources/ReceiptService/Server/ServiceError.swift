@@ -62,11 +62,11 @@ enum ServiceError {
 
   static let storeUnavailable = storeUnavailable("The App Store Server API cannot be reached.")
 
-  /// Too many requests of one address or customer.
+  /// Too many requests of one address or user.
   static func rateLimited(_ wait: Duration) -> Problem {
     Problem(
       status: .tooManyRequests, code: "rate_limited",
-      detail: "This address or customer asks more often than is allowed.",
+      detail: "This address or user asks more often than is allowed.",
       message: "Too many requests. Please wait a moment.",
       headers: [.retryAfter: "\(wait.wholeSeconds)"])
   }

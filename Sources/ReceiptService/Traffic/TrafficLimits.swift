@@ -1,20 +1,22 @@
+import FoundationEssentials
 import HTTP
 import Logging
-import Subscriptions
 import Synchronization
 
 /// How often anybody may ask. One for the life of the process: a reload empties no bucket.
 ///
-/// Addresses and customers have the rate of `RATE_LIMIT` each. What is costly and of no use has rates of its own, which
-/// only those who do it meet: payloads with a forged signature, and transaction ids that nobody knows, each of which
-/// costs four of the requests that the App Store allows us.
+/// Addresses and users have the rate of `RATE_LIMIT` each. A user is one whom a verified token proves. The id of a device is
+/// only a name that any client can send, so its requests are counted by their address: a stranger at another address uses
+/// up nothing of the device's, and at one address all devices share one rate anyway. What is costly and of no use has rates of its own, which only those who do
+/// it meet: payloads with a forged signature, and transaction ids that nobody knows, each of which costs four of the
+/// requests that the App Store allows us.
 ///
 /// The webhook is not limited: what the App Store is not let say may never be said again. Only an address whose payloads
 /// keep failing the verification is held up.
 final class TrafficLimits: Sendable {
   private struct Tables: Sendable {
     let addresses: SharedRateTable
-    let customers: SharedRateTable
+    let users: SharedRateTable
     let forgeries = SharedRateTable(rate: TrafficRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
     let guesses = SharedRateTable(rate: TrafficRate(oneEach: .seconds(5), burst: 10), capacity: 8_192)
     let foreignApps = SharedRateTable(
@@ -22,9 +24,9 @@ final class TrafficLimits: Sendable {
         oneEach: .seconds(86_400) / TrafficLimits.foreignPerDay, burst: TrafficLimits.foreignPerDay),
       capacity: 8_192)
 
-    init(_ rate: TrafficRate) {
-      addresses = SharedRateTable(rate: rate)
-      customers = SharedRateTable(rate: rate)
+    init(perSecond count: Int) {
+      addresses = SharedRateTable(rate: TrafficRate(perSecond: count))
+      users = SharedRateTable(rate: TrafficRate(perSecond: count))
     }
   }
 
@@ -36,9 +38,9 @@ final class TrafficLimits: Sendable {
   private let logger: Logger
   private let hasWarned = Atomic(false)
 
-  /// - Parameter perSecond: of one address or customer; nil for no limits at all.
+  /// - Parameter perSecond: of one address or user, at least 1; nil for no limits at all.
   init(perSecond: Int?, clock: ServiceClock, logger: Logger) {
-    tables = perSecond.map { Tables(TrafficRate(perSecond: $0)) }
+    tables = perSecond.map { Tables(perSecond: $0) }
     self.clock = clock
     self.logger = logger
   }
@@ -53,10 +55,10 @@ final class TrafficLimits: Sendable {
     throw ServiceError.rateLimited(wait)
   }
 
-  /// Counts a request of a customer, from whichever address.
+  /// Counts a request of a user whom a verified token proves, from whichever address.
   /// - Throws: ``Problem`` `rate_limited`.
-  func admit(_ customer: Customer) throws(Problem) {
-    guard let tables, let wait = tables.customers.take(customer, at: now) else { return }
+  func admit(user: UUID) throws(Problem) {
+    guard let tables, let wait = tables.users.take(user, at: now) else { return }
     throw ServiceError.rateLimited(wait)
   }
 

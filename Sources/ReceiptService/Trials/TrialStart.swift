@@ -17,7 +17,6 @@ struct TrialStart: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
   let signer: EntitlementSigner
-  let traffic: TrafficLimits
   let clock: ServiceClock
   let metrics: ServiceMetrics
 
@@ -66,9 +65,6 @@ struct TrialStart: Sendable {
     if signed.payload.receiptType != .production, !app.sandboxGrants.include(.device(device)) {
       throw ServiceError.wrongEnvironment("The app transaction is of the sandbox, which opens nothing here.")
     }
-
-    // Counted once something is proven, so that nobody uses up another device's share by its name alone.
-    try traffic.admit(.device(device))
 
     let instant = clock.now()
     let isNew = try await start(

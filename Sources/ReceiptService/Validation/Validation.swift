@@ -34,7 +34,7 @@ struct Validation: Sendable {
     let purchase = try await prove(body, request)
     app = purchase.app
     let claimant = try await claimant(request, body, in: purchase.app)
-    if let claimant { try traffic.admit(claimant) }
+    if case .user(let user) = claimant { try traffic.admit(user: user) }
 
     let instant = clock.now()
     let receipt = try await ledger.record(
