@@ -9,7 +9,7 @@ extension App {
     try object.allowOnly([
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
-      "appStore", "cloudkit", "webhooks", "devicesPerPurchase",
+      "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -37,6 +37,8 @@ extension App {
       grace: try readAllowance(object, "grace"),
       grandfather: try readGrandfather(object, customer: customer, tiers: tiers),
       offlineGraceDays: try object.integer("offlineGraceDays", in: 0...365) ?? 7,
+      eventBytesPerDay: try object.integer("eventBytesPerDay", in: 1_000...1_000_000_000_000)
+        ?? App.defaultEventBytesPerDay,
       auth: try readTokenIssuer(object),
       writeTo: Set(try object.words("writeTo", as: Mirror.self) ?? []),
       storeKey: try readStoreKey(object),

@@ -7,13 +7,18 @@ import Subscriptions
 
 /// `POST /api/v1/events`: what clients tell of their funnels.
 ///
-/// Nobody proves any of it: it is counted, and nothing else follows from it.
+/// Nobody proves any of it: it is counted, and nothing else follows from it. So that a flood of them fills no disk, an
+/// address has a lower rate here, a caller without a token a smaller body, and an app a number of bytes for each day.
 struct EventIntake: Sendable {
   let catalog: AppCatalog
   let authenticator: Authenticator
   let pool: PostgresPool
   let traffic: TrafficLimits
   let clock: ServiceClock
+  let metrics: ServiceMetrics
+
+  /// The longest body of a caller without a valid token.
+  static let maximumAnonymousLength = 8 << 10
 
   private struct Answer: Encodable {
     let success = true
@@ -22,24 +27,42 @@ struct EventIntake: Sendable {
   }
 
   func respond(to request: Request) async throws -> Response {
+    try traffic.admitEvents(of: request)
     try request.requireJSON()
+    // Before a long body is decoded.
+    if request.headers[.authorization] == nil { try Self.checkAnonymousLength(of: request) }
     let report = try request.decodeJSON(EventReport.self)
     guard let app = catalog[report.bundleID] else {
       throw ServiceError.wrongApp("No app with this 'bundleID' is configured.")
     }
     let customer = try await customer(named: report.customerID, of: app, request)
     let instant = clock.now()
-    // In the order of the key: who sends the same events twice at once must not wait for himself in a circle.
+    // In the order of the primary key, so that two requests with the same events cannot deadlock.
     let records = try report.records(of: customer, at: instant).sorted { $0.id < $1.id }
-    let rows = try await pool.query(EventRows.insert(records, at: instant))
-    return try .json(.accepted, Answer(accepted: rows.affected))
+    let rows = try await pool.query(EventRows.insert(records, of: app, at: instant))
+    guard let row = rows.first, try row.decode(0, as: Bool.self) else {
+      metrics.outcomes.refusedEvents(of: app)
+      throw ServiceError.noEventBytesLeft(.seconds(Day(of: instant).end.timeIntervalSince(instant)))
+    }
+    return try .json(.accepted, Answer(accepted: row.decode(1)))
+  }
+
+  private static func checkAnonymousLength(of request: Request) throws(Problem) {
+    guard request.body.count <= maximumAnonymousLength else {
+      throw .payloadTooLarge(maximum: maximumAnonymousLength)
+    }
   }
 
   /// The client's word, which a token, where there is one, must not contradict.
-  /// - Throws: 400 `invalid_request`, 401 `unauthenticated`, 403 `forbidden`, 429 `rate_limited`.
+  /// - Throws: 400 `invalid_request`, 401 `unauthenticated`, 403 `forbidden`, 413 `payload_too_large`,
+  ///   429 `rate_limited`.
   private func customer(named name: String, of app: App, _ request: Request) async throws -> String {
     let name = try DeviceID(name, named: "customerID").name
-    guard app.customer == .user else { return name }
+    guard app.customer == .user else {
+      // A device has no token, whatever the request carries.
+      try Self.checkAnonymousLength(of: request)
+      return name
+    }
     let named = UUID(rfc9562: name)
     if let user = try await authenticator.user(of: request, in: app) {
       guard user == named else { throw ServiceError.notTheTokensUser }

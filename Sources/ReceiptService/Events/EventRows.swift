@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import Subscriptions
 
 /// One row of `events`.
 struct EventRecord: Sendable {
@@ -11,18 +12,51 @@ struct EventRecord: Sendable {
   var properties: JSONText?
 }
 
-/// The table `events`, and what is counted of it.
+/// The table `events`, what is charged for it in `event_bytes_daily`, and what is counted of it.
 enum EventRows {
-  /// All of a request in one statement; an event whose id is known is passed over.
-  static func insert(_ records: [EventRecord], at instant: Date) -> Query {
+  /// Charges all events of a request to the app's day and keeps them, or does neither, where the day would have more than
+  /// ``App/eventBytesPerDay``. Answers one row: whether they were charged, and how many were new.
+  ///
+  /// One statement, so nothing is kept that is not charged. The charge locks the app's day until the commit, so all
+  /// servers together stay below the limit; a day that has no room is refused before that lock. An event whose id is
+  /// known is charged and passed over.
+  ///
+  /// An event is charged with what it takes on the disk before compression: its row, the two texts of the primary key's
+  /// entry, and 100 bytes for the rest of both index entries, `received_at` and the room that PostgreSQL leaves.
+  static func insert(_ records: [EventRecord], of app: App, at instant: Date) -> Query {
     """
-    INSERT INTO events (bundle_id, customer_id, id, name, at, properties, received_at)
-    SELECT *, \(instant)::timestamptz FROM unnest(
-      \(records.map(\.bundleID))::text[], \(records.map(\.customerID))::text[],
-      \(records.map(\.id))::uuid[], \(records.map(\.name))::text[], \(records.map(\.at))::timestamptz[],
-      \(records.map(\.properties))::jsonb[])
-    ON CONFLICT DO NOTHING
+    WITH told AS MATERIALIZED (
+      SELECT * FROM unnest(
+        \(records.map(\.bundleID))::text[], \(records.map(\.customerID))::text[],
+        \(records.map(\.id))::uuid[], \(records.map(\.name))::text[], \(records.map(\.at))::timestamptz[],
+        \(records.map(\.properties))::jsonb[]) AS told (bundle_id, customer_id, id, name, at, properties)
+    ), day AS (
+      SELECT \(app.bundleID)::text AS bundle_id, \(Day(of: instant).description)::text::date AS day
+    ), charged AS (
+      INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes)
+      SELECT day.bundle_id, day.day, size.bytes
+      FROM day, (
+        SELECT sum(100 + pg_column_size(told) + pg_column_size(bundle_id) + pg_column_size(customer_id)) AS bytes
+        FROM told) AS size
+      WHERE size.bytes + coalesce((
+          SELECT former.bytes FROM event_bytes_daily AS former
+          WHERE former.bundle_id = day.bundle_id AND former.day = day.day), 0) <= \(app.eventBytesPerDay)
+      ON CONFLICT (bundle_id, day) DO UPDATE SET bytes = known.bytes + excluded.bytes
+        WHERE known.bytes + excluded.bytes <= \(app.eventBytesPerDay)
+      RETURNING bytes
+    ), kept AS (
+      INSERT INTO events (bundle_id, customer_id, id, name, at, properties, received_at)
+      SELECT *, \(instant)::timestamptz FROM told WHERE EXISTS (SELECT FROM charged)
+      ON CONFLICT DO NOTHING
+      RETURNING id
+    )
+    SELECT EXISTS (SELECT FROM charged), (SELECT count(*) FROM kept)
     """
+  }
+
+  /// Deletes what was charged for days before this one.
+  static func deleteCharges(before day: Day) -> Query {
+    "DELETE FROM event_bytes_daily WHERE day < \(day.description)::text::date"
   }
 
   /// Deletes events from before an instant, at most `limit` of them.

@@ -28,6 +28,9 @@ enum MetricCatalog {
       .counter, "receiptd_profile_syncs_total",
       help: "Answers to signed-in clients that sync what they have, by app and ok or the error code."),
     MetricDescription(
+      .counter, "receiptd_events_refused_total",
+      help: "Requests with events that were refused because the app's bytes of the day are used up."),
+    MetricDescription(
       .counter, "receiptd_profile_write_failures_total",
       help: "Premium statuses that an app's own table did not take and that are tried again."),
     MetricDescription(

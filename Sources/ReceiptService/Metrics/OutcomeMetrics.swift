@@ -8,6 +8,7 @@ import Subscriptions
 struct OutcomeMetrics: Sendable {
   private let validations: HandleTable<Key, Counter>
   private let profileSyncs: HandleTable<Key, Counter>
+  private let eventsRefused: HandleTable<String, Counter>
   let jwksRefreshed: Counter
   let jwksFailed: Counter
   let profileWriteFailures: Counter
@@ -25,6 +26,9 @@ struct OutcomeMetrics: Sendable {
     }
     validations = table("receiptd_validations_total")
     profileSyncs = table("receiptd_profile_syncs_total")
+    eventsRefused = HandleTable { app in
+      Counter(label: "receiptd_events_refused_total", dimensions: [("app", app)], factory: registry)
+    }
     func refreshes(_ outcome: String) -> Counter {
       Counter(
         label: "receiptd_jwks_refreshes_total", dimensions: [("outcome", outcome)], factory: registry)
@@ -33,6 +37,12 @@ struct OutcomeMetrics: Sendable {
     jwksFailed = refreshes("failed")
     profileWriteFailures = Counter(label: "receiptd_profile_write_failures_total", factory: registry)
   }
+
+  /// Shows these apps from now on, as having had no events refused: an alert sees an increase from zero.
+  func expect(_ apps: [App]) { for app in apps { _ = eventsRefused[app.bundleID] } }
+
+  /// A request with events was refused, because the app's bytes of the day are used up.
+  func refusedEvents(of app: App) { eventsRefused[app.bundleID].increment() }
 
   /// An answer to validate.
   /// - Parameter app: nil where it was never known: what a client claims is no label.

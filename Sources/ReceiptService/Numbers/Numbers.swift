@@ -56,13 +56,15 @@ struct Numbers: Sendable {
     }
   }
 
-  /// Deletes events that were counted long ago.
-  /// - Returns: how many.
+  /// Deletes events that were counted long ago, and what was charged for the days before them.
+  /// - Returns: how many events.
   func deleteOldEvents() async throws -> Int {
-    let before = Day(of: clock.now()).advanced(by: -Self.daysOfEvents).start
+    let first = Day(of: clock.now()).advanced(by: -Self.daysOfEvents)
+    _ = try await pool.query(EventRows.deleteCharges(before: first))
     var count = 0
     while !Task.isCancelled {
-      let deleted = try await pool.query(EventRows.delete(before: before, limit: Self.deletedAtOnce)).affected
+      let deleted = try await pool.query(EventRows.delete(before: first.start, limit: Self.deletedAtOnce))
+        .affected
       count += deleted
       if deleted < Self.deletedAtOnce { break }
     }

@@ -66,6 +66,7 @@ public final class Service: Sendable {
     settings.checkSupportToken(logger)
     let metrics = facilities.metrics
     metrics.ledger.expect(catalog.apps.map(\.bundleID))
+    metrics.outcomes.expect(catalog.apps)
     let roots = try TrustedRoots(settings)
     metrics.show(roots)
     let verifier = SignedDataVerifier(roots: roots, onOutcome: metrics.verifications.record)
@@ -103,7 +104,8 @@ public final class Service: Sendable {
     devices = DeviceEntitlements(catalog: catalog, pool: pool, signer: signer, clock: clock)
     pairing = Pairing(catalog: catalog, pool: pool, clock: clock)
     events = EventIntake(
-      catalog: catalog, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock)
+      catalog: catalog, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock,
+      metrics: metrics)
     numbers = Numbers(catalog: catalog, pool: pool, clock: clock)
     numbersJob = NumbersJob(numbers: numbers, logger: logger)
     monthsJob = MonthsJob(pool: pool, retention: settings.retention, logger: logger, metrics: metrics)

@@ -71,6 +71,15 @@ enum ServiceError {
       headers: [.retryAfter: "\(wait.wholeSeconds)"])
   }
 
+  /// - Parameter wait: until the day's end.
+  static func noEventBytesLeft(_ wait: Duration) -> Problem {
+    Problem(
+      status: .tooManyRequests, code: "rate_limited",
+      detail:
+        "The app's events have used up the bytes that are kept of one day (UTC). Send them again later.",
+      message: "Too many requests. Please wait a moment.", headers: [.retryAfter: "\(wait.wholeSeconds)"])
+  }
+
   static let internalError = Problem.internalError
 
   static func storeUnavailable(_ detail: String, retryAfterSeconds: Int = 5) -> Problem {

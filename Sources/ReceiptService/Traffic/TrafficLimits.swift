@@ -5,9 +5,10 @@ import Synchronization
 
 /// How often anybody may ask. One for the life of the process: a reload empties no bucket.
 ///
-/// Addresses and users have the rate of `RATE_LIMIT` each. A user is one whom a verified token proves. The id of a device is
-/// only a name that any client can send, so its requests are counted by their address: a stranger at another address uses
-/// up nothing of the device's, and at one address all devices share one rate anyway. What is costly and of no use has rates of its own, which only those who do
+/// Addresses and users have the rate of `RATE_LIMIT` each, and addresses a fifth of it for events, which are written without
+/// any proof. A user is one whom a verified token proves. The id of a device is only a name that any client can send, so
+/// its requests are counted by their address: a stranger at another address uses up nothing of the device's, and at one
+/// address all devices share one rate anyway. What is costly and of no use has rates of its own, which only those who do
 /// it meet: payloads with a forged signature, and transaction ids that nobody knows, each of which costs four of the
 /// requests that the App Store allows us.
 ///
@@ -17,6 +18,8 @@ final class TrafficLimits: Sendable {
   private struct Tables: Sendable {
     let addresses: SharedRateTable
     let users: SharedRateTable
+    /// Requests with events, by address.
+    let events: SharedRateTable
     let forgeries = SharedRateTable(rate: TrafficRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
     let guesses = SharedRateTable(rate: TrafficRate(oneEach: .seconds(5), burst: 10), capacity: 8_192)
     let foreignApps = SharedRateTable(
@@ -27,6 +30,8 @@ final class TrafficLimits: Sendable {
     init(perSecond count: Int) {
       addresses = SharedRateTable(rate: TrafficRate(perSecond: count))
       users = SharedRateTable(rate: TrafficRate(perSecond: count))
+      events = SharedRateTable(
+        rate: TrafficRate(oneEach: .seconds(5) / count, burst: max(2, 2 * count / 5)), capacity: 16_384)
     }
   }
 
@@ -52,6 +57,15 @@ final class TrafficLimits: Sendable {
       return
     }
     warn(of: request)
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Counts a request with events of its address.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admitEvents(of request: Request) throws(Problem) {
+    guard let tables, let wait = tables.events.take(request.clientAddress.subscriberBits, at: now) else {
+      return
+    }
     throw ServiceError.rateLimited(wait)
   }
 

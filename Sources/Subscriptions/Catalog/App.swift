@@ -34,6 +34,8 @@ public final class App: Sendable {
   public let grandfather: Grandfather?
   /// For how many days after the last answer a client without network may go on.
   public let offlineGraceDays: Int
+  /// How many bytes of clients' events are kept of one day.
+  public let eventBytesPerDay: Int
   /// Who signs the tokens of its users.
   public let auth: TokenIssuer?
   /// Where the status is written besides `subscriptions`.
@@ -44,6 +46,9 @@ public final class App: Sendable {
   public let cloudKit: CloudKitContainer?
   /// Servers that are told when a customer's state changes.
   public let webhooks: [WebhookEndpoint]
+
+  /// 32 MiB: some 100,000 events.
+  public static let defaultEventBytesPerDay = 32 << 20
 
   /// Every name of a product, old ones included, to its canonical one.
   private let canonicalNames: [String: String]
@@ -56,7 +61,8 @@ public final class App: Sendable {
     transferPolicy: TransferPolicy = .keep, devicesPerPurchase: Int = 1, products: [Product],
     tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
-    grandfather: Grandfather? = nil, offlineGraceDays: Int = 7, auth: TokenIssuer? = nil,
+    grandfather: Grandfather? = nil, offlineGraceDays: Int = 7,
+    eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
     writeTo: Set<Mirror> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
     webhooks: [WebhookEndpoint] = []
   ) {
@@ -75,6 +81,7 @@ public final class App: Sendable {
     self.grace = grace
     self.grandfather = grandfather
     self.offlineGraceDays = offlineGraceDays
+    self.eventBytesPerDay = eventBytesPerDay
     self.auth = auth
     self.writeTo = writeTo
     self.storeKey = storeKey

@@ -65,6 +65,18 @@ import Testing
     (#""days": 7"#, #""days": -7"#, "grace.days", "must be from 0"),
     (#""days": 7"#, #""day": 7"#, "grace.day", "unknown key"),
     (
+      #""customer": "device","#, #""customer": "device", "eventBytesPerDay": 10,"#,
+      "apps[1].eventBytesPerDay", "must be from 1000"
+    ),
+    (
+      #""customer": "device","#, #""customer": "device", "eventBytesPerDay": "1 MB","#,
+      "apps[1].eventBytesPerDay", "must be a whole number"
+    ),
+    (
+      #""customer": "device","#, #""customer": "device", "eventsBytesPerDay": 1000,"#,
+      "apps[1].eventsBytesPerDay", "unknown key"
+    ),
+    (
       #"["climbing.monthly"]"#, #"["com.example.climbing.annual"]"#, "products.com.example.climbing.monthly",
       "twice"
     ),

@@ -138,8 +138,8 @@ import Testing
       // The bounds themselves are within.
       let most =
         [Told(name: String(repeating: "n", count: 64), at: now + 300), Told(at: now - 30 * 86_400)]
-        + Array(
-          repeating: Told(at: now, properties: #"{"a": {"b": {"c": [1]}}, "d": null}"#), count: 98)
+        + [Told(at: now, properties: #"{"a": {"b": {"c": [1]}}, "d": null}"#)]
+        + Array(repeating: Told(at: now), count: 97)
       #expect(try await tell(most, harness)["accepted"] as? Int == 100)
     }
   }
@@ -223,12 +223,12 @@ import Testing
     try await withScreenTime { harness in
       let now = harness.clock.now
       for _ in 0..<10 {
-        let events = (0..<100).map { _ in Told(at: now, id: UUID().uuidString) }
+        let events = (0..<60).map { _ in Told(at: now, id: UUID().uuidString) }
         let answers = try await atOnce(8) { number in
           try await tell(number.isMultiple(of: 2) ? events : events.reversed(), harness)
         }
         #expect(answers.allSatisfy { $0.status == 202 })
-        #expect(answers.reduce(0) { $0 + ($1["accepted"] as? Int ?? 0) } == 100)
+        #expect(answers.reduce(0) { $0 + ($1["accepted"] as? Int ?? 0) } == 60)
       }
     }
   }

@@ -142,8 +142,8 @@ import Testing
           "subscriptions", "transactions", "renewals", "notifications", "profiles", "user_preferences",
           "trials", "devices", "grants", "support_actions", "outbox", "outbox_lanes", "schema_migrations",
           "purchase_devices", "configured_apps", "support_outbox", "support_customers",
-          "support_subscriptions", "support_timeline", "kpi_daily", "events", "kpi_days", "kpi_daily_figures",
-          "kpi_daily_money",
+          "support_subscriptions", "support_timeline", "kpi_daily", "events", "event_bytes_daily", "kpi_days",
+          "kpi_daily_figures", "kpi_daily_money",
           "kpi_events_daily", "kpi_revenue_daily",
         ] {
           _ = try await connection.query("SELECT * FROM \(unescaped: relation)")

@@ -40,11 +40,13 @@ import Testing
         let path = route.pattern.replacing("{userID}", with: UUID().uuidString)
           .replacing("{deviceID}", with: "device-\(number)").replacing("{childDeviceID}", with: "child")
         let address = "203.0.113.\(number)"
+        // Events have a lower rate of their own.
+        let burst = path == "/api/v1/events" ? 2 : 4
         var statuses: [Int] = []
         for _ in 0..<5 {
           statuses.append(try await harness.ask(path, from: address, by: route.method).status)
         }
-        #expect(statuses.map { $0 == 429 } == [false, false, false, false, true], "\(path)")
+        #expect(statuses.map { $0 == 429 } == (0..<5).map { $0 >= burst }, "\(path)")
       }
     }
   }
