@@ -23,6 +23,7 @@ public struct AppStoreServerAPI: Sendable {
   /// When the patience of all calls together ends; nil if each has its own.
   private var deadline: ContinuousClock.Instant?
   private var maximumAge: TimeInterval = AnswerMemory.lifetime
+  private var isForUnknownIDs = false
 
   /// - Parameters:
   ///   - bundleID: the app, which every token names.
@@ -71,6 +72,14 @@ public struct AppStoreServerAPI: Sendable {
     return api
   }
 
+  /// The same API for calls about transaction ids that may be invented: of each endpoint's rate and line they get three
+  /// fifths at most, so that a flood of them leaves the rest to other calls.
+  public func forUnknownIDs() -> Self {
+    var api = self
+    api.isForUnknownIDs = true
+    return api
+  }
+
   /// Whether an environment is left alone because it did not answer, or was and has not answered since.
   public func isLeftAlone(_ environment: Environment) -> Bool {
     switch environment {
@@ -105,8 +114,10 @@ public struct AppStoreServerAPI: Sendable {
     default: return .failure(.invalidArgument("environment"))
     }
     let deadline = deadline ?? clock.instant() + patience
-    let ask: @Sendable () async -> ServerAnswer = { [exchange, onCall] in
-      let answer = await host.carryOut(call.endpoint, by: deadline) { limit in
+    let ask: @Sendable () async -> ServerAnswer = { [exchange, onCall, isForUnknownIDs] in
+      let answer = await host.carryOut(
+        call.endpoint, isOfUnknownID: isForUnknownIDs, by: deadline
+      ) { limit in
         guard let onCall else { return await exchange.send(call, to: host.address, within: limit) }
         let start = ContinuousClock.now
         let answer = await exchange.send(call, to: host.address, within: limit)

@@ -16,6 +16,14 @@ enum TransactionRows {
     """
   }
 
+  /// Whether a transaction or an original transaction with this id was ever taken in: one row with a boolean.
+  static func isKnown(_ id: String) -> Query {
+    """
+    SELECT EXISTS (SELECT FROM transactions WHERE transaction_id = \(id))
+      OR EXISTS (SELECT FROM subscriptions WHERE original_transaction_id = \(id))
+    """
+  }
+
   private static let columns: StaticString = """
     transaction_id, original_transaction_id, bundle_id, environment, product_id, kind, ownership,
     purchase_date, original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token,

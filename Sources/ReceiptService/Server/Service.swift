@@ -89,7 +89,7 @@ public final class Service: Sendable {
       : nil
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
-      signer: signer, traffic: traffic, clock: clock, metrics: metrics)
+      pool: pool, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
       metrics: metrics)

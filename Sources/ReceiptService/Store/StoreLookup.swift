@@ -15,13 +15,18 @@ struct StoreLookup: Sendable {
   let logger: Logger
 
   /// The purchase that a transaction belongs to, as the store has it now.
+  /// - Parameter isKnown: whether the id was ever taken in. One that was not may be invented, and has no more than a
+  ///   share of what Apple allows.
   /// - Throws: ``Problem``: `transaction_not_found`, `store_unavailable`, `wrong_environment`.
-  func purchase(transactionID: String, of app: App) async throws(Problem) -> ProvenPurchase {
+  func purchase(
+    transactionID: String, isKnown: Bool, of app: App
+  ) async throws(Problem) -> ProvenPurchase {
     guard let api = apis[app.bundleID] else {
       throw ServiceError.storeUnavailable("No App Store Connect key is configured for this app.")
     }
     do {
-      return try await purchase(transactionID, of: app, from: api.forOneRequest())
+      let request = api.forOneRequest()
+      return try await purchase(transactionID, of: app, from: isKnown ? request : request.forUnknownIDs())
     } catch let error as AppStoreServerError {
       throw problem(for: error)
     } catch let error as VerificationFailure where error.code == .wrongApp || error.code == .wrongEnvironment

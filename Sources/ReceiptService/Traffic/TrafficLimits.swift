@@ -38,7 +38,13 @@ final class TrafficLimits: Sendable {
   /// How many notifications of one app that is not configured are kept in a day.
   static let foreignPerDay = 1_000
 
+  /// How many transaction ids that we have not seen one address may have looked up at once. The share of them in the
+  /// sandbox's rate is three a second, so a lookup from another address waits two turns behind these and no more.
+  private static let guessesAtOnce = 5
+
   private let tables: Tables?
+  /// How many of these lookups are under way, by address; as many entries as requests at most.
+  private let guessing = Mutex<[UInt128: Int]>([:])
   private let clock: ServiceClock
   private let logger: Logger
   private let hasWarned = Atomic(false)
@@ -104,6 +110,28 @@ final class TrafficLimits: Sendable {
       return
     }
     throw ServiceError.rateLimited(wait)
+  }
+
+  /// Begins the lookup of a transaction id that we have not seen, which ends with ``endGuess(of:)``.
+  /// - Throws: ``Problem`` `rate_limited` where the address has several under way.
+  func beginGuess(of request: Request) throws(Problem) {
+    guard tables != nil else { return }
+    let isAdmitted = guessing.withLock { guessing in
+      let count = guessing[request.clientAddress.subscriberBits, default: 0]
+      guard count < Self.guessesAtOnce else { return false }
+      guessing[request.clientAddress.subscriberBits] = count + 1
+      return true
+    }
+    guard isAdmitted else { throw ServiceError.rateLimited(.seconds(1)) }
+  }
+
+  /// The lookup has ended, whatever came of it.
+  func endGuess(of request: Request) {
+    guard tables != nil else { return }
+    guessing.withLock { guessing in
+      let count = guessing[request.clientAddress.subscriberBits, default: 1] - 1
+      guessing[request.clientAddress.subscriberBits] = count > 0 ? count : nil
+    }
   }
 
   /// The store does not know the transaction that the request asked for.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import Postgres
 import Subscriptions
 
 /// `POST /api/v1/subscriptions/validate`: a client shows a purchase and learns what it opens.
@@ -10,6 +11,7 @@ struct Validation: Sendable {
   let authenticator: Authenticator
   let ledger: LedgerWriter
   let catalog: AppCatalog
+  let pool: PostgresPool
   let signer: EntitlementSigner
   let traffic: TrafficLimits
   let clock: ServiceClock
@@ -71,10 +73,14 @@ struct Validation: Sendable {
 
   private func lookUp(
     _ transactionID: String, of app: App, for request: Request
-  ) async throws(Problem) -> ProvenPurchase {
+  ) async throws -> ProvenPurchase {
     try traffic.checkGuesses(of: request)
+    let known = try await pool.query(TransactionRows.isKnown(transactionID))
+    let isKnown = try known.first?.decode(0, as: Bool.self) ?? false
+    if !isKnown { try traffic.beginGuess(of: request) }
+    defer { if !isKnown { traffic.endGuess(of: request) } }
     do throws(Problem) {
-      return try await store.purchase(transactionID: transactionID, of: app)
+      return try await store.purchase(transactionID: transactionID, isKnown: isKnown, of: app)
     } catch {
       if error.code == ServiceError.transactionNotFound.code { traffic.noteGuess(of: request) }
       throw error

@@ -81,11 +81,11 @@ final class StoreFront: Sendable {
     return try .json(.ok, answer)
   }
 
-  static func info(_ id: String) -> TransactionInfo {
+  static func info(_ id: String, in environment: AppStore.Environment = .production) -> TransactionInfo {
     let now = Date()
     var info = TransactionInfo(
       transactionId: id, originalTransactionId: id, bundleId: TestApps.climbing, productId: TestApps.monthly,
-      purchaseDate: now - 86_400, signedDate: now, environment: .production)
+      purchaseDate: now - 86_400, signedDate: now, environment: environment)
     info.type = .autoRenewableSubscription
     info.expiresDate = now + 86_400
     return info

@@ -20,7 +20,8 @@ final class StoreHarness: Sendable {
   private let address: SocketAddress
   private let folder: URL
 
-  init(databaseURL: String) async throws {
+  /// - Parameter variables: what the environment has besides the usual.
+  init(databaseURL: String, environment variables: [String: String]) async throws {
     front = try await StoreFront()
     proxy = try Proxy(to: UInt16(front.address.port))
     folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
@@ -39,7 +40,7 @@ final class StoreHarness: Sendable {
         "APP_STORE_ROOTS": root.path, "APP_STORE_URL": store, "APP_STORE_SANDBOX_URL": store + "/sandbox",
         "APP_STORE_KEY": key.path, "APP_STORE_KEY_ID": "KEY", "APP_STORE_ISSUER_ID": "ISSUER",
         "TEST_JWT_SECRET": Harness.secret, "RATE_LIMIT": "off",
-      ], .seconds(60))
+      ].merging(variables) { $1 }, .seconds(60))
     var logger = Logger(label: "tests") { [logs] _ in logs }
     logger.logLevel = .trace
     service = try await Service(settings: settings, logger: logger)
@@ -53,19 +54,22 @@ final class StoreHarness: Sendable {
     client = CurlClient(configuration: many)
   }
 
-  func validate(_ transactionID: String) async throws -> Answer {
+  /// - Parameter client: the address that a proxy names, where the environment trusts it.
+  func validate(_ transactionID: String, from client: String? = nil) async throws -> Answer {
     let body = #"{"transactionID": "\#(transactionID)", "bundleID": "\#(TestApps.climbing)"}"#
-    let response = try await client.send(
+    var headers: HTTPFields = [.contentType: "application/json"]
+    if let client, let name = HTTPField.Name("X-Forwarded-For") { headers[name] = client }
+    let response = try await self.client.send(
       CurlRequest(
         method: .post, url: "http://\(address)/api/v1/subscriptions/validate",
-        headers: [.contentType: "application/json"], body: Array(body.utf8), timeout: .seconds(60)))
+        headers: headers, body: Array(body.utf8), timeout: .seconds(60)))
     return Answer(status: response.status, headers: response.headers, body: response.body)
   }
 
   /// All at once.
-  func validate(_ transactionIDs: [String]) async throws -> [Answer] {
+  func validate(_ transactionIDs: [String], from client: String? = nil) async throws -> [Answer] {
     try await withThrowingTaskGroup(of: Answer.self) { group in
-      for id in transactionIDs { group.addTask { try await self.validate(id) } }
+      for id in transactionIDs { group.addTask { try await self.validate(id, from: client) } }
       return try await group.reduce(into: []) { $0.append($1) }
     }
   }
@@ -81,9 +85,11 @@ final class StoreHarness: Sendable {
 }
 
 /// Runs a test on a receiptd of its own before a store of its own.
-func withStoreHarness(_ body: (StoreHarness) async throws -> Void) async throws {
+func withStoreHarness(
+  environment: [String: String] = [:], _ body: (StoreHarness) async throws -> Void
+) async throws {
   try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
-    let harness = try await StoreHarness(databaseURL: database.uri)
+    let harness = try await StoreHarness(databaseURL: database.uri, environment: environment)
     do {
       try await body(harness)
     } catch {

@@ -327,4 +327,40 @@ struct PoliteCallTests {
     for task in busy { _ = try await task.value }
     #expect(transport.paths.count == 5)
   }
+
+  // MARK: Ids that may be invented
+
+  @Test func `calls about unknown ids get three of the sandbox's five requests a second, others all of them`()
+    async throws
+  {
+    let clock = HandDrivenClock()
+    let transport = GatedTransport()
+    let api = try api(transport, clock, patience: .seconds(60))
+    let unknown = api.forUnknownIDs()
+    let answered = Mutex(0)
+    @Sendable func ask(_ id: Int, of api: AppStoreServerAPI) -> Task<Void, any Error> {
+      Task {
+        _ = try await api.transactionInfo("\(id)", in: .sandbox)
+        answered.withLock { $0 += 1 }
+      }
+    }
+    let flood = (0..<20).map { ask($0, of: unknown) }
+    try await until { transport.paths.count == 3 }
+    for _ in 0..<500 { await Task.yield() }
+    #expect(transport.paths.count == 3)
+    // Two more may go at once, whatever stands in line about unknown ids.
+    let known = (90..<92).map { ask($0, of: api) }
+    try await until { transport.paths.count == 5 }
+    transport.open()
+    for task in known { try await task.value }
+    // Those in line go on at three a second.
+    for turn in 1...5 {
+      try await until { answered.withLock { $0 } == 2 + 3 * turn && clock.sleeperCount > 0 }
+      for _ in 0..<500 { await Task.yield() }
+      #expect(transport.paths.count == 2 + 3 * turn)
+      clock.advance(by: .seconds(1))
+    }
+    try await until { transport.paths.count == 20 }
+    for task in flood { task.cancel() }
+  }
 }
