@@ -9,7 +9,8 @@ struct Receiptd: AsyncParsableCommand {
     discussion: "Settings come from the environment; the README lists them.",
     subcommands: [
       Serve.self, Migrate.self, Reconcile.self, Replay.self, Doctor.self, Grant.self, RevokeGrant.self,
-      ExtendTrial.self, Transfer.self, FreeAccess.self, Requeue.self, Customer.self, Grandfather.self,
+      ExtendTrial.self, ResetDeviceSecret.self, Transfer.self, FreeAccess.self, Requeue.self, Customer.self,
+      Grandfather.self,
       Kpi.self, RotateEntitlementKey.self, Partition.self,
     ])
 }

@@ -92,6 +92,28 @@ import Testing
     }
   }
 
+  @Test func `reset-device-secret forgets the secret of a device once, and writes it down`() async throws {
+    try await withTestDatabase { database in
+      #expect(try await run(["migrate"], database).status == 0)
+      let pool = try database.pool()
+      _ = try await pool.query(
+        """
+        INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
+        VALUES ('com.screentimerewards', 'phone', sha256('x'), now())
+        """)
+      let command = "reset-device-secret phone --bundle com.screentimerewards --reason moved"
+      let reset = command.split(separator: " ").map(String.init)
+      let first = try await run(reset, database)
+      #expect(first.text == "phone: the secret is reset\n", "\(first.complaint)")
+      #expect(try await run(reset, database).text == "phone: there was no secret\n")
+      let actions = try await pool.query(
+        "SELECT action || ' ' || to_customer || ' ' || by || ' ' || reason FROM support_actions")
+      #expect(
+        try actions.map { try $0.decode(0, as: String.self) } == ["reset-device-secret phone ada moved"])
+      await pool.close()
+    }
+  }
+
   @Test func `requeue delivers one, or all of an app that were given up`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)
@@ -147,6 +169,10 @@ import Testing
         (
           ["extend-trial", "phone", "--bundle", "com.screentimerewards", "--days", "7", "--reason", "x"],
           "never started a trial"
+        ),
+        (
+          ["reset-device-secret", "phone", "--bundle", "com.swiftclimb.app", "--reason", "x"],
+          "'phone' is not a user's UUID"
         ),
         (["free-access", "on", "--bundle", "com.nobody", "--reason", "x"], "There is no app 'com.nobody'"),
       ]

@@ -13,7 +13,7 @@ from world import SUPPORT_TOKEN, user_token
 ORDER = [
     "validate", "webhook", "putPremium", "getPremium", "startTrial", "getEntitlements", "pairChild", "listChildren",
     "unpairChild", "postEvents", "getKeys", "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer",
-    "grant", "revokeGrant", "extendTrial", "transfer", "setFreeAccess", "requeue", "replay",
+    "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "setFreeAccess", "requeue", "replay",
 ]
 
 

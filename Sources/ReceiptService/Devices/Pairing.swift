@@ -12,6 +12,7 @@ import Subscriptions
 struct Pairing: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
+  let authenticator: DeviceAuthenticator
   let clock: ServiceClock
 
   /// The feature that says how many. `null` in the configuration: no limit; not there at all: none.
@@ -45,7 +46,7 @@ struct Pairing: Sendable {
 
   func post(_ request: Request) async throws -> Response {
     try request.requireJSON()
-    let (app, device) = try customer(of: request)
+    let (app, device) = try await customer(of: request)
     let body = try request.decodeJSON(Body.self)
     let child = try DeviceID(body.childDeviceID, named: "childDeviceID").name
     let name = try body.name.map(Self.checkName)
@@ -76,12 +77,12 @@ struct Pairing: Sendable {
   }
 
   func get(_ request: Request) async throws -> Response {
-    let (app, device) = try customer(of: request)
+    let (app, device) = try await customer(of: request)
     return try await list(app, device)
   }
 
   func delete(_ request: Request) async throws -> Response {
-    let (app, device) = try customer(of: request)
+    let (app, device) = try await customer(of: request)
     let child = try DeviceID(request.parameters.require("childDeviceID"), named: "childDeviceID").name
     let deleted = try await pool.query(
       DeviceRows.delete(child, bundleID: app.bundleID, deviceID: device))
@@ -121,9 +122,12 @@ struct Pairing: Sendable {
     return try .json(status, Answer(children: children, limit: room.limit, serverTime: instant))
   }
 
-  private func customer(of request: Request) throws -> (App, String) {
+  private func customer(of request: Request) async throws -> (App, String) {
     let device = try DeviceID(request.parameters.require("deviceID")).name
-    return (try catalog.deviceApp(named: request.query["bundleID"]), device)
+    let app = try catalog.deviceApp(named: request.query["bundleID"])
+    // First, so that a stranger does not use up the device's share by its name alone.
+    try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
+    return (app, device)
   }
 
   private static func checkName(_ name: String) throws(Problem) -> String {

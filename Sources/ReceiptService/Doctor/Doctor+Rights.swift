@@ -3,7 +3,10 @@ import Postgres
 extension Doctor {
   /// What serving needs of receiptd's own tables, as `20260204_add_application_role.sql` grants it.
   private static let needed: [(privileges: String, relations: [String])] = [
-    ("SELECT INSERT UPDATE DELETE", ["outbox", "devices", "purchase_devices", "event_bytes_daily"]),
+    (
+      "SELECT INSERT UPDATE DELETE",
+      ["outbox", "devices", "purchase_devices", "event_bytes_daily", "device_secrets"]
+    ),
     (
       "SELECT INSERT UPDATE",
       [

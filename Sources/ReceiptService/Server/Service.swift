@@ -77,6 +77,7 @@ public final class Service: Sendable {
       pool: pool, recentNotifications: facilities.recentNotifications, catalog: catalog, clock: clock,
       logger: logger, metrics: metrics)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
+    let deviceAuthenticator = DeviceAuthenticator(pool: pool, clock: clock)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)
     let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
@@ -88,8 +89,9 @@ public final class Service: Sendable {
         lifetime: catalog.apps.map(EntitlementClaims.lifetime).max() ?? 0, clock: clock, logger: logger)
       : nil
     validation = Validation(
-      proofs: proofs, store: store, authenticator: authenticator, ledger: ledger, catalog: catalog,
-      pool: pool, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
+      proofs: proofs, store: store, authenticator: authenticator,
+      deviceAuthenticator: deviceAuthenticator, ledger: ledger, catalog: catalog, pool: pool,
+      signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
       metrics: metrics)
@@ -100,9 +102,11 @@ public final class Service: Sendable {
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
       grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     trials = TrialStart(
-      proofs: proofs, catalog: catalog, pool: pool, signer: signer, clock: clock, metrics: metrics)
-    devices = DeviceEntitlements(catalog: catalog, pool: pool, signer: signer, clock: clock)
-    pairing = Pairing(catalog: catalog, pool: pool, clock: clock)
+      proofs: proofs, catalog: catalog, pool: pool, authenticator: deviceAuthenticator, signer: signer,
+      clock: clock, metrics: metrics)
+    devices = DeviceEntitlements(
+      catalog: catalog, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
+    pairing = Pairing(catalog: catalog, pool: pool, authenticator: deviceAuthenticator, clock: clock)
     events = EventIntake(
       catalog: catalog, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock,
       metrics: metrics)

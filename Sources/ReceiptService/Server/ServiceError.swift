@@ -7,6 +7,14 @@ enum ServiceError {
     status: .unauthorized, code: "unauthenticated", detail: "A valid bearer token of the user is needed.",
     message: "Please sign in again.", headers: [.wwwAuthenticate: "Bearer"])
 
+  static let deviceSecretNeeded = Problem(
+    status: .unauthorized, code: "unauthenticated",
+    detail:
+      "The device has a secret: send it in 'Receiptd-Device-Secret'. A device that lost it sends a new one with "
+      + "a signed transaction or app transaction of its Apple Account.",
+    message: "This device could not be recognized. Please restore your purchases.",
+    headers: [.wwwAuthenticate: "DeviceSecret"])
+
   static let authUnavailable = Problem(
     status: .serviceUnavailable, code: "auth_unavailable",
     detail: "The public keys of the token's issuer cannot be had.",

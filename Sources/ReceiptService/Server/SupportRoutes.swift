@@ -44,6 +44,13 @@ extension Service {
           of: body.deviceID, bundleID: body.bundleID, days: body.days,
           by: SupportAuthor(by: body.by, reason: body.reason)))
     }
+    on(.post, "reset-device-secret") { request in
+      let body: ResetDeviceSecretBody = try request.requiredJSON()
+      return try await .json(
+        .ok,
+        self.support.resetDeviceSecret(
+          of: body.deviceID, bundleID: body.bundleID, by: SupportAuthor(by: body.by, reason: body.reason)))
+    }
     on(.post, "transfer") { request in
       let body: TransferBody = try request.requiredJSON()
       return try await .json(
@@ -136,6 +143,13 @@ private struct ExtendTrialBody: Decodable {
   var deviceID: String
   var bundleID: String
   var days: Int
+  var by: String
+  var reason: String
+}
+
+private struct ResetDeviceSecretBody: Decodable {
+  var deviceID: String
+  var bundleID: String
   var by: String
   var reason: String
 }

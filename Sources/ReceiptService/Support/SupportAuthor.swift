@@ -19,6 +19,10 @@ public struct SupportAuthor: Sendable, Hashable {
     self.reason = reason
   }
 
+  /// A secret that a device replaced by itself.
+  static let accountProof = SupportAuthor(
+    rule: "policy", reason: "a signed proof of the device's Apple Account came with another secret")
+
   /// The award to owners from before a date.
   static func grandfather(before date: String) -> SupportAuthor {
     SupportAuthor(rule: GrantRows.grandfather, reason: "had the app before \(date)")

@@ -16,6 +16,7 @@ struct TrialStart: Sendable {
   let proofs: ProofVerifier
   let catalog: AppCatalog
   let pool: PostgresPool
+  let authenticator: DeviceAuthenticator
   let signer: EntitlementSigner
   let clock: ServiceClock
   let metrics: ServiceMetrics
@@ -57,6 +58,7 @@ struct TrialStart: Sendable {
   func respond(to request: Request) async throws -> Response {
     try request.requireJSON()
     let body = try request.decodeJSON(Body.self)
+    let secret = try DeviceSecret(of: request)
     let device = try DeviceID(body.deviceID).name
     let app = try catalog.deviceApp(named: body.bundleID)
     guard let allowance = app.trial else { throw Problem.invalidRequest("This app has no trial.") }
@@ -66,6 +68,7 @@ struct TrialStart: Sendable {
       throw ServiceError.wrongEnvironment("The app transaction is of the sandbox, which opens nothing here.")
     }
 
+    try await authenticator.require(device, of: app, secret: secret, proof: AccountProof(signed))
     let instant = clock.now()
     let isNew = try await start(
       allowance, device: device, account: signed.payload.appTransactionId?.storable,

@@ -9,6 +9,7 @@ struct Validation: Sendable {
   let proofs: ProofVerifier
   let store: StoreLookup
   let authenticator: Authenticator
+  let deviceAuthenticator: DeviceAuthenticator
   let ledger: LedgerWriter
   let catalog: AppCatalog
   let pool: PostgresPool
@@ -33,9 +34,10 @@ struct Validation: Sendable {
   private func respond(to request: Request, settingApp app: inout App?) async throws -> Response {
     try request.requireJSON()
     let body = try request.readJSON(ValidateRequest.self)
+    let secret = try DeviceSecret(of: request)
     let purchase = try await prove(body, request)
     app = purchase.app
-    let claimant = try await claimant(request, body, in: purchase.app)
+    let claimant = try await claimant(request, body, secret, purchase)
     if case .user(let user) = claimant { try traffic.admit(user: user) }
 
     let instant = clock.now()
@@ -101,12 +103,22 @@ struct Validation: Sendable {
     return app
   }
 
+  /// The customer that the purchase is bound to and the token is for.
+  ///
+  /// `nil` for a device whose secret the request lacks: the signature proves the purchase, but not that the caller is
+  /// the device. The purchase is stored and answered, and bound when the device sends it with the secret.
   private func claimant(
-    _ request: Request, _ body: ValidateRequest, in app: App
+    _ request: Request, _ body: ValidateRequest, _ secret: DeviceSecret?, _ purchase: ProvenPurchase
   ) async throws -> Customer? {
+    let app = purchase.app
     switch app.customer {
-    case .user: try await authenticator.user(of: request, in: app).map(Customer.user)
-    case .device: try body.deviceID.map { .device(try DeviceID($0).name) }
+    case .user: return try await authenticator.user(of: request, in: app).map(Customer.user)
+    case .device:
+      guard let device = try body.deviceID.map({ try DeviceID($0).name }) else { return nil }
+      // A transaction that was looked up by a bare id proves nothing about the caller.
+      let proof = body.signedTransaction == nil ? nil : AccountProof(purchase)
+      let isAdmitted = try await deviceAuthenticator.admits(device, of: app, secret: secret, proof: proof)
+      return isAdmitted ? .device(device) : nil
     }
   }
 

@@ -94,6 +94,13 @@ import Testing
     #expect(
       try await harness.send(.get, "/api/v1/devices/phone/entitlements" + app).string("entitlements.tier")
         == "individual")
+    let secret = ScreenTime.secret(1)
+    let tablet = "/api/v1/devices/tablet/children" + app
+    #expect(try await harness.send(.get, tablet, secret: secret).status == 200)
+    #expect(try await harness.send(.get, tablet).status == 401)
+    let launched = try await harness.launch(
+      "tablet", bundleID: TestApps.family, of: TestApps.family, secret: ScreenTime.secret(2))
+    #expect(launched.status == 201)
     let event = """
       {"bundleID": "\(TestApps.family)", "customerID": "phone",
        "events": [{"name": "paywall_shown", "at": "\(harness.clock.now.ISO8601Format())"}]}
@@ -121,6 +128,7 @@ import Testing
     let granted = try await ask(
       "grant", ["customer": "phone", "bundleID": TestApps.family, "tier": "family", "days": 7])
     _ = try await ask("revoke-grant", ["grant": try #require(granted.string("grant"))])
+    _ = try await ask("reset-device-secret", ["deviceID": "tablet", "bundleID": TestApps.family])
     for state in ["on", "off"] {
       _ = try await ask("free-access", ["state": state, "bundleID": TestApps.family])
     }

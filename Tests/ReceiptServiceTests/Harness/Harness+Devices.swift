@@ -60,18 +60,21 @@ extension Harness {
   /// - Parameter app: whose app transaction the device shows.
   func launch(
     _ device: String, account: String? = nil, bundleID: String = ScreenTime.bundleID,
-    of app: String = ScreenTime.bundleID, in environment: AppStore.Environment = .production
+    of app: String = ScreenTime.bundleID, in environment: AppStore.Environment = .production,
+    secret: String? = nil
   ) async throws -> Answer {
     let signed = try store.appTransaction(of: app, accountID: account, in: environment).signed
-    return try await launch(device, showing: signed, bundleID: bundleID)
+    return try await launch(device, showing: signed, bundleID: bundleID, secret: secret)
   }
 
   func launch(
-    _ device: String, showing signed: String, bundleID: String = ScreenTime.bundleID
+    _ device: String, showing signed: String, bundleID: String = ScreenTime.bundleID,
+    secret: String? = nil
   ) async throws -> Answer {
     let members = ["deviceID": device, "bundleID": bundleID, "signedAppTransaction": signed]
     return try await send(
-      .post, "/api/v1/trials", json: String(decoding: JSONEncoder().encode(members), as: UTF8.self))
+      .post, "/api/v1/trials", json: String(decoding: JSONEncoder().encode(members), as: UTF8.self),
+      secret: secret)
   }
 
   func entitlements(_ device: String) async throws -> Answer {
@@ -90,11 +93,13 @@ extension Harness {
     return bought
   }
 
-  func pair(_ child: String, to device: String, name: String? = nil) async throws -> Answer {
+  func pair(
+    _ child: String, to device: String, name: String? = nil, secret: String? = nil
+  ) async throws -> Answer {
     let members = ["childDeviceID": child, "name": name].compactMapValues(\.self)
     return try await send(
       .post, "/api/v1/devices/\(device)/children?bundleID=\(ScreenTime.bundleID)",
-      json: String(decoding: JSONEncoder().encode(members), as: UTF8.self))
+      json: String(decoding: JSONEncoder().encode(members), as: UTF8.self), secret: secret)
   }
 
   /// Pairs `child-1`, `child-2` and so on, a second apart.
@@ -105,12 +110,16 @@ extension Harness {
     }
   }
 
-  func children(of device: String, bundleID: String = ScreenTime.bundleID) async throws -> Answer {
-    try await send(.get, "/api/v1/devices/\(device)/children?bundleID=\(bundleID)")
+  func children(
+    of device: String, bundleID: String = ScreenTime.bundleID, secret: String? = nil
+  ) async throws -> Answer {
+    try await send(.get, "/api/v1/devices/\(device)/children?bundleID=\(bundleID)", secret: secret)
   }
 
-  func unpair(_ child: String, from device: String) async throws -> Answer {
-    try await send(.delete, "/api/v1/devices/\(device)/children/\(child)?bundleID=\(ScreenTime.bundleID)")
+  func unpair(_ child: String, from device: String, secret: String? = nil) async throws -> Answer {
+    try await send(
+      .delete, "/api/v1/devices/\(device)/children/\(child)?bundleID=\(ScreenTime.bundleID)",
+      secret: secret)
   }
 }
 

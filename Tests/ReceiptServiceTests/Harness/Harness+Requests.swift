@@ -33,11 +33,12 @@ struct Answer: Sendable {
 extension Harness {
   func send(
     _ method: HTTPRequest.Method, _ path: String, json: String? = nil, token: String? = nil,
-    to address: SocketAddress? = nil
+    secret: String? = nil, to address: SocketAddress? = nil
   ) async throws -> Answer {
     var headers: HTTPFields = [:]
     if json != nil { headers[.contentType] = "application/json" }
     if let token { headers[.authorization] = "Bearer \(token)" }
+    if let secret, let name = HTTPField.Name("Receiptd-Device-Secret") { headers[name] = secret }
     let response = try await http.send(
       CurlRequest(
         method: method, url: "http://\(address ?? self.address)\(path)", headers: headers,
@@ -46,9 +47,12 @@ extension Harness {
   }
 
   /// `POST /api/v1/subscriptions/validate` with these members.
-  func validate(_ members: [String: String], token: String? = nil) async throws -> Answer {
+  func validate(
+    _ members: [String: String], token: String? = nil, secret: String? = nil
+  ) async throws -> Answer {
     let body = String(decoding: try JSONEncoder().encode(members), as: UTF8.self)
-    return try await send(.post, "/api/v1/subscriptions/validate", json: body, token: token)
+    return try await send(
+      .post, "/api/v1/subscriptions/validate", json: body, token: token, secret: secret)
   }
 
   /// `POST /api/v1/subscriptions/webhook`.
