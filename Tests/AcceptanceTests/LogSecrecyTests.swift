@@ -17,6 +17,10 @@ import Testing
     .appending(path: "../..").standardizedFileURL
   private static let bundleID = "com.example.secrecy"
   private static let product = "com.example.secrecy.monthly"
+  private static let deviceBundleID = "com.example.secrecy.devices"
+  private static let device = "6F1C2B7E-9D0A-4E55-8C1B-3A4D5E6F7081"
+  private static let child = "0B5C7D2E-CHILD"
+  private static let deviceSecret = "wT9kQ2m7yHq0ZJ4nXv6bLr1sFd8gUe3oPa5iCxNzKtA"
   private static let databasePassword = "open-sesame-4711"
   private static let userSecret = "the shared secret of users, 32 bytes and more"
   private static let supportToken = "the-support-tool-is-let-in-by-this"
@@ -36,7 +40,12 @@ import Testing
           "allowPrivateAddresses": true },
         { "url": "http://127.0.0.1:1/hook?key=sesame-in-the-query", "secretEnv": "TEST_WEBHOOK_SECRET",
           "allowPrivateAddresses": true } ],
-      "writeTo": ["profiles"] } ] }
+      "writeTo": ["profiles"] },
+      { "bundleID": "\(deviceBundleID)", "appAppleID": 1500000012,
+      "environments": ["Production"], "customer": "device",
+      "products": { "\(deviceBundleID).monthly": { "tier": "family" } },
+      "tiers": { "family": { "rank": 1, "features": { "childDevices": 5 } } },
+      "trial": { "days": 30, "features": { "childDevices": 5 } } } ] }
     """
   }
 
@@ -74,7 +83,10 @@ import Testing
     let receiver = try Receiver()
     let store = try SimulatedAppStore(
       apps: [
-        StoreApp(bundleID: Self.bundleID, appAppleID: 1_500_000_011, products: [.subscription(Self.product)])
+        StoreApp(bundleID: Self.bundleID, appAppleID: 1_500_000_011, products: [.subscription(Self.product)]),
+        StoreApp(
+          bundleID: Self.deviceBundleID, appAppleID: 1_500_000_012,
+          products: [.subscription(Self.deviceBundleID + ".monthly")]),
       ], seed: 11)
     let storeServer = try await SimulatorServer(store: store, logger: .silent)
     let storeAddress = try storeServer.start()
@@ -109,7 +121,8 @@ import Testing
       let log = receiptd.logText
       var secrets =
         tale.signed + tale.tokens + [
-          Self.databasePassword, Self.userSecret, Self.supportToken, String(Self.webhookSecret.dropFirst(6)),
+          Self.deviceSecret, Self.databasePassword, Self.userSecret, Self.supportToken,
+          String(Self.webhookSecret.dropFirst(6)),
           "sesame-in-the-query",
         ]
       secrets += store.identity.connectKey.pem.split(separator: "\n").dropFirst().dropLast().map(String.init)
@@ -121,6 +134,12 @@ import Testing
       // A payload could be told in other words than those it came in.
       #expect(!log.contains("eyJ"))
       #expect(!log.contains("Bearer "))
+      // Neither paths nor queries: the template of the route is logged.
+      for id in [Self.device, Self.child, tale.user] where !id.isEmpty {
+        #expect(!log.contains(id), "\(id)")
+        #expect(!log.contains(id.lowercased()), "\(id)")
+        #expect(!String(decoding: metrics.body, as: UTF8.self).contains(id), "\(id)")
+      }
       try expectUseful(log)
       #expect(receiver.traces.allSatisfy { $0?.hasPrefix("00-") == true })
     }
@@ -138,6 +157,11 @@ import Testing
     let answers = lines.filter { $0["message"] == "answered" }
     #expect(answers.count > 10)
     #expect(answers.allSatisfy { $0["request"] != nil && $0["route"] != nil && $0["method"] != nil })
+    #expect(
+      Set(answers.compactMap { $0["route"] }).isSuperset(of: [
+        "/api/v1/devices/{deviceID}/children", "/api/v1/devices/{deviceID}/children/{childDeviceID}",
+        "/api/v1/devices/{deviceID}/entitlements", "/api/v1/profiles/{userID}/premium", "unmatched",
+      ]))
     let numbers = objects.filter { $0["message"] as? String == "answered" }
     #expect(numbers.allSatisfy { ($0["duration"] as? Double).map { (0...60).contains($0) } ?? false })
     #expect(numbers.allSatisfy { ($0["status"] as? Int).map { (200...599).contains($0) } ?? false })
@@ -156,6 +180,7 @@ import Testing
   private struct Tale {
     var signed: [String] = []
     var tokens: [String] = []
+    var user = ""
   }
 
   /// Everything that can be said to it, well and badly.
@@ -180,6 +205,7 @@ import Testing
     let stranger = try await Self.token(for: UUID())
     let forged = try await Self.token(for: user, secret: "another secret of 32 bytes and even more")
     tale.tokens = [token, stranger, forged]
+    tale.user = user.uuidString.lowercased()
     let bought = try store.buy(
       PurchaseRequest(bundleID: Self.bundleID, productID: Self.product, appAccountToken: user))
     let renewed = try store.perform(.renew, on: bought.originalTransactionID)
@@ -228,6 +254,31 @@ import Testing
         "reason": "\(token)"}
       """
     #expect(try await say(.post, support + "grant", grant, token: Self.supportToken) == 201)
+
+    let launch = try store.appTransaction(of: Self.deviceBundleID).signed
+    tale.signed += [launch] + launch.split(separator: ".").map(String.init)
+    let secret: HTTPFields = [
+      try #require(HTTPField.Name("Receiptd-Device-Secret")): Self.deviceSecret
+    ]
+    let trial = """
+      {"deviceID": "\(Self.device)", "bundleID": "\(Self.deviceBundleID)",
+       "signedAppTransaction": "\(launch)"}
+      """
+    let (app, path) = ("?bundleID=\(Self.deviceBundleID)", api + "/devices/\(Self.device)")
+    #expect(try await say(.post, api + "/trials", trial, fields: secret) == 201)
+    let pairing = #"{"childDeviceID": "\#(Self.child)"}"#
+    #expect(try await say(.post, path + "/children" + app, pairing, fields: secret) == 201)
+    let guessed = "&device=\(Self.device)&user=\(user)&secret=\(Self.deviceSecret)"
+    #expect(try await say(.get, path + "/children" + app + guessed, "", fields: secret) == 200)
+    #expect(try await say(.get, path + "/entitlements" + app, "", fields: secret) == 200)
+    #expect(try await say(.get, path + "/entitlements" + app, "") == 401)
+    let malformed: HTTPFields = [
+      try #require(HTTPField.Name("Receiptd-Device-Secret")): Self.deviceSecret + "="
+    ]
+    #expect(try await say(.get, path + "/entitlements" + app, "", fields: malformed) == 400)
+    #expect(try await say(.delete, path + "/children/\(Self.child)" + app, "", fields: secret) == 200)
+    #expect(try await say(.delete, path + "/children/\(Self.child)" + app, "", fields: secret) == 404)
+    #expect(try await say(.get, path + "/nowhere?device=\(Self.device)", "") == 404)
     return tale
   }
 }
