@@ -43,16 +43,34 @@ import Testing
     let listener = try Listener(name: isAbstract ? [0] + Array(path.utf8) : Array(path.utf8))
     defer { unlink(path) }
     let manager = ServiceManager(socket: isAbstract ? "@" + path : path)
-    manager.tell(.ready)
-    manager.tell(.reloading)
-    manager.tell(.stopping)
+    #expect([.ready, .reloading, .stopping].map { manager.tell($0) } == [true, true, true])
     #expect((0..<3).map { _ in listener.hear() } == ["READY=1", "RELOADING=1", "STOPPING=1"])
   }
 
-  @Test func `a name that is none, and a manager that is gone, hold up nobody`() {
-    for name in [nil, "", "@", "/", "relative", "/nowhere/at/all", "/" + String(repeating: "x", count: 200)] {
-      ServiceManager(socket: name).tell(.ready)
+  @Test(arguments: [
+    nil, "", "@", "/", "relative", "/nowhere/at/all", "/" + String(repeating: "x", count: 200),
+  ])
+  func `a state for a socket that does not exist is dropped`(name: String?) {
+    #expect(!ServiceManager(socket: name).tell(.ready))
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `a service manager that does not read its socket does not block the server`()
+    async throws
+  {
+    let name = "@receiptd-\(UUID().uuidString)"
+    let listener = try Listener(name: [0] + Array(name.dropFirst().utf8))
+    let manager = ServiceManager(socket: name)
+    // The kernel queues a few datagrams of a reader that is busy (net.unix.max_dgram_qlen); the rest is dropped.
+    let taken = try await onOwnThread {
+      var taken = 0
+      while taken < 100_000, manager.tell(.alive) { taken += 1 }
+      return taken
     }
+    #expect((1..<100_000).contains(taken))
+    #expect(!manager.tell(.alive))
+    #expect(listener.hear() == "WATCHDOG=1")
+    #expect(manager.tell(.alive))
   }
 
   @Test(
