@@ -58,9 +58,9 @@ final class LedgerMetrics: Sendable {
     notifications[NotificationKey(type: "unknown", subtype: "", outcome: "refused")].increment()
   }
 
-  /// A notification of an app that is not configured was not kept: there were too many of that app.
-  func recordDroppedNotification() {
-    notifications[NotificationKey(type: "unknown", subtype: "", outcome: "dropped")].increment()
+  /// A notification of an app that is not configured was refused: there are too many of that app.
+  func recordLimitedNotification() {
+    notifications[NotificationKey(type: "unknown", subtype: "", outcome: "rate_limited")].increment()
   }
 
   func recordTrial(of app: App) { business[app.bundleID].trialsStarted.increment() }

@@ -56,22 +56,24 @@ struct NotificationIntake: Sendable {
       metrics.ledger.recordRefusedNotification()
       throw ServiceError.invalidSignature(.unauthorized, error.detail)
     }
-    guard admits(entry) else { return Response.json(.ok, Answer()) }
+    try admit(entry)
     _ = try await ledger.record(entry)
     return Response.json(.ok, Answer())
   }
 
-  /// Whether a notification is kept. Any developer can have the App Store post here: of an app that is not configured so
-  /// many are kept as an operator needs who has forgotten it, and its history has the rest.
-  private func admits(_ entry: LedgerEntry) -> Bool {
-    guard let notification = entry.notification, notification.obstacle == .unknownApp else { return true }
+  /// Limits the notifications of each app that is not configured, since any developer can have the App Store post here.
+  /// The App Store posts a refused one again for days, in which an operator can add a forgotten app.
+  /// - Throws: ``Problem`` `rate_limited`.
+  private func admit(_ entry: LedgerEntry) throws(Problem) {
+    guard let notification = entry.notification, notification.obstacle == .unknownApp else { return }
     let bundleID = notification.bundleID ?? ""
-    if catalog[bundleID] != nil || traffic.admitForeign(bundleID) { return true }
-    metrics.ledger.recordDroppedNotification()
-    logger.warning(
-      "a notification of an app that is not configured was dropped: there were too many of it",
-      metadata: ["notification": "\(notification.uuid)"])
-    return false
+    guard catalog[bundleID] == nil else { return }
+    do throws(Problem) {
+      try traffic.admitForeign(bundleID)
+    } catch {
+      metrics.ledger.recordLimitedNotification()
+      throw error
+    }
   }
 
   /// What the ledger takes in of a signed notification, however it came.

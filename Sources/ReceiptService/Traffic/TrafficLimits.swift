@@ -97,10 +97,11 @@ final class TrafficLimits: Sendable {
     _ = tables?.forgeries.take(request.clientAddress.subscriberBits, at: now)
   }
 
-  /// Counts a notification of an app that is not configured.
-  /// - Returns: whether it is among the ``foreignPerDay`` of its app that are kept.
-  func admitForeign(_ bundleID: String) -> Bool {
-    tables?.foreignApps.take(bundleID, at: now) == nil
+  /// Counts a notification of an app that is not configured; ``foreignPerDay`` of one app are kept.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admitForeign(_ bundleID: String) throws(Problem) {
+    guard let wait = tables?.foreignApps.take(bundleID, at: now) else { return }
+    throw ServiceError.rateLimited(wait)
   }
 
   /// Holds up an address that has asked for many transactions that nobody knows.
