@@ -67,7 +67,8 @@ import Testing
         .map { "\(try $0.decode(0, as: String.self)) \(try $0.decode(1, as: Int.self))" }
       #expect(
         outcomes == [
-          "applied 1", "unknown_app 2", "unknown_environment 1", "unknown_product 1", "unknown_type 1",
+          "applied 1", "failed 3", "unknown_app 2", "unknown_environment 1", "unknown_product 1",
+          "unknown_type 1",
         ])
       await pool.close()
 

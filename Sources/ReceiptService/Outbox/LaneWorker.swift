@@ -119,6 +119,7 @@ struct LaneWorker: Sendable {
       var item = item
       if let (change, changedAt) = noted[item.row.id] {
         item.row.change = change
+        item.row.createdAt = changedAt
         item.message?.change = change
         item.message?.changedAt = changedAt
       } else {

@@ -30,17 +30,18 @@ import Testing
       let first = try await harness.pool.query(
         "SELECT date_trunc('month', now(), 'UTC') - interval '12 months'")[0]
         .decode(0, as: Date.self)
-      let strange = "com.example.new.monthly"
-      harness.store.put(
-        StoreApp(bundleID: "com.example.new", appAppleID: 77, products: [.subscription(strange)]))
+      let strange = "com.example.climbing.unheard"
+      var app = try #require(harness.store.app(TestApps.climbing))
+      app.products[strange] = .subscription(strange)
+      harness.store.put(app)
       var kept: Set<String> = []
       var gone: [String] = []
       // In the order of time: the store signs nothing earlier than what it signed before.
       for days in [-700.0, -90, -62, -40, -39, -35, -3, -1, 0, 1, 3, 35, 200] {
         harness.clock.set(first + days * 86_400 + (days >= 0 ? 60 : -60))
-        // One is of an app that is not configured, and waits for a replay.
+        // One is of a product that is not configured, and waits for a replay.
         let waits = days == -40
-        let bought = try waits ? harness.buy(strange, bundleID: "com.example.new") : harness.buy()
+        let bought = try waits ? harness.buy(strange) : harness.buy()
         try await harness.arrives(bought)
         if days >= 0 || waits {
           kept.insert(bought.notification.uuid)
