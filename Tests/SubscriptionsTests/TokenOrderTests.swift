@@ -80,13 +80,15 @@ import Testing
 
   @Test func `a late signature is news if its token was not known, and only its token is taken`() {
     var known = SubscriptionFacts([signature(nil, signed: 9, revoked: 9)])
-    #expect(known.learn(signature(anna, signed: 0)))
-    #expect(!known.learn(signature(anna, signed: 0)))
+    let isNews = known.learn(signature(anna, signed: 0))
+    #expect(isNews)
+    let isNewsAgain = known.learn(signature(anna, signed: 0))
+    #expect(!isNewsAgain)
     #expect(known.customerToken == anna)
     #expect(known.current?.revocationDate == day(9))
     #expect(known.current?.signedAt == day(9))
-    let mayNotReplace = known.learn(signature(boris, signed: -1))
-    #expect(!mayNotReplace)
+    let isEarlierTokenNews = known.learn(signature(boris, signed: -1))
+    #expect(!isEarlierTokenNews)
     #expect(known.customerToken == anna)
   }
 }

@@ -28,9 +28,7 @@ struct DeviceEntitlements: Sendable {
   func get(_ request: Request) async throws -> Response {
     let device = try DeviceID(request.parameters.require("deviceID")).name
     let app = try catalog.deviceApp(named: request.query["bundleID"])
-    // First, so that a stranger does not use up the device's share by its name alone.
     try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
-    try traffic.admit(.device(device))
     let instant = clock.now()
     let holdings = try await pool.holdings(devices: [device]).holdings(of: .device(device), in: app)
     return .json(

@@ -125,7 +125,6 @@ struct Pairing: Sendable {
   private func customer(of request: Request) async throws -> (App, String) {
     let device = try DeviceID(request.parameters.require("deviceID")).name
     let app = try catalog.deviceApp(named: request.query["bundleID"])
-    // First, so that a stranger does not use up the device's share by its name alone.
     try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
     return (app, device)
   }

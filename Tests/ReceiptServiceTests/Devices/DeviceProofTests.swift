@@ -34,6 +34,7 @@ import Testing
       _ = try await harness.launch("phone", account: "a", secret: phone)
       #expect(try await harness.launch("phone", account: "a", secret: reinstalled).status == 200)
       #expect(try await harness.children(of: "phone", secret: reinstalled).status == 200)
+      #expect(try await harness.children(of: "phone", secret: phone).status == 401)
       #expect(try await harness.children(of: "tablet").status == 200)
     }
   }

@@ -96,7 +96,8 @@ import Testing
   @Test func `the database has a hash of the secret, which no role but the server's reads`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", secret: phone)
-      let row = try await harness.pool.query("SELECT device_id, secret_hash FROM device_secrets")[0]
+      let rows = try await harness.pool.query("SELECT device_id, secret_hash FROM device_secrets")
+      let row = try #require(rows.first)
       #expect(try row.decode(0, as: String.self) == "phone")
       #expect(
         try row.decode(1, as: [UInt8].self) == Array(SHA256.hash(data: [UInt8](repeating: 1, count: 32))))

@@ -330,6 +330,14 @@ struct PoliteCallTests {
 
   // MARK: Ids that may be invented
 
+  /// A number that several tasks count up.
+  private final class Counter: Sendable {
+    private let number = Mutex(0)
+
+    var value: Int { number.withLock { $0 } }
+    func increment() { number.withLock { $0 += 1 } }
+  }
+
   @Test func `calls about unknown ids get three of the sandbox's five requests a second, others all of them`()
     async throws
   {
@@ -337,11 +345,11 @@ struct PoliteCallTests {
     let transport = GatedTransport()
     let api = try api(transport, clock, patience: .seconds(60))
     let unknown = api.forUnknownIDs()
-    let answered = Mutex(0)
+    let answered = Counter()
     @Sendable func ask(_ id: Int, of api: AppStoreServerAPI) -> Task<Void, any Error> {
       Task {
         _ = try await api.transactionInfo("\(id)", in: .sandbox)
-        answered.withLock { $0 += 1 }
+        answered.increment()
       }
     }
     let flood = (0..<20).map { ask($0, of: unknown) }
@@ -355,7 +363,7 @@ struct PoliteCallTests {
     for task in known { try await task.value }
     // Those in line go on at three a second.
     for turn in 1...5 {
-      try await until { answered.withLock { $0 } == 2 + 3 * turn && clock.sleeperCount > 0 }
+      try await until { answered.value == 2 + 3 * turn && clock.sleeperCount > 0 }
       for _ in 0..<500 { await Task.yield() }
       #expect(transport.paths.count == 2 + 3 * turn)
       clock.advance(by: .seconds(1))
