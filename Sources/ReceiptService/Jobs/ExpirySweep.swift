@@ -65,14 +65,22 @@ struct ExpirySweep: Sendable {
       let fresh = due.filter { !stuck.contains($0.id) }
       last = Set(fresh.map(\.id))
       count += fresh.count
-      try await withThrowingTaskGroup(of: Void.self) { group in
+      let failures = await withTaskGroup(of: (any Error)?.self) { group in
         for purchase in fresh {
           let entry = LedgerEntry(
             app: catalog[purchase.bundleID], originalTransactionID: purchase.id, instant: instant)
-          group.addTask { _ = try await ledger.record(entry) }
+          group.addTask {
+            do {
+              _ = try await ledger.record(entry)
+              return nil
+            } catch { return error }
+          }
         }
-        try await group.waitForAll()
+        return await group.reduce(into: []) { failures, failure in failures += [failure].compactMap(\.self) }
       }
+      // A purchase that is not taken now, such as one whose row is locked, has another turn. The others go on, unless
+      // the database takes none.
+      if let failure = failures.first, failures.count == fresh.count { throw failure }
     }
   }
 }

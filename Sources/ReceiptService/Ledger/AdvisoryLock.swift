@@ -14,11 +14,12 @@ enum AdvisoryLock {
     "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys(kind, names))::bigint[]) AS key"
   }
 
-  /// The same, and ``LookupPlans/fromHere``, as one statement: what a transaction that is alone waits for is
-  /// statements more than rows.
-  static func acquireForLookups(_ kind: Kind, _ names: Set<String>) -> Query {
+  /// The same, ``LookupPlans/fromHere`` and a `lock_timeout` for the rest of the transaction, as one statement: the
+  /// cost of a small transaction is its statements more than its rows.
+  static func acquireForLookups(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
     """
-    SELECT \(unescaped: LookupPlans.settings)
+    SELECT set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
+      || \(unescaped: LookupPlans.settings)
     UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(\(keys(kind, names))::bigint[]) AS key
     """
   }

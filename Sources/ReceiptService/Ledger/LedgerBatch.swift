@@ -16,6 +16,8 @@ struct LedgerBatch {
   let entries: [LedgerEntry]
   /// Notifications of these entries that should be kept already, so that nothing of their purchases is locked or read.
   var supposedlyKept: Set<UUID> = []
+  /// How long the transaction waits for one lock.
+  var lockTimeout = LedgerLockTimeout.alone
   let headerIDs: JWSHeaderIDs
   let catalog: AppCatalog
   let clock: ServiceClock
@@ -40,7 +42,10 @@ struct LedgerBatch {
     let shared = Set(
       judged.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
     ).sorted()
-    var queries = [AdvisoryLock.acquireForLookups(.purchase, Set(news.compactMap(\.lockName)))]
+    var queries = [
+      AdvisoryLock.acquireForLookups(
+        .purchase, Set(news.compactMap(\.lockName)), lockTimeout: lockTimeout)
+    ]
     if !notifications.isEmpty { queries.append(NotificationRows.existing(notifications)) }
     if !ids.isEmpty {
       queries.append(TransactionRows.select(ids, or: transactionIDs))

@@ -136,16 +136,37 @@ final class LedgerWriter: Sendable {
     }
   }
 
-  /// What is logged of a lone entry has its trace; what several share belongs to none of them.
+  /// Commits a batch, and answers all of its entries. An entry that is at fault, or that meets a lock, fails alone.
   private func commit(_ batch: [Waiting]) async {
-    await TraceContext.$current.withValue(batch.count == 1 ? batch[0].trace : nil) {
-      await commitTraced(batch)
+    if batch.count == 1 { return await commit(batch[0], lockTimeout: LedgerLockTimeout.alone) }
+    if await isAnswered(batch, lockTimeout: LedgerLockTimeout.shared) { return }
+    var blocked: [Waiting] = []
+    for waiting in batch where await !isAnswered([waiting], lockTimeout: LedgerLockTimeout.probe) {
+      blocked.append(waiting)
+    }
+    for waiting in blocked {
+      await commit(waiting, lockTimeout: LedgerLockTimeout.alone / blocked.count)
     }
   }
 
-  private func commitTraced(_ batch: [Waiting]) async {
+  private func commit(_ waiting: Waiting, lockTimeout: Duration) async {
+    _ = await isAnswered([waiting], lockTimeout: lockTimeout, isLastAttempt: true)
+  }
+
+  /// Runs a transaction for these entries. Log lines of a lone entry have its trace; those of a batch have none.
+  /// - Returns: whether the entries were answered. If not, nothing was written: one of several is at fault, or meets a
+  ///   lock.
+  private func isAnswered(
+    _ batch: [Waiting], lockTimeout: Duration, isLastAttempt: Bool = false
+  ) async -> Bool {
+    await TraceContext.$current.withValue(batch.count == 1 ? batch[0].trace : nil) {
+      await answer(batch, lockTimeout, isLastAttempt)
+    }
+  }
+
+  private func answer(_ batch: [Waiting], _ lockTimeout: Duration, _ isLastAttempt: Bool) async -> Bool {
     do {
-      let receipts = try await run(batch.map(\.entry))
+      let receipts = try await run(batch.map(\.entry), lockTimeout)
       for (waiting, receipt) in zip(batch, receipts) {
         // First, so that whoever was answered finds it counted.
         metrics.ledger.record(waiting.entry, receipt)
@@ -156,8 +177,9 @@ final class LedgerWriter: Sendable {
       metrics.ledger.unavailable.increment(by: batch.count)
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch  where batch.count > 1 {
-      // One of them is at fault; it shall fail alone.
-      for waiting in batch { await commit([waiting]) }
+      return false
+    } catch let error as PostgresError where error.sqlState == "55P03" && !isLastAttempt {
+      return false
     } catch let error as PostgresError where error.isPassing {
       // Answered 200 it would wait for a replay; unanswered, the App Store brings it again.
       logger.warning("the database did not take an entry now", metadata: ["reason": "\(error)"])
@@ -168,6 +190,7 @@ final class LedgerWriter: Sendable {
       metrics.ledger.failed.increment(by: batch.count)
       for waiting in batch { await commitWithoutFacts(waiting) }
     }
+    return true
   }
 
   /// Keeps at least the notification of an entry that cannot be taken in: the fault is ours, the App Store
@@ -186,7 +209,7 @@ final class LedgerWriter: Sendable {
     await commit([Waiting(entry: entry, continuation: waiting.continuation)])
   }
 
-  private func run(_ given: [LedgerEntry]) async throws -> [LedgerReceipt] {
+  private func run(_ given: [LedgerEntry], _ lockTimeout: Duration) async throws -> [LedgerReceipt] {
     var entries = given
     let parts = entries.compactMap(\.notification).flatMap(\.payload.parts)
     let arrived = entries.lazy.filter { !$0.isReplay }.compactMap { $0.notification?.uuid }
@@ -196,9 +219,8 @@ final class LedgerWriter: Sendable {
       do {
         let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
         let batch = LedgerBatch(
-          entries: entries, supposedlyKept: supposedlyKept, headerIDs: headerIDs, catalog: catalog,
-          clock: clock,
-          logger: logger, metrics: metrics)
+          entries: entries, supposedlyKept: supposedlyKept, lockTimeout: lockTimeout, headerIDs: headerIDs,
+          catalog: catalog, clock: clock, logger: logger, metrics: metrics)
         let start = ContinuousClock.now
         let receipts = try await pool.withTransaction { connection in try await batch.run(on: connection) }
         metrics.ledger.commitTime.record((.now - start).inSeconds)
