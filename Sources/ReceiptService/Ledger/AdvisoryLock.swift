@@ -1,13 +1,38 @@
 import Postgres
 
-/// Locks on things rather than rows, held to the end of the transaction.
+/// Advisory locks: on things rather than rows.
+///
+/// The highest byte of a key is its kind, so two kinds never share a key. Everything that takes an advisory lock is
+/// listed here:
+///
+/// | highest byte | locks | until the end of |
+/// |---|---|---|
+/// | 0 | numbers in SQL text: `MigrationTable.lock` ("migrate" in ASCII), the functions of months ("months" in ASCII) | the transaction |
+/// | 1 | a purchase, or a notification about none | the transaction |
+/// | 2 | a customer, or the Apple Account of an app's customer | the transaction |
+/// | 3 | the counting of figures | the transaction |
+/// | 4 | the division of a table into months | the session |
+///
+/// The order, in which a circle of transactions that wait for each other cannot arise: "migrate" before "months";
+/// purchases before customers; a division before "months". Figures are locked alone. A transaction takes all keys of
+/// one kind in one statement, in ascending order.
 enum AdvisoryLock {
-  /// Different kinds of things never share a lock; each kind is taken after the one before it.
-  enum Kind: UInt64 {
+  /// What is locked.
+  enum Kind: UInt8, CaseIterable {
     case purchase = 1
     case customer = 2
     case figures = 3
+    case division = 4
+
+    /// The keys that locks of this kind can have.
+    var keys: ClosedRange<Int64> {
+      let first = Int64(rawValue) << AdvisoryLock.bitsOfName
+      return first...(first | AdvisoryLock.maskOfName)
+    }
   }
+
+  /// The keys that are numbers in SQL text: at most seven ASCII characters.
+  static let fixedKeys: ClosedRange<Int64> = 0...maskOfName
 
   /// Waits for all of these, in ascending order.
   static func acquire(_ kind: Kind, _ names: Set<String>) -> Query {
@@ -24,20 +49,36 @@ enum AdvisoryLock {
     """
   }
 
-  /// Takes it unless somebody has it: one row, whether it was taken.
+  /// Takes the lock unless another transaction has it: one row, whether it was taken.
   static func tryAcquire(_ kind: Kind, _ name: String) -> Query {
     "SELECT pg_try_advisory_xact_lock(\(key(kind, name)))"
   }
 
-  /// In the order in which all take them.
+  /// Takes the lock until ``releaseFromSession(_:_:)`` or the end of the session, unless another session has it: one
+  /// row, whether it was taken.
+  static func tryAcquireForSession(_ kind: Kind, _ name: String) -> Query {
+    "SELECT pg_try_advisory_lock(\(key(kind, name)))"
+  }
+
+  /// Gives back a lock of the session.
+  static func releaseFromSession(_ kind: Kind, _ name: String) -> Query {
+    "SELECT pg_advisory_unlock(\(key(kind, name)))"
+  }
+
+  /// In ascending order.
   private static func keys(_ kind: Kind, _ names: Set<String>) -> [Int64] {
     Set(names.map { key(kind, $0) }).sorted()
   }
 
-  /// FNV-1a, 64 bits. Two names that share a key only wait for each other without need.
-  private static func key(_ kind: Kind, _ name: String) -> Int64 {
-    var hash = (0xcbf2_9ce4_8422_2325 as UInt64) ^ kind.rawValue
+  private static let bitsOfName: Int64 = 56
+  private static let maskOfName: Int64 = 1 << bitsOfName - 1
+
+  /// The kind, and below it the name by FNV-1a of 64 bits, folded to 56. Two names of a kind that share a key wait for
+  /// each other without need, and do no other harm.
+  static func key(_ kind: Kind, _ name: String) -> Int64 {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-    return Int64(bitPattern: hash)
+    let folded = hash ^ (hash >> UInt64(bitsOfName))
+    return kind.keys.lowerBound | (Int64(truncatingIfNeeded: folded) & maskOfName)
   }
 }

@@ -66,11 +66,11 @@ enum MonthRows {
 
   /// Whether nobody else divides the table; from now on nobody else can, until the turn or the session ends.
   static func takeTurn(_ table: MonthlyTable) -> Query {
-    "SELECT pg_try_advisory_lock(hashtextextended(\("receiptd partition \(table.rawValue)")::text, 0))"
+    AdvisoryLock.tryAcquireForSession(.division, table.rawValue)
   }
 
   static func endTurn(_ table: MonthlyTable) -> Query {
-    "SELECT pg_advisory_unlock(hashtextextended(\("receiptd partition \(table.rawValue)")::text, 0))"
+    AdvisoryLock.releaseFromSession(.division, table.rawValue)
   }
 
   /// Gives the instant that the rows that are there lie before; NULL where it is divided already.

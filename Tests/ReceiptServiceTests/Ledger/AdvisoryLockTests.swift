@@ -1,0 +1,70 @@
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct AdvisoryLockTests {
+  /// The kind was mixed into the first byte of the name only, and "1" and "2" differ in the same bits as the kinds.
+  @Test(arguments: [("1000000000000001", "2000000000000001"), ("2000000000000002", "1000000000000002")])
+  func `a purchase and a customer whose names differ in the first digit do not share a lock`(
+    purchase: String, customer: String
+  ) async throws {
+    #expect(Self.formerKey(1, purchase) == Self.formerKey(2, customer))
+    try await withHarness { harness in
+      try await harness.pool.withTransaction { holder in
+        _ = try await holder.query(AdvisoryLock.acquire(.purchase, [purchase]))
+        try await harness.pool.withTransaction { connection in
+          let rows = try await connection.query(AdvisoryLock.tryAcquire(.customer, customer))
+          #expect(try rows[0].decode(0, as: Bool.self))
+        }
+      }
+    }
+  }
+
+  /// The key of a kind and a name before kinds had keys of their own.
+  private static func formerKey(_ kind: UInt64, _ name: String) -> Int64 {
+    var hash = (0xcbf2_9ce4_8422_2325 as UInt64) ^ kind
+    for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+    return Int64(bitPattern: hash)
+  }
+
+  @Test func `no two kinds of locks have a key in common`() {
+    let ranges = [AdvisoryLock.fixedKeys] + AdvisoryLock.Kind.allCases.map(\.keys)
+    for (index, range) in ranges.enumerated() {
+      for other in ranges.dropFirst(index + 1) { #expect(!range.overlaps(other)) }
+    }
+    for kind in AdvisoryLock.Kind.allCases {
+      for number in 0..<1_000 {
+        #expect(kind.keys.contains(AdvisoryLock.key(kind, "\(number)")))
+        #expect(kind.keys.contains(AdvisoryLock.key(kind, UUID().uuidString)))
+      }
+    }
+  }
+
+  @Test func `names of one kind have keys of their own`() {
+    let keys = (0..<100_000).map { AdvisoryLock.key(.purchase, "20000\(1_000_000_000 + $0)") }
+    #expect(Set(keys).count == keys.count)
+  }
+
+  /// Every other use in Swift goes through `AdvisoryLock`, and numbers in SQL text stay in the range kept for them.
+  @Test func `locks outside of the kinds are fixed numbers that no kind has`() throws {
+    let package = URL(filePath: Harness.migrations).deletingLastPathComponent()
+    var fixed: Set<Int64> = []
+    for folder in ["Sources", "migrations"] {
+      let files = try #require(
+        FileManager.default.enumerator(at: package.appending(path: folder), includingPropertiesForKeys: nil))
+      for case let file as URL in files where ["swift", "sql"].contains(file.pathExtension) {
+        guard file.lastPathComponent != "AdvisoryLock.swift" else { continue }
+        let text = try String(contentsOf: file, encoding: .utf8)
+        for call in text.matches(of: /advisory_[a-z_]*lock[a-z_]*\s*\(([^)]*)\)/) {
+          let key = try #require(Int64(call.output.1), "\(file.lastPathComponent): \(call.output.0)")
+          #expect(AdvisoryLock.fixedKeys.contains(key), "\(file.lastPathComponent)")
+          fixed.insert(key)
+        }
+      }
+    }
+    // "migrate" and "months" in ASCII.
+    #expect(fixed == [30_796_665_482_998_885, 120_382_481_164_403])
+  }
+}
