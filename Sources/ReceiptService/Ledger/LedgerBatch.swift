@@ -106,6 +106,7 @@ struct LedgerBatch {
     let instant = entries.map(\.instant).max() ?? Date()
     let changed = state.changedSubscriptions
     var (queries, update) = statements(for: state, changed, at: instant)
+    queries += zip(entries, receipts).compactMap(SupportActionRows.insert)
     let changes = state.customerChanges
     let users = Set(changes.compactMap(\.customer.userID)).sorted()
     let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()

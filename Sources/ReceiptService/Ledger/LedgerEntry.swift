@@ -15,6 +15,8 @@ struct LedgerEntry: Sendable {
   @Boxed var notification: KeptNotification? = nil
   /// Whether the notification is kept already and shall be processed once more.
   var isReplay = false
+  /// What `support_actions` tells of it, in the same commit.
+  var action: LedgerAction?
   /// Who proves the purchase by them; `nil` where nobody does.
   var claimant: Customer?
   /// Whom a support person gives the purchase to; `nil` where nobody does.
@@ -26,6 +28,15 @@ struct LedgerEntry: Sendable {
 
   /// What must not be written by two servers at once: the purchase, or a notification about none.
   var lockName: String? { originalTransactionID ?? notification?.uuid.uuidString }
+}
+
+/// Something done by an entry that support should find in `support_actions`.
+enum LedgerAction: Sendable {
+  /// A person had a kept notification processed again.
+  case replay(by: String, reason: String)
+  /// The App Store was asked about a renewal that was overdue without news; written down where that repaired the
+  /// purchase's row.
+  case overdueRenewal
 }
 
 /// What became of an entry, as committed.

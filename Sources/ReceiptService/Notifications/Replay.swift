@@ -24,8 +24,9 @@ struct Replay: Sendable {
   }
 
   /// Processes one again, whatever came of it before.
+  /// - Parameter action: what is written down with it; `nil` where no person wanted it.
   /// - Throws: ``ReplayFailure``, and what the database and the ledger throw.
-  func run(_ uuid: UUID) async throws -> ReplayResult {
+  func run(_ uuid: UUID, as action: LedgerAction? = nil) async throws -> ReplayResult {
     guard let row = try await pool.query(NotificationRows.payload(of: uuid)).first else {
       throw ReplayFailure.notKept
     }
@@ -33,6 +34,7 @@ struct Replay: Sendable {
     // It is found by the name that it is kept under.
     entry.notification?.uuid = uuid
     entry.isReplay = true
+    entry.action = action
     let receipt = try await ledger.record(entry)
     return ReplayResult(
       outcome: receipt.outcome ?? "recorded", isProcessed: receipt.isProcessed,

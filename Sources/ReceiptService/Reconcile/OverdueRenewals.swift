@@ -59,10 +59,8 @@ struct OverdueRenewals: Sendable {
     for item in (answer.data ?? []).flatMap({ $0.lastTransactions ?? [] }) {
       guard var entry = entry(of: item, in: app) else { continue }
       entry.transactions += try await earlier(api, than: entry, app, environment)
-      let receipt = try await ledger.record(entry)
-      guard let repair = report.note(receipt, cause: "status", at: entry.instant) else { continue }
-      _ = try await pool.query(
-        SupportActionRows.insertRepair(repair, bundleID: app.bundleID, at: entry.instant))
+      entry.action = .overdueRenewal
+      report.note(try await ledger.record(entry), cause: "status", at: entry.instant)
     }
   }
 

@@ -56,6 +56,16 @@ public struct ReconcileReport: Sendable {
     public var before: String?
     /// Status and end now.
     public var after: String
+
+    /// `nil` where the facts changed nothing that a client would notice.
+    init?(_ receipt: LedgerReceipt, cause: String, at instant: Date) {
+      guard receipt.isNews, let now = receipt.subscription else { return nil }
+      before = receipt.previous.map { $0.subscription.summary(at: instant) }
+      after = now.subscription.summary(at: instant)
+      guard before != after else { return nil }
+      originalTransactionID = now.originalTransactionID
+      self.cause = cause
+    }
   }
 
   /// Notes why it is not complete; a reason that is there already is noted once.
@@ -65,18 +75,10 @@ public struct ReconcileReport: Sendable {
   }
 
   /// Notes what a fact changed, if it changed anything.
-  /// - Returns: whether it did.
-  @discardableResult
-  mutating func note(_ receipt: LedgerReceipt, cause: String, at instant: Date) -> Repair? {
-    guard receipt.isNews, let now = receipt.subscription else { return nil }
-    let before = receipt.previous.map { $0.subscription.summary(at: instant) }
-    let after = now.subscription.summary(at: instant)
-    guard before != after else { return nil }
-    let repair = Repair(
-      originalTransactionID: now.originalTransactionID, cause: cause, before: before, after: after)
+  mutating func note(_ receipt: LedgerReceipt, cause: String, at instant: Date) {
+    guard let repair = Repair(receipt, cause: cause, at: instant) else { return }
     repairCount += 1
     if repairs.count < Self.repairsKept { repairs.append(repair) }
-    return repair
   }
 
   /// For the operator: what was read, then a line for each repair.

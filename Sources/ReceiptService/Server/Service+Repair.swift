@@ -20,16 +20,12 @@ extension Service {
     return reports
   }
 
-  /// Processes a kept notification again, and writes down who wanted it.
+  /// Processes a kept notification again, and writes down in the same commit who wanted it.
   /// - Throws: ``ReplayFailure``, and what the database throws.
   public func replay(
     _ notificationUUID: UUID, by author: String, reason: String
   ) async throws -> ReplayResult {
-    let result = try await replay.run(notificationUUID)
-    _ = try await pool.query(
-      SupportActionRows.insertReplay(
-        notificationUUID, outcome: result.outcome, by: author, reason: reason, at: clock.now()))
-    return result
+    try await replay.run(notificationUUID, as: .replay(by: author, reason: reason))
   }
 
   /// Processes notifications that wait at the start: this version, these roots or this configuration may understand more

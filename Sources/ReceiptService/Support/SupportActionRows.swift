@@ -33,28 +33,39 @@ extension SupportActionRows {
     """
   }
 
+  /// What an entry of the ledger did, where that is to be written down.
+  static func insert(_ entry: LedgerEntry, _ receipt: LedgerReceipt) -> Query? {
+    switch entry.action {
+    case .replay(let author, let reason): insertReplay(entry, receipt, by: author, reason: reason)
+    case .overdueRenewal: insertRepair(entry, receipt)
+    case nil: nil
+    }
+  }
+
   /// A purchase that the store's own status corrected: no notification tells of it.
-  static func insertRepair(
-    _ repair: ReconcileReport.Repair, bundleID: String, at instant: Date
-  ) -> Query {
-    """
-    INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, at)
-    VALUES ('reconcile', \(bundleID), \(repair.originalTransactionID), 'receiptd',
-      \("its renewal was overdue without news, so the App Store was asked: "
-        + "\(repair.before ?? "unknown") -> \(repair.after)"), \(instant))
-    """
+  private static func insertRepair(_ entry: LedgerEntry, _ receipt: LedgerReceipt) -> Query? {
+    guard let bundleID = entry.app?.bundleID,
+      let repair = ReconcileReport.Repair(receipt, cause: "status", at: entry.instant)
+    else { return nil }
+    return """
+      INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, at)
+      VALUES ('reconcile', \(bundleID), \(repair.originalTransactionID), 'receiptd',
+        \("its renewal was overdue without news, so the App Store was asked: "
+          + "\(repair.before ?? "unknown") -> \(repair.after)"), \(entry.instant))
+      """
   }
 
   /// A notification that a person had processed again.
-  static func insertReplay(
-    _ uuid: UUID, outcome: String, by author: String, reason: String, at instant: Date
-  ) -> Query {
-    """
-    INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, details, at)
-    SELECT 'replay', bundle_id, original_transaction_id, \(author), \(reason),
-      jsonb_build_object('notification_uuid', notification_uuid, 'outcome', \(outcome)::text), \(instant)
-    FROM notifications WHERE notification_uuid = \(uuid)
-    """
+  private static func insertReplay(
+    _ entry: LedgerEntry, _ receipt: LedgerReceipt, by author: String, reason: String
+  ) -> Query? {
+    guard let uuid = entry.notification?.uuid, let outcome = receipt.outcome else { return nil }
+    return """
+      INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, details, at)
+      SELECT 'replay', bundle_id, original_transaction_id, \(author), \(reason),
+        jsonb_build_object('notification_uuid', notification_uuid, 'outcome', \(outcome)::text), \(entry.instant)
+      FROM notifications WHERE notification_uuid = \(uuid)
+      """
   }
 }
 

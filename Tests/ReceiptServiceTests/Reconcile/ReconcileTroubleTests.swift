@@ -99,6 +99,41 @@ import Testing
     }
   }
 
+  @Test func `a repair that cannot be written down is not made until it can be`()
+    async throws
+  {
+    try await withHarness { harness in
+      let id = try await harness.renewsSilently(customers: 1)[0]
+      let before = try await harness.row(of: id)
+      try await harness.refuseInserts(into: "support_actions")
+      let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(report.statusesFailed == 1)
+      #expect(report.repairCount == 0)
+      #expect(try await harness.row(of: id) == before)
+      #expect(try await harness.count("transactions") == 1)
+
+      try await harness.stopRefusing(inserts: "support_actions")
+      harness.clock.advance(seconds: 3_600)
+      let next = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(next.repairs.map(\.originalTransactionID) == [id])
+      let written = try await harness.pool.query(
+        "SELECT original_transaction_id FROM support_actions WHERE action = 'reconcile'")
+      #expect(try written.map { try $0.decode(0, as: String.self) } == [id])
+    }
+  }
+
+  @Test func `a repair that fails is not written down`() async throws {
+    try await withHarness { harness in
+      let id = try await harness.renewsSilently(customers: 1)[0]
+      let before = try await harness.row(of: id)
+      try await harness.refuseInserts(into: "subscriptions")
+      let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(report.statusesFailed == 1)
+      #expect(try await harness.row(of: id) == before)
+      #expect(try await harness.count("support_actions") == 0)
+    }
+  }
+
   @Test func `two servers at once ask about each once`() async throws {
     try await withHarness { harness in
       _ = try await harness.renewsSilently(customers: 6)
