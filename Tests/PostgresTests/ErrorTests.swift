@@ -59,6 +59,17 @@ struct ErrorTests {
     for state in ["26000", "42P05"] { #expect(error(state).isPassing && !error(state).isUnavailable) }
   }
 
+  @Test func `an incomplete schema is told from a wrong statement and from a database that is away`() {
+    for state in ["42P01", "3F000", "42703", "42883", "42P10", "42501"] {
+      let error = PostgresError(ServerReport(severity: "ERROR", sqlState: state, message: ""))
+      #expect(error.isSchemaIncomplete && !error.isUnavailable && !error.isPassing, "\(state)")
+    }
+    for state in ["42601", "23505", "22001", "57P01", "XX000"] {
+      let error = PostgresError(ServerReport(severity: "ERROR", sqlState: state, message: ""))
+      #expect(!error.isSchemaIncomplete, "\(state)")
+    }
+  }
+
   @Test(arguments: ["FATAL", "PANIC"])
   func `whatever ends the session is of the session, for whichever reason`(severity: String) {
     for state in ["57P05", "25P04", "57P04", "XX000", "28000", "22000"] {

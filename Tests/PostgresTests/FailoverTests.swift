@@ -64,13 +64,47 @@ import Testing
       // A planned switch: nothing is cut, the old primary only takes no more writes.
       try await Self.setReadOnly(second, false)
       try await Self.setReadOnly(first, true)
-      let planned = try #require(try await Self.writtenPortInTheEnd(pool))
+      let planned = try #require(try await Self.writtenPort(pool))
       #expect(second.uri.contains(":\(planned)/"))
       // A crash: the primary is gone, and the other one takes over.
       try await Self.setReadOnly(first, false)
       try await second.down()
       let crashed = try #require(try await Self.writtenPortInTheEnd(pool))
       #expect(first.uri.contains(":\(crashed)/"))
+    }
+  }
+}
+
+extension FailoverTests {
+  @Test func `a planned switch fails no write of a warm pool`() async throws {
+    try await Self.withTwoServers { pool, first, second in
+      var servers = (old: first, new: second)
+      for _ in 0..<3 {
+        try await pool.warm(6)
+        try await Self.setReadOnly(servers.new, false)
+        try await Self.setReadOnly(servers.old, true)
+        let new = servers.new
+        try await withThrowingTaskGroup { group in
+          for number in 0..<24 {
+            group.addTask {
+              // Half of them read before they write, as most transactions do.
+              let port =
+                number.isMultiple(of: 2)
+                ? try await Self.writtenPort(pool)
+                : try await pool.withTransaction { connection in
+                  _ = try await connection.query("select count(*) from t")
+                  return try await connection.query(
+                    "with w as (insert into t values (1) returning n) select inet_server_port() from w"
+                  ).first?.decode(0, as: Int32.self)
+                }
+              let written = try #require(port)
+              #expect(new.uri.contains(":\(written)/"))
+            }
+          }
+          try await group.waitForAll()
+        }
+        servers = (old: servers.new, new: servers.old)
+      }
     }
   }
 }

@@ -194,20 +194,50 @@ struct OutageTests {
     }
   }
 
-  @Test func `a connection to a server that became read-only is not used again`() async throws {
+  @Test func `a connection to a server that became read-only is replaced, and the statement runs`()
+    async throws
+  {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
       _ = try await pool.query("create table t (n int)")
       let first = try await pool.number("select pg_backend_pid()")
       _ = try await pool.query("set default_transaction_read_only = on")
-      let error = try await postgresError { try await pool.query("insert into t values (1)") }
-      #expect(error?.sqlState == "25006")
-      #expect(error?.isUnavailable == true)
-      let second = try await pool.number("select pg_backend_pid()")
-      #expect(first != second)
       let inserted = try await pool.query("insert into t values (1)")
       #expect(inserted.affected == 1)
+      let second = try await pool.number("select pg_backend_pid()")
+      #expect(first != second)
+    }
+  }
+
+  @Test func `a database that takes no writes says so after one more attempt`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        _ = try await pool.query("create table t (n int)")
+        _ = try await pool.query(
+          """
+          do $$ begin
+            execute format('alter database %I set default_transaction_read_only = on', current_database());
+          end $$
+          """)
+      }
+      try await database.withPool { pool in
+        var runs = 0
+        let error = try await postgresError {
+          try await pool.withTransaction { connection in
+            runs += 1
+            _ = try await connection.query("insert into t values (1)")
+          }
+        }
+        #expect(error?.sqlState == "25006")
+        #expect(error?.isUnavailable == true)
+        #expect(runs == 2)
+        try await pool.withConnection { connection in
+          _ = try await connection.query("set default_transaction_read_only = off")
+          _ = try await connection.query(
+            "do $$ begin execute format('alter database %I reset all', current_database()); end $$")
+        }
+      }
     }
   }
 }

@@ -29,6 +29,16 @@ extension PostgresPool {
     try await self.query(query)[0].decode(0, as: Int.self)
   }
 
+  /// Opens so many connections, which are idle afterwards.
+  nonisolated(nonsending) func warm(_ count: Int) async throws {
+    while status.idle < count {
+      try await withThrowingTaskGroup { group in
+        for _ in 0..<count { group.addTask { _ = try await self.query("select pg_sleep(0.05)") } }
+        try await group.waitForAll()
+      }
+    }
+  }
+
   /// Asks until a condition holds or a minute has passed.
   nonisolated(nonsending) func wait(until query: Query) async throws -> Bool {
     let end = ContinuousClock.now + .seconds(120)

@@ -22,6 +22,9 @@ public struct PrivatePostgres: Sendable {
   /// Stops the server at once, as a crash would.
   public func down() async throws { _ = try await Self.run("down", folder) }
 
+  /// Restarts the server as an administrator does: every session is told that it ends.
+  public func restart() async throws { _ = try await Self.run("restart", folder) }
+
   /// Starts the server again.
   public func up() async throws { _ = try await Self.run("up", folder, "-c fsync=off") }
 

@@ -21,6 +21,8 @@ public final class Proxy: Sendable {
     /// The connections up to this one are to be ended, with this SQLSTATE.
     var ending = (through: 0, sqlState: "")
     var isStopped = false
+    /// How many pieces of requests are held back at this moment.
+    var heldRequests = 0
     var sockets: Set<Int32> = []
   }
 
@@ -41,6 +43,11 @@ public final class Proxy: Sendable {
   /// What happens to the bytes from now on.
   public func set(_ mode: Mode) {
     state.withLock { $0.mode = mode }
+  }
+
+  /// Waits until it holds back something that a client has sent; it must be ``Mode/silent``.
+  public func awaitHeldRequest() async throws {
+    while state.withLock({ $0.heldRequests }) == 0 { try await Task.sleep(for: .milliseconds(2)) }
   }
 
   /// From now on, whatever clients send on the connections that are open is answered by this SQLSTATE, fatally, and the
@@ -116,10 +123,14 @@ public final class Proxy: Sendable {
       let count = read(source, &buffer, buffer.count)
       if count <= 0 { break }
       var mode = state.withLock { $0.mode }
-      while case .silent = mode {
-        if isClosed(source) { break }
-        usleep(5000)
-        mode = state.withLock { $0.mode }
+      if case .silent = mode {
+        if !isAnswer { state.withLock { $0.heldRequests += 1 } }
+        defer { if !isAnswer { state.withLock { $0.heldRequests -= 1 } } }
+        while case .silent = mode {
+          if isClosed(source) { break }
+          usleep(5000)
+          mode = state.withLock { $0.mode }
+        }
       }
       if isAnswer, case .cutAtAnswer = mode { break }
       let ending = state.withLock { $0.ending }

@@ -141,6 +141,9 @@ final class Channel: SocketWatcher {
     }
   }
 
+  /// Is lost, or will not be lent again.
+  var isGone: Bool { state.withLock { $0.wire.closed != nil || $0.wire.isRetired } }
+
   /// Looks whether the server has hung up on a connection that nobody uses. Its farewell may lie
   /// unread in the socket; one system call here saves the next caller an error.
   func isAlive() -> Bool {
@@ -169,7 +172,7 @@ final class Channel: SocketWatcher {
     let failed: (any Error)?
     let outcome: Outcome?
     (failed, outcome) = state.withLock { state in
-      if let closed = state.wire.closed { return (closed, nil) }
+      if let closed = state.wire.closed { return (closed.beforeSending, nil) }
       if state.continuation != nil {
         return (PostgresError(.misuse("the connection is in use by another task")), nil)
       }
@@ -267,8 +270,12 @@ final class Channel: SocketWatcher {
   private func lose(_ state: inout State) -> Outcome? {
     let failure = state.wire.exchange?.failure.flatMap { $0.report == nil || $0.endedSession ? $0 : nil }
     let reason = PostgresError.Kind.unavailable(state.wire.session.errorMessage)
-    return end(
-      &state, PostgresError(failure?.kind ?? reason, report: failure?.report, wasSent: true))
+    // The server answers in order: with its farewell as the first answer, nothing of the batch has been committed.
+    let isUnread =
+      failure?.report?.interruptsSession ?? false && !(state.wire.exchange?.hasProgress ?? true)
+    var error = PostgresError(failure?.kind ?? reason, report: failure?.report, wasSent: !isUnread)
+    error.ranNothing = isUnread
+    return end(&state, error)
   }
 
   private func end(_ state: inout State, _ error: any Error) -> Outcome? {

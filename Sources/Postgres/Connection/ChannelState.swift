@@ -111,9 +111,9 @@ struct ChannelState {
   mutating func receive() -> Bool {
     let isConnected = session.consumeInput()
     guard var exchange else {
-      // Parses notices and the server's farewell.
+      // Parses notices. libpq takes a fatal error for one while nothing is asked; the end of the stream may follow late.
       _ = session.hasResult
-      return isConnected && !session.isBroken
+      return isConnected && !session.isBroken && !notices.endSession
     }
     self.exchange = nil
     while !exchange.isFinished, !exchange.isUnusable, session.hasResult {
@@ -140,13 +140,16 @@ struct ChannelState {
 
   private mutating func learn(from failure: PostgresError) {
     // A server that became read-only has been demoted: libpq finds the new one, if there is one.
-    if failure.sqlState == "25006" { isRetired = true }
+    if failure.isOfReadOnlyServer { isRetired = true }
     if failure.isStatementForgotten { statements.removeAll(serverForgotToo: true) }
     if failure.isPlanOutdated { statements.removeAll(serverForgotToo: false) }
   }
 }
 
 extension PostgresError {
+  /// The server refuses to write: it has been demoted to a standby, or set to read-only.
+  var isOfReadOnlyServer: Bool { sqlState == "25006" }
+
   /// "prepared statement does not exist": somebody said DISCARD ALL, or a pooler in between
   /// gave us another server process.
   fileprivate var isStatementForgotten: Bool { sqlState == "26000" }

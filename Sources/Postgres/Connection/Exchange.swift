@@ -30,6 +30,8 @@ struct Exchange {
   /// The connection cannot go on: it speaks COPY, which nobody here does, or has lost count.
   private(set) var isUnusable = false
   private var hasEndedStep = false
+  /// A result other than a failure has come.
+  private(set) var hasProgress = false
 
   init(_ steps: [Step], resultCount: Int = 1) {
     self.steps = steps
@@ -44,9 +46,11 @@ struct Exchange {
     hasEndedStep = false
     switch PQresultStatus(result) {
     case PGRES_PIPELINE_SYNC:
+      hasProgress = true
       PQclear(result)
       endPipeline()
     case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
+      hasProgress = true
       if position < steps.count, case .query = steps[position] {
         results.append(Rows(storage: ResultStorage(result)))
       } else {

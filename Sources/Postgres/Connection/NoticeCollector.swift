@@ -24,6 +24,9 @@ final class NoticeCollector {
     notices.append(notice)
   }
 
+  /// One of them says that the server ends the session.
+  var endSession: Bool { notices.contains(where: \.endsSession) }
+
   /// Hands over what has come.
   func take() -> [ServerReport] {
     if notices.isEmpty { return [] }

@@ -12,6 +12,11 @@ public final class PostgresConnection: Sendable {
   /// The transaction that is running has been committed by its own statements.
   let hasCommitted = Atomic(false)
 
+  /// A COMMIT of the transaction that is running was sent, and nothing says that it failed.
+  let mayHaveCommitted = Atomic(false)
+  /// Something has run since the connection was lent, and is not rolled back: the work cannot begin again elsewhere.
+  let hasAnswer = Atomic(false)
+
   /// ``commit(after:)`` has succeeded in the transaction that is running.
   public var isCommitted: Bool { hasCommitted.load(ordering: .relaxed) }
 
@@ -56,13 +61,15 @@ public final class PostgresConnection: Sendable {
     try Task.checkCancellation()
     // The server would answer COMMIT with ROLLBACK and call it no error.
     if channel.isInFailedTransaction { throw PostgresError(.misuse("a statement of the transaction failed")) }
-    do {
-      let answer = try await run(.queries(queries, commits: true), isCancellable: false)
-      hasCommitted.store(true, ordering: .relaxed)
-      try answer.notices.checkCommit()
-      return answer.results
-    } catch let error as PostgresError {
-      throw error.asOutcomeOfCommit.ending(transaction: channel.isIdle)
+    return try await committing {
+      do {
+        let answer = try await run(.queries(queries, commits: true), isCancellable: false)
+        hasCommitted.store(true, ordering: .relaxed)
+        try answer.notices.checkCommit()
+        return answer.results
+      } catch let error as PostgresError {
+        throw error.asOutcomeOfCommit.ending(transaction: channel.isIdle)
+      }
     }
   }
 
@@ -76,7 +83,22 @@ public final class PostgresConnection: Sendable {
   ) async throws -> [ServerReport] {
     // Nothing can travel with a script.
     if channel.hasPending { _ = try await run(.queries([])) }
+    // It may end the transaction, or be several.
+    mayHaveCommitted.store(true, ordering: .relaxed)
+    hasAnswer.store(true, ordering: .relaxed)
     return try await run(.script(script), timeout: timeout).notices
+  }
+
+  /// The connection, with nothing run on it for the caller that it is lent to.
+  func lent() -> PostgresConnection {
+    hasAnswer.store(false, ordering: .relaxed)
+    mayHaveCommitted.store(false, ordering: .relaxed)
+    return self
+  }
+
+  /// Whether work that failed can begin again on another connection: this one is of no use, and has left nothing behind.
+  func canBeReplaced(after error: PostgresError) -> Bool {
+    error.ranNothing && !hasAnswer.load(ordering: .relaxed) && channel.isGone
   }
 
   /// Runs a batch, once more if all that was wrong is that statements must be prepared anew.
@@ -94,7 +116,21 @@ public final class PostgresConnection: Sendable {
     to batch: Batch, timeout: Duration? = nil, isCancellable: Bool = true
   ) async throws -> Channel.Answer {
     let timeout = timeout ?? configuration.queryTimeout
-    var answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
+    let hadAnswer = hasAnswer.load(ordering: .relaxed)
+    // The batch counts as run until the opposite is certain.
+    hasAnswer.store(true, ordering: .relaxed)
+    var answer: Channel.Answer
+    do {
+      answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
+    } catch let error as PostgresError where error.ranNothing {
+      hasAnswer.store(hadAnswer, ordering: .relaxed)
+      throw error
+    }
+    if answer.failure?.isOfReadOnlyServer ?? false, !hadAnswer {
+      // A transaction of its own, or the first part of one: undone either way.
+      hasAnswer.store(false, ordering: .relaxed)
+      answer.failure?.ranNothing = true
+    }
     if let failure = answer.failure, answer.wasIdle, failure.isCuredByPreparingAgain {
       answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
     }

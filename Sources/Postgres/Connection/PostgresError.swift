@@ -31,6 +31,9 @@ public struct PostgresError: Error, Sendable {
   public let report: ServerReport?
   /// Something was sent and its answer did not come.
   let wasSent: Bool
+  /// Nothing of the work is in the database, and another connection may do all of it: the connection was lost before
+  /// anything ran or what ran was rolled back, or the server takes no writes any more.
+  var ranNothing = false
   /// It was the commit that failed, and nothing is left to be rolled back.
   public internal(set) var endedTransaction = false
 
@@ -67,7 +70,7 @@ public struct PostgresError: Error, Sendable {
 
   /// The server, or what stands before it, said this and went: of the session, not of what was asked. The severity
   /// tells, since reasons are added with each version and by each pooler.
-  public var endedSession: Bool { report?.severity == "FATAL" || report?.severity == "PANIC" }
+  public var endedSession: Bool { report?.endsSession ?? false }
 
   /// The server refused for a reason that has nothing to do with what was asked and will pass: a lock or a
   /// statement that took too long (55P03, 57014), a transaction that had to give way (class 40), resources that
@@ -77,6 +80,20 @@ public struct PostgresError: Error, Sendable {
     return isUnavailable || ["55P03", "57014", "26000", "42P05"].contains(sqlState)
       || ["40", "53", "58"].contains(String(sqlState.prefix(2)))
   }
+
+  /// The schema lacks something that the statement names, or withholds it: a table, a column, a function, a constraint,
+  /// a privilege. A database that is being restored, and a wrong `search_path`, look like this.
+  public var isSchemaIncomplete: Bool {
+    guard case .server(let sqlState) = kind else { return false }
+    return Self.incompleteSchemaStates.contains(sqlState)
+  }
+
+  /// undefined_table, invalid_schema_name, undefined_column, undefined_function, undefined_object,
+  /// invalid_column_reference (ON CONFLICT without its constraint, which a restore makes last), insufficient_privilege,
+  /// invalid_catalog_name.
+  private static let incompleteSchemaStates: Set<String> = [
+    "42P01", "3F000", "42703", "42883", "42704", "42P10", "42501", "3D000",
+  ]
 
   private static let unavailableStates: Set<String> = [
     "57P01", "57P02", "57P03", "53300", "25006", "25P03", "25P04", "57P05",

@@ -46,6 +46,13 @@ public struct ServerReport: Sendable, Equatable {
 }
 
 extension ServerReport {
+  /// The server, or a pooler before it, ends the session with this report.
+  var endsSession: Bool { severity == "FATAL" || severity == "PANIC" }
+
+  /// PostgreSQL itself ends the session, at a point where no statement is being committed: an administrator, a fast
+  /// shutdown, a time-out of the session. A pooler names no function of the server.
+  var interruptsSession: Bool { endsSession && routine == "ProcessInterrupts" }
+
   /// The fields of an error or notice result. libpq makes results of its own, without a SQLSTATE,
   /// when the connection breaks; those are nil.
   init?(_ result: OpaquePointer?) {

@@ -7,15 +7,35 @@ extension PostgresConnection {
   ) async throws -> R {
     channel.enqueue(Self.begin)
     hasCommitted.store(false, ordering: .relaxed)
-    let result: R
+    mayHaveCommitted.store(false, ordering: .relaxed)
+    let hadAnswer = hasAnswer.load(ordering: .relaxed)
     do {
-      result = try await body(self)
-    } catch {
-      await rollBack()
+      let result: R
+      do {
+        result = try await body(self)
+      } catch {
+        await rollBack()
+        throw error
+      }
+      try await commit()
+      return result
+    } catch let error as PostgresError where leavesNothing(error) {
+      hasAnswer.store(hadAnswer, ordering: .relaxed)
+      var error = error
+      error.ranNothing = true
       throw error
     }
-    try await commit()
-    return result
+  }
+
+  /// The transaction ended with its connection, or because the server takes no writes any more, and it is certain that it
+  /// was not committed.
+  private func leavesNothing(_ error: PostgresError) -> Bool {
+    if mayHaveCommitted.load(ordering: .relaxed) { return false }
+    switch error.kind {
+    case .unavailable: return channel.ending != nil
+    case .server: return error.isOfReadOnlyServer || error.endedSession && channel.ending != nil
+    default: return false
+    }
   }
 
   private static let begin = ChannelState.begin
@@ -37,10 +57,29 @@ extension PostgresConnection {
       throw PostgresError(.misuse("a statement of the transaction failed and its error was swallowed"))
     }
     // From here on a cancellation could only make the outcome unknown.
+    try await committing {
+      do {
+        try await run(.command("commit"), isCancellable: false).notices.checkCommit()
+      } catch let error as PostgresError {
+        throw error.asOutcomeOfCommit
+      }
+    }
+  }
+}
+
+extension PostgresConnection {
+  /// Runs what sends COMMIT. Unless its failure tells that nothing was committed, that stays possible from then on.
+  nonisolated(nonsending) func committing<R>(
+    _ body: nonisolated(nonsending) () async throws -> R
+  ) async throws -> R {
+    let mightHave = mayHaveCommitted.exchange(true, ordering: .relaxed)
     do {
-      try await run(.command("commit"), isCancellable: false).notices.checkCommit()
+      return try await body()
     } catch let error as PostgresError {
-      throw error.asOutcomeOfCommit
+      if case .outcomeUnknown = error.kind { throw error }
+      mayHaveCommitted.store(mightHave, ordering: .relaxed)
+      // An earlier COMMIT of the same transaction had no answer.
+      throw mightHave && error.isUnavailable ? PostgresError(.outcomeUnknown(error.description)) : error
     }
   }
 }
@@ -66,6 +105,13 @@ extension PostgresError {
   func ending(transaction isOver: Bool) -> PostgresError {
     var error = self
     error.endedTransaction = isOver
+    return error
+  }
+
+  /// Why a connection cannot be used, as the error of a batch that was never sent on it.
+  var beforeSending: PostgresError {
+    var error = PostgresError(kind, report: report)
+    error.ranNothing = isUnavailable
     return error
   }
 

@@ -55,12 +55,31 @@ final class Lobby: Sendable {
 
   // MARK: Lending
 
-  nonisolated(nonsending) func acquire() async throws -> PostgresConnection {
+  /// - Parameter last: the last connection that is too old; those that are idle or come back are closed meanwhile.
+  nonisolated(nonsending) func acquire(after last: Int? = nil) async throws -> PostgresConnection {
     while let connection = leaseIdle() {
-      if connection.channel.isAlive() { return connection }
+      if last.map({ connection.id <= $0 }) ?? false {
+        connection.channel.retire()
+      } else if connection.channel.isAlive() {
+        return connection.lent()
+      }
       release(connection)
     }
-    return try await waitForConnection()
+    while true {
+      let connection = try await waitForConnection()
+      guard let last, connection.id <= last else { return connection.lent() }
+      connection.channel.retire()
+      release(connection)
+    }
+  }
+
+  /// Work begins again: the server has ended a session or has changed its role, so other open connections are of no use
+  /// either.
+  ///
+  /// - Returns: the last connection that was begun before.
+  func lastConnection(before error: PostgresError) -> Int {
+    logger?.notice("work begins again on a new connection", metadata: ["reason": "\(error)"])
+    return state.withLock { $0.machine.lastID }
   }
 
   private func leaseIdle() -> PostgresConnection? {

@@ -70,7 +70,8 @@ struct PoolStateMachine {
   private var connecting: Set<ConnectionID> = []
   private var failing: Failing?
   private var isClosing = false
-  private var lastID = 0
+  /// The connection that was begun last; those begun before it have lower numbers.
+  private(set) var lastID: ConnectionID = 0
   private var announcedWake: Uptime?
 
   init(limits: Limits) {

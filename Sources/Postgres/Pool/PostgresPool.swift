@@ -30,23 +30,30 @@ public final class PostgresPool: Sendable {
 
   /// Lends a connection for several statements that are not one transaction. One that comes back
   /// in a transaction is closed, which rolls it back.
+  ///
+  /// Where the connection turns out to be of no use, and nothing of the work is in the database, `body` runs once more on
+  /// a new connection: the server ended the session before it ran anything, or takes no writes any more.
   nonisolated(nonsending) public func withConnection<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
-    guard let observer else {
-      let connection = try await lobby.acquire()
-      defer { lobby.release(connection) }
-      return try await body(connection)
-    }
-    do {
-      let start = Uptime.now
-      let connection = try await lobby.acquire()
-      defer { lobby.release(connection) }
-      observer.acquired(after: start.duration(to: .now))
-      return try await body(connection)
-    } catch {
-      if let error = error as? PostgresError { observer.failed(error) }
-      throw error
+    // Set for the second attempt.
+    var tooOld: Int?
+    while true {
+      do {
+        let start = Uptime.now
+        let connection = try await lobby.acquire(after: tooOld)
+        defer { lobby.release(connection) }
+        observer?.acquired(after: start.duration(to: .now))
+        do {
+          return try await body(connection)
+        } catch let error as PostgresError where tooOld == nil && connection.canBeReplaced(after: error) {
+          observer?.failed(error)
+          tooOld = lobby.lastConnection(before: error)
+        }
+      } catch {
+        if let error = error as? PostgresError { observer?.failed(error) }
+        throw error
+      }
     }
   }
 
@@ -59,6 +66,9 @@ public final class PostgresPool: Sendable {
 
   /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. BEGIN
   /// travels with the first statement, so a transaction of one statement takes two round trips.
+  ///
+  /// `body` runs once more, on another connection, where the server ends the session before COMMIT is sent, or takes no
+  /// writes any more: it must do nothing but work with its connection that may not happen twice.
   ///
   /// - Throws: what `body` throws; ``PostgresError`` of kind `.outcomeUnknown` when the answer to
   ///   COMMIT did not come.

@@ -18,6 +18,9 @@ extension Doctor {
     ("SELECT INSERT", ["jws_headers", "support_actions", "reconcile_runs"]),
   ]
 
+  /// The tables that serving needs.
+  static let tables = needed.flatMap(\.relations)
+
   /// What serving has done by the tables' owner, as `20260205_divide_into_months.sql` allows it.
   private static let neededFunctions = [
     "receiptd_make_months()", "receiptd_look_at_months()", "receiptd_forget_notifications(integer)",

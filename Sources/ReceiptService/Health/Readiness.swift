@@ -18,6 +18,11 @@ struct Readiness: Sendable {
     }
     do {
       let isMigrated = try await facilities.migrator.pending().isEmpty
+      let missing = isMigrated ? try await missingTables() : ""
+      guard missing.isEmpty else {
+        return try Response.json(
+          .serviceUnavailable, Answer(ready: false, database: "tables are missing: \(missing)"))
+      }
       return try Response.json(
         isMigrated ? .ok : .serviceUnavailable,
         Answer(ready: isMigrated, database: isMigrated ? "migrated" : "migrations are pending"))
@@ -25,5 +30,15 @@ struct Readiness: Sendable {
       return try Response.json(
         .serviceUnavailable, Answer(ready: false, database: "cannot be reached"))
     }
+  }
+
+  /// The tables that are not there although the migrations are, as while a backup is restored.
+  private func missingTables() async throws -> String {
+    try await facilities.pool.query(
+      """
+      SELECT coalesce(string_agg(name, ', ' ORDER BY name), '') FROM unnest(\(Doctor.tables)::text[]) AS name
+      WHERE to_regclass(name) IS NULL
+      """
+    )[0].decode(0)
   }
 }

@@ -73,7 +73,8 @@ final class LedgerWriter: Sendable {
       return try await pool.holdings(
         users: customer.userID.map { [$0] } ?? [], devices: customer.deviceID.map { [$0] } ?? []
       ).holdings(of: customer, in: app)
-    } catch let error as PostgresError where error.isUnavailable {
+    } catch let error as PostgresError where error.isAnsweredUnavailable {
+      if error.isSchemaIncomplete { logger.reportIncompleteSchema(error) }
       throw ServiceError.databaseUnavailable
     } catch {
       throw ServiceError.internalError
@@ -180,6 +181,11 @@ final class LedgerWriter: Sendable {
       return false
     } catch let error as PostgresError where error.sqlState == "55P03" && !isLastAttempt {
       return false
+    } catch let error as PostgresError where error.isSchemaIncomplete {
+      // A notification that is kept now would collide with the rows that a restore brings.
+      logger.reportIncompleteSchema(error)
+      metrics.ledger.unavailable.increment(by: batch.count)
+      for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch let error as PostgresError where error.isPassing {
       // Answered 200 it would wait for a replay; unanswered, the App Store brings it again.
       logger.warning("the database did not take an entry now", metadata: ["reason": "\(error)"])

@@ -61,7 +61,8 @@ struct OutcomeMetrics: Sendable {
     switch error {
     case nil: "ok"
     case let problem as Problem: problem.code.rawValue
-    case let error as PostgresError where error.isUnavailable: ServiceError.databaseUnavailable.code.rawValue
+    case let error as PostgresError where error.isAnsweredUnavailable:
+      ServiceError.databaseUnavailable.code.rawValue
     case is CancellationError: "cancelled"
     default: ServiceError.internalError.code.rawValue
     }

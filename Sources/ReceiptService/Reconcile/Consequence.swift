@@ -30,8 +30,8 @@ extension AppStoreServerError {
   }
 }
 
-/// Whether an error is the database's absence, and not the fault of what was to be written.
+/// Whether an error is the state of the database, and not the fault of what was to be written.
 func isDatabaseUnavailable(_ error: any Error) -> Bool {
-  if let error = error as? PostgresError { return error.isUnavailable }
+  if let error = error as? PostgresError { return error.isAnsweredUnavailable }
   return (error as? Problem)?.code == ServiceError.databaseUnavailable.code
 }

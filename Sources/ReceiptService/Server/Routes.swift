@@ -1,5 +1,6 @@
 import HTTP
 import HTTPTypes
+import Logging
 import Postgres
 
 extension Service {
@@ -65,8 +66,16 @@ extension Service {
   func answering(_ body: () async throws -> Response) async throws -> Response {
     do {
       return try await body()
-    } catch let error as PostgresError where error.isUnavailable {
+    } catch let error as PostgresError where error.isAnsweredUnavailable {
+      if error.isSchemaIncomplete { logger.reportIncompleteSchema(error) }
       throw ServiceError.databaseUnavailable
     }
+  }
+}
+
+extension Logger {
+  /// Names a table, a column or a privilege that is missing: a restore makes it, or it is a fault of ours.
+  func reportIncompleteSchema(_ error: PostgresError) {
+    self.error("the database lacks something that receiptd needs", metadata: ["reason": "\(error)"])
   }
 }

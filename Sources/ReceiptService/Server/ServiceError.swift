@@ -1,5 +1,6 @@
 import HTTP
 import HTTPTypes
+import Postgres
 
 /// The contract's codes that are ours and not HTTP's. A closed list: what is not here is `internal`.
 enum ServiceError {
@@ -65,7 +66,7 @@ enum ServiceError {
 
   static let databaseUnavailable = Problem(
     status: .serviceUnavailable, code: "database_unavailable",
-    detail: "The database cannot be reached; nothing was kept.",
+    detail: "The database cannot be used now; nothing was kept.",
     message: "We cannot answer right now. Please try again in a moment.", headers: [.retryAfter: "2"])
 
   static let storeUnavailable = storeUnavailable("The App Store Server API cannot be reached.")
@@ -127,4 +128,9 @@ enum ServiceError {
       status: status, code: "invalid_signature", detail: detail,
       message: "The purchase could not be verified.")
   }
+}
+
+extension PostgresError {
+  /// Clients are told `database_unavailable`: the database is away, or is being restored.
+  var isAnsweredUnavailable: Bool { isUnavailable || isSchemaIncomplete }
 }
