@@ -22,7 +22,9 @@ struct Migrate: AsyncParsableCommand {
 
   func run() async throws {
     let settings = try Startup.settings()
-    let pool = PostgresPool(configuration: settings.database, logger: Startup.logger(settings))
+    let logger = Startup.logger(settings)
+    try await Startup.checkPooler(settings, waits: false, logger)
+    let pool = PostgresPool(configuration: settings.database, logger: logger)
     let migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     do {
       if status {

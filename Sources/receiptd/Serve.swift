@@ -29,6 +29,7 @@ struct Serve: AsyncParsableCommand {
 
     let service = try await Startup.service(settings, logger)
     service.metrics.watchLog { LogWriter.standardError.lostLines }
+    try await Startup.checkPooler(settings, waits: !skipsMigrations, logger)
     if !skipsMigrations { try await Startup.migrate(service.migrator, logger) }
     await service.loadEntitlementKeys()
 

@@ -37,26 +37,54 @@ enum Startup {
     return logger
   }
 
-  /// Applies pending migrations; waits for a database that is not there yet.
-  static func migrate(_ migrator: Migrator, _ logger: Logger) async throws {
+  /// Stops the start where `DATABASE_POOLER` does not name the pooler that is in use.
+  /// - Parameter waits: whether to wait for a database that is not there yet. Without it, the start goes on unchecked.
+  static func checkPooler(_ settings: Settings, waits: Bool, _ logger: Logger) async throws {
+    let mismatch: Settings.PoolerMismatch?
+    do {
+      mismatch = try await withDatabase(patience: waits ? patience : .zero, logger) {
+        try await settings.findPoolerMismatch()
+      }
+    } catch let error as PostgresError where !waits {
+      logger.warning("whether a pooler is in between is not known", metadata: ["reason": "\(error)"])
+      return
+    } catch let error as PostgresError {
+      throw failure("DATABASE_URL: \(error)")
+    }
+    guard let mismatch else { return }
+    let line = "\(mismatch.finding); \(mismatch.remedy)"
+    if mismatch.isFatal { throw failure("DATABASE_POOLER: \(line)") }
+    logger.warning("\(line)", metadata: ["setting": "DATABASE_POOLER"])
+  }
+
+  /// Runs `body`, and again each second while the database is unavailable, until the patience ends.
+  private static func withDatabase<R: Sendable>(
+    patience: Duration, _ logger: Logger, _ body: () async throws -> R
+  ) async throws -> R {
     let clock = ContinuousClock()
     let deadline = clock.now + patience
     while true {
       do {
-        for entry in try await migrator.apply() {
-          logger.info("applied a migration", metadata: ["migration": "\(entry.version)_\(entry.name)"])
-        }
-        return
+        return try await body()
       } catch let error as PostgresError where error.isUnavailable && clock.now < deadline {
         logger.warning("waiting for the database", metadata: ["reason": "\(error)"])
         try await Task.sleep(for: .seconds(1))
-      } catch let error as PostgresError where error.isUnavailable {
-        throw failure("DATABASE_URL: \(error)")
-      } catch let error as MigrationError where error.report == nil {
-        throw failure("RECEIPTD_MIGRATIONS: \(error)")
-      } catch {
-        throw failure("migrate: \(error)")
       }
+    }
+  }
+
+  /// Applies pending migrations; waits for a database that is not there yet.
+  static func migrate(_ migrator: Migrator, _ logger: Logger) async throws {
+    do {
+      for entry in try await withDatabase(patience: patience, logger, { try await migrator.apply() }) {
+        logger.info("applied a migration", metadata: ["migration": "\(entry.version)_\(entry.name)"])
+      }
+    } catch let error as PostgresError where error.isUnavailable {
+      throw failure("DATABASE_URL: \(error)")
+    } catch let error as MigrationError where error.report == nil {
+      throw failure("RECEIPTD_MIGRATIONS: \(error)")
+    } catch {
+      throw failure("migrate: \(error)")
     }
   }
 

@@ -17,19 +17,22 @@ public struct PrivatePgBouncer: Sendable {
   }
 
   /// Starts one in front of the server that a database is on.
+  ///
+  /// - Parameter settings: further ones of its `[pgbouncer]` section, which win over the usual.
   public static func start(
-    before database: TestDatabase, in mode: Mode = .transaction
+    before database: TestDatabase, in mode: Mode = .transaction, settings: [String: String] = [:]
   ) async throws -> PrivatePgBouncer {
     let folder = "/tmp/receiptd-test.\(UUID().uuidString)"
     try atEndOfProcess(script, remove: folder)
-    let output = try await run("start", folder, "\(database.port)", mode.rawValue)
+    let lines = settings.map { "\($0) = \($1)" }.joined(separator: "\n")
+    let output = try await run(["start", folder, "\(database.port)", mode.rawValue], settings: lines)
     let text = String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     guard let port = UInt16(text) else { throw NoPort(output: text) }
     return PrivatePgBouncer(port: port, folder: folder)
   }
 
   /// Stops it and deletes its folder.
-  public func remove() async throws { _ = try await Self.run("remove", folder) }
+  public func remove() async throws { _ = try await Self.run(["remove", folder]) }
 
   /// The script told no port.
   struct NoPort: Error { let output: String }
@@ -37,7 +40,9 @@ public struct PrivatePgBouncer: Sendable {
   private static let script = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../../scripts/private-pgbouncer").standardizedFileURL.path
 
-  private static func run(_ arguments: String...) async throws -> Data {
-    try await Command(script, arguments).output()
+  private static func run(_ arguments: [String], settings: String = "") async throws -> Data {
+    var command = Command(script, arguments)
+    command.environment["PGBOUNCER_SETTINGS"] = settings
+    return try await command.output()
   }
 }

@@ -141,6 +141,11 @@ final class Channel: SocketWatcher {
     }
   }
 
+  /// The server process that was announced at login; nil once the connection is lost.
+  var announcedProcess: Int32? {
+    state.withLock { $0.wire.closed == nil ? $0.wire.session.announcedProcess : nil }
+  }
+
   /// Is lost, or will not be lent again.
   var isGone: Bool { state.withLock { $0.wire.closed != nil || $0.wire.isRetired } }
 

@@ -13,6 +13,9 @@ struct LibpqSession {
   /// libpq has given the connection up.
   var isBroken: Bool { PQstatus(handle) == CONNECTION_BAD }
 
+  /// The server process, as it was announced at login. A pooler announces a number of its own.
+  var announcedProcess: Int32 { PQbackendPID(handle) }
+
   /// Outside of any transaction.
   var isIdle: Bool { PQtransactionStatus(handle) == PQTRANS_IDLE }
 

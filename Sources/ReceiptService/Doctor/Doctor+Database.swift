@@ -5,8 +5,18 @@ import Subscriptions
 extension Doctor {
   /// Looks at the database: whether it is there, can do what is needed, and lets us.
   func database(_ settings: Settings, _ catalog: AppCatalog?) async -> [Finding] {
-    let pool = PostgresPool(configuration: settings.database)
+    var settings = settings
     var findings: [Finding] = []
+    if let mismatch = try? await settings.findPoolerMismatch() {
+      let remedy = mismatch.isFatal ? mismatch.remedy : nil
+      let finding = mismatch.isFatal ? mismatch.finding : "\(mismatch.finding); \(mismatch.remedy)"
+      findings.append(
+        Finding(subject: "pooler", isWell: !mismatch.isFatal, finding: finding, remedy: remedy))
+      // The other checks work through any pooler with these.
+      settings.database.usesPreparedStatements = false
+      settings.database.setsOptions = false
+    }
+    let pool = PostgresPool(configuration: settings.database)
     do {
       findings.append(try await server(pool))
       findings.append(try await clockOfDatabase(pool))
