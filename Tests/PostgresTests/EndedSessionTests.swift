@@ -91,6 +91,7 @@ import Testing
       var configuration = try PostgresConfiguration(uri: database.uri(port: proxy.port))
       configuration.maximumConnections = 1
       configuration.queryTimeout = .seconds(60)
+      configuration.acquireTimeout = .seconds(60)
       let pool = PostgresPool(configuration: configuration)
       _ = try await pool.query("create table t (n int)")
       let process = try await pool.number("select pg_backend_pid()")
@@ -111,7 +112,9 @@ import Testing
 
   @Test func `a transaction whose session is ended before COMMIT runs again as a whole`() async throws {
     try await withTestDatabase { database in
-      try await database.withPool { pool in
+      try await database.withPool {
+        $0.acquireTimeout = .seconds(60)
+      } _: { pool in
         _ = try await pool.query("create table t (n int)")
         var runs = 0
         try await pool.withTransaction { connection in
@@ -131,7 +134,9 @@ import Testing
 
   @Test func `a transaction that loses every session fails after one more attempt`() async throws {
     try await withTestDatabase { database in
-      try await database.withPool { pool in
+      try await database.withPool {
+        $0.acquireTimeout = .seconds(60)
+      } _: { pool in
         var runs = 0
         let error = try await postgresError {
           try await pool.withTransaction { connection in
@@ -142,6 +147,28 @@ import Testing
         }
         #expect(error?.isUnavailable == true)
         #expect(runs == 2)
+      }
+    }
+  }
+
+  @Test func `work that has taken as long as the wait for a connection may take is not run again`()
+    async throws
+  {
+    try await withTestDatabase { database in
+      try await database.withPool {
+        $0.acquireTimeout = .milliseconds(1)
+      } _: { pool in
+        while pool.status.idle == 0 { _ = try? await pool.query("select 1") }
+        var runs = 0
+        let error = try await postgresError {
+          try await pool.withTransaction { connection in
+            runs += 1
+            try await Self.endSession(of: connection, of: database)
+            _ = try await connection.query("select 1")
+          }
+        }
+        #expect(error?.isUnavailable == true)
+        #expect(runs == 1)
       }
     }
   }

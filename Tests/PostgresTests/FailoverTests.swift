@@ -18,7 +18,9 @@ import Testing
     }
     try await setReadOnly(servers[1], true)
     let uri = "postgresql://postgres@\(hosts.joined(separator: ","))/postgres?target_session_attrs=read-write"
-    let pool = PostgresPool(configuration: try PostgresConfiguration(uri: uri))
+    var configuration = try PostgresConfiguration(uri: uri)
+    configuration.acquireTimeout = .seconds(60)
+    let pool = PostgresPool(configuration: configuration)
     let result = await Result { try await body(pool, servers[0], servers[1]) }
     await pool.close()
     for server in servers { try await server.remove() }

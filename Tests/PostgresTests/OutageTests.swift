@@ -199,6 +199,7 @@ struct OutageTests {
   {
     try await withPool {
       $0.maximumConnections = 1
+      $0.acquireTimeout = .seconds(60)
     } _: { pool in
       _ = try await pool.query("create table t (n int)")
       let first = try await pool.number("select pg_backend_pid()")
@@ -221,7 +222,9 @@ struct OutageTests {
           end $$
           """)
       }
-      try await database.withPool { pool in
+      try await database.withPool {
+        $0.acquireTimeout = .seconds(60)
+      } _: { pool in
         var runs = 0
         let error = try await postgresError {
           try await pool.withTransaction { connection in

@@ -32,10 +32,13 @@ public final class PostgresPool: Sendable {
   /// in a transaction is closed, which rolls it back.
   ///
   /// Where the connection turns out to be of no use, and nothing of the work is in the database, `body` runs once more on
-  /// a new connection: the server ended the session before it ran anything, or takes no writes any more.
+  /// a new connection: the server ended the session before it ran anything, or takes no writes any more. No second attempt
+  /// begins later than the acquire time-out.
   nonisolated(nonsending) public func withConnection<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
+    // A caller that has waited for long is told of the failure: a second attempt may take as long again.
+    let lastRepetition = Uptime.now + configuration.acquireTimeout
     // Set for the second attempt.
     var tooOld: Int?
     while true {
@@ -46,7 +49,9 @@ public final class PostgresPool: Sendable {
         observer?.acquired(after: start.duration(to: .now))
         do {
           return try await body(connection)
-        } catch let error as PostgresError where tooOld == nil && connection.canBeReplaced(after: error) {
+        } catch let error as PostgresError
+          where tooOld == nil && connection.canBeReplaced(after: error) && .now < lastRepetition
+        {
           observer?.failed(error)
           tooOld = lobby.lastConnection(before: error)
         }
