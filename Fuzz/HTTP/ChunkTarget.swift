@@ -25,7 +25,9 @@ enum ChunkTarget {
       claim(body.count <= maximumLength, "a body as long as the limit")
       claim(decode([encode(body)]) == .body(body, encode(body).count), "a body encoded anew is the same")
     case (_, let read?):
-      claim(read.hasTrailers || read.body.count > maximumLength, "a body without trailers is understood")
+      claim(
+        read.hasTrailers || read.body.count > maximumLength
+          || read.extensionLength > Transcript.limits.head, "a body without trailers is understood")
     case (_, nil): break
     }
   }
@@ -54,34 +56,61 @@ enum ChunkTarget {
     return bytes + Array("0\r\n\r\n".utf8)
   }
 
-  /// RFC 9112 §7.1 without extensions, trailers not looked into; nil if that is not what it is.
-  private static func read(_ bytes: [UInt8]) -> (body: [UInt8], end: Int, hasTrailers: Bool)? {
+  /// What the second reader finds.
+  private struct Reading {
+    var body: [UInt8] = []
+    var end = 0
+    var hasTrailers = false
+    var extensionLength = 0
+  }
+
+  /// RFC 9112 §7.1, trailers not looked into; nil if that is not what it is.
+  private static func read(_ bytes: [UInt8]) -> Reading? {
     var rest = bytes[...]
-    func line() -> [UInt8]? {
+    var reading = Reading()
+    func readLine() -> [UInt8]? {
       guard let end = rest.firstIndex(of: 0x0A), end > rest.startIndex, rest[end - 1] == 0x0D else {
         return nil
       }
       defer { rest = rest[(end + 1)...] }
       return Array(rest[..<(end - 1)])
     }
-    var body: [UInt8] = []
-    while let size = line(), (1...16).contains(size.count), size.allSatisfy(isHexadecimal),
-      let count = Int(String(decoding: size, as: UTF8.self), radix: 16)
-    {
+    while let line = readLine() {
+      let size = line.prefix(while: isHexadecimal)
+      let extensions = line.dropFirst(size.count)
+      // Of bytes beyond ASCII each becomes one character of Latin-1.
+      let text = String(String.UnicodeScalarView(extensions.map { Unicode.Scalar($0) }))
+      guard (1...16).contains(size.count), text.unicodeScalars.isEmpty || isExtension(text),
+        let count = Int(String(decoding: size, as: UTF8.self), radix: 16)
+      else { return nil }
+      reading.extensionLength += extensions.count
       guard count > 0 else {
-        var hasTrailers = false
-        while let trailer = line() {
-          if trailer.isEmpty { return (body, rest.startIndex, hasTrailers) }
-          hasTrailers = true
+        while let trailer = readLine() {
+          reading.end = rest.startIndex
+          if trailer.isEmpty { return reading }
+          reading.hasTrailers = true
         }
         return nil
       }
       guard rest.count >= count else { return nil }
-      body += rest.prefix(count)
+      reading.body += rest.prefix(count)
       rest = rest.dropFirst(count)
-      guard line() == [] else { return nil }
+      guard readLine() == [] else { return nil }
     }
     return nil
+  }
+
+  /// RFC 9112 §7.1.1 as a regular expression over Latin-1. Read by the one thread of libFuzzer; `Regex` is not `Sendable`.
+  nonisolated(unsafe) private static let extensions: Regex<AnyRegexOutput>? = {
+    let token = #"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"#
+    let quoted = #""(?:[\t \x21\x23-\x5B\x5D-\x7E\x80-\xFF]|\\[\t \x21-\x7E\x80-\xFF])*""#
+    let value = "(?:[ \\t]*=[ \\t]*(?:\(token)|\(quoted)))?"
+    return try? Regex("(?:[ \\t]*;[ \\t]*\(token)\(value))*").matchingSemantics(.unicodeScalar)
+  }()
+
+  private static func isExtension(_ text: String) -> Bool {
+    guard let extensions else { return false }
+    return (try? extensions.wholeMatch(in: text)) != nil
   }
 
   private static func isHexadecimal(_ byte: UInt8) -> Bool {

@@ -25,12 +25,17 @@ enum TimeTarget {
     if text.utf8.count == 20, text >= "1600" {
       claim((try? Date(text, strategy: .iso8601)) == date, "Foundation reads the same instant")
     }
-    let written = RFC3339.string(from: date)
-    guard let again = RFC3339.date(from: written) else { return claim(false, "what is written can be read") }
+    let written = RFC3339.string(from: date, to: .milliseconds)
+    let short = RFC3339.string(from: date)
+    guard let again = RFC3339.date(from: written), let second = RFC3339.date(from: short) else {
+      return claim(false, "what is written can be read")
+    }
     // An offset reaches beyond the years that can be written; those become the nearest that can.
     let isWithin = (-62_167_219_200.0...253_402_300_799).contains(date.timeIntervalSince1970)
     claim(!isWithin || abs(again.timeIntervalSince(date)) <= 0.000_51, "to the millisecond")
-    claim(RFC3339.string(from: again) == written, "what was rounded stays")
+    claim(!isWithin || (0..<1).contains(date.timeIntervalSince(second)), "down to the second")
+    claim(RFC3339.string(from: again, to: .milliseconds) == written, "what was rounded stays")
+    claim(short.utf8.count == 20 && RFC3339.string(from: second) == short, "whole seconds stay")
   }
 }
 

@@ -19,6 +19,14 @@ import Testing
     var testDescription: String { name }
   }
 
+  /// A chunked body of `hello` with these size lines.
+  private static func extended(_ name: String, _ size: String, last: String = "0") -> Accepted {
+    Accepted(
+      "a chunk extension \(name)",
+      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\(size)\r\nhello\r\n\(last)\r\n\r\n",
+      .request("POST", "/", Array("hello".utf8)))
+  }
+
   static let all: [Accepted] = [
     Accepted("plain", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", .request("GET", "/", [])),
     Accepted("an empty line first", "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", .request("GET", "/", [])),
@@ -62,6 +70,17 @@ import Testing
       "chunks with trailers",
       "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n\n\r\n0\r\nDigest: x\r\nB: \r\n\r\n",
       .request("POST", "/", [0x0A])),
+    extended("with a value", "5;ext=1"),
+    extended("without a value", "5;ext"),
+    extended("with a quoted value", "5;a=\"b c;d=e\""),
+    extended("with an empty quoted value", "5;a=\"\""),
+    extended("with escapes in a quoted value", "5;a=\"\\\"\\\\\\;\""),
+    extended("with a quoted tab and a byte beyond ASCII", "5;a=\"\t\u{E9}\""),
+    extended("with white space around its delimiters", "5 \t; a = b ;\tc\t=\t\"d\" ; e"),
+    extended("with every token character", "05;!#$%&'*+-.^_`|~09AZaz=!#$%&'*+-.^_`|~09AZaz"),
+    extended("twice by one name", "5;a=1;a=2"),
+    extended("of the last chunk", "5", last: "0;a;b=\"c\""),
+    extended("of the last chunk, with a trailer", "5;a", last: "00;a=b\r\nDigest: x"),
     Accepted(
       "three in a row",
       "GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhiPUT /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nho\r\n0\r\n\r\n",

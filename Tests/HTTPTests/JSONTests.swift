@@ -17,10 +17,10 @@ import Testing
   }
 
   @Test func `a value comes back as it went, with its time in RFC 3339`() throws {
-    let order = Order(items: [.init(name: "a/b", count: 2)], at: Date(timeIntervalSince1970: 0.25))
+    let order = Order(items: [.init(name: "a/b", count: 2)], at: Date(timeIntervalSince1970: 5))
     let bytes = try JSONCoding.encode(order)
     let text = String(decoding: bytes, as: UTF8.self)
-    #expect(text.contains(#""at":"1970-01-01T00:00:00.250Z""#))
+    #expect(text.contains(#""at":"1970-01-01T00:00:05Z""#))
     #expect(text.contains("a/b"))
     #expect(try JSONCoding.decode(Order.self, from: bytes) == order)
   }

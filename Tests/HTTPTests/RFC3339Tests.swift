@@ -5,24 +5,36 @@ import Testing
 
 @Suite struct RFC3339Tests {
   @Test(arguments: [
-    (0, "1970-01-01T00:00:00Z"), (1_797_033_600, "2026-12-12T00:00:00Z"), (0.001, "1970-01-01T00:00:00.001Z"),
-    (0.9996, "1970-01-01T00:00:01Z"), (-0.001, "1969-12-31T23:59:59.999Z"),
+    (0, "1970-01-01T00:00:00Z"), (1_797_033_600, "2026-12-12T00:00:00Z"), (0.001, "1970-01-01T00:00:00Z"),
+    (0.999_999, "1970-01-01T00:00:00Z"), (1_797_033_599.999_999, "2026-12-11T23:59:59Z"),
+    (-0.001, "1969-12-31T23:59:59Z"), (-1, "1969-12-31T23:59:59Z"),
     (951_782_400, "2000-02-29T00:00:00Z"), (4_107_542_400, "2100-03-01T00:00:00Z"),
-    (-62_135_596_800, "0001-01-01T00:00:00Z"), (1e15, "9999-12-31T23:59:59.999Z"),
-    (-1e15, "0000-01-01T00:00:00Z"),
+    (-62_135_596_800, "0001-01-01T00:00:00Z"), (253_402_300_799.9, "9999-12-31T23:59:59Z"),
+    (1e15, "9999-12-31T23:59:59Z"), (-1e15, "0000-01-01T00:00:00Z"),
   ])
-  func `a time is written in UTC, with milliseconds only if there are any`(seconds: Double, text: String) {
+  func `a time is written in UTC with whole seconds, rounded down`(seconds: Double, text: String) {
     #expect(RFC3339.string(from: Date(timeIntervalSince1970: seconds)) == text)
   }
 
-  @Test func `any time comes back to the millisecond, and Foundation writes it alike`() {
+  @Test(arguments: [
+    (0, "1970-01-01T00:00:00Z"), (0.001, "1970-01-01T00:00:00.001Z"), (0.9996, "1970-01-01T00:00:01Z"),
+    (-0.001, "1969-12-31T23:59:59.999Z"), (1e15, "9999-12-31T23:59:59.999Z"),
+    (-1e15, "0000-01-01T00:00:00Z"),
+  ])
+  func `a log has milliseconds, if there are any`(seconds: Double, text: String) {
+    #expect(RFC3339.string(from: Date(timeIntervalSince1970: seconds), to: .milliseconds) == text)
+  }
+
+  @Test func `any time comes back to the millisecond or the second before, and Foundation writes it alike`() {
     var random = SystemRandomNumberGenerator()
     for _ in 0..<20_000 {
       let milliseconds = Int64.random(in: -62_135_596_800_000...253_402_300_799_999, using: &random)
       let date = Date(timeIntervalSince1970: Double(milliseconds) / 1000)
-      let text = RFC3339.string(from: date)
+      let text = RFC3339.string(from: date, to: .milliseconds)
       let parsed = RFC3339.date(from: text)
       #expect(parsed.map { ($0.timeIntervalSince1970 * 1000).rounded() } == Double(milliseconds), "\(text)")
+      let whole = RFC3339.date(from: RFC3339.string(from: date))
+      #expect(whole?.timeIntervalSince1970 == date.timeIntervalSince1970.rounded(.down), "\(text)")
     }
     for _ in 0..<2000 {
       let seconds = Int64.random(in: -2_000_000_000...32_000_000_000, using: &random)

@@ -41,7 +41,8 @@ struct RefusedRequest: Sendable, CustomTestStringConvertible {
   }
 
   static let all = [
-    bothLengths, contentLengths, transferEncodings, chunkFraming, lines, hosts, starts, limits,
+    bothLengths, contentLengths, transferEncodings, chunkFraming, chunkExtensions, lines, hosts, starts,
+    limits,
   ].flatMap { $0 }
 
   static let bothLengths: [RefusedRequest] = [
@@ -116,10 +117,6 @@ struct RefusedRequest: Sendable, CustomTestStringConvertible {
     chunks("size that overflows", "10000000000000005\r\nhello\r\n0\r\n\r\n"),
     chunks("size beyond the limit", status: 413, "FFFFFFFFFFFFFFFF\r\nhello\r\n0\r\n\r\n"),
     chunks("size of many zeros", "00000000000000005\r\nhello\r\n0\r\n\r\n"),
-    chunks("extension", "5;ext=1\r\nhello\r\n0\r\n\r\n"),
-    chunks("extension without a name", "5;\r\nhello\r\n0\r\n\r\n"),
-    chunks("extension with a quoted line end", "5;a=\"\r\n\"\r\nhello\r\n0\r\n\r\n"),
-    chunks("extension on the last chunk", "5\r\nhello\r\n0;ext\r\n\r\n"),
     chunks("bare LF after the size", "5\nhello\r\n0\r\n\r\n"),
     chunks("bare CR after the size", "5\rhello\r\n0\r\n\r\n"),
     chunks("bare LF after the data", "5\r\nhello\n0\r\n\r\n"),
@@ -132,6 +129,54 @@ struct RefusedRequest: Sendable, CustomTestStringConvertible {
     chunks("trailer that frames", "0\r\nContent-Length: 5\r\n\r\n"),
     chunks("trailer that frames again", "0\r\nTransfer-Encoding: chunked\r\n\r\n"),
     chunks("trailer without a colon", "0\r\nGET /smuggled HTTP/1.1\r\n\r\n"),
+  ]
+
+  /// A chunk of five bytes whose size line goes on with these bytes.
+  private static func extended(_ name: String, status: Int = 400, _ text: String) -> RefusedRequest {
+    chunks("chunk extension \(name)", status: status, "5\(text)\r\nhello\r\n0\r\n\r\n")
+  }
+
+  static let chunkExtensions: [RefusedRequest] = [
+    extended("without a name", ";"),
+    extended("without a name, after another", ";a;"),
+    extended("without a name, before another", ";;a"),
+    extended("of white space", "; "),
+    extended("without a semicolon", " a=b"),
+    extended("with white space after the name", ";a "),
+    extended("with a tab after the value", ";a=b\t"),
+    extended("with white space after the quoted value", ";a=\"b\" "),
+    extended("without a value", ";a="),
+    extended("without a value, before another", ";a=;b"),
+    extended("with a value and no name", ";=b"),
+    extended("with two values", ";a=b=c"),
+    extended("with two words for a name", ";a b"),
+    extended("with two words for a value", ";a=b c"),
+    extended("with a slash in its name", ";a/b"),
+    extended("with a colon in its value", ";a=b:c"),
+    extended("with a quoted name", ";\"a\"=b"),
+    extended("with a quote inside a token", ";a=b\"c\""),
+    extended("with a token behind a quoted value", ";a=\"b\"c"),
+    extended("with two quoted values", ";a=\"b\"\"c\""),
+    extended("with an open quote", ";a=\"b"),
+    extended("with a quote that an escape keeps open", ";a=\"b\\\""),
+    extended("with a quoted line end", ";a=\"\r\n\""),
+    extended("with a quoted bare LF", ";a=\"\n\""),
+    extended("with a quoted bare CR", ";a=\"\r\""),
+    extended("with an escaped CR", ";a=\"\\\r\n\""),
+    extended("with an escaped LF", ";a=\"\\\n\""),
+    extended("with a quoted NUL", ";a=\"\0\""),
+    extended("with a quoted DEL", ";a=\"\u{7F}\""),
+    extended("with a NUL in its name", ";a\0"),
+    extended("with a name beyond ASCII", ";\u{E9}"),
+    extended("with a value beyond ASCII", ";a=\u{E9}"),
+    extended("with a bare CR inside", ";a\r=b"),
+    extended("with a bare LF inside", ";a\n=b"),
+    extended("with CR CR LF", ";a\r"),
+    chunks("chunk extension that ends with a bare LF", "5;a=b\nhello\r\n0\r\n\r\n"),
+    chunks("chunk extension that hides a chunk behind a bare LF", "5;\n0\r\nhello\r\n0\r\n\r\n"),
+    chunks("chunk extension without a size", ";a=b\r\nhello\r\n0\r\n\r\n"),
+    chunks("chunk extension of the last chunk, malformed", "5\r\nhello\r\n0;\r\n\r\n"),
+    chunks("chunk extension behind a size beyond the limit", status: 413, "FFFFFFFF;a=b\r\nhello\r\n"),
   ]
 
   static let lines: [RefusedRequest] = [
@@ -231,6 +276,11 @@ struct RefusedRequest: Sendable, CustomTestStringConvertible {
       "Host: a\(String(repeating: "\r\nX: \(String(repeating: "y", count: 1000))", count: 17))"),
     chunks("too many trailers", status: 431, "0\r\n\(String(repeating: "A: b\r\n", count: 65))\r\n"),
     chunks("trailer too long", status: 431, "0\r\nA: \(String(repeating: "b", count: 17_000))\r\n\r\n"),
+    chunks(
+      "chunk extension too long", status: 431, "5;\(String(repeating: "a", count: 17_000))\r\nhello\r\n"),
+    chunks(
+      "chunk extensions too long together", status: 431,
+      "\(String(repeating: "1;\(String(repeating: "a", count: 99))\r\nx\r\n", count: 170))0\r\n\r\n"),
     RefusedRequest(
       "method too long", status: 501,
       "\(String(repeating: "A", count: 40)) /echo HTTP/1.1\r\nHost: a\r\n\r\n\(smuggled)"),

@@ -237,13 +237,16 @@ final class HTTPConnection {
     let dateField = server.currentDateField()
     do throws(ResponseEncoder.UnsafeField) {
       try ResponseEncoder.encode(
-        response, form: form, requestID: requestID, dateField: dateField, to: &server.output)
+        response, form: form, cacheControl: server.router.cacheControl, requestID: requestID,
+        dateField: dateField, to: &server.output)
       return response.status.code
     } catch {
       // Its own fields are constants, so the second attempt cannot fail.
       let substitute = conceal(error, requestID)
       try? ResponseEncoder.encode(
-        substitute, form: form, requestID: requestID, dateField: dateField, to: &server.output)
+        substitute, form: form, cacheControl: server.router.cacheControl, requestID: requestID,
+        dateField: dateField,
+        to: &server.output)
       return substitute.status.code
     }
   }

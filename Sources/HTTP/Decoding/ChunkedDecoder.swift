@@ -1,18 +1,21 @@
 /// Takes the chunked transfer coding off a body (RFC 9112 §7.1).
 ///
-/// A size is hexadecimal digits and then CR LF. Extensions, spaces, signs, bare line feeds, and data that is
-/// not followed by CR LF are refused: each is read differently by somebody. Trailer fields must be well-formed
-/// and are discarded.
+/// A size is hexadecimal digits, well-formed extensions, which are discarded, and CR LF. Signs, bare line feeds, other
+/// spaces, and data that is not followed by CR LF are refused: servers differ in how they read them. Trailer fields must
+/// be well-formed and are discarded.
 struct ChunkedDecoder {
   private let limits: HTTPLimits
   private let maximumLength: Int
   private var state = State.size(value: 0, digits: 0)
   private var lines = LineReader()
+  /// Bytes of all extensions of the body so far: a body of one-byte chunks must not bring an extension for each.
+  private var extensionLength = 0
   private var trailerLength = 0
   private var trailerCount = 0
 
   private enum State {
     case size(value: UInt64, digits: Int)
+    case chunkExtension(value: UInt64, ChunkExtensionReader)
     case sizeLineFeed(value: UInt64)
     case data(remaining: Int)
     case dataCarriageReturn
@@ -64,8 +67,19 @@ struct ChunkedDecoder {
         state = .size(value: value << 4 | UInt64(digit), digits: digits + 1)
       } else if byte == ASCII.carriageReturn, digits > 0 {
         state = .sizeLineFeed(value: value)
+      } else if digits > 0, let reader = ChunkExtensionReader(first: byte) {
+        try countExtensionByte()
+        state = .chunkExtension(value: value, reader)
       } else {
-        throw .invalidRequest("A chunk's size must be 1 to 16 hexadecimal digits, without extensions.")
+        throw .invalidRequest("A chunk's size must be 1 to 16 hexadecimal digits.")
+      }
+    case .chunkExtension(let value, var reader):
+      if byte == ASCII.carriageReturn, reader.isComplete {
+        state = .sizeLineFeed(value: value)
+      } else {
+        try reader.take(byte)
+        try countExtensionByte()
+        state = .chunkExtension(value: value, reader)
       }
     case .sizeLineFeed(let value):
       try expect(ASCII.lineFeed, byte)
@@ -86,6 +100,13 @@ struct ChunkedDecoder {
 
   private func expect(_ expected: UInt8, _ byte: UInt8) throws(Problem) {
     guard byte == expected else { throw .invalidRequest("A chunk's size and its data each end with CR LF.") }
+  }
+
+  private mutating func countExtensionByte() throws(Problem) {
+    extensionLength += 1
+    guard extensionLength <= limits.head else {
+      throw .headersTooLarge("The chunk extensions of a request may have at most \(limits.head) bytes.")
+    }
   }
 
   private func checkTrailer(with lineLength: Int) throws(Problem) {

@@ -1,24 +1,38 @@
 public import FoundationEssentials
 
-/// Times as RFC 3339 writes them, in UTC: `2026-12-11T00:00:00Z`, with milliseconds only if there are any.
+/// Times as RFC 3339 writes them, in UTC with whole seconds: `2026-12-11T00:00:00Z`.
 ///
 /// Written by hand because every answer carries several: Foundation's formatter takes microseconds
 /// each, and its parser forgives what RFC 3339 does not allow.
 public enum RFC3339 {
-  /// The text of a time, rounded to the millisecond.
+  /// How exact a text is.
+  public enum Precision: Sendable {
+    /// Whole seconds: `ISO8601DateFormatter`, as clients set it up, reads no fraction. Rounded down, so that no text
+    /// is later than the time that it stands for.
+    case seconds
+    /// Rounded to the millisecond, which is left out where it is zero: for logs.
+    case milliseconds
+  }
+
+  /// The text of a time.
   ///
   /// What lies outside of the years 0000 to 9999, which RFC 3339 cannot write, becomes the nearest time
   /// that it can.
-  public static func string(from date: Date) -> String {
-    withUTF8(of: date) { String(decoding: $0, as: UTF8.self) }
+  public static func string(from date: Date, to precision: Precision = .seconds) -> String {
+    withUTF8(of: date, to: precision) { String(decoding: $0, as: UTF8.self) }
   }
 
   /// Lets `body` look at the text of a time, without a string being made of it.
   static func withUTF8<Result>(
-    of date: Date, _ body: (UnsafeBufferPointer<UInt8>) -> Result
+    of date: Date, to precision: Precision = .seconds, _ body: (UnsafeBufferPointer<UInt8>) -> Result
   ) -> Result {
-    let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
-    let clamped = Int64(min(max(milliseconds, Double(earliest)), Double(latest)))
+    let milliseconds =
+      switch precision {
+      case .seconds: date.timeIntervalSince1970.rounded(.down) * 1000
+      case .milliseconds: (date.timeIntervalSince1970 * 1000).rounded()
+      }
+    let last = precision == .seconds ? latest - 999 : latest
+    let clamped = Int64(min(max(milliseconds, Double(earliest)), Double(last)))
     let (seconds, fraction) = clamped.flooredDivision(by: 1000)
     let (days, secondOfDay) = seconds.flooredDivision(by: 86_400)
     let day = CivilDate(daysSinceEpoch: days)

@@ -11,20 +11,28 @@ enum ResponseEncoder {
 
   /// Appends the response to `output`.
   ///
-  /// - Parameter dateField: the whole line, as ``DateField`` makes it.
+  /// - Parameters:
+  ///   - cacheControl: the `Cache-Control` if the response does not name its own.
+  ///   - dateField: the whole line, as ``DateField`` makes it.
   /// - Throws: if a field's value holds CR, LF, NUL or another control character, which would let whoever
   ///   chose it write further fields or answers. Nothing has been appended then.
   static func encode(
-    _ response: Response, form: ConnectionState.AnswerForm, requestID: RequestID, dateField: [UInt8],
-    to output: inout [UInt8]
+    _ response: Response, form: ConnectionState.AnswerForm, cacheControl: String? = nil, requestID: RequestID,
+    dateField: [UInt8], to output: inout [UInt8]
   ) throws(UnsafeField) {
     let start = output.count
     output.append(contentsOf: StatusLines.line(for: response.status))
+    var cacheControl = cacheControl
     for field in response.headers where !isReserved(field.name.canonicalName) {
       guard append(name: field.name.rawName, value: field.value, to: &output) else {
         output.removeSubrange(start...)
         throw UnsafeField(name: field.name.rawName)
       }
+      if cacheControl != nil, field.name == .cacheControl { cacheControl = nil }
+    }
+    if let cacheControl, !append(name: "Cache-Control", value: cacheControl, to: &output) {
+      output.removeSubrange(start...)
+      throw UnsafeField(name: "Cache-Control")
     }
     output.append(contentsOf: dateField)
     requestID.write(to: &output)

@@ -9,6 +9,8 @@ public import HTTPTypes
 public struct Router: Sendable {
   /// The routes in the order in which they were added.
   public private(set) var routes: [Route] = []
+  /// `Cache-Control` of every answer that does not name its own, refused requests and unknown paths included.
+  let cacheControl: String?
   var nodes: [Node] = [Node()]
 
   /// A place in the tree of segments.
@@ -32,7 +34,10 @@ public struct Router: Sendable {
   }
 
   /// A router without routes, which answers 404 to everything.
-  public init() {}
+  ///
+  /// - Parameter cacheControl: the `Cache-Control` of answers that do not name their own; nil for no such field. A
+  ///   default for all protects a route that is added later, too.
+  public init(cacheControl: String? = nil) { self.cacheControl = cacheControl }
 
   /// Adds a route whose handler runs in a task of its own.
   ///

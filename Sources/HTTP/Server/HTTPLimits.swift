@@ -2,7 +2,8 @@
 public struct HTTPLimits: Sendable, Hashable {
   /// Bytes of the request line: 414 beyond.
   public var requestLine = 8_192
-  /// Bytes of the request line and the header section together: 431 beyond.
+  /// Bytes of the request line and the header section together; of the trailer section; and of all chunk extensions of
+  /// a body together: 431 beyond.
   public var head = 16_384
   /// Field lines in a header or trailer section: 431 beyond.
   public var fields = 64

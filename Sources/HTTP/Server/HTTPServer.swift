@@ -79,7 +79,7 @@ public final class HTTPServer: Sendable {
     // Its fields are constants, so it does not throw.
     try? ResponseEncoder.encode(
       Response(.overloaded("There are too many connections."), requestID: requestID),
-      form: ConnectionState.AnswerForm(closes: true), requestID: requestID,
+      form: ConnectionState.AnswerForm(closes: true), cacheControl: "no-store", requestID: requestID,
       dateField: DateField.current.line, to: &bytes)
     return bytes
   }

@@ -22,8 +22,7 @@ struct CloudKitKey: Sendable {
   ///   - path: from `/database` on.
   ///   - instant: now; CloudKit takes no milliseconds in it.
   func fields(signing body: [UInt8], path: String, at instant: Date) throws -> HTTPFields {
-    let seconds = Date(timeIntervalSince1970: instant.timeIntervalSince1970.rounded(.down))
-    let date = RFC3339.string(from: seconds)
+    let date = RFC3339.string(from: instant)
     let digest = Data(SHA256.hash(data: body)).base64EncodedString()
     let signature = try key.signature(for: Data("\(date):\(digest):\(path)".utf8))
     var fields: HTTPFields = [.contentType: "application/json"]

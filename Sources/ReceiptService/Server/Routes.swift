@@ -5,8 +5,10 @@ import Postgres
 
 extension Service {
   /// What clients and the App Store reach.
+  ///
+  /// Almost every answer is about one customer, so that a cache must not keep any that does not say otherwise.
   public var clientRouter: Router {
-    var router = Router()
+    var router = Router(cacheControl: "no-store")
     router.on(.post, "/api/v1/subscriptions/validate", maximumBodyLength: 256 << 10) { request in
       try await self.client(request) { try await self.validation.respond(to: request) }
     }
@@ -44,9 +46,9 @@ extension Service {
     return router
   }
 
-  /// What operators reach.
+  /// What operators reach: the customers of the support API, and figures that a cache would make false.
   public var adminRouter: Router {
-    var router = Router()
+    var router = Router(cacheControl: "no-store")
     router.onImmediate(.get, "/healthz") { _ in .text(.ok, "ok\n") }
     addMetricsRoute(to: &router)
     router.on(.get, "/readyz") { request in try await self.readiness.respond(to: request) }

@@ -45,7 +45,7 @@ enum LogFormat {
   func line(
     _ time: Date, _ level: Logger.Level, _ message: String, _ fields: [String: LogValue]
   ) -> [UInt8] {
-    let time = RFC3339.string(from: time)
+    let time = RFC3339.string(from: time, to: .milliseconds)
     switch self {
     case .json:
       let own: [String: LogValue] = [

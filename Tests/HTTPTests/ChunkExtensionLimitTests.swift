@@ -1,0 +1,54 @@
+import Testing
+
+@testable import HTTP
+
+/// The bytes that the chunk extensions of one body may have together.
+@Suite struct ChunkExtensionLimitTests {
+  private static let limit = {
+    var limits = HTTPLimits()
+    limits.head = 100
+    return limits
+  }()
+
+  /// A body of one-byte chunks, each with an extension of as many bytes.
+  private static func body(chunks: Int, extensionLength: Int) -> [UInt8] {
+    let name = String(repeating: "a", count: extensionLength - 1)
+    let chunk = "1;\(name)\r\nx\r\n"
+    return Array(
+      ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nHost: a\r\n\r\n"
+        + String(repeating: chunk, count: chunks) + "0\r\n\r\n").utf8)
+  }
+
+  @Test(arguments: [
+    (1, 100, false), (1, 101, true), (10, 10, false), (11, 10, true), (50, 2, false), (51, 2, true),
+  ])
+  func `the extensions of a body share the limit of a head, whatever the pieces`(
+    chunks: Int, extensionLength: Int, isRefused: Bool
+  ) {
+    let bytes = Self.body(chunks: chunks, extensionLength: extensionLength)
+    let expected: [Conversation.Event] =
+      isRefused
+      ? [.refused(431, "headers_too_large"), .finished]
+      : [.request("POST", "/", Array(String(repeating: "x", count: chunks).utf8))]
+    for split in 0..<bytes.count {
+      var conversation = Conversation(limits: Self.limit)
+      conversation.receive(Array(bytes[..<split]))
+      conversation.receive(Array(bytes[split...]))
+      #expect(conversation.events == expected, "split at \(split)")
+    }
+  }
+
+  @Test func `each body has the limit for itself`() {
+    let bytes = Self.body(chunks: 10, extensionLength: 10)
+    var conversation = Conversation(limits: Self.limit)
+    conversation.receive(bytes + bytes)
+    #expect(conversation.answers.map(\.closes) == [false, false])
+  }
+
+  @Test func `an extension does not stay in memory`() {
+    var conversation = Conversation()
+    conversation.receive("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    conversation.receive("5;" + String(repeating: "a", count: 10_000))
+    #expect(conversation.state.heldBytes < 100)
+  }
+}
