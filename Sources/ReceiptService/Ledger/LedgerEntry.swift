@@ -52,6 +52,10 @@ struct LedgerReceipt: Sendable {
   var areHoldingsUnread = false
   /// What happened in the store that was not known before.
   var storeEvents: [StoreEvent] = []
+  /// When the purchaser first paid, as was known before; `nil` where only free periods were.
+  var previousFirstPaidAt: Date?
+  /// When the purchaser first paid, as is known now.
+  var firstPaidAt: Date?
   /// The word for the notification's column `outcome`; `nil` where there is no notification.
   var outcome: String?
   /// Whether the notification took effect; else it waits for a replay.

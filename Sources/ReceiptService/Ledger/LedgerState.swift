@@ -154,7 +154,9 @@ extension LedgerState.Purchase {
       receipt.isContradiction = true
       return receipt
     }
+    receipt.previousFirstPaidAt = facts.firstPaidAt
     for record in entry.transactions where learn(record, &receipt) { receipt.isNews = true }
+    receipt.firstPaidAt = facts.firstPaidAt
     for record in entry.renewals where facts.learn(record.fact) {
       newRenewal = record
       receipt.isNews = true
@@ -192,7 +194,7 @@ extension LedgerState.Purchase {
       // An older signature, of which the account token alone is news.
       if let newer = newTransactions[id] { written = newer } else { written.keepsOtherClaims = true }
     } else {
-      receipt.storeEvents += StoreEvent.told(by: record, after: known)
+      receipt.storeEvents += StoreEvent.told(by: record, after: known, in: facts)
     }
     written.fact = fact
     newTransactions[id] = written

@@ -42,16 +42,19 @@ enum FigureRows {
     """
   }
 
-  /// Of the trials that ended within 30 days, how many there were and how many became purchases. One that goes on on
-  /// another device of the account is not another one.
+  /// Of the trials that ended within 30 days, how many there were and how many converted, by the rules of `kpi_daily`: the
+  /// first paid purchase of the device or the Apple Account came after the trial began. A trial that goes on on another
+  /// device of the account is not another one.
   static func trials(of bundleIDs: [String], at instant: Date) -> Query {
     """
-    SELECT app, count(trials.id), count(trials.id) FILTER (WHERE EXISTS (
-      SELECT FROM subscriptions
-      WHERE subscriptions.device_id = trials.device_id AND subscriptions.bundle_id = trials.bundle_id
-        AND environment = 'Production'))
+    SELECT app, count(trials.id), count(trials.id) FILTER (WHERE (
+      SELECT min(t.purchase_date) FROM subscriptions s JOIN transactions t USING (original_transaction_id)
+      WHERE s.bundle_id = trials.bundle_id
+        AND (s.device_id = trials.device_id OR s.app_transaction_id = trials.app_transaction_id)
+        AND t.environment = 'Production' AND t.ownership = 'PURCHASED' AND \(PaidTransaction.condition)
+        AND NOT (\(PaidTransaction.isRestored))) >= trials.started_at)
     FROM unnest(\(bundleIDs)::text[]) AS app
-    LEFT JOIN trials ON trials.bundle_id = app AND continues IS NULL
+    LEFT JOIN trials ON trials.bundle_id = app AND continues IS NULL AND trials.environment = 'Production'
       AND ends_at > \(instant)::timestamptz - interval '30 days' AND ends_at <= \(instant)
     GROUP BY app
     """

@@ -84,6 +84,7 @@ struct BusinessMetrics: Sendable {
   let trialsStarted: Counter
   private let trialsConverted: Counter
   private let purchases: Counter
+  private let charges: Counter
   private let renewals: Counter
   private let renewalsDue: Counter
   private let refunds: Counter
@@ -99,6 +100,7 @@ struct BusinessMetrics: Sendable {
     trialsStarted = counter("receiptd_trials_started_total")
     trialsConverted = counter("receiptd_trials_converted_total")
     purchases = counter("receiptd_purchases_total")
+    charges = counter("receiptd_charges_total")
     renewals = counter("receiptd_renewals_total")
     renewalsDue = counter("receiptd_renewals_due_total")
     refunds = counter("receiptd_refunds_total")
@@ -106,8 +108,11 @@ struct BusinessMetrics: Sendable {
 
   func record(_ entry: LedgerEntry, _ receipt: LedgerReceipt) {
     for event in receipt.storeEvents where event.isProduction && entry.instant - event.at < Self.recent {
+      if event.isPaid { charges.increment() }
       switch event.kind {
       case .purchase: purchases.increment()
+      // The first paid period after a free one is a conversion.
+      case .renewal where event.followsFreePeriods: break
       case .renewal:
         renewals.increment()
         renewalsDue.increment()
@@ -117,19 +122,27 @@ struct BusinessMetrics: Sendable {
     if let notification = entry.notification, !entry.isReplay, !receipt.isDuplicate,
       notification.type == NotificationType.expired.rawValue,
       notification.environment == Environment.production.rawValue,
-      entry.instant - notification.signedAt < Self.recent
+      entry.instant - notification.signedAt < Self.recent, !hasOnlyFreePeriods(receipt)
     {
       renewalsDue.increment()
     }
     if isConversion(receipt) { trialsConverted.increment() }
   }
 
-  /// Whether somebody with a trial has just come by a first purchase.
+  /// What ends unpaid was no paid period that could be renewed.
+  private func hasOnlyFreePeriods(_ receipt: LedgerReceipt) -> Bool {
+    receipt.subscription != nil && receipt.firstPaidAt == nil
+  }
+
+  /// Whether a first paid purchase and a customer with a trial have just come together, whichever of the two was known
+  /// first.
   private func isConversion(_ receipt: LedgerReceipt) -> Bool {
-    guard let now = receipt.subscription, now.owner != nil, receipt.previous?.owner == nil,
-      now.subscription.current.environment == .production, let holdings = receipt.holdings
+    guard let now = receipt.subscription, now.owner != nil, let paidAt = receipt.firstPaidAt,
+      receipt.previous?.owner == nil || receipt.previousFirstPaidAt == nil,
+      now.subscription.current.environment == .production, let holdings = receipt.holdings,
+      let trial = holdings.trial
     else { return false }
-    return holdings.trial != nil && holdings.subscriptions.count == 1
+    return trial.startedAt <= paidAt && holdings.subscriptions.count == 1
   }
 }
 

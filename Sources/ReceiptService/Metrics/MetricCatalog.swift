@@ -63,21 +63,26 @@ enum MetricCatalog {
     MetricDescription(
       .counter, "receiptd_purchases_total", help: "Purchases in production that were not known before."),
     MetricDescription(
-      .counter, "receiptd_renewals_total", help: "Renewals in production that were not known before."),
+      .counter, "receiptd_charges_total",
+      help: "Purchases and renewals in production that were paid for and not known before."),
+    MetricDescription(
+      .counter, "receiptd_renewals_total",
+      help: "Renewals of paid periods in production that were not known before."),
     MetricDescription(
       .counter, "receiptd_renewals_due_total",
-      help: "Periods in production that ended: renewals, and subscriptions that expired instead."),
+      help: "Paid periods in production that ended: renewals, and subscriptions that expired instead."),
     MetricDescription(
       .counter, "receiptd_refunds_total", help: "Refunds in production that were not known before."),
     MetricDescription(.counter, "receiptd_trials_started_total", help: "Trials that began."),
     MetricDescription(
       .counter, "receiptd_trials_converted_total",
-      help: "Customers with a trial whose first purchase in production was taken in."),
+      help: "Customers with a trial whose first paid purchase in production was taken in."),
     MetricDescription(
-      .gauge, "receiptd_trials_ended_recently", help: "Trials that ended within the last 30 days."),
+      .gauge, "receiptd_trials_ended_recently",
+      help: "Trials in production that ended within the last 30 days."),
     MetricDescription(
       .gauge, "receiptd_trials_ended_recently_converted",
-      help: "Of these, those whose device has a purchase in production."),
+      help: "Of these, those whose device or Apple Account has paid in production since."),
   ]
 
   private static let database = [

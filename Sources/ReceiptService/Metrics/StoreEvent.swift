@@ -9,10 +9,19 @@ struct StoreEvent: Sendable, Hashable {
   /// When it happened.
   var at: Date
   var isProduction: Bool
+  /// Whether the purchaser was charged.
+  var isPaid = false
+  /// Whether a free period comes before it, and no paid one: the period is the first that can be paid, not a renewal of
+  /// one that was.
+  var followsFreePeriods = false
 
   /// What a transaction that is news tells.
-  /// - Parameter known: the latest word on it before.
-  static func told(by record: TransactionRecord, after known: TransactionFact?) -> [StoreEvent] {
+  /// - Parameters:
+  ///   - known: the latest word on it before.
+  ///   - facts: everything known of the purchase, this transaction included.
+  static func told(
+    by record: TransactionRecord, after known: TransactionFact?, in facts: SubscriptionFacts
+  ) -> [StoreEvent] {
     let fact = record.fact
     // A family member pays nothing; what happens to the purchase happens to the purchaser's transaction.
     guard fact.ownership == "PURCHASED" else { return [] }
@@ -21,7 +30,8 @@ struct StoreEvent: Sendable, Hashable {
     if known == nil {
       events.append(
         StoreEvent(
-          kind: record.isRenewal ? .renewal : .purchase, at: fact.purchaseDate, isProduction: isProduction))
+          kind: record.isRenewal ? .renewal : .purchase, at: fact.purchaseDate, isProduction: isProduction,
+          isPaid: fact.isPaid, followsFreePeriods: facts.followsFreePeriods(fact)))
     }
     if let revoked = fact.revocationDate, known?.revocationDate == nil {
       events.append(StoreEvent(kind: .refund, at: revoked, isProduction: isProduction))

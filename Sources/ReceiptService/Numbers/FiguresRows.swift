@@ -31,19 +31,7 @@ enum FiguresRows {
     -- What counts: neither the sandbox nor what a family shares.
     taken AS NOT MATERIALIZED (
       SELECT t.*, t.kind = 'Auto-Renewable Subscription' AS renews,
-        -- A purchase for good that is restored has a new transaction, with the day of the restoring and the price.
-        -- The first one after a refund is not restored but sold again.
-        CASE WHEN t.kind = 'Non-Consumable' AND t.transaction_id <> t.original_transaction_id THEN NOT EXISTS (
-          SELECT FROM transactions r
-          WHERE r.original_transaction_id = t.original_transaction_id AND r.revoked_at <= t.purchase_date
-            AND NOT EXISTS (
-              SELECT FROM transactions again
-              WHERE again.original_transaction_id = t.original_transaction_id
-                AND again.purchase_date >= r.revoked_at
-                AND (again.purchase_date, again.transaction_id) < (t.purchase_date, t.transaction_id)))
-          ELSE false END AS is_restored,
-        NOT (coalesce(t.price_milliunits = 0, false)
-          OR coalesce(t.other_claims ->> 'offerDiscountType' = 'FREE_TRIAL', false)) AS is_paid
+        \(PaidTransaction.isRestored) AS is_restored, \(PaidTransaction.condition) AS is_paid
       FROM transactions t
       WHERE t.environment = 'Production' AND t.ownership = 'PURCHASED'
     ),

@@ -1,0 +1,127 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// A conversion is the first paid purchase: the metrics and `kpi_daily` count alike.
+@Suite struct ConversionTests {
+  private static let app = ScreenTime.bundleID
+
+  /// A device's purchase for an Apple Account, told to receiptd by the notification and by the device.
+  @discardableResult
+  private static func account(
+    _ account: String, with device: String, buysWith offer: StoreOffer?, _ harness: Harness
+  ) async throws -> SignedOutcome {
+    let bought = try await harness.account(account, buys: ScreenTime.individual, offer: offer)
+    _ = try await harness.device(device, shows: bought)
+    return bought
+  }
+
+  /// Conversions: of the gauge behind the alert, of the counter, and of all days of `kpi_daily`.
+  private static func conversions(_ harness: Harness) async throws -> [Double] {
+    await harness.service.readFigures()
+    try await harness.countWhatIsDue()
+    let scrape = try await harness.scrape()
+    #expect(scrape["receiptd_trials_ended_recently{app=\"\(app)\"}"] == 1)
+    let rows = try await harness.pool.query(
+      "SELECT coalesce(sum(converted), 0)::bigint FROM kpi_daily WHERE bundle_id = \(app)")
+    return [
+      try #require(scrape["receiptd_trials_ended_recently_converted{app=\"\(app)\"}"]),
+      try #require(scrape["receiptd_trials_converted_total{app=\"\(app)\"}"]),
+      Double(try rows[0].decode(0, as: Int.self)),
+    ]
+  }
+
+  @Test func `a free introductory month converts with its first paid renewal, and is no charge`() async throws
+  {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      #expect(try await harness.launch("phone", account: "ann").status == 201)
+      try harness.becomes("03-20")
+      let bought = try await Self.account("ann", with: "phone", buysWith: .freeTrial(.month), harness)
+      try harness.becomes("04-02")
+      #expect(try await Self.conversions(harness) == [0, 0, 0])
+      var scrape = try await harness.scrape()
+      #expect(scrape["receiptd_purchases_total{app=\"\(Self.app)\"}"] == 1)
+      #expect(scrape["receiptd_charges_total{app=\"\(Self.app)\"}"] == 0)
+
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
+      try harness.becomes("04-22")
+      #expect(try await Self.conversions(harness) == [1, 1, 1])
+      harness.clock.set(try #require(renewed.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      scrape = try await harness.scrape()
+      #expect(scrape["receiptd_trials_converted_total{app=\"\(Self.app)\"}"] == 1)
+      #expect(scrape["receiptd_charges_total{app=\"\(Self.app)\"}"] == 2)
+      #expect(scrape["receiptd_renewals_total{app=\"\(Self.app)\"}"] == 1)
+      #expect(scrape["receiptd_renewals_due_total{app=\"\(Self.app)\"}"] == 1)
+    }
+  }
+
+  @Test func `a free month whose transaction names no price does not convert either`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      #expect(try await harness.launch("phone", account: "ann").status == 201)
+      try harness.becomes("03-20")
+      let request = PurchaseRequest(
+        bundleID: Self.app, productID: ScreenTime.individual, accountID: "ann", offer: .freeTrial(.month))
+      var info = try harness.store.buy(request, in: .production).transaction
+      info.price = nil
+      let signed = try harness.sign(info)
+      #expect(try await harness.validate(["signedTransaction": signed, "deviceID": "phone"]).status == 200)
+      try harness.becomes("04-02")
+      let conversions = try await Self.conversions(harness)
+      #expect([conversions[0], conversions[2]] == [0, 0])
+    }
+  }
+
+  @Test func `a purchase without an offer converts at once`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      #expect(try await harness.launch("phone", account: "ann").status == 201)
+      try harness.becomes("03-20")
+      try await Self.account("ann", with: "phone", buysWith: nil, harness)
+      try harness.becomes("04-02")
+      #expect(try await Self.conversions(harness) == [1, 1, 1])
+    }
+  }
+
+  @Test func `a purchase on another device of the Apple Account converts the trial`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      #expect(try await harness.launch("phone", account: "ann").status == 201)
+      #expect(try await harness.launch("tablet", account: "ann").status == 200)
+      try harness.becomes("03-20")
+      try await Self.account("ann", with: "tablet", buysWith: nil, harness)
+      try harness.becomes("04-02")
+      #expect(try await Self.conversions(harness) == [1, 1, 1])
+    }
+  }
+
+  @Test func `a customer that paid before the trial began does not convert by it`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      try await Self.account("ann", with: "phone", buysWith: nil, harness)
+      try harness.becomes("03-02")
+      #expect(try await harness.launch("phone", account: "ann").status == 201)
+      try harness.becomes("04-03")
+      #expect(try await Self.conversions(harness) == [0, 0, 0])
+    }
+  }
+
+  @Test func `a free period that ends unpaid was not due to renew`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("ann", buys: ScreenTime.individual, offer: .freeTrial())
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.expire(nil), to: bought.originalTransactionID)
+      let scrape = try await harness.scrape()
+      #expect(scrape["receiptd_renewals_due_total{app=\"\(Self.app)\"}"] == 0)
+    }
+  }
+}
