@@ -205,7 +205,7 @@ let package = Package(
       name: "ReceiptServiceTests",
       dependencies: [
         "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "JSON",
-        "Postgres", "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
+        "Postgres", "PrometheusText", "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -9,31 +9,50 @@ import Subscriptions
 struct Authenticator: Sendable {
   private let catalog: AppCatalog
   private let verifiers: [TokenIssuer: TokenVerifier]
+  /// By address.
+  private let publicKeys: [String: PublicKeys]
   private let clock: ServiceClock
 
   /// - Parameters:
   ///   - environment: where shared secrets are.
-  ///   - former: whose public keys are still good, where the issuer is the same.
+  ///   - former: the one before a reload; the public keys that it knows stay in use.
   init(
     catalog: AppCatalog, environment: [String: String], client: CurlClient, clock: ServiceClock,
     logger: Logger, metrics: ServiceMetrics, after former: Authenticator? = nil
   ) async {
     self.catalog = catalog
     self.clock = clock
+    var publicKeys: [String: PublicKeys] = [:]
+    for address in Set(catalog.apps.compactMap { $0.auth?.jwks }) {
+      publicKeys[address] =
+        former?.publicKeys[address]
+        ?? PublicKeys(address: address, client: client, clock: clock, logger: logger, metrics: metrics)
+    }
+    self.publicKeys = publicKeys
     var verifiers: [TokenIssuer: TokenVerifier] = [:]
     for issuer in Set(catalog.apps.compactMap(\.auth)) {
-      if let known = former?.verifiers[issuer] {
-        verifiers[issuer] = known
-        continue
-      }
       verifiers[issuer] = await TokenVerifier(
         requirements: TokenRequirements(issuer: issuer.issuer, audience: issuer.audience),
-        secret: issuer.secret(in: environment),
-        publicKeys: issuer.jwks.map {
-          PublicKeys(address: $0, client: client, clock: clock, logger: logger, metrics: metrics)
-        })
+        secret: issuer.secret(in: environment), publicKeys: issuer.jwks.flatMap { publicKeys[$0] })
     }
     self.verifiers = verifiers
+  }
+
+  /// Shows the public keys of its apps in the metrics, and those of the former's no more.
+  func takeOver(from former: Authenticator?) async {
+    for (address, keys) in former?.publicKeys ?? [:] where publicKeys[address] == nil { await keys.serve([]) }
+    for (address, keys) in publicKeys {
+      await keys.serve(Set(catalog.apps.filter { $0.auth?.jwks == address }.map(\.bundleID)))
+    }
+  }
+
+  /// Fetches public keys again that could not be fetched, until the task is cancelled: an outage ends here also where no
+  /// request comes.
+  func retryForever() async {
+    while !Task.isCancelled {
+      for keys in publicKeys.values { await keys.retryIfDue() }
+      try? await Task.sleep(for: .seconds(30) * Double.random(in: 0.75...1.25))
+    }
   }
 
   /// The user of one app, or `nil` where the request carries no token.

@@ -34,7 +34,13 @@ enum MetricCatalog {
       .counter, "receiptd_profile_write_failures_total",
       help: "Premium statuses that an app's own table did not take and that are tried again."),
     MetricDescription(
-      .counter, "receiptd_jwks_refreshes_total", help: "Fetches of an issuer's public keys."),
+      .counter, "receiptd_jwks_refreshes_total",
+      help: "Fetches of the public keys of an app's users, by outcome."),
+    MetricDescription(
+      .gauge, "receiptd_jwks_fetched_seconds",
+      help: "When the public keys in use were fetched, in seconds since 1970; 0 if none are known."),
+    MetricDescription(
+      .gauge, "receiptd_jwks_failing", help: "1 if the last fetch of the public keys failed."),
     MetricDescription(
       .gauge, "receiptd_roots_valid_until_seconds",
       help: "When the first of the trusted roots ceases to be valid, in seconds since 1970."),

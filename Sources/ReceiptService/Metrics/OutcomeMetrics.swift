@@ -9,8 +9,6 @@ struct OutcomeMetrics: Sendable {
   private let validations: HandleTable<Key, Counter>
   private let profileSyncs: HandleTable<Key, Counter>
   private let eventsRefused: HandleTable<String, Counter>
-  let jwksRefreshed: Counter
-  let jwksFailed: Counter
   let profileWriteFailures: Counter
 
   private struct Key: Hashable {
@@ -29,12 +27,6 @@ struct OutcomeMetrics: Sendable {
     eventsRefused = HandleTable { app in
       Counter(label: "receiptd_events_refused_total", dimensions: [("app", app)], factory: registry)
     }
-    func refreshes(_ outcome: String) -> Counter {
-      Counter(
-        label: "receiptd_jwks_refreshes_total", dimensions: [("outcome", outcome)], factory: registry)
-    }
-    jwksRefreshed = refreshes("ok")
-    jwksFailed = refreshes("failed")
     profileWriteFailures = Counter(label: "receiptd_profile_write_failures_total", factory: registry)
   }
 

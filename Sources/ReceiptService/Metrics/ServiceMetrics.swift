@@ -8,6 +8,7 @@ public final class ServiceMetrics: Sendable {
   public let registry: PrometheusRegistry
   let verifications: VerificationMetrics
   let outcomes: OutcomeMetrics
+  let publicKeys: PublicKeyMetrics
   let ledger: LedgerMetrics
   let database: DatabaseMetrics
   let store: StoreMetrics
@@ -18,6 +19,7 @@ public final class ServiceMetrics: Sendable {
     registry.watchProcess()
     verifications = VerificationMetrics(registry)
     outcomes = OutcomeMetrics(registry)
+    publicKeys = PublicKeyMetrics(registry)
     ledger = LedgerMetrics(registry)
     database = DatabaseMetrics(registry)
     store = StoreMetrics(registry)

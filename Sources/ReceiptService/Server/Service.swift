@@ -144,6 +144,7 @@ public final class Service: Sendable {
     self.facilities = facilities
     self.authenticator = authenticator
     self.outboxClients = outboxClients
+    await authenticator.takeOver(from: former?.authenticator)
   }
 
   /// The App Store Server API of each app that has a key, its own or the settings'.
@@ -197,6 +198,7 @@ public final class Service: Sendable {
       group.addTask { await self.replayForever() }
       group.addTask { await self.entitlementKeyRefresh?.runForever() }
       group.addTask { await self.readFiguresForever() }
+      group.addTask { await self.authenticator.retryForever() }
     }
   }
 

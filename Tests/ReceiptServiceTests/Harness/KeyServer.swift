@@ -14,17 +14,31 @@ final class KeyServer: Sendable {
   let keys: JWTKeyCollection
   let jwks: String
   private let server: HTTPServer
-  private let counter: Counter
+  private let state: State
 
-  private final class Counter: Sendable {
-    let value = Mutex(0)
+  /// How the server answers.
+  enum Reply: Sendable {
+    case keySet
+    case status(Int)
+    /// With status 200.
+    case text(String)
+    /// Not at all, until the client gives up.
+    case held
+  }
+
+  private final class State: Sendable {
+    let requests = Mutex(0)
+    let reply = Mutex(Reply.keySet)
+    let held = Mutex(0)
+    /// Yields for every request that is held.
+    let arrivals = AsyncStream.makeStream(of: Void.self)
   }
 
   init() async throws {
     let key = ES256PrivateKey()
-    let counter = Counter()
+    let state = State()
     self.key = key
-    self.counter = counter
+    self.state = state
     keys = await JWTKeyCollection().add(ecdsa: key, kid: "key-1")
     let parameters = try #require(key.parameters)
     // A key of a kind that nobody here knows must not spoil the others.
@@ -37,9 +51,21 @@ final class KeyServer: Sendable {
       """
     self.jwks = jwks
     var router = Router()
-    router.onImmediate(.get, "/jwks.json") { _ in
-      counter.value.withLock { $0 += 1 }
-      return .text(.ok, jwks, contentType: "application/json")
+    router.on(.get, "/jwks.json") { _ in
+      state.requests.withLock { $0 += 1 }
+      switch state.reply.withLock({ $0 }) {
+      case .keySet: return .text(.ok, jwks, contentType: "application/json")
+      case .status(let code): return .empty(HTTPResponse.Status(code: code))
+      case .text(let text): return .text(.ok, text, contentType: "application/json")
+      case .held:
+        state.held.withLock { $0 += 1 }
+        defer { state.held.withLock { $0 -= 1 } }
+        state.arrivals.continuation.yield()
+        let never = AsyncStream.makeStream(of: Void.self)
+        for await _ in never.stream {}
+        never.continuation.finish()
+        throw CancellationError()
+      }
     }
     server = HTTPServer(
       configuration: HTTPServerConfiguration(), router: router,
@@ -48,7 +74,19 @@ final class KeyServer: Sendable {
   }
 
   /// How often the keys were fetched.
-  var requests: Int { counter.value.withLock { $0 } }
+  var requests: Int { state.requests.withLock { $0 } }
+
+  /// Answers like this from now on.
+  func reply(with reply: Reply) { state.reply.withLock { $0 = reply } }
+
+  /// Whether a client waits for an answer that never comes.
+  var isHolding: Bool { state.held.withLock { $0 > 0 } }
+
+  /// Returns when a request is held.
+  func holds() async {
+    var arrivals = state.arrivals.stream.makeAsyncIterator()
+    _ = await arrivals.next()
+  }
 
   func stop() async { await server.shutdown(within: .seconds(1)) }
 }
