@@ -114,4 +114,32 @@ import Testing
     #expect(!entitlements(Holdings(freeTime: free), at: 9).isAccessGranted)
     #expect(entitlements(Holdings(freeTime: free), at: 9).validUntil == day(10))
   }
+
+  @Test func `a trial and a grant of the sandbox count for testers alone`() {
+    let trial = Trial(startedAt: day(0), endsAt: day(30), environment: .sandbox)
+    let grant = Grant(id: UUID(), tier: "basic", startsAt: day(0), endsAt: nil, environment: .sandbox)
+    for holdings in [Holdings(trial: trial), Holdings(grants: [grant])] {
+      #expect(!entitlements(holdings, at: 3).isAccessGranted)
+      #expect(entitlements(holdings, at: 3).source == nil)
+      let tested = sampleApp(
+        sandbox: .testers(["PHONE"]), trial: Allowance(days: 30, features: ["seats": .count(5)]))
+      #expect(tested.entitlements(of: holdings, for: Self.device, at: day(3)).isAccessGranted)
+      #expect(!tested.entitlements(of: holdings, for: .device("tablet"), at: day(3)).isAccessGranted)
+    }
+  }
+
+  @Test func `of a trial in each environment the one that counts decides, then the one that ends last`() {
+    let own = trial(0, 30)
+    let sandbox = Trial(startedAt: day(20), endsAt: day(50), environment: .sandbox)
+    #expect(app.trial(among: [sandbox, own], for: Self.device) == own)
+    #expect(app.trial(among: [sandbox], for: Self.device) == sandbox)
+    #expect(app.trial(among: [], for: Self.device) == nil)
+    let tested = sampleApp(sandbox: .everyone)
+    #expect(tested.trial(among: [own, sandbox], for: Self.device) == sandbox)
+  }
+
+  @Test func `a grant that begins later but counts for nothing changes no answer`() {
+    let removed = Grant(id: UUID(), tier: "removed", startsAt: day(5), endsAt: nil)
+    #expect(entitlements(Holdings(grants: [removed]), at: 3).validUntil == nil)
+  }
 }

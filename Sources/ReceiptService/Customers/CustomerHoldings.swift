@@ -9,7 +9,7 @@ struct CustomerHoldings: Sendable {
   /// By the app's bundle id.
   var grants: [String: [Grant]] = [:]
   /// By the app's bundle id.
-  var trials: [String: Trial] = [:]
+  var trials: [String: [Trial]] = [:]
 
   /// Whether there is anything of this app.
   func has(of app: App) -> Bool {
@@ -23,10 +23,11 @@ struct CustomerHoldings: Sendable {
   }
 
   /// What the customer has of one app.
-  func holdings(of app: App, freeTime: FreeTime) -> Holdings {
+  func holdings(of app: App, for customer: Customer, freeTime: FreeTime) -> Holdings {
     Holdings(
       subscriptions: purchases(of: app).map(\.subscription),
-      trial: trials[app.bundleID], grants: grants[app.bundleID] ?? [], freeTime: freeTime)
+      trial: app.trial(among: trials[app.bundleID] ?? [], for: customer), grants: grants[app.bundleID] ?? [],
+      freeTime: freeTime)
   }
 }
 
@@ -48,7 +49,7 @@ struct HoldingsByCustomer: Sendable {
 
   /// What one customer has of one app.
   func holdings(of customer: Customer, in app: App) -> Holdings {
-    self[customer].holdings(of: app, freeTime: freeTimes[app])
+    self[customer].holdings(of: app, for: customer, freeTime: freeTimes[app])
   }
 }
 

@@ -40,11 +40,11 @@ enum HoldingsRows {
   }
 
   private static let grantColumns: StaticString =
-    "user_id, device_id, bundle_id, id, tier, starts_at, ends_at FROM grants"
+    "user_id, device_id, bundle_id, id, tier, starts_at, ends_at, environment FROM grants"
 
   private static func trials(_ devices: [String]) -> Query {
     """
-    SELECT own.device_id, own.bundle_id, told.started_at, told.ends_at
+    SELECT own.device_id, own.bundle_id, told.started_at, told.ends_at, own.environment
     FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
     WHERE own.device_id = ANY(\(devices))
     """
@@ -80,12 +80,14 @@ enum HoldingsRows {
       guard let customer = try user ?? row.decode(1, as: String?.self).map(Customer.device) else { continue }
       let grant = Grant(
         id: try row.decode(3), tier: try row.decode(4), startsAt: try row.decode(5),
-        endsAt: try row.decode(6))
+        endsAt: try row.decode(6), environment: try environment(row.decode(7)))
       holdings.customers[customer, default: .init()].grants[try row.decode(2), default: []].append(grant)
     }
     for row in answers.dropFirst(2).joined() {
-      let trial = Trial(startedAt: try row.decode(2), endsAt: try row.decode(3))
-      holdings.customers[.device(try row.decode(0)), default: .init()].trials[try row.decode(1)] = trial
+      let trial = Trial(
+        startedAt: try row.decode(2), endsAt: try row.decode(3), environment: try environment(row.decode(4)))
+      holdings.customers[.device(try row.decode(0)), default: .init()]
+        .trials[try row.decode(1), default: []].append(trial)
     }
     return holdings
   }

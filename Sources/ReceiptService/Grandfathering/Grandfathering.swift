@@ -22,17 +22,21 @@ struct Grandfathering: Sendable {
       transaction.receiptType == .production || app.sandboxGrants.include(.user(user))
     else { return }
     // Apps send this at every start; most of the time there is nothing to do.
+    let environment: StoreEnvironment = transaction.receiptType == .production ? .production : .sandbox
     let known = try await pool.query(
-      GrandfatherRows.known(user, account: account, bundleID: app.bundleID))
+      GrandfatherRows.known(user, account: account, in: environment, bundleID: app.bundleID))
     guard try !known.contains(where: { try $0.decode(0, as: String?.self) != nil }) else { return }
-    _ = try await award(rule, of: app, to: [user], account: account)
+    _ = try await award(rule, of: app, to: [user], account: account, in: environment)
   }
 
   /// Awards these users what they do not have.
-  /// - Parameter account: the Apple Account that proves it, of one user.
+  /// - Parameters:
+  ///   - account: the Apple Account that proves it, of one user.
+  ///   - environment: the app transaction's. An award of the sandbox is for testers, and does not use up one of production.
   /// - Returns: how many got it now.
   func award(
-    _ rule: Grandfather, of app: App, to users: [UUID], account: String? = nil
+    _ rule: Grandfather, of app: App, to users: [UUID], account: String? = nil,
+    in environment: StoreEnvironment = .production
   ) async throws -> Int {
     let instant = clock.now()
     let author = SupportAuthor.grandfather(before: rule.before.inWords)
@@ -40,7 +44,8 @@ struct Grandfathering: Sendable {
     return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
         AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString) + accounts)),
-        GrandfatherRows.insert(rule, to: users, of: app, account: account, by: author, at: instant),
+        GrandfatherRows.insert(
+          rule, to: users, of: app, account: account, in: environment, by: author, at: instant),
       ])
       let awarded = try answers[1].map {
         (user: try $0.decode(0, as: UUID.self), grant: try $0.decode(1, as: UUID.self))
@@ -49,7 +54,7 @@ struct Grandfathering: Sendable {
         // A user who got it by the date of the row now shows the account.
         if let account, let user = users.first {
           _ = try await connection.query(
-            GrandfatherRows.bind(user, to: account, bundleID: app.bundleID))
+            GrandfatherRows.bind(user, to: account, in: environment, bundleID: app.bundleID))
         }
         return 0
       }
@@ -79,38 +84,45 @@ extension Grandfather {
 /// The table `grants`, of this kind.
 private enum GrandfatherRows {
   /// The accounts (or NULL) of the awards to this user or account.
-  static func known(_ user: UUID, account: String, bundleID: String) -> Query {
+  static func known(
+    _ user: UUID, account: String, in environment: StoreEnvironment, bundleID: String
+  ) -> Query {
     """
     SELECT app_transaction_id FROM grants
     WHERE bundle_id = \(bundleID) AND granted_by = 'grandfather' AND user_id = \(user)
+      AND environment = \(environment.rawValue)
     UNION ALL
     SELECT app_transaction_id FROM grants
     WHERE bundle_id = \(bundleID) AND app_transaction_id = \(account)
+      AND environment = \(environment.rawValue)
     """
   }
 
   /// - Returns: user and grant, for those who had none.
   static func insert(
-    _ rule: Grandfather, to users: [UUID], of app: App, account: String?, by author: SupportAuthor,
-    at instant: Date
+    _ rule: Grandfather, to users: [UUID], of app: App, account: String?, in environment: StoreEnvironment,
+    by author: SupportAuthor, at instant: Date
   ) -> Query {
     """
     INSERT INTO grants (bundle_id, user_id, tier, starts_at, reason, granted_by, created_at,
-      followed_until, app_transaction_id)
+      followed_until, app_transaction_id, environment)
     SELECT \(app.bundleID)::text, award.user_id, \(rule.tier)::text, \(instant)::timestamptz,
       \(author.reason)::text, \(author.by)::text, \(instant)::timestamptz, \(instant)::timestamptz,
-      \(account)::text
+      \(account)::text, \(environment.rawValue)::text
     FROM unnest(\(users)::uuid[]) AS award (user_id)
     ON CONFLICT DO NOTHING RETURNING user_id, id
     """
   }
 
-  static func bind(_ user: UUID, to account: String, bundleID: String) -> Query {
+  static func bind(
+    _ user: UUID, to account: String, in environment: StoreEnvironment, bundleID: String
+  ) -> Query {
     """
     UPDATE grants SET app_transaction_id = \(account)
     WHERE bundle_id = \(bundleID) AND user_id = \(user) AND granted_by = 'grandfather'
-      AND app_transaction_id IS NULL AND NOT EXISTS (
-        SELECT FROM grants WHERE bundle_id = \(bundleID) AND app_transaction_id = \(account))
+      AND environment = \(environment.rawValue) AND app_transaction_id IS NULL AND NOT EXISTS (
+        SELECT FROM grants WHERE bundle_id = \(bundleID) AND app_transaction_id = \(account)
+          AND environment = \(environment.rawValue))
     """
   }
 }

@@ -49,7 +49,7 @@ struct UserDates: CustomStringConvertible {
     return """
       SELECT own.\(unescaped: user), EXISTS (
         SELECT FROM grants WHERE bundle_id = \(bundleID) AND granted_by = 'grandfather'
-          AND grants.user_id = own.\(unescaped: user))
+          AND environment = 'Production' AND grants.user_id = own.\(unescaped: user))
       FROM \(unescaped: table) AS own \(unescaped: join)
       WHERE \(unescaped: date) < \(instant)
         AND (\(last)::uuid IS NULL OR own.\(unescaped: user) > \(last)::uuid)

@@ -18,7 +18,8 @@ enum GrantRows {
   }
 
   private static let columns: StaticString = """
-    id, bundle_id, user_id, device_id, tier, starts_at, ends_at, reason, granted_by, revoked_at, revoked_by
+    id, bundle_id, user_id, device_id, tier, starts_at, ends_at, reason, granted_by, revoked_at, revoked_by,
+    environment
     """
 
   static func select(_ id: UUID) -> Query {
@@ -51,9 +52,33 @@ enum GrantRows {
     return StoredGrant(
       grant: Grant(
         id: try row.decode(0), tier: try row.decode(4), startsAt: try row.decode(5),
-        endsAt: try row.decode(6)),
+        endsAt: try row.decode(6), environment: try environment(row.decode(11))),
       bundleID: try row.decode(1), customer: customer, reason: try row.decode(7),
       grantedBy: try row.decode(8), revokedAt: try row.decode(9), revokedBy: try row.decode(10))
+  }
+
+  // MARK: The configuration
+
+  /// The rule of `App.counts`, for the row at hand.
+  private static func isCounted(under app: App) -> Query {
+    """
+    (tier = ANY(\(app.tiers.keys.sorted())) AND (environment = 'Production'
+      OR \(app.sandboxGrants == .everyone) OR lower(coalesce(user_id::text, device_id)) = ANY(\(app.testers))))
+    """
+  }
+
+  /// Has the sweep follow open grants of which the column `is_counted` says something else than the configuration.
+  /// - Returns: a row for each.
+  static func recount(under app: App, at instant: Date, limit: Int) -> Query {
+    """
+    UPDATE grants SET is_counted = NOT is_counted, followed_until = NULL
+    WHERE id IN (
+      SELECT id FROM grants
+      WHERE bundle_id = \(app.bundleID) AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant))
+        AND is_counted <> \(isCounted(under: app))
+      ORDER BY id LIMIT \(limit) FOR NO KEY UPDATE)
+    RETURNING id
+    """
   }
 
   // MARK: The sweep
@@ -86,11 +111,12 @@ enum GrantRows {
     return Due(customer: customer, bundleID: try row.decode(2))
   }
 
-  /// Notes that the customer's profile follows all of the customer's grants of the app as of this instant.
+  /// Notes that the customer's profile follows all of the customer's grants of the app as of this instant, under this
+  /// configuration.
   /// - Returns: no row where another server has done so.
-  static func follow(_ due: Due, at instant: Date) -> Query {
+  static func follow(_ due: Due, under app: App, at instant: Date) -> Query {
     """
-    UPDATE grants SET followed_until = \(instant)
+    UPDATE grants SET followed_until = \(instant), is_counted = \(isCounted(under: app))
     WHERE (user_id = \(due.customer.userID) OR device_id = \(due.customer.deviceID))
       AND bundle_id = \(due.bundleID)
       AND (starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)

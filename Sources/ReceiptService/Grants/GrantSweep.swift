@@ -45,9 +45,10 @@ struct GrantSweep: Sendable {
   }
 
   private func follow(_ due: GrantRows.Due, at instant: Date) async throws -> Bool {
-    try await pool.withTransaction { connection in
+    guard let app = catalog[due.bundleID] else { return false }
+    return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
-        CustomerFollowUp.lock([due.customer]), GrantRows.follow(due, at: instant),
+        CustomerFollowUp.lock([due.customer]), GrantRows.follow(due, under: app, at: instant),
       ])
       guard !answers[1].isEmpty else { return false }
       try await followUp.write([due.customer], of: due.bundleID, at: instant, on: connection)

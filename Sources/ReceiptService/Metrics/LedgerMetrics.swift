@@ -142,7 +142,7 @@ struct BusinessMetrics: Sendable {
       now.subscription.current.environment == .production, let holdings = receipt.holdings,
       let trial = holdings.trial
     else { return false }
-    return trial.startedAt <= paidAt && holdings.subscriptions.count == 1
+    return trial.environment == .production && trial.startedAt <= paidAt && holdings.subscriptions.count == 1
   }
 }
 

@@ -93,7 +93,7 @@ struct ProfileWriter {
   ) -> PremiumStatus {
     apps.map { app in
       // What stands on a profile was bought or given; free time is for all, and passes.
-      let own = holdings.holdings(of: app, freeTime: .never)
+      let own = holdings.holdings(of: app, for: .user(user), freeTime: .never)
       let entitlements = app.entitlements(of: own, for: .user(user), at: instant)
       return PremiumStatus(entitlements, at: instant)
     }

@@ -121,7 +121,7 @@ public final class Service: Sendable {
       environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
     outbox = Outbox(
       pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger, metrics: metrics)
-    configuredApps = ConfiguredApps(catalog: catalog, pool: pool)
+    configuredApps = ConfiguredApps(catalog: catalog, pool: pool, clock: clock, logger: logger)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, followUp: support.followUp, clock: clock),

@@ -21,12 +21,13 @@ extension SupportDesk {
         CustomerFollowUp.lock([.device(device)]),
         TrialExtensionRows.select(device, bundleID: bundleID), HoldingsRows.freeTimes,
       ])
-      guard let row = answers[1].first else {
+      let found = try answers[1].map(TrialExtensionRows.decode)
+      guard let trial = app.trial(among: found.map(\.trial), for: .device(device)),
+        let id = found.first(where: { $0.trial == trial })?.id
+      else {
         throw SupportRefusal.notFound("The device '\(device)' never started a trial of \(bundleID).")
       }
       let freeTime = try HoldingsRows.decodeFreeTimes(answers[2])[app]
-      let id = try row.decode(0, as: UUID.self)
-      let trial = Trial(startedAt: try row.decode(1), endsAt: try row.decode(2))
       let endsAt = trial.end(extendedBy: days, honoring: freeTime, at: instant)
       // The condition on the row, not the lock, decides: devices of one account share a trial.
       let changed = try await connection.query(
@@ -75,10 +76,18 @@ extension Trial {
 private enum TrialExtensionRows {
   static func select(_ device: String, bundleID: String) -> Query {
     """
-    SELECT told.id, told.started_at, told.ends_at
+    SELECT told.id, told.started_at, told.ends_at, own.environment
     FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
     WHERE own.bundle_id = \(bundleID) AND own.device_id = \(device)
     """
+  }
+
+  static func decode(_ row: Row) throws -> (id: UUID, trial: Trial) {
+    (
+      try row.decode(0),
+      Trial(
+        startedAt: try row.decode(1), endsAt: try row.decode(2), environment: try environment(row.decode(3)))
+    )
   }
 
   static func extend(_ id: UUID, until end: Date, days: Int) -> Query {

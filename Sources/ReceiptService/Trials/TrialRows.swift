@@ -14,12 +14,15 @@ enum TrialRows {
     var trial: Trial
   }
 
-  /// The trials of this device and of this account, wherever they were started.
-  static func select(bundleID: String, deviceID: String, appTransactionID: String?) -> Query {
+  /// The trials of this device and of this account, wherever they were started. A trial of the sandbox neither uses up
+  /// one of production nor goes on as one.
+  static func select(
+    bundleID: String, deviceID: String, appTransactionID: String?, environment: String
+  ) -> Query {
     """
     SELECT own.id, told.id, own.device_id, own.app_transaction_id, told.started_at, told.ends_at
     FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
-    WHERE own.bundle_id = \(bundleID)
+    WHERE own.bundle_id = \(bundleID) AND own.environment = \(environment)
       AND (own.device_id = \(deviceID) OR own.app_transaction_id = \(appTransactionID)::text)
     """
   }

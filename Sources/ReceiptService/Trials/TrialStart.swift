@@ -97,7 +97,8 @@ struct TrialStart: Sendable {
       let names = [device, account.map { "\(app.bundleID)/\($0)" }].compactMap(\.self)
       let answers = try await connection.pipeline([
         AdvisoryLock.acquire(.customer, Set(names)),
-        TrialRows.select(bundleID: app.bundleID, deviceID: device, appTransactionID: account),
+        TrialRows.select(
+          bundleID: app.bundleID, deviceID: device, appTransactionID: account, environment: environment),
       ])
       let found = try answers[1].map(TrialRows.decode)
       let own = found.first { $0.deviceID == device }

@@ -41,7 +41,8 @@ extension App {
     of holdings: Holdings, for customer: Customer?, at instant: Date
   ) -> Entitlements {
     // What is to come by itself: a grant that begins later, free time with a date.
-    let beginnings = holdings.grants.map(\.startsAt) + [holdings.freeTime.nextChange(after: instant)]
+    let grants = holdings.grants.filter { counts($0, for: customer) }
+    let beginnings = grants.map(\.startsAt) + [holdings.freeTime.nextChange(after: instant)]
     let nextBeginning = beginnings.compactMap(\.self).filter { $0 > instant }.min()
     let openings = openings(of: holdings, for: customer, at: instant)
     guard let best = openings.max(by: { $0.isWeaker(than: $1) }) else {
@@ -66,9 +67,26 @@ extension App {
   /// purchase is one of a tester.
   public func counts(_ subscription: Subscription, for customer: Customer?, at instant: Date) -> Bool {
     guard subscription.tier(at: instant) != nil else { return false }
-    switch subscription.current.environment {
-    case .production: return true
-    case .sandbox: return sandboxGrants.include(customer)
+    return counts(subscription.current.environment, for: customer)
+  }
+
+  /// Whether a grant opens anything: its tier is in the catalog, and one for an app transaction of the sandbox is a
+  /// tester's.
+  public func counts(_ grant: Grant, for customer: Customer?) -> Bool {
+    tiers[grant.tier] != nil && counts(grant.environment, for: customer)
+  }
+
+  /// Whether signed data of an environment opens anything for a customer: that of the sandbox does for testers.
+  public func counts(_ environment: StoreEnvironment, for customer: Customer?) -> Bool {
+    switch environment {
+    case .production: true
+    case .sandbox: sandboxGrants.include(customer)
     }
+  }
+
+  /// The trial that decides, where a device has one of each environment: one that counts, then the one that ends last.
+  public func trial(among trials: [Trial], for customer: Customer?) -> Trial? {
+    let counted = trials.filter { counts($0.environment, for: customer) }
+    return (counted.isEmpty ? trials : counted).max { $0.endsAt < $1.endsAt }
   }
 }

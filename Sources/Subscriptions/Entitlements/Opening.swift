@@ -41,9 +41,9 @@ extension App {
   func openings(of holdings: Holdings, for customer: Customer?, at instant: Date) -> [Opening] {
     let bought = holdings.subscriptions.filter { counts($0, for: customer, at: instant) }
     var openings = bought.map { opening(of: $0, at: instant) }
-    openings += holdings.grants.filter { $0.isOpen(at: instant) && tiers[$0.tier] != nil }.map(opening)
+    openings += holdings.grants.filter { $0.isOpen(at: instant) && counts($0, for: customer) }.map(opening)
     // A trial is for who has not bought: after that its rest is not owed.
-    if bought.isEmpty, let trial = holdings.trial {
+    if bought.isEmpty, let trial = holdings.trial, counts(trial.environment, for: customer) {
       openings.append(opening(of: trial, honoring: holdings.freeTime, at: instant))
     }
     if holdings.freeTime.isOn(at: instant) {

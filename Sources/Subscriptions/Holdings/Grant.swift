@@ -10,13 +10,18 @@ public struct Grant: Sendable, Hashable {
   public var startsAt: Date
   /// Until when; `nil` for good.
   public var endsAt: Date?
+  /// The environment of the app transaction that it was given for; production where it was given for something else.
+  public var environment: StoreEnvironment
 
   /// Creates a grant.
-  public init(id: UUID, tier: String, startsAt: Date, endsAt: Date?) {
+  public init(
+    id: UUID, tier: String, startsAt: Date, endsAt: Date?, environment: StoreEnvironment = .production
+  ) {
     self.id = id
     self.tier = tier
     self.startsAt = startsAt
     self.endsAt = endsAt
+    self.environment = environment
   }
 
   /// What stands as the product on a profile whose access was given.

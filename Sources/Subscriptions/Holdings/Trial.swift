@@ -6,11 +6,14 @@ public struct Trial: Sendable, Hashable {
   public var startedAt: Date
   /// When it ends, extensions included, as long as the app asks for a subscription meanwhile.
   public var endsAt: Date
+  /// The environment of the app transaction that started it.
+  public var environment: StoreEnvironment
 
   /// Creates a trial.
-  public init(startedAt: Date, endsAt: Date) {
+  public init(startedAt: Date, endsAt: Date, environment: StoreEnvironment = .production) {
     self.startedAt = startedAt
     self.endsAt = endsAt
+    self.environment = environment
   }
 
   /// When it ends where free time does not count against it; `nil` while that cannot be known.

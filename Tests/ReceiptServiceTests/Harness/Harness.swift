@@ -109,14 +109,34 @@ final class Harness: Sendable {
 
   /// Another server on the same database and store, with a configuration of its own. The caller closes it.
   /// - Parameter settings: what differs in its environment.
-  func service(configuration: String, settings: [String: String] = [:]) async throws -> Service {
+  /// - Parameter log: takes the lines that it logs.
+  func service(
+    configuration: String, settings: [String: String] = [:], log: LogLines? = nil
+  ) async throws -> Service {
     let file = folder.appending(path: "apps-\(UUID()).json")
     try Data(configuration.utf8).write(to: file)
     var environment = environment.merging(settings) { _, new in new }
     environment["RECEIPTD_CONFIG"] = file.path
     return try await Service(
       settings: Self.settings(environment, databasePatience), clock: clock.service,
-      logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() })
+      logger: Logger(label: "tests") { _ in
+        guard let log else { return SwiftLogNoOpLogHandler() }
+        return log
+      })
+  }
+
+  /// Runs `body` with the address of another service's client routes.
+  func serving(_ service: Service, _ body: (SocketAddress) async throws -> Void) async throws {
+    let server = HTTPServer(
+      configuration: HTTPServerConfiguration(), router: service.clientRouter, logger: service.logger)
+    let address = try server.start()
+    do {
+      try await body(address)
+    } catch {
+      await server.shutdown(within: .seconds(2))
+      throw error
+    }
+    await server.shutdown(within: .seconds(2))
   }
 
   /// Settings with more patience with the database than production has.

@@ -25,7 +25,8 @@ import Testing
       #expect(running.endsAt == harness.clock.now + 27 * 86_400)
       let over = try await harness.desk.extendTrial(of: "over", bundleID: TestApps.family, days: 7, by: ada)
       #expect(over.endsAt == harness.clock.now + 7 * 86_400)
-      let trial = try await harness.pool.holdings(devices: ["over"])[.device("over")].trials[TestApps.family]
+      let trial = try await harness.pool.holdings(devices: ["over"])[.device("over")]
+        .trials[TestApps.family]?.first
       #expect(trial?.endsAt == harness.clock.now + 7 * 86_400)
       #expect(try await harness.actions().map(\.to) == ["running", "over"])
     }
@@ -49,7 +50,7 @@ import Testing
       harness.clock.advance(days: 3)
       _ = try await harness.desk.setFreeAccess(false, bundleID: TestApps.family, by: ada)
       let holdings = try await harness.pool.holdings(devices: ["over"])
-      let trial = try #require(holdings[.device("over")].trials[TestApps.family])
+      let trial = try #require(holdings[.device("over")].trials[TestApps.family]?.first)
       let app = try #require(harness.service.validation.catalog[TestApps.family])
       let freeTimes = try await HoldingsRows.decodeFreeTimes(harness.pool.query(HoldingsRows.freeTimes))
       #expect(trial.end(honoring: freeTimes[app]) == now + 10 * 86_400)

@@ -66,6 +66,7 @@ extension GrantStory: JSONWritable {
       json.member("grant", grant)
       json.member("grantedBy", grantedBy)
       json.member("isOpen", isOpen)
+      json.member("note", note)
       json.member("reason", reason)
       json.member("revokedAt", revokedAt)
       json.member("revokedBy", revokedBy)
@@ -80,6 +81,7 @@ extension TrialStory: JSONWritable {
     json.object { json in
       json.member("endsAt", endsAt)
       json.member("isRunning", isRunning)
+      json.member("note", note)
       json.member("startedAt", startedAt)
     }
   }

@@ -35,6 +35,7 @@ extension CustomerStory {
       page.heading("trial")
       let end = trial.endsAt?.inWords ?? "some time after free access"
       page.line("from \(trial.startedAt.inWords) until \(end)\(trial.isRunning ? "" : ", over")")
+      if let note = trial.note { page.line("NOT COUNTED: \(note)", indent: 4) }
     }
     guard !events.isEmpty else { return }
     page.heading("last events (UTC)")
@@ -75,9 +76,10 @@ extension PurchaseStory {
 
 extension GrantStory {
   fileprivate func write(to page: inout Page) {
-    page.line("\(grant)  \(tier)\(isOpen ? "" : ", over")")
+    page.line("\(grant)  \(tier)\(isOpen || note != nil ? "" : ", over")")
     page.line("from \(startsAt.inWords) \(endsAt.map { "until \($0.inWords)" } ?? "for good")", indent: 4)
     page.line("by \(grantedBy): \(reason)", indent: 4)
     if let revokedAt { page.line("revoked at \(revokedAt.inWords) by \(revokedBy ?? "?")", indent: 4) }
+    if let note { page.line("NOT COUNTED: \(note)", indent: 4) }
   }
 }

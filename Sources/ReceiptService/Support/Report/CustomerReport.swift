@@ -75,6 +75,8 @@ struct GrantStory: Sendable {
   var revokedAt: Date?
   var revokedBy: String?
   var isOpen: Bool
+  /// Why it opens nothing although it is not over; `null` where nothing is odd.
+  var note: String?
 }
 
 /// The app's own free time.
@@ -83,6 +85,8 @@ struct TrialStory: Sendable {
   /// `null` while the app asks nobody for a subscription: it stands still.
   var endsAt: Date?
   var isRunning: Bool
+  /// Why it opens nothing; `null` where nothing is odd.
+  var note: String?
 }
 
 /// A line of `support_timeline`.

@@ -3,7 +3,8 @@ import Subscriptions
 
 extension Entitlements {
   /// Why the answer is what it is, in a sentence for a support person.
-  func explanation(purchases: [PurchaseStory], at instant: Date) -> String {
+  /// - Parameter notes: why something that the customer has opens nothing.
+  func explanation(notes: [String], at instant: Date) -> String {
     switch source {
     case .subscription(let subscription):
       return subscription.explanation(isOpen: isAccessGranted, at: instant)
@@ -15,10 +16,8 @@ extension Entitlements {
       return status == .grace ? "\(name) is over, but within the app's own grace" : "\(name) runs"
     case .freeTime: return "the app asks nobody for a subscription now (free-access is on)"
     case nil:
-      guard let note = purchases.lazy.compactMap(\.note).first else {
-        return "nothing was bought, given or tried"
-      }
-      return "what was bought does not count: \(note)"
+      guard let note = notes.first else { return "nothing was bought, given or tried" }
+      return "nothing that the customer has counts: \(note)"
     }
   }
 }
@@ -73,11 +72,29 @@ extension PurchaseStory {
 }
 
 extension GrantStory {
-  init(_ stored: StoredGrant, at instant: Date) {
+  init(_ stored: StoredGrant, in app: App, at instant: Date) {
+    let isOpen = stored.revokedAt == nil && stored.grant.isOpen(at: instant)
+    let counts = app.counts(stored.grant, for: stored.customer)
+    let note =
+      app.tiers[stored.grant.tier] == nil
+      ? "the configuration has no tier '\(stored.grant.tier)'"
+      : "it is of the sandbox, and not a tester's (sandboxGrants)"
     self.init(
       grant: stored.grant.id.uuidString.lowercased(), tier: stored.grant.tier,
       startsAt: stored.grant.startsAt, endsAt: stored.grant.endsAt, grantedBy: stored.grantedBy,
       reason: stored.reason, revokedAt: stored.revokedAt, revokedBy: stored.revokedBy,
-      isOpen: stored.revokedAt == nil && stored.grant.isOpen(at: instant))
+      isOpen: isOpen && counts, note: isOpen && !counts ? note : nil)
+  }
+}
+
+extension TrialStory {
+  init(
+    _ trial: Trial, of customer: Customer, in app: App, honoring freeTime: FreeTime, at instant: Date
+  ) {
+    let end = trial.end(honoring: freeTime)
+    let counts = app.counts(trial.environment, for: customer)
+    self.init(
+      startedAt: trial.startedAt, endsAt: end, isRunning: counts && end.map { instant < $0 } ?? true,
+      note: counts ? nil : "it is of the sandbox, and not a tester's (sandboxGrants)")
   }
 }

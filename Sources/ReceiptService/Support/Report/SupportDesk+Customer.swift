@@ -46,18 +46,18 @@ extension SupportDesk {
     let purchases = all[customer].purchases(of: app)
       .sorted { $0.subscription.current.purchaseDate > $1.subscription.current.purchaseDate }
       .map { PurchaseStory($0, in: app, of: customer, at: instant) }
+    let grants = try answers[1].map(GrantRows.decode).filter { $0.bundleID == app.bundleID }
+      .map { GrantStory($0, in: app, at: instant) }
+    let trial = holdings.trial.map {
+      TrialStory($0, of: customer, in: app, honoring: holdings.freeTime, at: instant)
+    }
     return CustomerStory(
       kind: customer.kindWord, customer: customer.id, bundleID: app.bundleID, app: app.name,
       entitlements: EntitlementsAnswer(entitlements),
-      because: entitlements.explanation(purchases: purchases, at: instant),
-      purchases: purchases,
-      grants: try answers[1].map(GrantRows.decode).filter { $0.bundleID == app.bundleID }
-        .map { GrantStory($0, at: instant) },
-      trial: holdings.trial.map { trial in
-        let end = trial.end(honoring: holdings.freeTime)
-        return TrialStory(
-          startedAt: trial.startedAt, endsAt: end, isRunning: end.map { instant < $0 } ?? true)
-      },
+      because: entitlements.explanation(
+        notes: purchases.compactMap(\.note) + grants.compactMap(\.note) + [trial?.note].compactMap(\.self),
+        at: instant),
+      purchases: purchases, grants: grants, trial: trial,
       freeAccessSince: holdings.freeTime.spells.first { $0.startsAt <= instant && $0.endsAt == nil }?
         .startsAt,
       events: try answers[0].map(TimelineRows.decode).reversed())
