@@ -25,6 +25,11 @@ struct ConfiguredApps: Sendable {
       try await inBatches { GrantRows.recount(under: app, at: clock.now(), limit: $0) }
       try await inBatches { SandboxRows.recount(under: app, at: clock.now(), limit: $0) }
       try await noteDevices(of: app)
+      for (tier, count) in try await pool.grantsWithoutTier(in: app, at: clock.now()) {
+        logger.warning(
+          "grants are open whose tier is not in the configuration: they open nothing",
+          metadata: ["bundleID": "\(app.bundleID)", "tier": "\(tier)", "grants": "\(count)"])
+      }
     }
   }
 

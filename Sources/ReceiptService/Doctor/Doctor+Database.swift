@@ -28,6 +28,7 @@ extension Doctor {
         if rights.isWell {
           if let finding = try await months(pool) { findings.append(finding) }
           findings.append(try await headers(pool))
+          if let catalog { findings.append(try await grants(pool, catalog)) }
         }
         for table in ProfileTable.all {
           let apps = catalog?.apps.filter { $0.writeTo.contains(table.mirror) } ?? []

@@ -81,6 +81,16 @@ enum GrantRows {
     """
   }
 
+  /// How many grants are open, or are to come, of each tier that the configuration does not have.
+  static func withoutTier(in app: App, at instant: Date) -> Query {
+    """
+    SELECT tier, count(*) FROM grants
+    WHERE bundle_id = \(app.bundleID) AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant))
+      AND tier <> ALL(\(app.tiers.keys.sorted()))
+    GROUP BY tier ORDER BY tier
+    """
+  }
+
   // MARK: The sweep
 
   /// A customer of one app whose grants are to be followed.
@@ -135,4 +145,13 @@ struct StoredGrant: Sendable {
   var grantedBy: String
   var revokedAt: Date?
   var revokedBy: String?
+}
+
+extension PostgresPool {
+  /// How many grants of an app are open, or are to come, of each tier that its configuration does not have.
+  func grantsWithoutTier(in app: App, at instant: Date) async throws -> [(tier: String, count: Int)] {
+    try await query(GrantRows.withoutTier(in: app, at: instant)).map {
+      (tier: try $0.decode(0), count: try $0.decode(1))
+    }
+  }
 }
