@@ -129,3 +129,13 @@ BEGIN
   END IF;
 END
 $$;
+
+-- A row that was judged by a clock ahead is found by its date: no status begins in time to come.
+ALTER TABLE public.subscriptions ADD COLUMN IF NOT EXISTS status_since timestamptz;
+COMMENT ON COLUMN public.subscriptions.status_since IS 'Since when the row says what it says (status, store_status, product_id). NULL: from its beginning, or written before this column was. In time to come: a server whose clock is ahead has written it, and the sweep judges it again.';
+CREATE INDEX IF NOT EXISTS subscriptions_status_since_idx
+  ON public.subscriptions (status_since) WHERE status_since IS NOT NULL;
+CREATE INDEX IF NOT EXISTS grants_followed_until_idx
+  ON public.grants (followed_until) WHERE followed_until IS NOT NULL;
+-- Rows of that kind from before this column.
+UPDATE public.subscriptions SET next_change_at = now() WHERE updated_at > now() AND bundle_id IS NOT NULL;

@@ -99,19 +99,34 @@ enum GrantRows {
     var bundleID: String
   }
 
-  /// Customers with a grant that has begun or ended since their profile was last written because of it.
+  /// Customers with a grant that has begun or ended since their profile was last written because of it, or that was
+  /// followed as of a time to come, in which it begins or ends: by a server whose clock is ahead.
   static func due(in bundleIDs: [String], at instant: Date, limit: Int) -> Query {
-    // Two scans by partial index; both hold only what is still to come.
+    // By less than this the clocks of two servers may differ, and they shall not write a profile by turns.
+    let ahead = instant.addingTimeInterval(Doctor.clockTolerance)
+    // Scans by partial index: the first two hold only what is still to come, the third one reads only the end of its index.
+    return """
+      (SELECT user_id, device_id, bundle_id FROM grants
+       WHERE starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
+         AND bundle_id = ANY(\(bundleIDs))
+       ORDER BY starts_at LIMIT \(limit))
+      UNION
+      (SELECT user_id, device_id, bundle_id FROM grants
+       WHERE next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at)
+         AND bundle_id = ANY(\(bundleIDs))
+       ORDER BY next_change_at LIMIT \(limit))
+      UNION
+      (SELECT user_id, device_id, bundle_id FROM grants
+       WHERE followed_until > \(ahead) AND \(isFollowedAhead(at: ahead)) AND bundle_id = ANY(\(bundleIDs))
+       ORDER BY followed_until LIMIT \(limit))
+      """
+  }
+
+  /// Whether a grant begins or ends between now and the instant as of which it was followed.
+  private static func isFollowedAhead(at instant: Date) -> Query {
     """
-    (SELECT user_id, device_id, bundle_id FROM grants
-     WHERE starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
-       AND bundle_id = ANY(\(bundleIDs))
-     ORDER BY starts_at LIMIT \(limit))
-    UNION
-    (SELECT user_id, device_id, bundle_id FROM grants
-     WHERE next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at)
-       AND bundle_id = ANY(\(bundleIDs))
-     ORDER BY next_change_at LIMIT \(limit))
+    (starts_at > \(instant) AND starts_at <= followed_until
+      OR next_change_at > \(instant) AND next_change_at <= followed_until)
     """
   }
 
@@ -130,7 +145,8 @@ enum GrantRows {
     WHERE (user_id = \(due.customer.userID) OR device_id = \(due.customer.deviceID))
       AND bundle_id = \(due.bundleID)
       AND (starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
-        OR next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at))
+        OR next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at)
+        OR \(isFollowedAhead(at: instant)))
     RETURNING id
     """
   }

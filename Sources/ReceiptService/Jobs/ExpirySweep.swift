@@ -9,6 +9,10 @@ import Subscriptions
 /// others read (the columns `status` and `store_status`, `user_preferences`) has to be written anew
 /// when a phase ends. Any number of servers may sweep: a purchase is judged again under its lock, so a
 /// second judgement writes the same row.
+///
+/// A server whose clock is ahead writes a row or a profile too early. The sweep of another server finds it by its dates and
+/// writes it again; it does not matter whether a job or a request wrote it. Before each turn the clock is compared
+/// with the database's (``ClockCorrection``), or two servers would write such a row by turns.
 struct ExpirySweep: Sendable {
   let pool: PostgresPool
   let ledger: LedgerWriter
@@ -18,6 +22,7 @@ struct ExpirySweep: Sendable {
   let grants: GrantSweep
   let freeAccess: FreeAccessSweep
   let metrics: ServiceMetrics
+  let clockCorrection: ClockCorrection
 
   private static let pause = Duration.seconds(20)
   private static let batch = 256
@@ -25,6 +30,7 @@ struct ExpirySweep: Sendable {
   /// Sweeps until the task is cancelled. A database that is away is tried again at the next turn.
   func runForever() async {
     while !Task.isCancelled {
+      await clockCorrection.measure(pool, logger)
       // One that cannot do its work does not keep the others from theirs.
       await turn("free_access") { try await freeAccess.run() }
       await turn("subscriptions") { try await run() }

@@ -60,20 +60,6 @@ enum SubscriptionRows {
     try row.decode(29, as: String?.self).map(Customer.device)
   }
 
-  /// Purchases of these apps whose status has changed by itself since they were written, the longest
-  /// overdue first.
-  /// - Parameter seen: those that were due in this turn already and could not be judged.
-  static func due(
-    in bundleIDs: [String], except seen: Set<String>, at instant: Date, limit: Int
-  ) -> Query {
-    """
-    SELECT original_transaction_id, bundle_id FROM subscriptions
-    WHERE next_change_at <= \(instant) AND bundle_id = ANY(\(bundleIDs))
-      AND original_transaction_id <> ALL(\(seen.sorted()))
-    ORDER BY next_change_at LIMIT \(limit)
-    """
-  }
-
   private static let columns: StaticString = """
     original_transaction_id, transaction_id, bundle_id, environment, product_id, tier, kind, ownership,
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
@@ -99,7 +85,7 @@ enum SubscriptionRows {
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts, phase_statuses, phase_store_statuses, next_change_at, upcoming_product_id,
-        upcoming_tier, taken_from, last_validated_at, created_at, updated_at)
+        upcoming_tier, taken_from, status_since, last_validated_at, created_at, updated_at)
       SELECT original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
@@ -107,7 +93,7 @@ enum SubscriptionRows {
         (\(all.map { $0.startsAt })::timestamptz[])[first_phase:last_phase],
         (\(all.map { $0.status.rawValue })::text[])[first_phase:last_phase],
         (\(all.map { $0.storeStatus.rawValue })::text[])[first_phase:last_phase],
-        next_change_at, upcoming_product_id, upcoming_tier, taken_from,
+        next_change_at, upcoming_product_id, upcoming_tier, taken_from, status_since,
         CASE WHEN is_validated THEN \(instant)::timestamptz END, \(instant)::timestamptz,
         \(instant)::timestamptz
       FROM \(rows: stored.count)
@@ -138,12 +124,14 @@ enum SubscriptionRows {
         \(each: subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.productID }),
         \(each: subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.tier }),
         \(each: stored.map { $0.owner?.reason.takenFrom?.id }),
+        \(each: subscriptions.map { $0.lastChange(until: instant) }),
         \(each: validated)))
       AS new (original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
-        first_phase, last_phase, next_change_at, upcoming_product_id, upcoming_tier, taken_from, is_validated)
+        first_phase, last_phase, next_change_at, upcoming_product_id, upcoming_tier, taken_from,
+        status_since, is_validated)
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         transaction_id = excluded.transaction_id, bundle_id = excluded.bundle_id,
         environment = excluded.environment, product_id = excluded.product_id, tier = excluded.tier,
@@ -161,7 +149,7 @@ enum SubscriptionRows {
         phase_store_statuses = excluded.phase_store_statuses,
         next_change_at = excluded.next_change_at,
         upcoming_product_id = excluded.upcoming_product_id, upcoming_tier = excluded.upcoming_tier,
-        taken_from = excluded.taken_from,
+        taken_from = excluded.taken_from, status_since = excluded.status_since,
         last_validated_at = coalesce(excluded.last_validated_at, subscriptions.last_validated_at),
         updated_at = excluded.updated_at
       """

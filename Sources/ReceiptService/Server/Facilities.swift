@@ -17,13 +17,16 @@ final class Facilities: Sendable {
   let signer: EntitlementSigner
   /// The same after a reload: 2 MB that are given back and taken anew leave holes.
   let recentNotifications = RecentNotifications()
+  let clockCorrection: ClockCorrection
+  /// The corrected one.
   let clock: ServiceClock
   let logger: Logger
   private let draining = Atomic(false)
 
   init(settings: Settings, clock: ServiceClock, logger: Logger) {
     self.settings = settings
-    self.clock = clock
+    clockCorrection = ClockCorrection(of: clock)
+    self.clock = clockCorrection.clock
     self.logger = logger
     metrics = ServiceMetrics()
     pool = PostgresPool(configuration: settings.database, logger: logger, observer: metrics.database)
@@ -31,7 +34,7 @@ final class Facilities: Sendable {
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
-    traffic = TrafficLimits(perSecond: settings.rateLimit, clock: clock, logger: logger)
+    traffic = TrafficLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)
   }
 
   /// Whether no new work should be sent here.

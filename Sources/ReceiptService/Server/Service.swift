@@ -125,7 +125,8 @@ public final class Service: Sendable {
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, followUp: support.followUp, clock: clock),
-      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock), metrics: metrics)
+      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock), metrics: metrics,
+      clockCorrection: facilities.clockCorrection)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
       // Nobody waits for it, and it wants to know what is so now.

@@ -62,6 +62,13 @@ public struct Subscription: Sendable, Hashable {
     return min(current.purchaseDate, phaseChange ?? .distantFuture)
   }
 
+  /// The last instant, not after `instant`, at which a status or the product that is open changed by itself.
+  public func lastChange(until instant: Date) -> Date? {
+    let phaseChange = phase(at: instant).startsAt
+    guard preceding != nil, current.purchaseDate <= instant else { return phaseChange }
+    return max(current.purchaseDate, phaseChange ?? .distantPast)
+  }
+
   /// The catalog's name of the product that is open at `instant`, or was last.
   public func productID(at instant: Date) -> String { preceding(at: instant)?.productID ?? productID }
 

@@ -82,4 +82,78 @@ import Testing
       await other.close()
     }
   }
+
+  @Test func `a row that a clock ahead judged too early is judged again by a clock that is right`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      let now = harness.clock.now
+      let end = try #require(bought.transaction.expiresDate)
+      harness.clock.set(end + 60)
+      #expect(try await harness.service.sweep.run() == 1)
+      #expect(try await harness.row(of: id).status == "expired")
+      #expect(try await harness.isPremiumInPreferences(user) == false)
+
+      harness.clock.set(now + 60)
+      #expect(try await harness.service.sweep.run() == 1)
+      #expect(try await harness.row(of: id).status == "active")
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+      #expect(try await harness.service.sweep.run() == 0)
+
+      harness.clock.set(end)
+      #expect(try await harness.service.sweep.run() == 1)
+      #expect(try await harness.row(of: id).status == "expired")
+      #expect(try await harness.service.sweep.run() == 0)
+    }
+  }
+
+  @Test func `a notification that a clock ahead took in is judged again too`() async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let now = harness.clock.now
+      let end = try #require(bought.transaction.expiresDate)
+      let news = try harness.store.perform(.setAutoRenew(false), on: bought.originalTransactionID)
+      harness.clock.set(end + 86_400)
+      try await harness.arrives(news)
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "expired")
+      harness.clock.set(now + 60)
+      #expect(try await harness.service.sweep.run() == 1)
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+    }
+  }
+
+  @Test func `a grant that a clock ahead began or ended too early is followed again`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let ada = try #require(Harness.ada)
+      let now = harness.clock.now
+      _ = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+      harness.clock.advance(days: 8)
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(user) == false)
+      harness.clock.set(now + 60)
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+      #expect(try await harness.service.sweep.grants.run() == 0)
+
+      // One that begins in ten days, after the end of the first.
+      _ = try await harness.pool.query(
+        """
+        UPDATE grants SET starts_at = \(now + 10 * 86_400), ends_at = \(now + 20 * 86_400), followed_until = NULL
+        """)
+      harness.clock.advance(days: 11)
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+      harness.clock.set(now + 120)
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(user) == false)
+      harness.clock.set(now + 10 * 86_400)
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+    }
+  }
 }
