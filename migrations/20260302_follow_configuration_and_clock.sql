@@ -139,3 +139,41 @@ CREATE INDEX IF NOT EXISTS grants_followed_until_idx
   ON public.grants (followed_until) WHERE followed_until IS NOT NULL;
 -- Rows of that kind from before this column.
 UPDATE public.subscriptions SET next_change_at = now() WHERE updated_at > now() AND bundle_id IS NOT NULL;
+
+-- `receiptd grandfather` goes by the date of the app's own row where it knows no better one. A client keeps it as it is:
+-- it is not refused, because apps in use write back whole rows, with the date rounded or made anew.
+CREATE OR REPLACE FUNCTION public.receiptd_keep_created_at() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  -- The column is the app's: it may be missing, or come later.
+  IF NOT EXISTS (
+    SELECT FROM pg_attribute
+    WHERE attrelid = TG_RELID AND attname = 'created_at' AND NOT attisdropped AND attgenerated = ''
+      AND atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype, 'date'::regtype))
+  THEN
+    RETURN NEW;
+  END IF;
+  RETURN jsonb_populate_record(NEW, jsonb_build_object('created_at',
+    CASE TG_OP WHEN 'UPDATE' THEN to_jsonb(OLD) -> 'created_at' ELSE to_jsonb(now()) END));
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_keep_created_at() IS
+  'Keeps the date of a row as it is where a role that speaks for a user writes it: a new row is of now.';
+REVOKE ALL ON FUNCTION public.receiptd_keep_created_at() FROM PUBLIC;
+
+DO $$
+DECLARE
+  relation text;
+  other text;
+BEGIN
+  FOREACH relation IN ARRAY ARRAY['profiles', 'user_preferences'] LOOP
+    EXECUTE format('DROP TRIGGER IF EXISTS receiptd_keep_created_at ON public.%I', relation);
+    EXECUTE format(
+      'CREATE TRIGGER receiptd_keep_created_at BEFORE INSERT OR UPDATE ON public.%I FOR EACH ROW '
+      'WHEN (current_user IN (''anon'', ''authenticated'')) EXECUTE FUNCTION public.receiptd_keep_created_at()', relation);
+  END LOOP;
+  FOR other IN SELECT rolname FROM pg_roles WHERE rolname IN ('anon', 'authenticated', 'service_role') LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION public.receiptd_keep_created_at() FROM %I', other);
+  END LOOP;
+END
+$$;

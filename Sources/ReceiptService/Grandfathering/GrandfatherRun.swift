@@ -33,6 +33,8 @@ public struct GrandfatherReport: Sendable, Hashable, CustomStringConvertible {
   var found = 0
   /// Of these, those who did not have the award.
   var awarded = 0
+  /// Rows from before the date whose user is not in `auth.users`, where that table is asked.
+  var withoutUser = 0
   var isDryRun: Bool
   /// Why nothing can be said of a table.
   public internal(set) var problems: [String] = []
@@ -43,6 +45,9 @@ public struct GrandfatherReport: Sendable, Hashable, CustomStringConvertible {
     let counts =
       "\(bundleID): \(found) users from before \(before.inWords) (\(sources.joined(separator: ", "))), "
       + "\(found - awarded) had it already, \(awarded) \(verb)"
+      + (withoutUser == 0
+        ? ""
+        : "; \(withoutUser) \(withoutUser == 1 ? "row" : "rows") from before \(withoutUser == 1 ? "has" : "have") no user in auth.users")
     return ((sources.isEmpty ? [] : [counts]) + problems.map { "\(bundleID): \($0)" })
       .joined(separator: "\n")
   }
@@ -65,6 +70,9 @@ extension Grandfathering {
       case .failure(let problem): report.problems.append(problem.description)
       case .success(let dates):
         report.sources.append(dates.description)
+        if let query = dates.withoutUser(before: rule.before) {
+          report.withoutUser += try await pool.query(query)[0].decode(0, as: Int.self)
+        }
         try await run(rule, of: app, dates, &report)
       }
     }
