@@ -38,6 +38,30 @@ struct ChangeTests {
     #expect(store.truth(of: id, at: .day(11))?.productID == Climb.family)
   }
 
+  @Test func `an upgrade after the next renewal was charged begins at once, before that renewal`() throws {
+    var store = Climb.store()
+    let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
+    let charged = try store.perform(.renew, on: id, at: .day(30.5))
+    #expect(charged.transaction.purchaseDate == .day(31))
+    let upgraded = try store.perform(.changeProduct(Climb.family), on: id, at: .day(30.75))
+    #expect(upgraded.transaction.purchaseDate == .day(30.75))
+    #expect(upgraded.transaction.transactionReason == .purchase)
+    let replaced = store.signable(charged.transaction.transactionId, of: Climb.bundleID, at: .day(32))
+    #expect(replaced?.isUpgraded == true)
+    for day in [30.75, 31, 32] {
+      #expect(store.truth(of: id, at: .day(day))?.entitledProductID == Climb.family)
+    }
+  }
+
+  @Test func `what is bought right after a renewal was charged is dated after its signature`() throws {
+    var store = Climb.store()
+    let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
+    let charged = try store.perform(.renew, on: id, at: .day(30.5))
+    let upgraded = try store.perform(.changeProduct(Climb.family), on: id, at: .day(30.5))
+    #expect(upgraded.transaction.purchaseDate > charged.transaction.signedDate)
+    #expect(upgraded.transaction.purchaseDate < charged.transaction.purchaseDate)
+  }
+
   @Test func `a downgrade waits for the renewal and can be cancelled`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.family, at: Climb.start).originalTransactionID

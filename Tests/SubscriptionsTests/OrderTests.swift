@@ -10,9 +10,14 @@ import Testing
     case renewal(RenewalFact)
   }
 
-  /// A life with a purchase, a renewal, a failure with grace, a recovery, an upgrade, refunds, a
-  /// reversal, and words signed in the same millisecond that disagree.
-  private static let life: [Fact] = [
+  private static let anna = UUID()
+
+  private static let lives = [subscriptionLife, lifetimeLife]
+
+  /// A life with a purchase, a renewal that is signed with and without a token, a failure with grace, a recovery, an
+  /// upgrade, refunds, a reversal, words signed in the same millisecond that disagree, and an upgrade after the next
+  /// renewal was charged.
+  private static let subscriptionLife: [Fact] = [
     .transaction(period("1000", from: 0, to: 30)),
     .renewal(renewalInfo(signed: 0)),
     .transaction(period("1001", from: 30, to: 60)),
@@ -27,6 +32,21 @@ import Testing
     .transaction(period("1003", from: 70, to: 107, product: "family", signed: 71)),
     .renewal(renewalInfo(signed: 71, autoRenew: false)),
     .renewal(renewalInfo(signed: 71, autoRenew: true, renewsAs: "family")),
+    .transaction(period("1001", from: 30, to: 60, token: anna, signed: 31)),
+    .transaction(period("1001", from: 30, to: 60, signed: 33)),
+    .transaction(period("1004", from: 107, to: 137, signed: 106.5)),
+    .transaction(period("1005", from: 106.75, to: 136.75, product: "family", signed: 106.75)),
+    .transaction(period("1004", from: 107, to: 137, upgraded: true, signed: 106.8)),
+  ]
+
+  /// A purchase for good, restored, refunded, bought again, refunded again, and the last refund reversed.
+  private static let lifetimeLife: [Fact] = [
+    .transaction(lifetime("1000", bought: 0)),
+    .transaction(lifetime("1001", bought: 3)),
+    .transaction(lifetime("1000", bought: 0, revoked: 5)),
+    .transaction(lifetime("1002", bought: 7)),
+    .transaction(lifetime("1002", bought: 7, revoked: 9)),
+    .transaction(lifetime("1002", bought: 7, signed: 11)),
   ]
 
   private func learn(_ facts: some Sequence<Fact>) -> SubscriptionFacts {
@@ -40,21 +60,24 @@ import Testing
     return known
   }
 
-  @Test func `no order and no repetition makes a difference`() {
-    let expected = learn(Self.life)
+  @Test(arguments: lives.indices) func `no order and no repetition makes a difference`(index: Int) {
+    let life = Self.lives[index]
+    let expected = learn(life)
     var random = SeededGenerator(seed: 7)
     for _ in 0..<5_000 {
-      let repeated = Self.life + (0..<5).compactMap { _ in Self.life.randomElement(using: &random) }
+      let repeated = life + (0..<5).compactMap { _ in life.randomElement(using: &random) }
       let shuffled = learn(repeated.shuffled(using: &random))
       #expect(shuffled == expected)
     }
   }
 
-  @Test func `taking facts in from what was kept is the same as having seen them all`() {
-    let expected = learn(Self.life).subscription(under: sampleApp())
+  @Test(arguments: lives.indices)
+  func `taking facts in from what was kept is the same as having seen them all`(index: Int) {
+    let life = Self.lives[index]
+    let expected = learn(life).subscription(under: sampleApp())
     var random = SeededGenerator(seed: 11)
     for _ in 0..<500 {
-      let shuffled = Self.life.shuffled(using: &random)
+      let shuffled = life.shuffled(using: &random)
       let split = Int.random(in: 0...shuffled.count, using: &random)
       let kept = learn(shuffled[..<split])
       var resumed = SubscriptionFacts(transactions: Array(kept.transactions.values), renewal: kept.renewal)
@@ -66,6 +89,14 @@ import Testing
       }
       #expect(resumed.subscription(under: sampleApp()) == expected)
     }
+  }
+
+  @Test func `the lives end in the last purchase, which is open, with the token that was signed`() {
+    let subscription = learn(Self.subscriptionLife).subscription(under: sampleApp())
+    #expect(subscription?.current.transactionID == "1005")
+    #expect(subscription?.tier(at: day(110)) == "family")
+    #expect(subscription?.customerToken == Self.anna)
+    #expect(learn(Self.lifetimeLife).words(at: 12) == "active/active")
   }
 
   @Test func `of two words signed in the same millisecond a refund is believed`() {

@@ -79,7 +79,7 @@ extension SimulatedStore {
       guard isEligible else { throw .notEligible(offer.type) }
     }
     var transaction = purchase
-    if let earlier { transaction.continues(try current(of: earlier)) }
+    if let earlier { transaction.continues(try current(of: earlier), lastSigned: lastSigned) }
     setFirstPeriod(of: &transaction, product: product, offer: request.offer)
     record(transaction)
 
@@ -188,11 +188,19 @@ extension TransactionInfo {
     offerPeriod = offer.period.text
   }
 
-  /// Makes this the transaction that comes after `previous` in a subscription. Purchase dates only go up,
-  /// because the latest one tells which transaction is current.
-  mutating func continues(_ previous: TransactionInfo) {
+  /// Makes this the transaction that comes after `previous` in a subscription.
+  ///
+  /// Purchase dates go up, because the latest one tells which transaction is current. One purchase is dated earlier
+  /// than `previous`: the one that replaces a renewal which was charged ahead and has not begun.
+  /// - Parameter lastSigned: the last `signedDate` of the store; such a purchase is made after it.
+  mutating func continues(_ previous: TransactionInfo, lastSigned: Date) {
     originalTransactionId = previous.originalTransactionId
     originalPurchaseDate = previous.originalPurchaseDate
-    purchaseDate = max(purchaseDate, previous.purchaseDate + 0.001).wholeMilliseconds
+    let boughtNow = max(purchaseDate, lastSigned + 0.001)
+    let replacesChargedAhead =
+      transactionReason == .purchase && previous.transactionReason == .renewal
+      && previous.purchaseDate > boughtNow
+    purchaseDate =
+      (replacesChargedAhead ? boughtNow : max(purchaseDate, previous.purchaseDate + 0.001)).wholeMilliseconds
   }
 }

@@ -75,7 +75,7 @@ extension SimulatedStore {
     transactions[replaced.transactionId] = replaced
 
     var transaction = newTransaction(of: product, in: subscription.bundleID, at: now.wholeMilliseconds)
-    transaction.continues(replaced)
+    transaction.continues(replaced, lastSigned: lastSigned)
     setFirstPeriod(of: &transaction, product: product, offer: offer)
     transaction.inAppOwnershipType = replaced.inAppOwnershipType
     transaction.appTransactionId = replaced.appTransactionId

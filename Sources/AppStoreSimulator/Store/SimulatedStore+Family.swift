@@ -30,7 +30,7 @@ extension SimulatedStore {
       return outcome
     }
     let earlier = try earlierSubscription(like: transaction, at: now)
-    if let earlier { transaction.continues(try current(of: earlier)) }
+    if let earlier { transaction.continues(try current(of: earlier), lastSigned: lastSigned) }
     transaction.expiresDate = original.expiresDate
     record(transaction)
     var member = StoreSubscription(
@@ -82,8 +82,8 @@ extension SimulatedStore {
       }
       let product = try product(shared.productId, of: shared.bundleId)
       var next = newTransaction(of: product, in: shared.bundleId, at: shared.purchaseDate)
-      next.continues(transaction)
       next.transactionReason = shared.transactionReason
+      next.continues(transaction, lastSigned: lastSigned)
       next.inAppOwnershipType = .familyShared
       next.appTransactionId = transaction.appTransactionId
       transaction = next

@@ -95,9 +95,9 @@ extension SimulatedStore {
     let (start, end) = nextPeriod(after: previous, of: period, billing: subscription.billing, at: now)
 
     var transaction = newTransaction(of: product, in: subscription.bundleID, at: start)
-    transaction.continues(previous)
-    transaction.expiresDate = end
     transaction.transactionReason = .renewal
+    transaction.continues(previous, lastSigned: lastSigned)
+    transaction.expiresDate = end
     transaction.inAppOwnershipType = previous.inAppOwnershipType
     transaction.appTransactionId = previous.appTransactionId
     transaction.appAccountToken = previous.appAccountToken

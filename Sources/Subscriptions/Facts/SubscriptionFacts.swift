@@ -40,15 +40,16 @@ public struct SubscriptionFacts: Sendable, Hashable {
     return true
   }
 
-  /// The latest purchase by `purchaseDate`: what it replaced never comes back.
+  /// The latest purchase: what it replaced never comes back.
   ///
-  /// Purchases of the same instant are an upgrade and what it upgraded; Apple marks the latter.
+  /// The latest by `purchaseDate`, unless an upgrade overtook it; see ``isOvertaken(_:)``. Purchases of the same instant
+  /// are an upgrade and what it upgraded; Apple marks the latter.
   ///
   /// A product that is bought for good and restored has several transactions, and a refund is signed on one of them.
   /// So a revocation ends every purchase from before it. A purchase after it is another one: the App Store sells the
   /// product again after a refund, under the same original id or a new one.
   public var current: TransactionFact? {
-    guard var current = transactions.values.max(by: { $0.isReplaced(by: $1) }) else { return nil }
+    guard var current = latest(of: transactions.values) else { return nil }
     if current.kind == .nonConsumable, current.revocationDate == nil {
       let purchaseDate = current.purchaseDate
       current.revocationDate = transactions.values.lazy.compactMap(\.revocationDate).filter {
@@ -60,24 +61,59 @@ public struct SubscriptionFacts: Sendable, Hashable {
 
   /// The period that reaches up to the start of this one and stands; `nil` where there is none.
   func paidUntilStart(of current: TransactionFact) -> TransactionFact? {
-    transactions.values
-      .filter { before in
+    latest(
+      of: transactions.values.filter { before in
         guard let expires = before.expiresDate else { return false }
         return before.purchaseDate < current.purchaseDate && expires >= current.purchaseDate
           && before.revocationDate == nil && !before.isUpgraded
-      }
-      .max { $0.isReplaced(by: $1) }
+      })
   }
 
   /// The `appAccountToken` that decides: that of the latest purchase that carries one, and of the tokens of that
   /// purchase the one that was signed last. A later purchase or signature without a token (made outside of the app,
   /// say) says nothing about whose it is, and an earlier purchase that is signed again takes nothing back.
   public var customerToken: UUID? {
-    transactions.values.filter { $0.appAccountToken != nil }.max { $0.isReplaced(by: $1) }?.appAccountToken
+    latest(of: transactions.values.filter { $0.appAccountToken != nil })?.appAccountToken
+  }
+
+  /// The latest of these purchases.
+  private func latest(of purchases: some Collection<TransactionFact>) -> TransactionFact? {
+    guard let latest = purchases.max(by: { $0.isReplaced(by: $1) }) else { return nil }
+    guard isOvertaken(latest) else { return latest }
+    return self.latest(of: purchases.filter { $0.transactionID != latest.transactionID })
+  }
+
+  /// Whether another purchase replaced this renewal before it began.
+  ///
+  /// The App Store charges a renewal up to a day ahead and dates it at its beginning. The customer may buy an upgrade in
+  /// between, which takes effect at once: its `purchaseDate` is the earlier one, although it was bought later. The same
+  /// happens where the renewal is refunded and the customer subscribes again.
+  private func isOvertaken(_ renewal: TransactionFact) -> Bool {
+    transactions.values.contains { $0.overtakes(renewal, amid: transactions) && !isOvertaken($0) }
   }
 }
 
 extension TransactionFact {
+  /// Whether this purchase was made after `renewal` had been charged, and runs on where that begins.
+  ///
+  /// Apple marks what was upgraded, but the mark may be lost. So each of these tells that the renewal came first:
+  /// a signature or a revocation of it from before this purchase; the mark; or that it begins where a period ends which
+  /// this purchase cut short.
+  fileprivate func overtakes(_ renewal: TransactionFact, amid transactions: [String: TransactionFact]) -> Bool
+  {
+    guard let expires = expiresDate, purchaseDate < renewal.purchaseDate, renewal.purchaseDate < expires,
+      renewal.purchaseDate - SubscriptionFacts.chargedAhead <= purchaseDate
+    else { return false }
+    if renewal.isUpgraded { return true }
+    let begins = renewal.purchaseDate - SubscriptionFacts.clockDifference
+    let knownFrom = min(renewal.signedAt, renewal.revocationDate ?? .distantFuture)
+    if knownFrom <= purchaseDate, knownFrom < begins { return true }
+    guard purchaseDate < begins else { return false }
+    return transactions.values.contains {
+      $0.expiresDate == renewal.purchaseDate && $0.purchaseDate < purchaseDate
+    }
+  }
+
   fileprivate func isReplaced(by other: TransactionFact) -> Bool {
     if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
     if isUpgraded != other.isUpgraded { return isUpgraded }

@@ -11,6 +11,9 @@ extension SubscriptionFacts {
   /// Apple charges at most a day before a period begins; twice that, for its clocks and ours.
   static let chargedAhead: TimeInterval = 2 * 86_400
 
+  /// What is signed or bought so shortly before a `purchaseDate` tells nothing of the order: clocks differ.
+  static let clockDifference: TimeInterval = 60
+
   /// What the facts mean under an app's catalog.
   /// - Parameter freeTime: when the app asked nobody for a subscription; its own grace stands still meanwhile.
   /// - Returns: `nil` while no transaction is known (a renewal info alone says who, not until when).

@@ -46,9 +46,10 @@ public enum ClaimOutcome: Sendable, Hashable {
 /// - Parameters:
 ///   - claimant: who proves the purchase now; `nil` for the App Store itself.
 ///   - owner: whose it is so far.
-///   - token: the `appAccountToken` that the facts carry. It can change (a crossgrade, or the app setting
-///     it afterwards), and only such a change moves a purchase that has an owner: the same token again, from a
-///     late or repeated fact, moves nothing back.
+///   - token: the `appAccountToken` that the facts carry (``SubscriptionFacts/customerToken``): no order in which
+///     signatures arrive changes it, and no signature without a token takes it away. It can change (a crossgrade,
+///     or the app setting it afterwards), and only such a change moves a purchase that has an owner: the same token
+///     again, from a late or repeated fact, moves nothing back.
 ///   - decidedToken: the token that decided the last time.
 ///   - kind: what a customer of the app is. A token names a user; where customers are devices it decides nothing.
 ///   - policy: what happens when another asks.

@@ -56,4 +56,53 @@ import Testing
       #expect(try await answer().string("entitlements.tier") == "individual")
     }
   }
+
+  @Test(arguments: [true, false])
+  func `an upgrade after the renewal was charged stays open when that renewal begins`(
+    isMarked: Bool
+  ) async throws {
+    try await withHarness { harness in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      let id = bought.originalTransactionID
+      _ = try await harness.device("device-1", shows: bought)
+      let begins = try #require(bought.transaction.expiresDate)
+      harness.clock.set(begins.addingTimeInterval(-12 * 3_600))
+      let renewed = try await harness.happens(.renew, to: id)
+      #expect(renewed.transaction.purchaseDate == begins)
+      harness.clock.advance(seconds: 3_600)
+      var upgraded = try await harness.happens(.changeProduct(TestApps.familyPlan), to: id)
+      #expect(upgraded.transaction.purchaseDate == harness.clock.now)
+
+      func expectFamily() async throws {
+        let answer = try await harness.device("device-1", shows: bought)
+        #expect(answer.string("entitlements.tier") == "family")
+        #expect(answer.string("subscription.transactionID") == upgraded.transactionID)
+        #expect(answer.date("subscription.expiryDate") == upgraded.transaction.expiresDate)
+        #expect(try await harness.row(of: id).tier == "family")
+        #expect(try await harness.row(of: id).status == "active")
+      }
+      try await expectFamily()
+      for date in [begins, begins.addingTimeInterval(86_400)] {
+        harness.clock.set(date)
+        _ = try await harness.service.sweep.run()
+        if isMarked {
+          // The device shows the replaced renewal, as the App Store signs it now.
+          var replaced = renewed.transaction
+          replaced.isUpgraded = true
+          replaced.signedDate = harness.clock.now
+          let members = ["signedTransaction": try harness.sign(replaced), "deviceID": "device-1"]
+          #expect(try await harness.validate(members).string("subscription.tier") == "family")
+        }
+        try await expectFamily()
+      }
+
+      // The upgrade is renewed, and then refunded.
+      harness.clock.set(try #require(upgraded.transaction.expiresDate))
+      upgraded = try await harness.happens(.renew, to: id)
+      try await expectFamily()
+      try await harness.happens(.refundLatest, to: id)
+      #expect(try await harness.row(of: id).status == "cancelled")
+    }
+  }
 }

@@ -1,0 +1,126 @@
+import FoundationEssentials
+import Testing
+
+@testable import Subscriptions
+
+/// An upgrade that is bought after the next renewal was charged and before that renewal begins.
+@Suite struct UpgradeAheadTests {
+  private let before = period("1", from: 0, to: 30)
+  private let charged = period("2", from: 30, to: 60, signed: 29.25)
+  /// The charged renewal, signed again after the upgrade.
+  private let replaced = period("2", from: 30, to: 60, upgraded: true, signed: 29.75)
+  private let upgrade = period("3", from: 29.5, to: 59.5, product: "family", signed: 29.5)
+
+  /// The transaction ids and tiers that the facts lead to at a day, for every order of arrival.
+  private func current(_ facts: [TransactionFact], at days: Double) -> Set<String> {
+    Set(
+      ordersWithRepeats(facts).map { order in
+        let subscription = SubscriptionFacts(order).subscription(under: sampleApp())
+        let tier = subscription?.tier(at: day(days)) ?? "none"
+        let status = subscription?.phase(at: day(days)).status.rawValue ?? "none"
+        return "\(subscription?.current.transactionID ?? "none") \(tier) \(status)"
+      })
+  }
+
+  @Test(arguments: [29.5, 29.9, 30, 45, 59.4])
+  func `the upgrade stays open when the charged renewal begins`(days: Double) {
+    #expect(current([before, charged, upgrade, replaced], at: days) == ["3 family active"])
+  }
+
+  @Test func `the mark on the charged renewal may be lost`() {
+    #expect(current([before, charged, upgrade], at: 31) == ["3 family active"])
+    #expect(current([charged, upgrade], at: 31) == ["3 family active"])
+  }
+
+  @Test func `the charged renewal may be signed again without the mark, or only then`() {
+    let signedLater = period("2", from: 30, to: 60, signed: 35)
+    #expect(current([before, charged, upgrade, signedLater], at: 36) == ["3 family active"])
+    #expect(current([before, upgrade, signedLater], at: 36) == ["3 family active"])
+  }
+
+  @Test func `a refund of the charged renewal leaves the upgrade open`() {
+    let refunded = period("2", from: 30, to: 60, revoked: 29.6, signed: 29.6)
+    #expect(current([before, charged, upgrade, refunded], at: 31) == ["3 family active"])
+  }
+
+  @Test func `the mark alone brings back no earlier period`() {
+    #expect(current([before, charged, replaced], at: 31) == ["2 basic active"])
+    #expect(current([before, replaced, upgrade], at: 31) == ["3 family active"])
+    #expect(current([replaced, upgrade], at: 31) == ["3 family active"])
+  }
+
+  @Test func `a later renewal of the upgrade is the current one, and the upgrade is open until it begins`() {
+    let renewal = period("4", from: 59.5, to: 89.5, product: "family", signed: 59)
+    #expect(current([before, charged, upgrade, replaced, renewal], at: 60) == ["4 family active"])
+    #expect(current([before, charged, upgrade, renewal], at: 59.2) == ["4 family active"])
+  }
+
+  @Test func `a downgrade after the upgrade waits for the end of the upgrade`() {
+    let downgrade = period("4", from: 59.5, to: 89.5, signed: 59)
+    for facts in [[before, charged, upgrade, downgrade], [before, upgrade, replaced, downgrade]] {
+      #expect(current(facts, at: 59.4) == ["4 family active"])
+      #expect(current(facts, at: 59.5) == ["4 basic active"])
+    }
+  }
+
+  @Test func `a refund of the upgrade brings back neither the charged renewal nor the period before`() {
+    let refunded = period("3", from: 29.5, to: 59.5, product: "family", revoked: 40, signed: 40)
+    #expect(current([before, charged, upgrade, replaced, refunded], at: 41) == ["3 family cancelled"])
+    #expect(current([before, charged, upgrade, refunded], at: 41) == ["3 family cancelled"])
+  }
+
+  @Test func `an upgrade of the upgrade is the current one`() {
+    let second = period("4", from: 29.8, to: 59.8, product: "lifetime", signed: 29.8)
+    let first = period("3", from: 29.5, to: 59.5, product: "family", upgraded: true, signed: 29.8)
+    #expect(current([charged, replaced, upgrade, first, second], at: 31) == ["4 basic active"])
+  }
+
+  @Test func `a charged renewal that was refunded and bought again is open`() {
+    let refunded = period("2", from: 30, to: 60, revoked: 29.4, signed: 29.4)
+    let signedLater = period("2", from: 30, to: 60, revoked: 29.4, signed: 35)
+    let again = period("3", from: 29.5, to: 59.5, signed: 29.5)
+    #expect(current([before, charged, refunded, again, signedLater], at: 36) == ["3 basic active"])
+    #expect(current([charged, again, signedLater], at: 36) == ["3 basic active"])
+  }
+
+  @Test func `an upgrade in the first days of a period wins by its date, marked or not`() {
+    let old = period("1", from: 0, to: 365, signed: 0)
+    let next = period("2", from: 1, to: 31, product: "family", signed: 1)
+    let marked = period("2", from: 1, to: 31, product: "family", upgraded: true, signed: 2)
+    let last = period("3", from: 2, to: 32, product: "lifetime", signed: 2)
+    #expect(current([old, next], at: 3) == ["2 family active"])
+    #expect(current([old, next, marked, last], at: 3) == ["3 basic active"])
+  }
+
+  @Test func `a purchase that is signed a moment before its date is not charged ahead`() {
+    let first = period("1", from: 0, to: 30)
+    let second = period("2", from: 0.000_3, to: 30, product: "family", signed: 0)
+    let revoked = period("2", from: 0.000_3, to: 30, product: "family", revoked: 0, signed: 1)
+    #expect(current([first, second], at: 1) == ["2 family active"])
+    #expect(current([first, second, revoked], at: 1) == ["2 family cancelled"])
+  }
+
+  @Test func `an upgrade at the instant at which an older period would have ended is the current one`() {
+    let old = period("1", from: -30, to: 0.000_02, signed: -30)
+    let bought = period("2", from: 0.000_01, to: 30, signed: 0.000_01)
+    let upgraded = period("3", from: 0.000_02, to: 30, product: "family", signed: 0.000_03)
+    #expect(current([old, bought, upgraded], at: 1) == ["3 family active"])
+  }
+
+  @Test func `a renewal that is charged early and counts at once is no renewal charged ahead`() {
+    let early = period("2", from: 0.5, to: 60, signed: 0.5)
+    #expect(current([before, early], at: 1) == ["2 basic active"])
+  }
+
+  @Test func `the token of the upgrade decides, not the token of the charged renewal`() {
+    let (anna, boris) = (UUID(), UUID())
+    let facts = [
+      period("1", from: 0, to: 30, token: anna),
+      period("2", from: 30, to: 60, token: anna, signed: 29.25),
+      period("2", from: 30, to: 60, upgraded: true, token: anna, signed: 29.75),
+      period("3", from: 29.5, to: 59.5, product: "family", token: boris, signed: 29.5),
+    ]
+    let tokens = ordersWithRepeats(facts).map { SubscriptionFacts($0).customerToken }
+    #expect(Set(tokens) == [boris])
+  }
+}
