@@ -17,7 +17,7 @@ import Postgres
 /// purchases before customers; a division before "months". Figures are locked alone. A transaction takes all keys of
 /// one kind in one statement, in ascending order.
 enum AdvisoryLock {
-  /// What is locked.
+  /// The kind of thing that is locked.
   enum Kind: UInt8, CaseIterable {
     case purchase = 1
     case customer = 2

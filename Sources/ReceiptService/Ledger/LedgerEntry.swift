@@ -15,7 +15,7 @@ struct LedgerEntry: Sendable {
   @Boxed var notification: KeptNotification? = nil
   /// Whether the notification is kept already and shall be processed once more.
   var isReplay = false
-  /// What `support_actions` tells of it, in the same commit.
+  /// The record for `support_actions`, written in the same commit.
   var action: LedgerAction?
   /// Who proves the purchase by them; `nil` where nobody does.
   var claimant: Customer?

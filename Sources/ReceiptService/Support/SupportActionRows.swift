@@ -33,7 +33,7 @@ extension SupportActionRows {
     """
   }
 
-  /// What an entry of the ledger did, where that is to be written down.
+  /// The record of an entry of the ledger, if it has one.
   static func insert(_ entry: LedgerEntry, _ receipt: LedgerReceipt) -> Query? {
     switch entry.action {
     case .replay(let author, let reason): insertReplay(entry, receipt, by: author, reason: reason)

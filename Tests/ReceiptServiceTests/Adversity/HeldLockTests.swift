@@ -179,7 +179,7 @@ extension Harness {
     return customers
   }
 
-  /// A notification about each, and what the first of them shows.
+  /// A notification about the purchase of each, and a validation of the first one's purchase.
   fileprivate func blockedRequests(
     _ held: HeldLockTests.Held, of customers: [HeldCustomer]
   ) async throws -> [SomeRequest] {

@@ -64,10 +64,10 @@ import Testing
 
   @Test func `a customer who proves it meanwhile does not change that`() async throws {
     try await withHarness { harness in
-      let token = try await harness.token(for: clara)
       for order in Self.orders {
         let signatures = try signatures(harness, tokens: [anna, boris, nil])
         harness.clock.advance(days: 1)
+        let token = try await harness.token(for: clara)
         for index in order {
           _ = try await harness.validate(
             ["signedTransaction": harness.sign(signatures[index])], token: token)
@@ -81,10 +81,10 @@ import Testing
 
   @Test func `signatures that arrive together end with the same owner`() async throws {
     try await withHarness { harness in
-      let token = try await harness.token(for: clara)
       for order in Self.orders {
         let signatures = try signatures(harness, tokens: [anna, boris, nil])
         harness.clock.advance(days: 1)
+        let token = try await harness.token(for: clara)
         let proofs = try order.map { try harness.sign(signatures[$0]) }
         // The first of them is known before, so that its row is changed by a list that is in any order.
         _ = try await harness.validate(["signedTransaction": proofs[0]])

@@ -1,6 +1,7 @@
 import AppStore
 import AppStoreSimulator
 import Foundation
+import Postgres
 import Testing
 
 @testable import ReceiptService

@@ -19,7 +19,7 @@ import Testing
       #expect(try await harness.pool.query("SELECT FROM notifications WHERE replayed_at IS NOT NULL").isEmpty)
 
       try await harness.stopRefusing(inserts: "support_actions")
-      #expect(try await harness.replays(refunded) == ("applied", true))
+      #expect(try await harness.replays(refunded) == ReplayResult(outcome: "applied", isProcessed: true))
       #expect(try await harness.isPremium(user) == false)
       #expect(try await harness.actions().map(\.action) == ["replay"])
     }
@@ -104,7 +104,7 @@ extension Harness {
   }
 
   @discardableResult
-  fileprivate func replays(_ outcome: SignedOutcome) async throws -> (outcome: String, isProcessed: Bool) {
+  fileprivate func replays(_ outcome: SignedOutcome) async throws -> ReplayResult {
     let uuid = try #require(UUID(uuidString: outcome.notification.uuid))
     return try await service.replay(uuid, by: "ada", reason: "ticket 812")
   }

@@ -7,7 +7,7 @@ import Testing
 
 /// How many notifications of an app that is not configured are kept.
 @Suite struct ForeignLimitTests {
-  @Test func `notifications of a foreign app beyond its daily limit are answered 429, those of other apps are kept`()
+  @Test func `notifications of a foreign app beyond its daily limit are answered 429, others are kept`()
     async throws
   {
     let limited = ["RATE_LIMIT": "2", "TRUSTED_PROXIES": "127.0.0.0/8"]
