@@ -159,7 +159,7 @@ import Testing
       #expect(refused.headers[.retryAfter] == "1")
       let path = "/api/v1/devices/phone/entitlements?bundleID=\(TestApps.family)"
       #expect(try await harness.send(.get, path).status == 200)
-      harness.clock.advance(seconds: 0.25)
+      harness.clock.advance(seconds: 0.3)
       #expect(try await Self.post(json, harness).status == 202)
       #expect(try await Self.post(json, harness).status == 429)
     }

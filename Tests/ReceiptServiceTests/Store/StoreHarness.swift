@@ -44,8 +44,9 @@ final class StoreHarness: Sendable {
     var logger = Logger(label: "tests") { [logs] _ in logs }
     logger.logLevel = .trace
     service = try await Service(settings: settings, logger: logger)
-    server = HTTPServer(
-      configuration: HTTPServerConfiguration(), router: service.clientRouter, logger: logger)
+    var configuration = HTTPServerConfiguration()
+    configuration.trustedProxies = settings.trustedProxies
+    server = HTTPServer(configuration: configuration, router: service.clientRouter, logger: logger)
     address = try server.start()
     var many = CurlConfiguration(userAgent: "tests")
     many.maximumInFlight = 2_000
