@@ -123,4 +123,34 @@ import Testing
     let tokens = ordersWithRepeats(facts).map { SubscriptionFacts($0).customerToken }
     #expect(Set(tokens) == [boris])
   }
+
+  @Test func `a replaced purchase does not overtake the purchase that replaced it`() {
+    let monthly = period("1", from: 0, to: 30, upgraded: true, signed: 2)
+    let annual = period("2", from: 1, to: 366, product: "family", upgraded: true, signed: 2)
+    // The purchase that replaced the annual one is not known yet.
+    #expect(current([monthly, annual], at: 3) == ["2 family active"])
+  }
+
+  @Test func `the mark on a purchase does not give it back to an earlier customer`() {
+    let (anna, boris) = (UUID(), UUID())
+    let facts = [
+      period("1", from: 0, to: 30, upgraded: true, token: anna, signed: 3),
+      period("2", from: 1, to: 31, upgraded: true, token: boris, signed: 3),
+      period("3", from: 2, to: 32, signed: 3),
+    ]
+    #expect(Set(ordersWithRepeats(facts).map { SubscriptionFacts($0).customerToken }) == [boris])
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `hundreds of purchases that replace one another are folded at once`() {
+    let facts = (0..<400).map { number in
+      period(
+        "\(1_000 + number)", from: Double(number) / 1_000, to: 30 + Double(number) / 1_000, upgraded: true,
+        token: UUID(), signed: 2)
+    }
+    for seed in 0..<5 {
+      let known = SubscriptionFacts(Array(facts[seed...] + facts[..<seed]))
+      #expect(known.current?.transactionID == "1399")
+      #expect(known.customerToken == facts.last?.appAccountToken)
+    }
+  }
 }

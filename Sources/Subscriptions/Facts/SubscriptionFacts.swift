@@ -76,20 +76,38 @@ public struct SubscriptionFacts: Sendable, Hashable {
     latest(of: transactions.values.filter { $0.appAccountToken != nil })?.appAccountToken
   }
 
-  /// The latest of these purchases.
+  /// The latest of these purchases that stands; where all are overtaken, the latest.
   private func latest(of purchases: some Collection<TransactionFact>) -> TransactionFact? {
-    guard let latest = purchases.max(by: { $0.isReplaced(by: $1) }) else { return nil }
-    guard isOvertaken(latest) else { return latest }
-    return self.latest(of: purchases.filter { $0.transactionID != latest.transactionID })
+    let overtaken = overtaken
+    let standing = purchases.lazy.filter { !overtaken.contains($0.transactionID) }
+    return standing.max { $0.isReplaced(by: $1) } ?? purchases.max { $0.isReplaced(by: $1) }
   }
 
-  /// Whether another purchase replaced this renewal before it began.
+  /// The ids of renewals that another purchase replaced before they began.
   ///
   /// The App Store charges a renewal up to a day ahead and dates it at its beginning. The customer may buy an upgrade in
   /// between, which takes effect at once: its `purchaseDate` is the earlier one, although it was bought later. The same
   /// happens where the renewal is refunded and the customer subscribes again.
-  private func isOvertaken(_ renewal: TransactionFact) -> Bool {
-    transactions.values.contains { $0.overtakes(renewal, amid: transactions) && !isOvertaken($0) }
+  ///
+  /// A purchase is overtaken by earlier-dated ones alone, so one pass in the order of dates decides about each once.
+  private var overtaken: Set<String> {
+    guard transactions.count > 1 else { return [] }
+    let ordered = transactions.values.sorted { $0.isReplaced(by: $1) }
+    // For each end of a period, when the first of the periods with that end was bought.
+    var boughtFirst: [Date: Date] = [:]
+    for fact in ordered {
+      if let end = fact.expiresDate, boughtFirst[end] == nil { boughtFirst[end] = fact.purchaseDate }
+    }
+    var overtaken: Set<String> = []
+    for (place, renewal) in ordered.enumerated() {
+      let earliest = renewal.purchaseDate - Self.chargedAhead
+      let isOvertaken = ordered[..<place].reversed().prefix { $0.purchaseDate >= earliest }.contains {
+        $0.overtakes(renewal, afterPeriodOf: boughtFirst[renewal.purchaseDate])
+          && !overtaken.contains($0.transactionID)
+      }
+      if isOvertaken { overtaken.insert(renewal.transactionID) }
+    }
+    return overtaken
   }
 }
 
@@ -97,21 +115,21 @@ extension TransactionFact {
   /// Whether this purchase was made after `renewal` had been charged, and runs on where that begins.
   ///
   /// Apple marks what was upgraded, but the mark may be lost. So each of these tells that the renewal came first:
-  /// a signature or a revocation of it from before this purchase; the mark; or that it begins where a period ends which
-  /// this purchase cut short.
-  fileprivate func overtakes(_ renewal: TransactionFact, amid transactions: [String: TransactionFact]) -> Bool
-  {
-    guard let expires = expiresDate, purchaseDate < renewal.purchaseDate, renewal.purchaseDate < expires,
-      renewal.purchaseDate - SubscriptionFacts.chargedAhead <= purchaseDate
-    else { return false }
-    if renewal.isUpgraded { return true }
+  /// a signature or a revocation of it from before this purchase; the mark, unless this purchase has it too, since two
+  /// marks say nothing about their order; or that it begins where a period ends which this purchase cut short.
+  ///
+  /// - Parameter bought: when the period was bought that ends where `renewal` begins; `nil` without such a period.
+  fileprivate func overtakes(_ renewal: TransactionFact, afterPeriodOf bought: Date?) -> Bool {
+    guard let expires = expiresDate, purchaseDate < renewal.purchaseDate, renewal.purchaseDate < expires
+    else {
+      return false
+    }
+    if renewal.isUpgraded, !isUpgraded { return true }
     let begins = renewal.purchaseDate - SubscriptionFacts.clockDifference
     let knownFrom = min(renewal.signedAt, renewal.revocationDate ?? .distantFuture)
     if knownFrom <= purchaseDate, knownFrom < begins { return true }
-    guard purchaseDate < begins else { return false }
-    return transactions.values.contains {
-      $0.expiresDate == renewal.purchaseDate && $0.purchaseDate < purchaseDate
-    }
+    guard purchaseDate < begins, let bought else { return false }
+    return bought < purchaseDate
   }
 
   fileprivate func isReplaced(by other: TransactionFact) -> Bool {
