@@ -6,7 +6,8 @@ import Subscriptions
 /// Decides whether a request may act for the device that it names: a device id is a name, not a secret.
 ///
 /// - A device without a kept secret is served without one, as builds did that never sent any.
-/// - A device with a kept secret is served with that secret alone.
+/// - A device with a kept secret is served with that secret alone. While nothing is on record of it, an app that sends no
+///   secret but a proof ends that: the first proof tells whose device it is.
 /// - The first secret is kept at once where nothing is on record of the device. Otherwise a proof of the device's Apple
 ///   Account must come with it, and all that is on record must be that account's: a stranger can bind a purchase of
 ///   another account to a device that has no secret yet, and must not take the device over by it.
@@ -32,12 +33,37 @@ struct DeviceAuthenticator: Sendable {
   ) async throws -> Bool {
     let kept = try await DeviceSecretRows.decode(
       pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
-    guard let secret else { return kept == nil }
+    guard let secret else {
+      if kept == nil { return true }
+      guard let proof else { return false }
+      return try await forgetUnproven(device, in: app, proof)
+    }
     if let kept {
       if secret.matches(kept) { return true }
       if proof == nil { return false }
     }
     return try await set(secret, of: device, in: app, proof: proof)
+  }
+
+  /// Forgets the secret of a device that has nothing on record, where an app that sends none shows a proof. Else a stranger
+  /// could lock an old build out by setting a secret before its first purchase.
+  /// - Returns: whether the request may act for the device.
+  private func forgetUnproven(_ device: String, in app: App, _ proof: AccountProof) async throws -> Bool {
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      let answers = try await connection.pipeline([
+        CustomerFollowUp.lock([.device(device)]),
+        DeviceSecretRows.record(of: device, in: app, proof: proof),
+      ])
+      guard try DeviceRecord(answers[1]).isEmpty else { return false }
+      _ = try await connection.pipeline([
+        DeviceSecretRows.delete(device, bundleID: app.bundleID),
+        SupportActionRows.insert(
+          [SupportAction(name: "forget-device-secret", bundleID: app.bundleID, to: .device(device))],
+          by: .accountProof, at: instant),
+      ])
+      return true
+    }
   }
 
   /// - Returns: whether the request may act for the device.

@@ -39,20 +39,20 @@ enum DeviceSecretRows {
   ///
   /// Evidence of the device's Apple Account is its trial and each purchase that it has. A purchase that support took
   /// from another customer is none: that customer still holds its signed transaction. One that is not counted, such as
-  /// a stranger's from the sandbox, is none either.
+  /// a stranger's from the sandbox, is not on record at all.
   static func record(of device: String, in app: App, proof: AccountProof?) -> Query {
     """
     WITH had AS (
       SELECT original_transaction_id, app_transaction_id, environment,
-        coalesce(is_counted, false) AND NOT (owned_because = 'support' AND taken_from IS NOT NULL) AS is_evidence
+        NOT coalesce(owned_because = 'support' AND taken_from IS NOT NULL, false) AS is_evidence
       FROM subscriptions
-      WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID)
+      WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted
       UNION ALL
       SELECT s.original_transaction_id, s.app_transaction_id, s.environment,
-        coalesce(s.is_counted, false) AND NOT (s.owned_because = 'support' AND s.taken_from IS NOT NULL)
+        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false)
       FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
       WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
-        AND \(app.sharesPurchases)::boolean AND s.device_id IS DISTINCT FROM d.device_id
+        AND \(app.sharesPurchases)::boolean AND s.device_id IS DISTINCT FROM d.device_id AND s.is_counted
     ), begun AS (
       SELECT told.app_transaction_id, told.environment
       FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)

@@ -39,6 +39,30 @@ import Testing
     }
   }
 
+  @Test func `a secret that a stranger sets before the first proof locks no old build out`() async throws {
+    try await withScreenTime { harness in
+      #expect(try await harness.children(of: "phone", secret: stranger).status == 200)
+      #expect(try await harness.children(of: "phone").status == 401)
+      // The old build sends no secret, but its app transaction proves an account.
+      #expect(try await harness.launch("phone", account: "a").status == 201)
+      #expect(try await harness.children(of: "phone").status == 200)
+      let actions = try await harness.actions()
+      #expect(actions.map(\.action) == ["forget-device-secret"])
+      // Now something is on record: a secret needs a proof of that account.
+      #expect(try await harness.launch("phone", account: "b", secret: stranger).status == 200)
+      #expect(try await harness.children(of: "phone").status == 200)
+    }
+  }
+
+  @Test func `a purchase with a proof ends a secret that a stranger set before it`() async throws {
+    try await withScreenTime { harness in
+      #expect(try await harness.children(of: "phone", secret: stranger).status == 200)
+      let mine = ["signedTransaction": try harness.purchase(by: "a"), "deviceID": "phone"]
+      #expect(try await harness.validate(mine).hasToken)
+      #expect(try await harness.children(of: "phone").status == 200)
+    }
+  }
+
   @Test func `a signed transaction proves the devices of its account alone`() async throws {
     try await withScreenTime { harness in
       let bought = try harness.purchase(by: "a")
