@@ -35,11 +35,11 @@ struct EventIntake: Sendable {
     guard let app = catalog[report.bundleID] else {
       throw ServiceError.wrongApp("No app with this 'bundleID' is configured.")
     }
-    let customer = try await customer(named: report.customerID, of: app, request)
+    let (customer, isProven) = try await customer(named: report.customerID, of: app, request)
     let instant = clock.now()
     // In the order of the primary key, so that two requests with the same events cannot deadlock.
     let records = try report.records(of: customer, at: instant).sorted { $0.id < $1.id }
-    let rows = try await pool.query(EventRows.insert(records, of: app, at: instant))
+    let rows = try await pool.query(EventRows.insert(records, of: app, isProven: isProven, at: instant))
     guard let row = rows.first, try row.decode(0, as: Bool.self) else {
       metrics.outcomes.refusedEvents(of: app)
       throw ServiceError.noEventBytesLeft(.seconds(Day(of: instant).end.timeIntervalSince(instant)))
@@ -53,22 +53,25 @@ struct EventIntake: Sendable {
     }
   }
 
-  /// The client's word, which a token, where there is one, must not contradict.
+  /// The client's word, which a token, where there is one, must not contradict, and whether a token proves it.
   /// - Throws: 400 `invalid_request`, 401 `unauthenticated`, 403 `forbidden`, 413 `payload_too_large`,
   ///   429 `rate_limited`.
-  private func customer(named name: String, of app: App, _ request: Request) async throws -> String {
+  private func customer(
+    named name: String, of app: App, _ request: Request
+  ) async throws -> (name: String, isProven: Bool) {
     let name = try DeviceID(name, named: "customerID").name
     guard app.customer == .user else {
       // A device has no token, whatever the request carries.
       try Self.checkAnonymousLength(of: request)
-      return name
+      return (name, false)
     }
     let named = UUID(rfc9562: name)
-    if let user = try await authenticator.user(of: request, in: app) {
+    let user = try await authenticator.user(of: request, in: app)
+    if let user {
       guard user == named else { throw ServiceError.notTheTokensUser }
       try traffic.admit(user: user)
     }
     // One user is one customer, however a client spells it.
-    return named?.uuidString.lowercased() ?? name
+    return (named?.uuidString.lowercased() ?? name, user != nil)
   }
 }

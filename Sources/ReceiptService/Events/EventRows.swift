@@ -23,35 +23,40 @@ enum EventRows {
   ///
   /// An event is charged with what it takes on the disk before compression: its row, the two texts of the primary key's
   /// entry, and 100 bytes for the rest of both index entries, `received_at` and the room that PostgreSQL leaves.
-  static func insert(_ records: [EventRecord], of app: App, at instant: Date) -> Query {
-    """
-    WITH told AS MATERIALIZED (
-      SELECT * FROM unnest(
-        \(records.map(\.bundleID))::text[], \(records.map(\.customerID))::text[],
-        \(records.map(\.id))::uuid[], \(records.map(\.name))::text[], \(records.map(\.at))::timestamptz[],
-        \(records.map(\.properties))::jsonb[]) AS told (bundle_id, customer_id, id, name, at, properties)
-    ), day AS (
-      SELECT \(app.bundleID)::text AS bundle_id, \(Day(of: instant).description)::text::date AS day
-    ), charged AS (
-      INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes)
-      SELECT day.bundle_id, day.day, size.bytes
-      FROM day, (
-        SELECT sum(100 + pg_column_size(told) + pg_column_size(bundle_id) + pg_column_size(customer_id)) AS bytes
-        FROM told) AS size
-      WHERE size.bytes + coalesce((
-          SELECT former.bytes FROM event_bytes_daily AS former
-          WHERE former.bundle_id = day.bundle_id AND former.day = day.day), 0) <= \(app.eventBytesPerDay)
-      ON CONFLICT (bundle_id, day) DO UPDATE SET bytes = known.bytes + excluded.bytes
-        WHERE known.bytes + excluded.bytes <= \(app.eventBytesPerDay)
-      RETURNING bytes
-    ), kept AS (
-      INSERT INTO events (bundle_id, customer_id, id, name, at, properties, received_at)
-      SELECT *, \(instant)::timestamptz FROM told WHERE EXISTS (SELECT FROM charged)
-      ON CONFLICT DO NOTHING
-      RETURNING id
-    )
-    SELECT EXISTS (SELECT FROM charged), (SELECT count(*) FROM kept)
-    """
+  ///
+  /// - Parameter isProven: whether a user's token proves the customer. In an app with users, callers without a token leave
+  ///   a quarter of the day to those with one.
+  static func insert(_ records: [EventRecord], of app: App, isProven: Bool, at instant: Date) -> Query {
+    let most =
+      isProven || app.customer == .device ? app.eventBytesPerDay : app.eventBytesPerDay / 4 * 3
+    return """
+      WITH told AS MATERIALIZED (
+        SELECT * FROM unnest(
+          \(records.map(\.bundleID))::text[], \(records.map(\.customerID))::text[],
+          \(records.map(\.id))::uuid[], \(records.map(\.name))::text[], \(records.map(\.at))::timestamptz[],
+          \(records.map(\.properties))::jsonb[]) AS told (bundle_id, customer_id, id, name, at, properties)
+      ), day AS (
+        SELECT \(app.bundleID)::text AS bundle_id, \(Day(of: instant).description)::text::date AS day
+      ), charged AS (
+        INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes)
+        SELECT day.bundle_id, day.day, size.bytes
+        FROM day, (
+          SELECT sum(100 + pg_column_size(told) + pg_column_size(bundle_id) + pg_column_size(customer_id)) AS bytes
+          FROM told) AS size
+        WHERE size.bytes + coalesce((
+            SELECT former.bytes FROM event_bytes_daily AS former
+            WHERE former.bundle_id = day.bundle_id AND former.day = day.day), 0) <= \(most)
+        ON CONFLICT (bundle_id, day) DO UPDATE SET bytes = known.bytes + excluded.bytes
+          WHERE known.bytes + excluded.bytes <= \(most)
+        RETURNING bytes
+      ), kept AS (
+        INSERT INTO events (bundle_id, customer_id, id, name, at, properties, received_at)
+        SELECT *, \(instant)::timestamptz FROM told WHERE EXISTS (SELECT FROM charged)
+        ON CONFLICT DO NOTHING
+        RETURNING id
+      )
+      SELECT EXISTS (SELECT FROM charged), (SELECT count(*) FROM kept)
+      """
   }
 
   /// Deletes what was charged for days before this one.
