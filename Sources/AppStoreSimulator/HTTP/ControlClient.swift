@@ -55,7 +55,7 @@ public struct ControlClient: Sendable {
     try await send(
       CurlRequest(
         method: method, url: base + path, headers: [.contentType: "application/json"],
-        body: JSONCoding.encode(body), timeout: .seconds(60)))
+        body: JSONCoding.encode(body, times: .milliseconds), timeout: .seconds(60)))
   }
 
   private func send(_ request: CurlRequest) async throws -> [UInt8] {

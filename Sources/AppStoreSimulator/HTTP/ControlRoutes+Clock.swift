@@ -26,7 +26,7 @@ extension ControlRoutes {
   func addClock(to router: inout Router) {
     on(.get, "/control/clock", &router) { _ in
       let clock = try virtualClock
-      return try .json(.ok, ClockAnswer(now: clock.now, rate: clock.rate))
+      return try .json(.ok, ClockAnswer(now: clock.now, rate: clock.rate), times: .milliseconds)
     }
     on(.post, "/control/clock", &router) { request in
       let body = try request.decodeJSON(ClockParameters.self)
@@ -42,7 +42,7 @@ extension ControlRoutes {
       if let rate = body.rate { try clock.run(at: rate) }
       // So that a script that winds the clock finds done what became due.
       await store.deliverDue()
-      return try .json(.ok, ClockAnswer(now: clock.now, rate: clock.rate))
+      return try .json(.ok, ClockAnswer(now: clock.now, rate: clock.rate), times: .milliseconds)
     }
   }
 

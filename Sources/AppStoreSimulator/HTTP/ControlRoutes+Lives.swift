@@ -58,7 +58,7 @@ extension ControlRoutes {
             seed: seed, purchases: life.purchases, notifications: notifications.count,
             history: life.description))
       }
-      return try .json(.created, LivesAnswer(lives: lives, now: clock.now))
+      return try .json(.created, LivesAnswer(lives: lives, now: clock.now), times: .milliseconds)
     }
   }
 }

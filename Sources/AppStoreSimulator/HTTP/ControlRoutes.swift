@@ -53,7 +53,8 @@ struct ControlRoutes: Sendable {
       guard let truth = store.truth(of: try request.parameters.require("transactionID")) else {
         throw Problem.notFound("The store has no such transaction.")
       }
-      return try .json(.ok, truth)
+      // As exact as what the store signs, so that a caller can compare a row with it.
+      return try .json(.ok, truth, times: .milliseconds)
     }
   }
 

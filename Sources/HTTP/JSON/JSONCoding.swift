@@ -9,16 +9,19 @@ public enum JSONCoding {
   /// How deep arrays and objects may nest. Decoders recurse; an attacker should not choose how far.
   public static let maximumDepth = 32
 
-  private static let encoder: JSONEncoder = {
+  private static let encoder = encoder(times: .seconds)
+  private static let exactEncoder = encoder(times: .milliseconds)
+
+  private static func encoder(times precision: RFC3339.Precision) -> JSONEncoder {
     let encoder = JSONEncoder()
     // Sorted, because otherwise the order differs from one answer to the next, and people read them.
     encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
     encoder.dateEncodingStrategy = .custom { date, encoder in
       var container = encoder.singleValueContainer()
-      try container.encode(RFC3339.string(from: date))
+      try container.encode(RFC3339.string(from: date, to: precision))
     }
     return encoder
-  }()
+  }
 
   private static let decoder: JSONDecoder = {
     let decoder = JSONDecoder()
@@ -35,9 +38,15 @@ public enum JSONCoding {
 
   /// The JSON of a value, in UTF-8, on one line, keys in alphabetical order.
   ///
+  /// - Parameter precision: how exact times are.
   /// - Throws: what the value's `encode(to:)` throws, or `EncodingError`.
-  public static func encode(_ value: some Encodable) throws -> [UInt8] {
-    Array(try encoder.encode(value))
+  public static func encode(
+    _ value: some Encodable, times precision: RFC3339.Precision = .seconds
+  ) throws -> [UInt8] {
+    switch precision {
+    case .seconds: Array(try encoder.encode(value))
+    case .milliseconds: Array(try exactEncoder.encode(value))
+    }
   }
 
   /// A value from JSON in UTF-8, in one pass: for what is read many times a second.

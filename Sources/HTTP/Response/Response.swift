@@ -45,9 +45,12 @@ public struct Response: Sendable, Hashable {
 
   /// A value as JSON, by ``JSONCoding``: times in RFC 3339, slashes not escaped.
   ///
+  /// - Parameter precision: how exact times are.
   /// - Throws: what the value's `encode(to:)` throws; a handler that lets it pass answers 500.
-  public static func json(_ status: HTTPResponse.Status, _ value: some Encodable) throws -> Response {
-    Response(status: status, headers: json, body: try JSONCoding.encode(value))
+  public static func json(
+    _ status: HTTPResponse.Status, _ value: some Encodable, times precision: RFC3339.Precision = .seconds
+  ) throws -> Response {
+    Response(status: status, headers: json, body: try JSONCoding.encode(value, times: precision))
   }
 
   /// A value as JSON, with 200.
