@@ -94,7 +94,7 @@ struct NotificationIntake: Sendable {
       if let bundleID = kept.bundleID, catalog[bundleID] == nil { kept.obstacle = .unknownApp }
       logger.error(
         "a notification cannot be used, is kept, and waits for a replay",
-        metadata: ["notification": "\(kept.uuid)", "reason": "\(error)"])
+        metadata: ["notification": "\(kept.uuid.uuidString.lowercased())", "reason": "\(error)"])
       return LedgerEntry(notification: kept, instant: instant)
     }
   }
@@ -115,7 +115,8 @@ struct NotificationIntake: Sendable {
       logger.error(
         "a notification is kept and waits for a replay",
         metadata: [
-          "notification": "\(kept.uuid)", "why": "\(obstacle.rawValue)", "type": "\(kept.type)",
+          "notification": "\(kept.uuid.uuidString.lowercased())", "why": "\(obstacle.rawValue)",
+          "type": "\(kept.type)",
         ])
     }
     return LedgerEntry(

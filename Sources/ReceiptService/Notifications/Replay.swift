@@ -97,7 +97,7 @@ struct Replay: Sendable {
     } catch {
       logger.error(
         "a kept notification cannot be processed",
-        metadata: ["notification": "\(uuid)", "reason": "\(error)"])
+        metadata: ["notification": "\(uuid.uuidString.lowercased())", "reason": "\(error)"])
       return false
     }
   }

@@ -89,7 +89,8 @@ struct MissedNotifications: Sendable {
         logger.error(
           "a notification of the history could not be written",
           metadata: [
-            "notification": "\(entries[index].notification?.uuid.uuidString ?? "")", "reason": "\(error)",
+            "notification": "\(entries[index].notification?.uuid.uuidString.lowercased() ?? "")",
+            "reason": "\(error)",
           ])
         continue
       }

@@ -66,7 +66,7 @@ enum ServiceError {
 
   static let databaseUnavailable = Problem(
     status: .serviceUnavailable, code: "database_unavailable",
-    detail: "The database cannot be used now; nothing was kept.",
+    detail: "The database cannot be used now; send the request again.",
     message: "We cannot answer right now. Please try again in a moment.", headers: [.retryAfter: "2"])
 
   static let storeUnavailable = storeUnavailable("The App Store Server API cannot be reached.")

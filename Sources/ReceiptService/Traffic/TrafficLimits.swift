@@ -38,9 +38,10 @@ final class TrafficLimits: Sendable {
   /// How many notifications of one app that is not configured are kept in a day.
   static let foreignPerDay = 1_000
 
-  /// How many transaction ids that we have not seen one address may have looked up at once. Each costs several calls, and
-  /// their share of the sandbox's rate is three calls a second: a lookup from another address waits for two seconds or less.
-  private static let guessesAtOnce = 2
+  /// How many transaction ids that we have not seen one address may have looked up at once. Their
+  /// share of the rate of each endpoint is three calls a second in the sandbox: a lookup from another address waits two
+  /// turns behind them.
+  private static let guessesAtOnce = 5
 
   private let tables: Tables?
   /// How many of these lookups are under way, by address; as many entries as requests at most.
