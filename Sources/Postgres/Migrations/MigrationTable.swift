@@ -26,7 +26,7 @@ struct MigrationTable {
   }
 
   /// Held until the transaction ends, unlike a session's lock, which a pooler in transaction mode
-  /// would leave with somebody else. The number is "migrate" in ASCII; `AdvisoryLock` lists it beside all other keys.
+  /// would leave with another client. The number is "migrate" in ASCII; `AdvisoryLock` lists it beside all other keys.
   static let lock: Query = "select pg_advisory_xact_lock(30796665482998885)"
 
   func exists(_ connection: PostgresConnection) async throws -> Bool {

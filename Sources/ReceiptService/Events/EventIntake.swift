@@ -7,8 +7,8 @@ import Subscriptions
 
 /// `POST /api/v1/events`: what clients tell of their funnels.
 ///
-/// Nobody proves any of it: it is counted, and nothing else follows from it. So that a flood of them fills no disk, an
-/// address has a lower rate here, a caller without a token a smaller body, and an app a number of bytes for each day.
+/// No event is proven: events are counted and decide nothing. So that a flood of them does not fill the disk, an address
+/// has a lower rate here, a caller without a token a smaller body, and an app a number of bytes for each day.
 struct EventIntake: Sendable {
   let catalog: AppCatalog
   let authenticator: Authenticator

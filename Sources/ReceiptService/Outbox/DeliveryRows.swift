@@ -36,8 +36,8 @@ enum DeliveryRows {
   /// What was delivered is due again when it stops being true by itself (a trial ends, a grant begins). It
   /// comes anew then.
   ///
-  /// From the claim on nobody knows what stands there: the answer to a request can be lost. So the delivered digest is
-  /// forgotten with the claim and comes back with the outcome.
+  /// After the claim the receiver's state is unknown, since the answer to a request can be lost. So the claim clears the
+  /// delivered digest, and the outcome sets it again.
   static func claim(
     _ lane: OutboxLane, by claim: UUID, limit: Int, at instant: Date, until end: Date
   ) -> Query {

@@ -3,14 +3,14 @@ import HTTP
 import Logging
 import Synchronization
 
-/// How often anybody may ask. One for the life of the process: a reload empties no bucket.
+/// The rate limiters of the client routes. There is one for the life of the process: a reload empties no bucket.
 ///
-/// Addresses and users have the rate of `RATE_LIMIT` each, and addresses a fifth of it for events, which are written without
-/// any proof. A user is one whom a verified token proves. The id of a device is only a name that any client can send, so
-/// its requests are counted by their address: a stranger at another address uses up nothing of the device's, and at one
-/// address all devices share one rate anyway. What is costly and of no use has rates of its own, which only those who do
-/// it meet: payloads with a forged signature, and transaction ids that nobody knows, each of which costs four of the
-/// requests that the App Store allows us.
+/// An address and a user each have the rate of `RATE_LIMIT`. A user is proven by a verified token. An address has a fifth of
+/// that rate for events, which need no proof. The id of a device is only a name that any client can send, so a device has
+/// no bucket: its requests count for their address, and a stranger at another address uses up none of its rate.
+///
+/// Costly requests that bring nothing have rates of their own: payloads with a forged signature, and unknown transaction
+/// ids, each of which costs four of the requests that the App Store allows.
 ///
 /// The webhook is not limited: what the App Store is not let say may never be said again. Only an address whose payloads
 /// keep failing the verification is held up.
