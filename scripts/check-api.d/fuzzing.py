@@ -8,15 +8,20 @@ import yaml
 from world import APPS, SUPPORT_TOKEN, user_token
 
 # What the schemas take must be welcome: with 401, 403, 404, 409 and 422 the server says that it understood, and why not. The
-# rules of these operations go beyond what a schema can say (a time that has passed, base64 of a receipt, a customer of the
-# app's kind), so that they may answer 400.
+# rules of these operations go beyond a schema (a time that has passed, base64 of a receipt, a customer of the app's kind),
+# so that they may answer 400. Events are limited in bytes too, and a body that is too large is refused before it is read.
 CONFIGURATION = """
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", 304, 401, 403, 404, 409, 422]
 
 [[operations]]
-include-operation-id = ["validate", "postEvents", "grant", "extendTrial", "transfer"]
+include-operation-id = ["validate", "grant", "extendTrial", "transfer", "resetDeviceSecret"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422]
+
+[[operations]]
+include-operation-id = ["postEvents"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 413, 422]
+checks.negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
 """
 
 
