@@ -45,7 +45,7 @@ SELECT
   held.device_id,
   held.customer,
   coalesce(bool_or(held.has_access) FILTER (WHERE held.source <> 'trial'), false)
-    -- A trial is for who has not bought: after that its rest is not owed.
+    -- A customer who has bought has no claim to the rest of a trial.
     OR coalesce(bool_or(held.has_access) FILTER (WHERE held.source = 'trial'), false)
       AND NOT coalesce(bool_or(held.is_counted) FILTER (WHERE held.source = 'subscription'), false)
     AS has_access,
@@ -70,7 +70,7 @@ FROM (
   FROM public.support_subscriptions s
   WHERE s.user_id IS NOT NULL OR s.device_id IS NOT NULL
   UNION ALL
-  -- What another device has had first and shares. Whether the sandbox counts is a question of who has it.
+  -- Purchases of another device that shares them. Whether a sandbox purchase counts depends on the device at hand.
   SELECT 'subscription', d.bundle_id, NULL::uuid, d.device_id, d.device_id, s.tier,
     own.is_counted AND s.status IN ('active', 'grace'), own.is_counted,
     CASE WHEN own.is_counted THEN coalesce(s.access_ends_at,
