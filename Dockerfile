@@ -1,4 +1,4 @@
-# receiptd, and the simulated App Store as a target of its own (`--target simulator`).
+# receiptd; `--target simulator` builds the simulated App Store.
 
 FROM swift:6.2-bookworm AS build
 RUN apt-get update \
@@ -19,7 +19,7 @@ FROM debian:bookworm-slim AS runtime
 RUN apt-get update \
   && apt-get install -y --no-install-recommends libpq5 libcurl4 ca-certificates curl \
   && rm -rf /var/lib/apt/lists/*
-# nobody, by number: an orchestrator that asks for a user who is not root can tell.
+# The user `nobody` by number, so that an orchestrator can check that it is not root.
 USER 65534:65534
 WORKDIR /app
 
@@ -33,7 +33,7 @@ FROM runtime AS receiptd
 COPY --from=build /out/receiptd /usr/local/bin/
 COPY config ./config
 COPY migrations ./migrations
-# Inside a container only the proxy in front reaches these.
+# Only the proxy in front reaches these ports of the container.
 ENV HOST=0.0.0.0 ADMIN_HOST=0.0.0.0
 EXPOSE 3000 3001
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \

@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The scripts build with warnings as errors. Somebody who builds with a newer compiler must not
-// be stopped by a warning that did not exist when this was written, so it is not the default.
+// The scripts build with warnings as errors. That is not the default, so that a newer compiler's new warnings do
+// not break other builds.
 let strict: [SwiftSetting] =
   Context.environment["RECEIPTD_STRICT"] == "1" ? [.treatAllWarnings(as: .error)] : []
 
@@ -14,13 +14,14 @@ let swiftSettings: [SwiftSetting] =
 
 let package = Package(
   name: "receiptd",
+  platforms: [.macOS(.v15)],
   products: [
     .executable(name: "receiptd", targets: ["receiptd"]),
     .executable(name: "appstore-simulator", targets: ["appstore-simulator"]),
   ],
   dependencies: [
-    // Pinned exactly: no lock file is committed, and a service that is trusted with money
-    // should be built from what it was tested with. None of these pulls in SwiftNIO.
+    // Exact versions, because no lock file is committed: a build uses the versions that were tested. None depends
+    // on SwiftNIO.
     .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
     .package(url: "https://github.com/apple/swift-certificates.git", exact: "1.21.1"),
     .package(url: "https://github.com/apple/swift-asn1.git", exact: "1.7.4"),
@@ -32,25 +33,28 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
   ],
   targets: [
-    // System libraries. Of the C library, Swift's own module leaves out epoll.
+    // System libraries. Swift's module of the C library leaves out epoll.
     .systemLibrary(name: "CEpoll"),
     .systemLibrary(
-      name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+      name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
     .systemLibrary(
       name: "CCurl", path: "Sources/CLibcurl/CCurl", pkgConfig: "libcurl",
-      providers: [.apt(["libcurl4-openssl-dev"])]),
+      providers: [.apt(["libcurl4-openssl-dev"]), .brew(["curl"])]),
     // libcurl's setters are variadic, which Swift cannot call; the shim gives each a fixed shape.
     .target(name: "CLibcurl", dependencies: ["CCurl"], path: "Sources/CLibcurl/Shim"),
 
-    // What could be lifted out: none of these knows what a receipt is.
-    .target(name: "Threads", swiftSettings: swiftSettings),
+    // General modules: none of them knows what a receipt is. Platform has what the machine provides: the differences
+    // between Linux and macOS, the monotonic clock, IP addresses.
+    .target(
+      name: "Platform", dependencies: [.target(name: "CEpoll", condition: .when(platforms: [.linux]))],
+      swiftSettings: swiftSettings),
     .target(name: "Identifiers", swiftSettings: swiftSettings),
-    .target(name: "Sockets", dependencies: ["CEpoll", "Threads"], swiftSettings: swiftSettings),
+    .target(name: "Sockets", dependencies: ["Platform"], swiftSettings: swiftSettings),
     .target(name: "JSON", swiftSettings: swiftSettings),
     .target(
       name: "HTTP",
       dependencies: [
-        "Identifiers", "JSON", "Sockets",
+        "Identifiers", "JSON", "Platform", "Sockets",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -58,7 +62,7 @@ let package = Package(
     .target(
       name: "Postgres",
       dependencies: [
-        "CEpoll", "CLibpq", "Threads",
+        "CLibpq", "Platform",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
@@ -67,7 +71,7 @@ let package = Package(
     .target(
       name: "Curl",
       dependencies: [
-        "CLibcurl", "Threads",
+        "CLibcurl", "Platform",
         .product(name: "DequeModule", package: "swift-collections"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
       ],
@@ -75,10 +79,10 @@ let package = Package(
 
     .target(
       name: "PrometheusText",
-      dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")],
+      dependencies: ["Platform", .product(name: "CoreMetrics", package: "swift-metrics")],
       swiftSettings: swiftSettings),
 
-    // What the App Store says, and what it means.
+    // The App Store's data, and the rules of subscriptions.
     .target(
       name: "AppStore",
       dependencies: [
@@ -100,7 +104,8 @@ let package = Package(
     .target(
       name: "ReceiptService",
       dependencies: [
-        "APIDescription", "Identifiers", "Sockets", "JSON", "HTTP", "Postgres", "Curl", "AppStore",
+        "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
+        "AppStore",
         "Subscriptions", "PrometheusText",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
@@ -112,17 +117,17 @@ let package = Package(
     .executableTarget(
       name: "receiptd",
       dependencies: [
-        "ReceiptService", "HTTP", "Identifiers", "JSON", "Postgres", "Sockets",
+        "ReceiptService", "HTTP", "Identifiers", "JSON", "Platform", "Postgres", "Sockets",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
 
-    // The stand-in for the App Store; never linked into receiptd.
+    // The simulated App Store; never linked into receiptd.
     .target(
       name: "AppStoreSimulator",
       dependencies: [
-        "AppStore", "HTTP", "Curl", "Identifiers",
+        "AppStore", "HTTP", "Curl", "Identifiers", "Platform",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
         .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -139,7 +144,7 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
 
-    // Tests. TestProcess runs programs without keeping the threads of Swift's tasks.
+    // Tests. TestProcess runs programs without blocking the threads of Swift's tasks.
     .target(name: "CSpawn", path: "Tests/CSpawn"),
     .target(
       name: "TestProcess", dependencies: ["CSpawn"], path: "Tests/TestProcess",
@@ -148,29 +153,29 @@ let package = Package(
     .target(
       name: "TestDatabase", dependencies: ["Postgres", "TestProcess"], path: "Tests/TestDatabase",
       swiftSettings: swiftSettings),
-    // TestSocket is the other end of a connection, which does what no client should.
+    // TestSocket is a client that misbehaves.
     .target(
       name: "TestSocket", dependencies: ["Sockets"], path: "Tests/TestSocket",
       swiftSettings: swiftSettings),
     .testTarget(
-      name: "SocketsTests", dependencies: ["Sockets", "TestSocket"], swiftSettings: swiftSettings),
+      name: "SocketsTests", dependencies: ["Platform", "Sockets", "TestSocket"], swiftSettings: swiftSettings),
     .testTarget(name: "IdentifiersTests", dependencies: ["Identifiers"], swiftSettings: swiftSettings),
-    .testTarget(name: "JSONTests", dependencies: ["JSON"], swiftSettings: swiftSettings),
+    .testTarget(name: "JSONTests", dependencies: ["JSON", "Platform"], swiftSettings: swiftSettings),
     .testTarget(
       name: "HTTPTests",
       dependencies: [
-        "HTTP", "Sockets", "TestSocket",
+        "HTTP", "Platform", "Sockets", "TestSocket",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
     .testTarget(
-      name: "PostgresTests", dependencies: ["Postgres", "TestDatabase"],
+      name: "PostgresTests", dependencies: ["Platform", "Postgres", "TestDatabase"],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "CurlTests",
       dependencies: [
-        "Curl", "HTTP", "Sockets", "TestDatabase",
+        "Curl", "HTTP", "Platform", "Sockets", "TestDatabase",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -191,7 +196,7 @@ let package = Package(
       ],
       resources: [.copy("Fixtures")], swiftSettings: swiftSettings),
     .testTarget(
-      name: "SubscriptionsTests", dependencies: ["Subscriptions"], swiftSettings: swiftSettings),
+      name: "SubscriptionsTests", dependencies: ["Platform", "Subscriptions"], swiftSettings: swiftSettings),
     .testTarget(
       name: "AppStoreSimulatorTests",
       dependencies: [
@@ -205,18 +210,18 @@ let package = Package(
       name: "ReceiptServiceTests",
       dependencies: [
         "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "JSON",
-        "Postgres", "PrometheusText", "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
+        "Platform", "Postgres", "PrometheusText", "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
-    // The programs themselves, as processes, fed by implementations that are not ours.
+    // The programs as processes, with input from other implementations.
     .testTarget(
       name: "AcceptanceTests",
       dependencies: [
-        "receiptd", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Postgres", "TestDatabase",
+        "receiptd", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "Platform", "Postgres", "TestDatabase",
         "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -228,37 +233,28 @@ let package = Package(
   ]
 )
 
-// The fuzz targets exist for `scripts/fuzz` alone: it compiles everything for libFuzzer, with which nothing else
-// should be built, and an ordinary build should not see them.
+// Only `scripts/harness/fuzz` builds these targets: it compiles everything for libFuzzer.
 if Context.environment["RECEIPTD_FUZZ"] == "1" {
   package.targets += [
-    .target(name: "FuzzSupport", path: "Fuzz/Support", swiftSettings: swiftSettings),
+    .target(
+      name: "FuzzSupport", dependencies: ["Platform"], path: "Tests/Fuzz/Support",
+      swiftSettings: swiftSettings),
     .executableTarget(
       name: "FuzzHTTP",
       dependencies: [
-        "FuzzSupport", "HTTP", "Sockets", .product(name: "HTTPTypes", package: "swift-http-types"),
+        "FuzzSupport", "HTTP", "Platform", "Sockets",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
       ],
-      path: "Fuzz/HTTP", swiftSettings: swiftSettings),
+      path: "Tests/Fuzz/HTTP", swiftSettings: swiftSettings),
     .executableTarget(
       name: "FuzzAppStore",
       dependencies: [
         "FuzzSupport", "AppStore", "Identifiers", "JSON", .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "X509", package: "swift-certificates"),
       ],
-      path: "Fuzz/AppStore", swiftSettings: swiftSettings),
+      path: "Tests/Fuzz/AppStore", swiftSettings: swiftSettings),
     .executableTarget(
       name: "FuzzService", dependencies: ["FuzzSupport", "HTTP", "JSON", "Postgres", "ReceiptService"],
-      path: "Fuzz/Service", swiftSettings: swiftSettings),
+      path: "Tests/Fuzz/Service", swiftSettings: swiftSettings),
   ]
-}
-
-// What JSON costs, measured by hand (docs/performance.md).
-if Context.environment["RECEIPTD_BENCHMARKS"] == "1" {
-  package.targets.append(
-    .executableTarget(
-      name: "JSONBenchmark",
-      dependencies: [
-        "AppStore", "HTTP", "JSON", .product(name: "HTTPTypes", package: "swift-http-types"),
-      ],
-      path: "Benchmarks/JSON", swiftSettings: swiftSettings))
 }

@@ -1,7 +1,7 @@
 -- The premium status on user profiles.
 --
--- Safe to run again, also where somebody ran it by hand: every step looks before it acts. Plain
--- PostgreSQL 13 to 17, or Supabase, where `profiles` exists already and references auth.users.
+-- Each step checks first whether it is needed, so it is safe to run the file again, also by hand. It works on plain
+-- PostgreSQL 13 or later and on Supabase, where `profiles` exists already and references auth.users.
 
 DO $$
 BEGIN
@@ -30,13 +30,13 @@ ALTER TABLE public.profiles
   ADD COLUMN IF NOT EXISTS premium_original_transaction_id text;
 
 COMMENT ON COLUMN public.profiles.premium_expires_at IS
-  'When premium access ends (paid time, or Apple''s billing grace). NULL means free, or lifetime if premium_product_id is set. In the past: premium has ended. Written by receiptd only.';
+  'When premium access ends: the end of the paid time or of Apple''s billing grace. In the past: premium has ended. NULL: free, or lifetime if premium_product_id is set. Written by receiptd only.';
 COMMENT ON COLUMN public.profiles.premium_product_id IS
-  'The product that opens premium, by its name in App Store Connect. NULL means free. Written by receiptd only.';
+  'The product that gives premium access, by its name in App Store Connect. NULL: free. Written by receiptd only.';
 COMMENT ON COLUMN public.profiles.premium_original_transaction_id IS
-  'Apple''s originalTransactionId of the purchase that opens premium; leads to subscriptions and transactions. Written by receiptd only.';
+  'Apple''s originalTransactionId of the purchase that gives premium access: the key to subscriptions and transactions. Written by receiptd only.';
 
--- For support: who expires soon, who expired lately. Most users have no expiry and need no entry.
+-- Support looks for users whose premium ends soon or ended lately. Most users have no expiry and need no entry.
 CREATE INDEX IF NOT EXISTS profiles_premium_expires_at_idx
   ON public.profiles (premium_expires_at)
   WHERE premium_expires_at IS NOT NULL;

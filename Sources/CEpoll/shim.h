@@ -1,2 +1,1 @@
 #include <sys/epoll.h>
-#include <sys/eventfd.h>

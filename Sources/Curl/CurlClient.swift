@@ -1,20 +1,19 @@
 import Synchronization
 
-/// How many requests at once, and to whom.
+/// The limits and TLS settings of a ``CurlClient``.
 public struct CurlConfiguration: Sendable {
-  /// The most requests on their way.
+  /// The limit of concurrent requests.
   public var maximumInFlight = 64
-  /// The most requests that wait for their turn; the next one gets `.busy`.
+  /// The limit of queued requests; the next one gets `.busy`.
   public var maximumQueued = 1024
-  /// The most connections to one host.
+  /// The limit of connections to one host.
   public var maximumConnectionsPerHost = 8
   /// The `User-Agent` field; empty for none.
   public var userAgent: String
-  /// A PEM file of roots to trust instead of the system's; for tests and private gateways.
+  /// A PEM file of trusted roots that replaces the system's; for tests and private gateways.
   public var certificateAuthorities: String?
-  /// Whether only public addresses are connected to: for URLs that somebody else chose. What a name resolves
-  /// to is checked at the moment of connecting, so a name server cannot say one thing and then another.
-  /// No proxy is used then, since it would do the connecting unchecked.
+  /// Whether the client connects to public addresses only; for untrusted URLs. The resolved address is checked when its
+  /// socket is opened, which prevents DNS rebinding. No proxy is used then, because a proxy would not check the address.
   public var refusesPrivateAddresses = false
 
   /// The defaults.
@@ -23,22 +22,22 @@ public struct CurlConfiguration: Sendable {
   }
 }
 
-/// Sends HTTP requests through libcurl's multi interface: HTTP/2 where it is offered, connections
-/// reused, certificates always verified, redirects never followed.
+/// An HTTP client over libcurl's multi interface. It uses HTTP/2 if the server supports it, reuses connections, always
+/// verifies certificates, and never follows redirects.
 ///
-/// One thread of its own drives all transfers; callers only wait.
+/// One thread of its own runs all transfers.
 public final class CurlClient: Sendable {
   private let loop: TransferLoop
   private let nextID = Atomic<UInt64>(0)
 
-  /// A client that has not connected to anything yet. Its thread ends with it.
+  /// A client without connections. Its thread ends when the client is released.
   public init(configuration: CurlConfiguration = CurlConfiguration()) {
     loop = TransferLoop(configuration: configuration)
   }
 
   deinit { loop.shutDown() }
 
-  /// Sends a request and waits for its whole answer. Any status is an answer, not an error.
+  /// Sends a request and waits for its complete response. No status is an error.
   nonisolated(nonsending) public func send(_ request: CurlRequest) async throws(CurlError) -> CurlResponse {
     let id = nextID.add(1, ordering: .relaxed).newValue
     let flag = CancellationFlag()
@@ -54,7 +53,7 @@ public final class CurlClient: Sendable {
     return try result.get()
   }
 
-  /// Ends what is under way with `.shutDown` and closes all connections.
+  /// Fails the current requests with `.shutDown` and closes all connections.
   public func shutDown() async {
     await withCheckedContinuation { continuation in
       loop.shutDown { continuation.resume() }

@@ -1,21 +1,21 @@
-/// Why there is no whole answer. Carries no field, no body and no query of the request.
+/// The reason why a request has no complete response. It contains no header field, body or query of the request.
 public enum CurlError: Error, Sendable, Equatable {
-  /// The host was not found or did not take the connection.
+  /// The host was not found or refused the connection.
   case couldNotConnect(String)
-  /// The request's time, or its time to connect, passed.
+  /// The request's timeout or connect timeout passed.
   case timedOut
-  /// The answer's body is longer than the request allows.
+  /// The response body is longer than the request allows.
   case tooLarge
   /// TLS failed, or the server's certificate is not trusted for its name.
   case tls(String)
   /// The task was cancelled.
   case cancelled
-  /// Too many requests are waiting already.
+  /// The queue of requests is full.
   case busy
   /// The client was shut down.
   case shutDown
-  /// The URL is not a well-formed `http` or `https` one, or its host may not be called.
+  /// The URL is not a well-formed `http` or `https` URL, or its host has a private address.
   case refused(String)
-  /// Anything else, by libcurl's number and its own words for it (`curl_easy_strerror`).
+  /// Another error, with libcurl's code and text (`curl_easy_strerror`).
   case other(code: Int, String)
 }

@@ -1,20 +1,20 @@
 public import HTTPTypes
 
-/// A request to send.
+/// An HTTP request.
 public struct CurlRequest: Sendable {
   /// The method.
   public var method: HTTPRequest.Method
   /// An absolute `http` or `https` URL.
   public var url: String
-  /// Fields to send besides those that libcurl writes (`Host`, `Content-Length`).
+  /// The header fields, without those that libcurl writes (`Host`, `Content-Length`).
   public var headers: HTTPFields
   /// The body; nil for none.
   public var body: [UInt8]?
-  /// From queueing to the last byte of the answer.
+  /// The timeout from queueing to the last byte of the response.
   public var timeout: Duration
-  /// To resolve, connect and agree on TLS.
+  /// The timeout for name resolution, connecting and the TLS handshake.
   public var connectTimeout: Duration
-  /// The longest body to accept, in bytes; more is an error, noticed while receiving.
+  /// The limit of the response body in bytes; a longer body is an error.
   public var maximumResponseLength: Int
 
   /// A request with these parts.
@@ -33,9 +33,9 @@ public struct CurlRequest: Sendable {
   }
 }
 
-/// A whole answer.
+/// A complete HTTP response.
 public struct CurlResponse: Sendable {
-  /// The version of HTTP that was spoken.
+  /// The versions of HTTP.
   public enum Version: Sendable {
     /// HTTP/1.0
     case http10
@@ -43,16 +43,16 @@ public struct CurlResponse: Sendable {
     case http11
     /// HTTP/2
     case http2
-    /// Something that libcurl may learn.
+    /// A version that libcurl may add.
     case other
   }
 
   /// The status code.
   public let status: Int
-  /// The fields of the final response, interim ones and trailers left out.
+  /// The header fields of the final response, without those of interim responses and trailers.
   public let headers: HTTPFields
-  /// The body, decoded from its transfer coding.
+  /// The body without its transfer coding.
   public let body: [UInt8]
-  /// The version of HTTP that was spoken.
+  /// The version of HTTP of the response.
   public let httpVersion: Version
 }

@@ -1,6 +1,6 @@
 import HTTPTypes
 
-/// Collects the header fields of the final response from the lines that libcurl hands over.
+/// Collects the header fields of the final response from libcurl's header lines.
 struct HeadCollector {
   private(set) var fields: HTTPFields = [:]
   private var length = 0
@@ -8,11 +8,11 @@ struct HeadCollector {
 
   private static let maximumLength = 64 << 10
 
-  /// The head is longer than anything sensible.
+  /// Whether the head exceeds the limit.
   var isTooLarge: Bool { length > Self.maximumLength }
 
-  /// Takes one line: a status line, a field, or the empty line that ends a head. Each response has a head of
-  /// its own (interim ones come first), and trailers come after the last; only the last head counts.
+  /// Processes a status line, a field, or the empty line at the end of a head. The heads of interim responses come first, and
+  /// trailers come last; only the last head counts.
   mutating func take(_ line: UnsafeRawBufferPointer) {
     length += line.count
     let text = line.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }

@@ -1,9 +1,9 @@
 import CLibcurl
 
-/// Sets options of a handle and remembers whether libcurl took all of them.
+/// Sets options of a handle, and records whether libcurl accepted all of them.
 struct Options {
   let handle: UnsafeMutableRawPointer
-  private(set) var areAllTaken = true
+  private(set) var areAllAccepted = true
 
   init(handle: UnsafeMutableRawPointer) { self.handle = handle }
 
@@ -32,16 +32,16 @@ struct Options {
     note(receiptd_curl_set_socket_opener(handle, opener))
   }
 
-  /// Sets the body, which libcurl copies; its size must have been set before.
+  /// Sets the body, which libcurl copies. Set its size first.
   mutating func setCopied(_ body: [UInt8]) {
     body.withUnsafeBytes { bytes in
-      // An empty array may have no address, and without one libcurl would read standard input.
+      // An empty array may have no address, and libcurl would then read standard input.
       let base = bytes.baseAddress ?? UnsafeRawPointer(handle)
       note(receiptd_curl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: base)))
     }
   }
 
   private mutating func note(_ code: CURLcode) {
-    if code != CURLE_OK { areAllTaken = false }
+    if code != CURLE_OK { areAllAccepted = false }
   }
 }

@@ -1,7 +1,7 @@
 import CLibcurl
 import DequeModule
 
-/// The transfers of a loop: those on their way, and those that wait for their turn.
+/// The running and the queued transfers of a loop.
 struct RunningTransfers {
   private let multi: UnsafeMutableRawPointer
   private let configuration: CurlConfiguration
@@ -35,7 +35,7 @@ struct RunningTransfers {
     startWaiting()
   }
 
-  /// Lets libcurl do what it can without waiting, and ends what has come to its end.
+  /// Runs libcurl without waiting, and ends the completed transfers.
   mutating func perform() {
     var stillRunning: Int32 = 0
     _ = curl_multi_perform(multi, &stillRunning)
@@ -50,8 +50,8 @@ struct RunningTransfers {
     startWaiting()
   }
 
-  /// How long the loop may sleep, in milliseconds: libcurl wakes it for its own deadlines, not for those of
-  /// transfers that only wait.
+  /// The longest sleep of the loop in milliseconds: libcurl wakes it for the timeouts of running transfers, not for those of
+  /// queued ones.
   var pollTimeout: Int32 { waiting.isEmpty ? 1_000 : 20 }
 
   mutating func endAll(_ error: CurlError) {
@@ -93,7 +93,7 @@ struct RunningTransfers {
     running[transfer.id] = nil
   }
 
-  /// Ends what has waited beyond its deadline for its turn.
+  /// Ends queued transfers whose deadline has passed.
   private mutating func endOverdue() {
     guard !waiting.isEmpty else { return }
     let now = ContinuousClock.now

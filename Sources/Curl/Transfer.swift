@@ -1,16 +1,17 @@
 import CLibcurl
-import Glibc
+import Foundation
 import HTTPTypes
+import Platform
 import Synchronization
 
-/// One request on its way, with what has arrived of its answer.
+/// A request with the received part of its response.
 ///
-/// Made by the caller and then handed to the loop's thread, which alone touches it from then on.
+/// The caller makes it and passes it to the loop's thread; afterwards only that thread uses it.
 final class Transfer {
   let id: UInt64
   let request: CurlRequest
   let deadline: ContinuousClock.Instant
-  /// Whether the caller has gone. Said here too, because its word to the loop can overtake the transfer.
+  /// Whether the caller's task was cancelled. Needed because the loop may receive the cancellation before the transfer.
   let isCancelled: CancellationFlag
   private let finish: (Result<CurlResponse, CurlError>) -> Void
   private var isFinished = false
@@ -18,8 +19,8 @@ final class Transfer {
   private var head = HeadCollector()
   private var body: [UInt8] = []
   private var isTooLarge = false
-  private var metPrivateAddress = false
-  /// libcurl reads the header list and the body during the transfer.
+  private var hasPrivateAddress = false
+  /// The header list, which libcurl reads during the transfer.
   private var headerList: UnsafeMutablePointer<curl_slist>?
 
   init(
@@ -35,23 +36,24 @@ final class Transfer {
 
   deinit { curl_slist_free_all(headerList) }
 
-  /// Tells the caller how it ended; only the first word counts.
+  /// Resumes the caller with the result. Later calls do nothing.
   func end(_ result: Result<CurlResponse, CurlError>) {
     guard !isFinished else { return }
     isFinished = true
     finish(result)
   }
 
-  // MARK: Before
+  // MARK: Options
 
-  /// Prepares a handle for this transfer.
-  /// - Returns: `nil` if the request cannot be sent as it is.
+  /// Makes a handle for this transfer.
+  ///
+  /// - Returns: nil if libcurl does not accept the request.
   func makeHandle(_ configuration: CurlConfiguration) -> UnsafeMutableRawPointer? {
     guard let handle = curl_easy_init() else { return nil }
     var options = Options(handle: handle)
     setBasics(&options, configuration)
     setRequest(&options)
-    // The loop keeps the transfer until the handle is gone, so the pointer stays good.
+    // The loop retains the transfer until the handle is freed, so the pointer stays valid.
     let context = Unmanaged.passUnretained(self).toOpaque()
     options.set(CURLOPT_PRIVATE, context)
     options.set(CURLOPT_HEADERDATA, context)
@@ -67,7 +69,7 @@ final class Transfer {
       options.set(CURLOPT_OPENSOCKETDATA, context)
       options.setSocketOpener { context, _, address in Transfer.openSocket(to: address, context) }
     }
-    guard options.areAllTaken else {
+    guard options.areAllAccepted else {
       curl_easy_cleanup(handle)
       return nil
     }
@@ -81,7 +83,7 @@ final class Transfer {
     options.set(CURLOPT_SSL_VERIFYPEER, 1)
     options.set(CURLOPT_SSL_VERIFYHOST, 2)
     options.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-    // A second request to a host waits for the first one's connection, which may turn out to be HTTP/2.
+    // A second request to a host waits for the first connection, which may support HTTP/2.
     options.set(CURLOPT_PIPEWAIT, 1)
     options.set(CURLOPT_TIMEOUT_MS, max(1, (deadline - .now).milliseconds))
     options.set(CURLOPT_CONNECTTIMEOUT_MS, max(1, request.connectTimeout.milliseconds))
@@ -97,11 +99,11 @@ final class Transfer {
       options.set(CURLOPT_POSTFIELDSIZE_LARGE, large: curl_off_t(body.count))
       options.setCopied(body)
     }
-    // Without this, libcurl asks for '100 Continue' before bodies and waits a second for it.
+    // Otherwise libcurl sends `Expect: 100-continue` before bodies and waits a second for the response.
     append("Expect:")
     if !request.headers.contains(.contentType) { append("Content-Type:") }
     for field in request.headers {
-      // A field without a value is written with a semicolon (CURLOPT_HTTPHEADER).
+      // A field without a value needs a semicolon (CURLOPT_HTTPHEADER).
       append(field.value.isEmpty ? "\(field.name.rawName);" : "\(field.name.rawName): \(field.value)")
     }
     options.set(CURLOPT_HTTPHEADER, headerList.map { UnsafeMutableRawPointer($0) })
@@ -111,22 +113,23 @@ final class Transfer {
     headerList = curl_slist_append(headerList, line) ?? headerList
   }
 
-  // MARK: Meanwhile
+  // MARK: Callbacks
 
-  /// A socket for an address that libcurl is about to connect to (CURLOPT_OPENSOCKETFUNCTION).
+  /// Opens the socket for an address to which libcurl connects (CURLOPT_OPENSOCKETFUNCTION).
   private static func openSocket(
     to address: UnsafeMutablePointer<curl_sockaddr>?, _ context: UnsafeMutableRawPointer?
   ) -> curl_socket_t {
     guard let address, let context else { return CURL_SOCKET_BAD }
-    // `addr` is declared as the short form of an address; `addrlen` bytes are there.
+    // `addr` is declared as `sockaddr`, and has `addrlen` bytes.
     let start = UnsafeRawPointer(address) + (MemoryLayout<curl_sockaddr>.offset(of: \.addr) ?? 0)
     let bytes = UnsafeRawBufferPointer(start: start, count: Int(address.pointee.addrlen))
-    guard PublicAddress.isPublic(socketAddress: bytes) else {
-      Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().metPrivateAddress = true
+    guard IPAddress(socketAddress: bytes)?.isPublic ?? false else {
+      Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().hasPrivateAddress = true
       return CURL_SOCKET_BAD
     }
-    let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
-    return socket(address.pointee.family, kind, address.pointee.protocol)
+    let descriptor = socket(address.pointee.family, address.pointee.socktype, address.pointee.protocol)
+    if descriptor >= 0 { Platform.prepare(descriptor) }
+    return descriptor
   }
 
   private static func receive(
@@ -150,9 +153,9 @@ final class Transfer {
     return !isTooLarge
   }
 
-  // MARK: Afterwards
+  // MARK: End
 
-  /// Ends it as libcurl says that it ended.
+  /// Ends the transfer with libcurl's result.
   func end(_ handle: UnsafeMutableRawPointer, _ code: CURLcode) {
     guard code == CURLE_OK else {
       end(.failure(failure(code)))
@@ -162,10 +165,11 @@ final class Transfer {
     var version = 0
     _ = receiptd_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &status)
     _ = receiptd_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version)
-    // RFC 9110 §15. Behind `HTTP/2` libcurl takes whatever number a server puts there, even over HTTP/1.1, and a status of
-    // another length ends the process where it becomes an `HTTPResponse`.
+    // RFC 9110 §15. libcurl accepts any number after `HTTP/2`, even over HTTP/1.1, and `HTTPResponse` stops the process for a
+    // status of another length.
     guard (100...999).contains(status) else {
-      return end(.failure(.other(code: Int(CURLE_WEIRD_SERVER_REPLY.rawValue), "The answer has no status.")))
+      return end(
+        .failure(.other(code: Int(CURLE_WEIRD_SERVER_REPLY.rawValue), "The response has no valid status.")))
     }
     end(
       .success(
@@ -176,8 +180,8 @@ final class Transfer {
 
   private func failure(_ code: CURLcode) -> CurlError {
     if isTooLarge { return .tooLarge }
-    // A host with public addresses as well may have failed for another reason; this one is ours to tell.
-    if metPrivateAddress { return .refused("the host has a private address") }
+    // A host may have public addresses too, whose connections failed; the private address is the more useful reason.
+    if hasPrivateAddress { return .refused("the host has a private address") }
     return CurlError(code)
   }
 }

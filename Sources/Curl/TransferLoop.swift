@@ -1,22 +1,22 @@
 import CLibcurl
+import Dispatch
 import Synchronization
-import Threads
 
-/// The thread that drives all transfers of one client.
+/// The event loop of one client, on a thread of its own.
 ///
-/// Other threads leave commands in the inbox and wake it; everything else belongs to the thread.
+/// Other threads add commands to the inbox and wake the loop. Only the loop's thread uses the other state.
 final class TransferLoop: Sendable {
   private let inbox = Mutex(Inbox())
   private let multi: MultiHandle
 
-  /// @unchecked, because `curl_multi_wakeup` is the one function that libcurl allows from another thread while
-  /// the handle is in use (curl_multi_wakeup(3)); all others are called on the loop's thread alone.
+  /// @unchecked, because other threads call only `curl_multi_wakeup`, which libcurl allows while the handle is in use
+  /// (curl_multi_wakeup(3)).
   private struct MultiHandle: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer?
   }
 
-  /// @unchecked, because a transfer is made by its caller, which lets go of it when it hands it over: no two threads
-  /// have it at once.
+  /// @unchecked, because the caller keeps no reference to the transfer that it submits: no two threads use it at the same
+  /// time.
   private struct Handover: @unchecked Sendable {
     let transfer: Transfer
   }
@@ -29,31 +29,29 @@ final class TransferLoop: Sendable {
   private struct Inbox: Sendable {
     var commands: [Command] = []
     var isShutDown = false
-    var isOver = false
-    var whenOver: [@Sendable () -> Void] = []
+    var hasEnded = false
+    var endActions: [@Sendable () -> Void] = []
   }
 
-  /// libcurl wants this once, before anything else (curl_global_init(3)).
+  /// The global initialization, required before any other call (curl_global_init(3)).
   private static let isInitialized = receiptd_curl_global_init() == CURLE_OK
 
   init(configuration: CurlConfiguration) {
     multi = MultiHandle(pointer: Self.isInitialized ? curl_multi_init() : nil)
     guard let pointer = multi.pointer else {
-      inbox.withLock { $0.isOver = true }
+      inbox.withLock { $0.hasEnded = true }
       return
     }
     _ = receiptd_curl_multi_set_long(
       pointer, CURLMOPT_MAX_HOST_CONNECTIONS, configuration.maximumConnectionsPerHost)
-    if !Thread.start(named: "transfers", { self.run(configuration) }) {
-      inbox.withLock { $0.isOver = true }
-      curl_multi_cleanup(pointer)
-    }
+    // The queue has a thread of its own while it runs, so libcurl may block it.
+    DispatchQueue(label: "transfers").async { self.run(configuration) }
   }
 
   func submit(_ transfer: Transfer) {
     let handover = Handover(transfer: transfer)
     let isTaken = inbox.withLock { inbox in
-      guard !inbox.isShutDown, !inbox.isOver else { return false }
+      guard !inbox.isShutDown, !inbox.hasEnded else { return false }
       inbox.commands.append(.start(handover))
       return true
     }
@@ -65,20 +63,20 @@ final class TransferLoop: Sendable {
     wake()
   }
 
-  /// - Parameter done: is called when the thread has ended.
+  /// - Parameter done: called when the loop has ended.
   func shutDown(_ done: @escaping @Sendable () -> Void = {}) {
-    let isOver = inbox.withLock { inbox in
+    let hasEnded = inbox.withLock { inbox in
       inbox.isShutDown = true
-      if !inbox.isOver { inbox.whenOver.append(done) }
-      return inbox.isOver
+      if !inbox.hasEnded { inbox.endActions.append(done) }
+      return inbox.hasEnded
     }
-    if isOver { done() } else { wake() }
+    if hasEnded { done() } else { wake() }
   }
 
   private func wake() {
-    // Under the lock, because the thread frees the handle when it is over.
+    // Under the lock, because the loop frees the handle when it ends.
     inbox.withLock { inbox in
-      guard !inbox.isOver, let pointer = multi.pointer else { return }
+      guard !inbox.hasEnded, let pointer = multi.pointer else { return }
       _ = curl_multi_wakeup(pointer)
     }
   }
@@ -105,12 +103,12 @@ final class TransferLoop: Sendable {
       _ = curl_multi_poll(multi, nil, 0, transfers.pollTimeout, &ready)
     }
     transfers.endAll(.shutDown)
-    let whenOver = inbox.withLock { inbox in
-      inbox.isOver = true
+    let endActions = inbox.withLock { inbox in
+      inbox.hasEnded = true
       curl_multi_cleanup(multi)
-      defer { inbox.whenOver.removeAll() }
-      return inbox.whenOver
+      defer { inbox.endActions.removeAll() }
+      return inbox.endActions
     }
-    for done in whenOver { done() }
+    for done in endActions { done() }
   }
 }

@@ -1,4 +1,4 @@
-/// The classes of bytes that HTTP's grammar is made of.
+/// The character classes of HTTP's grammar.
 enum ASCII {
   static let carriageReturn = UInt8(ascii: "\r")
   static let lineFeed = UInt8(ascii: "\n")
@@ -6,19 +6,19 @@ enum ASCII {
   static let tab = UInt8(ascii: "\t")
   static let colon = UInt8(ascii: ":")
 
-  /// `tchar` of RFC 9110 §5.6.2, of which methods and field names are made.
+  /// `tchar` of RFC 9110 §5.6.2: the characters of methods and field names.
   @inline(__always)
   static func isTokenCharacter(_ byte: UInt8) -> Bool {
     contains(byte, low: 0x03FF_6CFA_0000_0000, high: 0x57FF_FFFF_C7FF_FFFE)
   }
 
-  /// What a field value may hold between its ends: `VCHAR`, `obs-text`, space and tab (RFC 9110 §5.5).
+  /// The characters of a field value: `VCHAR`, `obs-text`, space and tab (RFC 9110 §5.5).
   @inline(__always)
   static func isFieldValueCharacter(_ byte: UInt8) -> Bool {
     byte >= 0x20 ? byte != 0x7F : byte == tab
   }
 
-  /// `pchar`, `/` and `?` of RFC 3986, and `%`, of which an origin-form target is made.
+  /// The characters of an origin-form target: `pchar`, `/` and `?` of RFC 3986, and `%`.
   @inline(__always)
   static func isTargetCharacter(_ byte: UInt8) -> Bool {
     contains(byte, low: 0xAFFF_FFF2_0000_0000, high: 0x47FF_FFFE_87FF_FFFF)
@@ -43,7 +43,7 @@ enum ASCII {
     byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
   }
 
-  /// Whether `bytes` is `lowercase` when ASCII case is ignored.
+  /// Whether `bytes` equals `lowercase`, ignoring ASCII case.
   static func isEqual(_ bytes: Span<UInt8>, lowercase: StaticString) -> Bool {
     guard bytes.count == lowercase.utf8CodeUnitCount else { return false }
     return lowercase.withUTF8Buffer { expected in
@@ -52,8 +52,8 @@ enum ASCII {
     }
   }
 
-  /// Whether the bit for the byte is set, of bytes 0 to 63 in `low` and of 64 to 127 in `high`. Written out,
-  /// since a table that is made at first use would be asked for at each byte whether it was.
+  /// Whether the bit of the byte is set: `low` has the bits of bytes 0 to 63, `high` those of 64 to 127. Constants, because
+  /// a lazily made table would be checked for each byte.
   @inline(__always)
   private static func contains(_ byte: UInt8, low: UInt64, high: UInt64) -> Bool {
     byte < 64 ? low >> byte & 1 == 1 : byte < 128 && high >> (byte & 63) & 1 == 1

@@ -1,7 +1,7 @@
-/// Decimal numbers on the wire.
+/// Decimal numbers in HTTP messages.
 enum DecimalDigits {
-  /// The number that `bytes` spells, or nil if there is no digit, anything but digits, more than 19 of
-  /// them, or too much for an `Int`. `Int(String)` would take a sign, which is one of the ways to smuggle a request.
+  /// The number, or nil unless `bytes` are 1 to 19 digits that fit into an `Int`. `Int(String)` would accept a sign, which
+  /// allows request smuggling.
   static func parse(_ bytes: Span<UInt8>) -> Int? {
     guard (1...19).contains(bytes.count) else { return nil }
     var value = 0
@@ -15,7 +15,7 @@ enum DecimalDigits {
     return value
   }
 
-  /// Appends `value`, which is not negative, without making a string of it.
+  /// Appends `value`, which must not be negative, without making a string.
   static func write(_ value: Int, to output: inout [UInt8]) {
     guard value >= 10 else {
       output.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value))

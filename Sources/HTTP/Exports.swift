@@ -1,2 +1,5 @@
-// Whoever starts a server or reads a request's address should not need to import the sockets below it.
+// The types of addresses and instants in this module's interface.
+@_exported import struct Platform.IPAddress
+@_exported import struct Platform.IPNetwork
+@_exported import struct Platform.MonotonicInstant
 @_exported import struct Sockets.SocketAddress

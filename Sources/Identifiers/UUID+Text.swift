@@ -1,12 +1,10 @@
-import FoundationEssentials
+import Foundation
 
 extension UUID {
-  /// A UUID in its 36 characters: hexadecimal digits of either case in groups of 8-4-4-4-12 (RFC 9562 §4), and nothing
-  /// else.
+  /// Parses exactly 36 characters: hexadecimal digits of either case in groups of 8-4-4-4-12 (RFC 9562 §4).
   ///
-  /// `UUID(uuidString:)` has the C library's scanf(3) read each pair of digits, which takes a space, a sign or `0x` for
-  /// part of a number: of `-1112233-…` it makes a UUID that nobody wrote. It also takes fourteen times as long, and each
-  /// notification has two of them.
+  /// `UUID(uuidString:)` uses scanf(3), which accepts spaces, signs and `0x`, so it also accepts malformed UUIDs such as
+  /// `-1112233-…`. It takes fourteen times as long.
   public init?(rfc9562 text: String) {
     var text = text
     guard let bytes = text.withUTF8({ Self.bytes(of: $0) }) else { return nil }

@@ -1,48 +1,48 @@
-/// Why some bytes are not the JSON that was asked for.
+/// The reason why bytes are not the expected JSON.
 ///
-/// It says where, and what was expected there, but never what stood there: that may be a customer's.
+/// It has the position and the expected kind of value, but not the value, which may be a customer's data.
 public struct JSONFailure: Error, Hashable, Sendable {
-  /// What is wrong.
+  /// The kinds of failures.
   public enum Reason: Hashable, Sendable {
-    /// Not UTF-8, or with a byte order mark in front.
+    /// Not UTF-8, or a byte order mark.
     case notUTF8
-    /// Not JSON to the letter of RFC 8259, or a string that holds half of a surrogate pair.
+    /// Not JSON as in RFC 8259, or a string with an unpaired surrogate.
     case malformed
     /// Nested deeper than the limit.
     case tooDeep
-    /// A member that must be there is not.
+    /// A required member is missing.
     case missing(String)
-    /// `null` where there must be a value.
+    /// `null` instead of a value.
     case null
-    /// A value of another kind.
+    /// A value of another kind than the expected one.
     case mismatch(JSONForm)
-    /// A value of the right kind that cannot be: what is expected, in words.
-    case unfit(String)
+    /// A value of the right kind that is not allowed, with the expectation in words.
+    case invalid(String)
   }
 
-  /// One step on the way from the outermost value to the one that is wrong.
+  /// A step of a path.
   public enum Step: Hashable, Sendable {
-    /// Into the member of an object.
+    /// A member of an object.
     case member(String)
-    /// Into the element of an array, counted from 0.
+    /// An element of an array, from 0.
     case element(Int)
   }
 
-  /// What is wrong.
+  /// The kind of the failure.
   public let reason: Reason
-  /// At which byte.
+  /// The offset of the byte.
   public let position: Int
-  /// The way to the value that is wrong or missing; empty for bytes that are not JSON.
+  /// The path to the invalid or missing value; empty for bytes that are not JSON.
   public internal(set) var path: [Step] = []
 
-  /// A failure, without its path: ``JSONReader/read(_:from:maximumDepth:)`` finds that.
+  /// A failure without its path, which ``JSONReader/read(_:from:maximumDepth:)`` adds.
   public init(_ reason: Reason, at position: Int) {
     self.reason = reason
     self.position = position
   }
 }
 
-/// The kinds of values that a reader asks for.
+/// The kinds of JSON values.
 public enum JSONForm: Hashable, Sendable {
   /// Text.
   case string

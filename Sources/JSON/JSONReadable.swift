@@ -1,4 +1,4 @@
-/// A value that knows how it is read from JSON.
+/// A type that a ``JSONReader`` can read.
 public protocol JSONReadable {
   /// Reads exactly one value.
   init(reading json: inout JSONReader) throws(JSONFailure)

@@ -1,6 +1,6 @@
-/// Where a reader is within an object or array.
+/// The position of a reader in an object or array.
 public struct JSONCursor: Sendable {
-  /// Where the container begins.
+  /// The start of the container.
   let start: Int
   private(set) var isFirst = true
 
@@ -10,12 +10,12 @@ public struct JSONCursor: Sendable {
 }
 
 extension JSONReader {
-  /// Goes into an array. ``hasNextElement(_:)`` is to be asked until there is none.
+  /// Begins an array. Call ``hasNextElement(_:)`` until it returns false.
   public mutating func beginArray() throws(JSONFailure) -> JSONCursor {
     try begin(UInt8(ascii: "["), .array)
   }
 
-  /// Whether there is another element, which then must be read; if not, the array is behind the reader.
+  /// Whether there is another element, which the caller then must read. If not, the reader is behind the array.
   public mutating func hasNextElement(_ elements: inout JSONCursor) throws(JSONFailure) -> Bool {
     try hasNext(&elements, end: UInt8(ascii: "]"))
   }

@@ -1,24 +1,23 @@
-import Glibc
+import Foundation
 
-/// The names that the members of an object may have.
+/// The member names of an object type.
 public struct JSONNames<Name: CaseIterable & RawRepresentable<String> & Sendable>: Sendable {
   @usableFromInline let names: [Name]
   @usableFromInline let table: JSONNameTable
 
-  /// The raw values of all cases, of which there may be 64.
+  /// The raw values of all cases, at most 64.
   public init() {
     names = Array(Name.allCases)
     table = JSONNameTable(names.map(\.rawValue))
-    precondition(names.count <= UInt64.bitWidth, "JSONNamedMembers remembers 64 names")
+    precondition(names.count <= UInt64.bitWidth, "an object type may have at most 64 member names")
   }
 }
 
-/// The members of the object that is being read, by their names. Members of other names are checked and passed
-/// over, and so is a second one of the same name.
+/// Iterates over the members of an object. Members with other names and repeated members are validated and skipped.
 public struct JSONNamedMembers<Name: CaseIterable & RawRepresentable<String> & Sendable>: Sendable {
   @usableFromInline let names: JSONNames<Name>
   @usableFromInline var cursor: JSONCursor
-  /// A bit for each name that was there.
+  /// A bit for each name that was found.
   @usableFromInline var found: UInt64 = 0
 
   @usableFromInline
@@ -27,14 +26,13 @@ public struct JSONNamedMembers<Name: CaseIterable & RawRepresentable<String> & S
     self.cursor = cursor
   }
 
-  /// The name of the next member, whose value then must be read; nil if there is none, and the object is behind
-  /// the reader.
+  /// The name of the next member, whose value the caller then must read; nil at the end of the object.
   @inlinable
   public mutating func next(in json: inout JSONReader) throws(JSONFailure) -> Name? {
     try json.nextMember(&cursor, of: names.table, found: &found).map { names.names[$0] }
   }
 
-  /// Throws for the first of these names that was not there.
+  /// - Throws: ``JSONFailure/Reason/missing(_:)`` for the first of these names that was not found.
   public func require(_ required: Name...) throws(JSONFailure) {
     for name in required where !names.table.contains(name.rawValue, in: found) {
       throw JSONFailure(.missing(name.rawValue), at: cursor.start)
@@ -43,7 +41,7 @@ public struct JSONNamedMembers<Name: CaseIterable & RawRepresentable<String> & S
 }
 
 extension JSONReader {
-  /// Goes into an object. ``JSONNamedMembers/next(in:)`` is to be asked until there is none.
+  /// Begins an object. Call ``JSONNamedMembers/next(in:)`` until it returns nil.
   @inlinable
   public mutating func members<Name>(of names: JSONNames<Name>) throws(JSONFailure) -> JSONNamedMembers<Name>
   {
@@ -53,7 +51,7 @@ extension JSONReader {
   @usableFromInline
   mutating func beginNamedObject() throws(JSONFailure) -> JSONCursor { try beginObject() }
 
-  /// The place in the table of the next member's name, which is not in `found` yet.
+  /// The index of the next member's name that is in the table and not in `found`.
   @usableFromInline
   mutating func nextMember(
     _ cursor: inout JSONCursor, of table: JSONNameTable, found: inout UInt64
@@ -73,26 +71,26 @@ extension JSONReader {
   private mutating func name(in table: JSONNameTable) throws(JSONFailure) -> Int? {
     let start = position
     if let plain = try plainString() { return bytes.withUnsafeBytes { table.index(of: $0[plain]) } }
-    // One can write a name with escapes, and it is the same name.
+    // A name with escapes is the same name.
     position = start
     var name = try string()
     return name.withUTF8 { table.index(of: UnsafeRawBufferPointer($0)[...]) }
   }
 }
 
-/// Finds names among a few dozen.
+/// A hash table of member names.
 public struct JSONNameTable: Sendable {
-  /// Length, first and last bytes of each name in one number: names that differ in it are not compared.
+  /// A hash of the length and the first and last bytes of each name. Names with another hash are not compared.
   private let keys: [UInt64]
   private let names: [[UInt8]]
 
-  /// A table of some names.
+  /// A table of these names.
   public init(_ names: [String]) {
     self.names = names.map { Array($0.utf8) }
     keys = self.names.map { $0.withUnsafeBytes { Self.key($0[...]) } }
   }
 
-  /// Whether the bytes are one of the names.
+  /// Whether the bytes are a name in the table.
   public func contains(_ name: ArraySlice<UInt8>) -> Bool {
     name.withUnsafeBytes { index(of: $0[...]) != nil }
   }

@@ -1,6 +1,5 @@
 extension JSONReader {
-  /// A whole number. `1.0` and `1e3` are whole numbers too; what has a fraction left, or does not fit into 64
-  /// bits, is none.
+  /// A whole number that fits into 64 bits. `1.0` and `1e3` are whole numbers too.
   public mutating func integer() throws(JSONFailure) -> Int64 {
     guard let first = peek(), first == UInt8(ascii: "-") || first.isDigit else { throw mismatch(.integer) }
     let start = position
@@ -11,7 +10,8 @@ extension JSONReader {
     return value
   }
 
-  /// Goes behind a number.
+  /// Skips a number.
+  ///
   /// - Returns: whether it has neither fraction nor exponent.
   mutating func number() throws(JSONFailure) -> Bool {
     if isNext(UInt8(ascii: "-")) { position += 1 }
@@ -39,14 +39,14 @@ extension JSONReader {
     guard position > start else { throw malformed }
   }
 
-  /// The number of digits, and perhaps a sign, from `start` to where the reader is; nil if it does not fit.
+  /// The number from `start` to the reader's position, without fraction or exponent; nil if it does not fit.
   private func plainInteger(_ start: Int) -> Int64? {
     let isNegative = bytes[start] == UInt8(ascii: "-")
     var value: Int64 = 0
     for index in (isNegative ? start + 1 : start)..<position {
       let digit = Int64(bytes[index] - UInt8(ascii: "0"))
       let (tens, isTooMuch) = value.multipliedReportingOverflow(by: 10)
-      // Counted below zero, where there is room for one more.
+      // Negative, because Int64.min has no positive counterpart.
       let (sum, isFar) = tens.subtractingReportingOverflow(digit)
       guard !isTooMuch, !isFar else { return nil }
       value = sum
@@ -55,8 +55,8 @@ extension JSONReader {
     return value == .min ? nil : -value
   }
 
-  /// The number with a fraction or an exponent in this place, if it is whole and fits: its digits without the zeros
-  /// at their end, times a power of ten.
+  /// The number with a fraction or an exponent in this range, if it is whole and fits: its digits without trailing zeros,
+  /// times a power of ten.
   private func wholeNumber(_ place: Range<Int>) -> Int64? {
     let isNegative = bytes[place.lowerBound] == UInt8(ascii: "-")
     var digits: [UInt8] = []
@@ -90,7 +90,7 @@ extension JSONReader {
     return value == .min ? nil : -value
   }
 
-  /// The exponent in this place, or one too far from zero for any number of digits to make up for.
+  /// The exponent in this range, clamped to a number that makes the result overflow or a fraction.
   private func exponent(_ place: Range<Int>) -> Int {
     var value = 0
     for byte in bytes[place] where byte.isDigit && value < 1 << 40 {

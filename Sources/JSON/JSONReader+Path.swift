@@ -1,7 +1,7 @@
 extension JSONReader {
-  /// A failure as it is told: with its path, or that the bytes are not JSON at all, which says more.
+  /// The failure with its path, or the failure of the syntax check if the bytes are not JSON at all.
   ///
-  /// The way is looked for only now, by reading once more, so that reading well costs nothing for it.
+  /// The bytes are read again for the path, so that successful reads do not pay for it.
   func located(_ failure: JSONFailure) -> JSONFailure {
     switch failure.reason {
     case .notUTF8, .malformed, .tooDeep: return failure
@@ -23,7 +23,7 @@ extension JSONReader {
     return failure
   }
 
-  /// The way to the innermost value that begins at or contains a position.
+  /// The path to the innermost value that begins at or contains a position.
   private mutating func path(to target: Int) throws(JSONFailure) -> [JSONFailure.Step] {
     var path: [JSONFailure.Step] = []
     while let byte = peek(), position < target {
@@ -51,7 +51,7 @@ extension JSONReader {
     return path
   }
 
-  /// Goes behind the next value, unless the position lies in it.
+  /// Skips the next value, unless it contains the position.
   private mutating func passes(_ target: Int) throws(JSONFailure) -> Bool {
     var behind = self
     try behind.skip()

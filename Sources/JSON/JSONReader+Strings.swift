@@ -11,7 +11,7 @@ extension JSONReader {
     return String(decoding: try unescapedString(), as: UTF8.self)
   }
 
-  /// Where the text of a string without escapes is; nil if it has some, and the reader is somewhere within it.
+  /// The range of a string without escapes; nil for a string with escapes, and the reader is then inside the string.
   mutating func plainString() throws(JSONFailure) -> Range<Int>? {
     guard peek() == UInt8(ascii: "\"") else { throw mismatch(.string) }
     let start = position + 1
@@ -26,7 +26,7 @@ extension JSONReader {
     }
   }
 
-  /// From before the opening quotation mark to behind the closing one.
+  /// Skips a string.
   mutating func skipString() throws(JSONFailure) {
     guard peek() == UInt8(ascii: "\"") else { throw malformed }
     position += 1
@@ -45,7 +45,7 @@ extension JSONReader {
     }
   }
 
-  /// What follows a backslash. Which halves of surrogate pairs there are is for those to know who read the string.
+  /// Skips the rest of an escape. Surrogate pairs are not checked in skipped strings.
   private mutating func skipEscape() throws(JSONFailure) {
     guard position < bytes.count else { throw malformed }
     if bytes[position] == UInt8(ascii: "u") {
@@ -82,7 +82,7 @@ extension JSONReader {
     }
   }
 
-  /// What a letter behind a backslash stands for (RFC 8259 §7).
+  /// The character of a one-letter escape (RFC 8259 §7).
   private mutating func simpleEscape() throws(JSONFailure) -> UInt8 {
     let byte: UInt8
     switch bytes[position] {
@@ -98,7 +98,7 @@ extension JSONReader {
     return byte
   }
 
-  /// The scalar of `XXXX`, or of `XXXX\uXXXX` where that is a surrogate pair.
+  /// The scalar of `XXXX`, or of the surrogate pair `XXXX\uXXXX`.
   private mutating func scalar() throws(JSONFailure) -> Unicode.Scalar {
     let first = try codeUnit()
     if let scalar = Unicode.Scalar(first) { return scalar }
@@ -145,9 +145,9 @@ extension UnsafeRawBufferPointer {
   /// The first position from `start` on of a quotation mark, a backslash or a control character; `count` if there
   /// is none.
   ///
-  /// Signed payloads are thousands of bytes in one string, so eight are looked at at a time: subtracting borrows
-  /// from the top bit of a byte that is smaller than what is taken away, and a byte equal to another is 0 after
-  /// an exclusive or, so smaller than 1. A borrow can only spoil bytes above the first hit.
+  /// Signed payloads are strings of thousands of bytes, so the loop tests eight bytes at a time. Subtraction sets the top bit
+  /// of a byte that is smaller than the subtrahend. A byte that equals another is 0 after an exclusive or, so smaller than 1.
+  /// A borrow can only change bytes above the first match.
   func endOfPlainText(from start: Int) -> Int {
     let each: UInt64 = 0x0101_0101_0101_0101
     var position = start

@@ -1,21 +1,19 @@
 /// Reads JSON (RFC 8259) in one pass over its bytes.
 ///
-/// It hands out one value after another, in the order in which they stand; whoever asks says what kind it must
-/// be. What nobody asks for is checked all the same: nothing is read of what is not JSON to the letter.
+/// The caller reads one value after another, in order, and says which kind it expects. Skipped values are validated too.
 ///
-/// Stricter than Foundation's decoder, which takes UTF-16 and UTF-32, a comma before an end, and does not look at
-/// strings and numbers that nobody asks for. Like it, of two members of one name the first counts, and `1.0` and
-/// `1e3` are whole numbers.
+/// It is stricter than Foundation's decoder, which accepts UTF-16, UTF-32 and trailing commas, and does not validate skipped
+/// values. As there, the first of several members with one name counts, and `1.0` and `1e3` are whole numbers.
 public struct JSONReader: Sendable {
   let bytes: [UInt8]
-  /// Up to where it was read.
+  /// The end of the bytes that were read.
   public internal(set) var position = 0
   var depth = 0
   let maximumDepth: Int
 
   /// - Throws: ``JSONFailure/Reason/notUTF8``.
   init(_ bytes: [UInt8], maximumDepth: Int) throws(JSONFailure) {
-    // JSON never begins with this byte, UTF-8 with a byte order mark does.
+    // A byte order mark begins with this byte, and JSON never does.
     guard bytes.first != 0xEF, (try? UTF8Span(validating: bytes.span)) != nil else {
       throw JSONFailure(.notUTF8, at: 0)
     }
@@ -23,11 +21,10 @@ public struct JSONReader: Sendable {
     self.maximumDepth = maximumDepth
   }
 
-  /// A value that stands alone.
+  /// Reads one value from all of the bytes.
   ///
-  /// - Parameter maximumDepth: how deep arrays and objects may nest. Readers recurse; a stranger should not choose
-  ///   how far.
-  /// - Throws: that the bytes are not JSON, wherever; else, with its path, the first value that is wrong.
+  /// - Parameter maximumDepth: the nesting limit of arrays and objects, because reading is recursive.
+  /// - Throws: a syntax error anywhere in the bytes; otherwise the first invalid value, with its path.
   public static func read<Value: JSONReadable>(
     _: Value.Type = Value.self, from bytes: [UInt8], maximumDepth: Int
   ) throws(JSONFailure) -> Value {
@@ -41,14 +38,16 @@ public struct JSONReader: Sendable {
     }
   }
 
-  /// Checks that the bytes are JSON, whatever it says.
+  /// Checks that the bytes are JSON of any shape.
   public static func check(_ bytes: [UInt8], maximumDepth: Int) throws(JSONFailure) {
     var json = try JSONReader(bytes, maximumDepth: maximumDepth)
     try json.skip()
     try json.finish()
   }
 
-  /// Takes `null`, if that is what comes next.
+  /// Skips `null`.
+  ///
+  /// - Returns: whether the next value was `null`.
   public mutating func takeNull() throws(JSONFailure) -> Bool {
     guard peek() == UInt8(ascii: "n") else { return false }
     try word("null")
@@ -68,7 +67,7 @@ public struct JSONReader: Sendable {
     }
   }
 
-  /// Checks a value that nobody wants to know.
+  /// Validates and skips a value.
   public mutating func skip() throws(JSONFailure) {
     switch peek() {
     case UInt8(ascii: "{"):
@@ -89,12 +88,12 @@ public struct JSONReader: Sendable {
     }
   }
 
-  /// Nothing but white space may follow.
+  /// Checks that only white space follows.
   mutating func finish() throws(JSONFailure) {
     guard peek() == nil else { throw malformed }
   }
 
-  /// What comes next, behind any white space; nil at the end.
+  /// The next byte that is not white space; nil at the end.
   mutating func peek() -> UInt8? {
     while position < bytes.count {
       let byte = bytes[position]
@@ -116,7 +115,7 @@ public struct JSONReader: Sendable {
 
   var malformed: JSONFailure { JSONFailure(.malformed, at: position) }
 
-  /// That the next value is not of the kind that was asked for.
+  /// The failure for a next value of another kind than the expected one.
   mutating func mismatch(_ form: JSONForm) -> JSONFailure {
     guard let next = peek() else { return malformed }
     return JSONFailure(next == UInt8(ascii: "n") ? .null : .mismatch(form), at: position)

@@ -1,7 +1,7 @@
-/// A value that knows how it is written as JSON.
+/// A type that a ``JSONWriter`` can write.
 ///
-/// What is written many times a second conforms to this in place of `Encodable`: the compiler sees each member
-/// and its type, and nothing is boxed, looked up or sorted on the way (docs/performance.md, 'JSON').
+/// The types of frequent responses conform to it instead of `Encodable`, which uses existential values and a dictionary for
+/// each object.
 public protocol JSONWritable {
   /// Writes exactly one value.
   func write(to json: inout JSONWriter)
@@ -38,7 +38,7 @@ extension Double: JSONWritable {
 }
 
 extension Optional: JSONWritable where Wrapped: JSONWritable {
-  /// The value, or `null`: clients find every key. ``JSONWriter/member(_:ifPresent:)`` leaves it out.
+  /// The value, or `null`. ``JSONWriter/member(_:ifPresent:)`` omits the member instead.
   @inlinable
   public func write(to json: inout JSONWriter) {
     if let self { self.write(to: &json) } else { json.null() }

@@ -1,15 +1,14 @@
 /// Writes JSON (RFC 8259) in UTF-8, on one line.
 ///
-/// Commas and quotation marks are its work; that an object has members and an array elements is the caller's.
-/// Of what RFC 8259 §7 lets one escape, only what must be is escaped: quotation mark, backslash and the control
-/// characters, those by their letter where they have one.
+/// It writes commas and quotation marks. The caller must write members in objects and elements in arrays. Only the characters
+/// that RFC 8259 §7 requires are escaped: quotation mark, backslash and control characters.
 public struct JSONWriter: Sendable {
-  /// What was written.
+  /// The JSON so far.
   public private(set) var bytes: [UInt8] = []
-  /// Whether something stands before in the object or array that is being written.
+  /// Whether the current object or array has a member or element.
   private var hasElement = false
 
-  /// - Parameter capacity: about how many bytes will be written.
+  /// - Parameter capacity: the expected length in bytes.
   public init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }
 
   /// The JSON of a value.
@@ -28,22 +27,22 @@ public struct JSONWriter: Sendable {
     end("}")
   }
 
-  /// A member of the object that is being written.
+  /// A member of the current object.
   ///
-  /// - Parameter name: needs no escapes.
+  /// - Parameter name: must not need escapes.
   @inlinable
   public mutating func member(_ name: StaticString, _ value: some JSONWritable) {
     self.name(name)
     value.write(to: &self)
   }
 
-  /// A member that is left out where there is nothing.
+  /// A member that is omitted for nil.
   @inlinable
   public mutating func member(_ name: StaticString, ifPresent value: (some JSONWritable)?) {
     if let value { member(name, value) }
   }
 
-  /// A member whose name is somebody else's choice.
+  /// A member with any name.
   @inlinable
   public mutating func member(named name: String, _ value: some JSONWritable) {
     separate()
@@ -69,7 +68,7 @@ public struct JSONWriter: Sendable {
     text.withUTF8 { string(utf8: $0) }
   }
 
-  /// A string of bytes that are UTF-8.
+  /// A string from UTF-8 bytes.
   public mutating func string(utf8 text: UnsafeBufferPointer<UInt8>) {
     bytes.append(UInt8(ascii: "\""))
     let isPlain = UnsafeRawBufferPointer(text).endOfPlainText(from: 0) == text.count
@@ -80,7 +79,7 @@ public struct JSONWriter: Sendable {
   /// A whole number.
   public mutating func integer(_ value: Int64) {
     if value < 0 { bytes.append(UInt8(ascii: "-")) }
-    // Digits come out from the last to the first; Int64.min has 19.
+    // The digits are made from the last to the first; Int64.min has 19.
     withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
       var rest = value.magnitude
       var start = digits.count
@@ -93,11 +92,11 @@ public struct JSONWriter: Sendable {
     }
   }
 
-  /// The shortest number that is read as this one; `null` for what JSON has no number for: infinities and NaN.
+  /// The shortest text that is read as the same number; `null` for infinities and NaN, which JSON does not have.
   public mutating func number(_ value: Double) {
     guard value.isFinite else { return null() }
     let text = value.description
-    // As most others write it, 5 in place of 5.0.
+    // 5 instead of 5.0, as other encoders.
     bytes.append(contentsOf: text.utf8.dropLast(text.hasSuffix(".0") ? 2 : 0))
   }
 
@@ -116,7 +115,7 @@ public struct JSONWriter: Sendable {
   @usableFromInline
   mutating func end(_ bracket: Unicode.Scalar) {
     bytes.append(UInt8(ascii: bracket))
-    // What ends here stands before whatever comes next in the container around it.
+    // The container is an element of the enclosing one.
     hasElement = true
   }
 

@@ -1,7 +1,7 @@
 import CLibpq
-import Glibc
+import Foundation
 
-/// Where the database is, and how patient to be with it.
+/// The address of a database, and the limits and timeouts of its pool.
 public struct PostgresConfiguration: Sendable {
   /// A libpq connection URI or keyword string; several hosts and `target_session_attrs` included.
   /// Holds the password: never print it.
@@ -10,35 +10,35 @@ public struct PostgresConfiguration: Sendable {
   let serverOptions: String
   /// Shown in `pg_stat_activity`, unless the URI names an `application_name`.
   public var applicationName: String
-  /// For one address of one host, to connect and log in. libpq counts in whole seconds and takes
-  /// at least 2. A `connect_timeout` in the URI wins.
+  /// The timeout to connect and log in, for each address of each host. libpq uses whole seconds and at least 2. A
+  /// `connect_timeout` in the URI overrides it.
   public var connectTimeout: Duration = .seconds(3)
-  /// From sending a query to its whole answer.
+  /// The timeout from sending a query to its complete response.
   public var queryTimeout: Duration = .seconds(10)
-  /// How long to wait for a connection of the pool.
+  /// The timeout to wait for a connection of the pool.
   public var acquireTimeout: Duration = .seconds(3)
-  /// The most connections the pool opens.
+  /// The limit of open connections.
   public var maximumConnections = 8
-  /// Connections that are kept open although nobody uses them.
+  /// The number of connections that stay open without use.
   public var minimumConnections = 0
-  /// The most tasks that may wait for a connection; the next one gets `.poolExhausted` at once.
+  /// The limit of tasks that wait for a connection; the next one gets `.poolExhausted` at once.
   public var maximumWaiters = 1024
-  /// An unused connection beyond the minimum is closed after this time.
+  /// An idle connection beyond the minimum is closed after this time.
   public var idleTimeout: Duration = .seconds(600)
-  /// A connection is replaced after this time (and up to a tenth less, so that not all go at once).
+  /// A connection is replaced after this time, or up to a tenth earlier, so that not all are replaced at once.
   public var maximumLifetime: Duration = .seconds(3600)
-  /// Off for PgBouncer in transaction mode, where the next statement may meet another server
-  /// process, which knows nothing of what was prepared.
+  /// False for PgBouncer in transaction mode, where the next statement may run in another server process without the prepared
+  /// statements.
   public var usesPreparedStatements = true
-  /// Off where a pooler is in between that refuses settings (`options`) at login, as PgBouncer does in any mode.
+  /// False for a pooler that refuses settings (`options`) at login, as PgBouncer does in any mode.
   public var setsOptions = true
-  /// How many prepared statements a connection keeps; the least recently used goes first.
+  /// The capacity of a connection's cache of prepared statements.
   public var maximumPreparedStatements = 256
 
-  /// Checks the URI's form with libpq's own parser. Does not connect.
+  /// Validates the URI with libpq's parser. Does not connect.
   ///
-  /// - Throws: ``PostgresError`` of kind `.misuse`, with libpq's reason but without what was
-  ///   between the quotes, which may be a piece of the password.
+  /// - Throws: ``PostgresError`` of kind `.misuse` with libpq's reason. Quoted text is removed, because it may be a part of
+  ///   the password.
   public init(uri: String, applicationName: String = "") throws(PostgresError) {
     var message: UnsafeMutablePointer<CChar>?
     let options = PQconninfoParse(uri, &message)
@@ -50,8 +50,8 @@ public struct PostgresConfiguration: Sendable {
       let reason = message.map { String(cString: $0) } ?? "out of memory"
       throw PostgresError(.misuse("the connection URI is wrong: \(Self.redact(reason))"))
     }
-    if let slip = Self.slip(in: options) {
-      throw PostgresError(.misuse("the connection URI is wrong: \(slip)"))
+    if let reason = Self.unescapedPassword(in: options) {
+      throw PostgresError(.misuse("the connection URI is wrong: \(reason)"))
     }
     self.uri = uri
     self.applicationName = applicationName
@@ -62,10 +62,10 @@ public struct PostgresConfiguration: Sendable {
     serverOptions = (option?.pointee.val ?? getenv("PGOPTIONS")).map { String(cString: $0) } ?? ""
   }
 
-  /// What libpq takes for a host or a port and would quote with each attempt, though it is a piece of a password in
-  /// which a sign of the URI's own is not escaped.
-  private static func slip(in options: UnsafeMutablePointer<PQconninfoOption>?) -> String? {
-    let escapes = "in a password, '/' is written %2F and '@' %40"
+  /// Detects an unescaped `/` or `@` in the password: libpq would use a part of the password as host or port, and quote it in
+  /// its errors.
+  private static func unescapedPassword(in options: UnsafeMutablePointer<PQconninfoOption>?) -> String? {
+    let escapes = "escape '/' in a password as %2F, and '@' as %40"
     var option = options
     while let keyword = option?.pointee.keyword {
       let values = (option?.pointee.val).map { String(cString: $0).split(separator: ",") } ?? []
@@ -79,7 +79,7 @@ public struct PostgresConfiguration: Sendable {
     return nil
   }
 
-  /// Removes what libpq quotes of the URI, unless it is the name of an option.
+  /// Removes the text that libpq quotes from the URI, unless it is the name of an option.
   static func redact(_ reason: String) -> String {
     let reason = String(reason.prefix { $0 != "\n" })
     let namesAnOption = ["invalid URI query parameter", "invalid connection option"]

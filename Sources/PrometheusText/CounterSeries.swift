@@ -1,19 +1,19 @@
 import CoreMetrics
 import Synchronization
 
-/// A number that only grows. Whole things are counted by one atomic addition.
+/// A counter. Integers are counted with one atomic addition.
 final class CounterSeries: CounterHandler, FloatingPointCounterHandler {
   private let whole = Atomic<UInt64>(0)
-  /// The bits of a `Double`: what was added that is not whole.
+  /// The sum of the floating-point increments, as the bits of a `Double`.
   private let amount = Atomic<UInt64>(0)
 
-  /// What is negative is not counted: a counter that falls looks like a restart.
+  /// Ignores negative increments: a counter that decreases looks like a restart.
   func increment(by count: Int64) {
     guard count > 0 else { return }
     whole.wrappingAdd(UInt64(count), ordering: .relaxed)
   }
 
-  /// What is negative or no number is not counted.
+  /// Ignores negative and non-finite increments.
   func increment(by count: Double) {
     guard count > 0, count.isFinite else { return }
     amount.update { $0 + count }
@@ -24,14 +24,14 @@ final class CounterSeries: CounterHandler, FloatingPointCounterHandler {
     amount.store(0, ordering: .relaxed)
   }
 
-  /// What was counted: whole things, and amounts.
+  /// The sums of the integer and of the floating-point increments.
   var value: (whole: UInt64, amount: Double) {
     (whole.load(ordering: .relaxed), Double(bitPattern: amount.load(ordering: .relaxed)))
   }
 }
 
 extension Atomic where Value == UInt64 {
-  /// Changes the number whose bits these are.
+  /// Changes a `Double` that is stored as its bits.
   borrowing func update(_ change: (Double) -> Double) {
     var old = load(ordering: .relaxed)
     while true {

@@ -1,7 +1,7 @@
-/// All series of one metric.
+/// A metric family: all series of one metric.
 struct Family: Sendable {
   let description: MetricDescription
-  /// Whether somebody gave a sentence for it.
+  /// Whether the family has a help text.
   let isDescribed: Bool
   private(set) var series: [LabelSet: Series] = [:]
 
@@ -10,7 +10,7 @@ struct Family: Sendable {
     self.isDescribed = isDescribed
   }
 
-  /// The series with these labels; that of the overflow where there are too many already.
+  /// The series with these labels, or the overflow series beyond the limit.
   mutating func series(_ labels: LabelSet, atMost maximum: Int) -> Series {
     if let known = series[labels] { return known }
     let wanted = series.count < maximum ? labels : labels.overflowing
@@ -25,7 +25,7 @@ struct Family: Sendable {
   }
 }
 
-/// One line of the output, or one group of lines.
+/// The values of one combination of labels.
 enum Series: Sendable {
   case counter(CounterSeries)
   case gauge(GaugeSeries)

@@ -1,9 +1,9 @@
 import CoreMetrics
 import Synchronization
 
-/// A number that goes up and down.
+/// A gauge.
 final class GaugeSeries: MeterHandler, RecorderHandler {
-  /// The bits of a `Double`.
+  /// The value as the bits of a `Double`.
   private let bits = Atomic<UInt64>(0)
 
   func set(_ value: Int64) { set(Double(value)) }

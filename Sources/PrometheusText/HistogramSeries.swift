@@ -1,18 +1,17 @@
 import CoreMetrics
 import Synchronization
 
-/// Observations, counted by their size.
+/// A histogram.
 ///
-/// Under a lock rather than in atomics: whoever computes a quantile relies on count, sum and buckets being of the same
-/// moment. Nothing is done under it but two additions.
+/// It has a lock instead of atomics, because count, sum and buckets must be consistent to compute quantiles.
 final class HistogramSeries: RecorderHandler, TimerHandler {
-  /// Where each bucket ends; a value that is equal belongs to it.
+  /// The inclusive upper bounds of the buckets.
   let bounds: [Double]
   private let state: Mutex<Snapshot>
 
-  /// What was observed.
+  /// The state of a histogram.
   struct Snapshot: Sendable {
-    /// For each bucket, those that are in none before it; the last one has no bound.
+    /// The count of each bucket, not cumulative; the last one has no bound.
     var counts: [UInt64]
     var sum = 0.0
   }
@@ -24,7 +23,7 @@ final class HistogramSeries: RecorderHandler, TimerHandler {
 
   func record(_ value: Int64) { record(Double(value)) }
 
-  /// What is no number is not observed: it would spoil the sum for good.
+  /// Ignores NaN, which would make the sum NaN.
   func record(_ value: Double) {
     guard !value.isNaN else { return }
     var bucket = 0

@@ -1,5 +1,4 @@
-/// The labels of a series as they are written, without the braces: the order in which they were given makes no other
-/// series.
+/// The labels of a series in text format, without braces. They are sorted, so that their order makes no difference.
 struct LabelSet: Hashable, Comparable, Sendable {
   let text: String
   private let names: [String]
@@ -11,12 +10,12 @@ struct LabelSet: Hashable, Comparable, Sendable {
     text = labels.map { "\($0.name)=\"\(Self.escaped($0.value))\"" }.joined(separator: ",")
   }
 
-  /// The series that takes what is too much.
+  /// The labels of the overflow series.
   var overflowing: LabelSet { LabelSet(names.map { ($0, "overflow") }) }
 
   static func < (left: LabelSet, right: LabelSet) -> Bool { left.text < right.text }
 
-  /// A backslash, a quote and a line's end must not end the value.
+  /// Escapes backslashes, quotation marks and line feeds.
   private static func escaped(_ value: String) -> String {
     guard value.utf8.contains(where: { $0 == 0x5C || $0 == 0x22 || $0 == 0x0A }) else { return value }
     var bytes: [UInt8] = []
@@ -32,12 +31,12 @@ struct LabelSet: Hashable, Comparable, Sendable {
   }
 }
 
-/// What a name may be made of. Labels of swift-metrics often have dots in them.
+/// Converts names to the characters that Prometheus allows. Labels of swift-metrics often have dots.
 enum MetricName {
   /// `[a-zA-Z_:][a-zA-Z0-9_:]*`
   static func sanitized(_ name: String) -> String { sanitized(name, allowingColon: true) }
 
-  /// `[a-zA-Z_][a-zA-Z0-9_]*`; `le` belongs to histograms.
+  /// `[a-zA-Z_][a-zA-Z0-9_]*`; `le` is reserved for histograms.
   static func sanitizedLabel(_ name: String) -> String {
     let sanitized = sanitized(name, allowingColon: false)
     return sanitized == "le" ? "exported_le" : sanitized

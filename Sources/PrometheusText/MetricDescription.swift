@@ -1,25 +1,25 @@
-/// What Prometheus is told of a metric beside its values.
+/// The metadata of a metric.
 public struct MetricDescription: Sendable, Hashable {
-  /// Prometheus's types that this module writes.
+  /// The supported Prometheus types.
   public enum Kind: String, Sendable {
-    /// Only grows, until the process starts anew.
+    /// A number that only increases until the process restarts.
     case counter
-    /// Goes up and down.
+    /// A number that increases and decreases.
     case gauge
-    /// Counts observations by their size, and sums them up.
+    /// Counts and sums observations in buckets.
     case histogram
   }
 
   /// The name, with its unit and, for a counter, `_total`.
   public var name: String
-  /// Which kind of metric it is.
+  /// The type of the metric.
   public var kind: Kind
-  /// One sentence for whoever reads the output.
+  /// The help text, one sentence.
   public var help: String
-  /// The upper bounds of a histogram's buckets, which include their bound, in growing order; `+Inf` is added.
+  /// The inclusive upper bounds of a histogram's buckets in ascending order; `+Inf` is added.
   public var buckets: [Double]
 
-  /// From half a millisecond to half a minute, in seconds: what a request may take.
+  /// Buckets for the duration of a request, in seconds: from half a millisecond to half a minute.
   public static let latencyBuckets: [Double] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
   ]

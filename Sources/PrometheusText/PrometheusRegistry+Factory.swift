@@ -1,12 +1,12 @@
 public import CoreMetrics
 
 extension PrometheusRegistry: MetricsFactory {
-  /// A counter of whole things.
+  /// A counter of integers.
   public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
     counter(label, dimensions)
   }
 
-  /// A counter of amounts.
+  /// A floating-point counter.
   public func makeFloatingPointCounter(
     label: String, dimensions: [(String, String)]
   ) -> any FloatingPointCounterHandler {
@@ -18,7 +18,7 @@ extension PrometheusRegistry: MetricsFactory {
     gauge(label, dimensions)
   }
 
-  /// A histogram, or a gauge of the last value where values are not to be aggregated.
+  /// A histogram, or a gauge of the last value if `aggregate` is false.
   public func makeRecorder(
     label: String, dimensions: [(String, String)], aggregate: Bool
   ) -> any RecorderHandler {
@@ -30,15 +30,15 @@ extension PrometheusRegistry: MetricsFactory {
     histogram(label, dimensions)
   }
 
-  /// Takes the series out of the output.
+  /// Removes the series.
   public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
-  /// Takes the series out of the output.
+  /// Removes the series.
   public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
-  /// Takes the series out of the output.
+  /// Removes the series.
   public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
-  /// Takes the series out of the output.
+  /// Removes the series.
   public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
-  /// Takes the series out of the output.
+  /// Removes the series.
   public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
 
   private func counter(_ label: String, _ dimensions: [(String, String)]) -> CounterSeries {

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// A backend for swift-metrics that keeps its values in memory and writes them as Prometheus text.
+/// A backend for swift-metrics that keeps its values in memory and writes them in Prometheus text format.
 ///
-/// Whoever measures makes a handle (`Counter`, `Meter`, `Recorder`, `Timer`) with this as its factory and keeps it: making
-/// one looks for its series in a table, using one is an atomic addition or, for a histogram, a short lock.
+/// Make each handle (`Counter`, `Meter`, `Recorder`, `Timer`) once with this factory, because that needs a table lookup. To
+/// use a handle costs an atomic addition or, for a histogram, a short lock.
 ///
-/// The number of series is bounded. What would be one too many of a metric is counted in a series of which every label
-/// is `overflow`, so that sums stay right and memory stays where it is, whatever somebody puts into a label.
+/// The number of series per metric is limited. Values beyond the limit are counted in a series whose labels are all
+/// `overflow`, so that sums stay correct and memory stays bounded for any label values.
 public final class PrometheusRegistry: Sendable {
   private let state: Mutex<State>
 
@@ -16,8 +16,8 @@ public final class PrometheusRegistry: Sendable {
   }
 
   /// - Parameters:
-  ///   - descriptions: of metrics that are listed even while nobody has measured anything.
-  ///   - seriesPerMetric: the most combinations of label values that one metric may have.
+  ///   - descriptions: the metrics that are written even without values.
+  ///   - seriesPerMetric: the limit of label combinations of one metric.
   public init(_ descriptions: [MetricDescription] = [], seriesPerMetric: Int = 1_000) {
     maximumSeries = seriesPerMetric
     var state = State()
@@ -31,13 +31,12 @@ public final class PrometheusRegistry: Sendable {
 
   let maximumSeries: Int
 
-  /// Calls `collect` before each rendering: for what is cheaper to look up when somebody asks than to keep up to date.
-  /// It must not wait.
+  /// Adds a function that runs before each rendering, to update values on demand. It must not block.
   public func beforeRendering(_ collect: @escaping @Sendable () -> Void) {
     state.withLock { $0.collectors.append(collect) }
   }
 
-  /// Everything as Prometheus text, format 0.0.4 (Prometheus documentation, "Exposition formats"), by name.
+  /// All metrics, sorted by name, in text format 0.0.4 (Prometheus documentation, "Exposition formats").
   public func render() -> [UInt8] {
     for collect in state.withLock({ $0.collectors }) { collect() }
     let families = state.withLock { Array($0.families.values) }
@@ -48,13 +47,13 @@ public final class PrometheusRegistry: Sendable {
     return writer.bytes
   }
 
-  /// The `Content-Type` of what ``render()`` gives.
+  /// The `Content-Type` of ``render()``.
   public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-  /// The series of a metric with these labels, made if there is none.
+  /// The series of a metric with these labels, created if it does not exist.
   ///
-  /// A name that is in use for another kind of metric gives a series that nobody sees: two kinds under one name would make
-  /// the whole output unreadable.
+  /// For a name with another type of metric, the series is not written: two types under one name would make the output
+  /// invalid.
   func series(_ kind: MetricDescription.Kind, _ label: String, _ dimensions: [(String, String)]) -> Series {
     let name = MetricName.sanitized(label)
     let labels = LabelSet(dimensions)
@@ -67,7 +66,7 @@ public final class PrometheusRegistry: Sendable {
     }
   }
 
-  /// Forgets a series.
+  /// Removes a series.
   func remove(_ handler: AnyObject) {
     state.withLock { state in
       for name in state.families.keys { state.families[name]?.remove(handler) }

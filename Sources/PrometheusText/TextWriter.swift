@@ -1,4 +1,4 @@
-/// Writes families in the text format, version 0.0.4.
+/// Writes metric families in text format 0.0.4.
 struct TextWriter {
   private(set) var bytes: [UInt8] = []
 
@@ -36,7 +36,7 @@ struct TextWriter {
     bytes.append(UInt8(ascii: "\n"))
   }
 
-  /// In a sentence, quotes may stand as they are.
+  /// Escapes a help text, in which quotation marks need no escapes.
   private static func escaped(_ help: String) -> String {
     help.replacing("\\", with: "\\\\").replacing("\n", with: "\\n")
   }
@@ -45,7 +45,7 @@ struct TextWriter {
     value.amount == 0 ? "\(value.whole)" : text(Double(value.whole) + value.amount)
   }
 
-  /// As Go reads it; whole numbers without a fraction.
+  /// A number as Go parses it; whole numbers without a fraction.
   static func text(_ value: Double) -> String {
     if value.isNaN { return "NaN" }
     if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }

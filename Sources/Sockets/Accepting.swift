@@ -1,20 +1,21 @@
-import Glibc
+import Foundation
+import Platform
 
-/// What came of one attempt to accept a connection.
+/// The result of one attempt to accept a connection.
 enum AcceptResult: Sendable {
   case accepted(descriptor: Int32, from: SocketAddress)
-  /// Nobody waits.
+  /// The backlog is empty.
   case none
-  /// This one failed before it was ours; the next one may not.
+  /// This connection failed before it was accepted; the next one may succeed.
   case lost
-  /// The process or the machine is out of something, so that the next attempt would fail too.
+  /// The process or the machine has no descriptors or memory left, so the next attempt would fail too.
   case exhausted(SocketError)
 }
 
-/// Accepts from a listening socket; a parameter, so that tests can run out of descriptors at will.
+/// Accepts from a listening socket. A parameter, so that tests can simulate a lack of descriptors.
 typealias AcceptFunction = @Sendable (_ listener: Int32) -> AcceptResult
 
-/// Accepts from the system. The descriptor is closed in programs that this one starts.
+/// Calls accept(2).
 @Sendable
 func acceptFromSystem(_ listener: Int32) -> AcceptResult {
   var storage = sockaddr_storage()
@@ -25,38 +26,31 @@ func acceptFromSystem(_ listener: Int32) -> AcceptResult {
     }
   }
   guard descriptor < 0 else {
-    _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     if let address = SocketAddress(storage) { return .accepted(descriptor: descriptor, from: address) }
-    close(descriptor)
+    Platform.close(descriptor)
     return .lost
   }
   return AcceptResult(failure: SocketError.last("accept"))
 }
 
 extension AcceptResult {
-  /// Sorts the errors of accept(2).
+  /// Classifies an error of accept(2).
   ///
-  /// Linux passes on pending network errors of the new connection, which concern nobody else. Whatever is
-  /// not known is treated like exhaustion: the server waits and tries again rather than to spin or die.
+  /// Linux reports pending network errors of the new connection here; they do not concern the listening socket. An unknown
+  /// error counts as exhaustion, so that the server waits before it retries.
   init(failure: SocketError) {
     switch failure.code {
     case EAGAIN: self = .none
-    case EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH,
-      EOPNOTSUPP, ENETUNREACH, ETIMEDOUT, ECONNRESET:
+    case EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, EHOSTUNREACH, EOPNOTSUPP,
+      ENETUNREACH, ETIMEDOUT, ECONNRESET:
       self = .lost
-    default: self = .exhausted(failure)
+    default: self = Platform.transientAcceptErrors.contains(failure.code) ? .lost : .exhausted(failure)
     }
   }
 }
 
-/// How long to let accepting rest after the process ran out of something.
-struct AcceptBackoff {
-  private var next = Duration.milliseconds(20)
-
-  mutating func failed() -> Duration {
-    defer { next = min(next * 2, .seconds(1)) }
-    return next
-  }
-
-  mutating func succeeded() { next = .milliseconds(20) }
+extension Backoff {
+  /// The delay of a listener that ran out of descriptors or memory. It has no jitter, because a listener shares its
+  /// descriptors with no other.
+  static let accepting = Backoff(base: .milliseconds(20), maximum: .seconds(1), jitter: 0)
 }

@@ -1,56 +1,67 @@
-import Glibc
+import Dispatch
+import Platform
 
-/// The part of a ``Listener`` that lives on a loop.
+/// The part of a ``Listener`` that runs on an event loop.
 final class Acceptor {
   private let descriptor: Int32
   private let loop: EventLoop
   private let loops: EventLoopGroup
-  private let census: ConnectionCensus
+  private let limiter: ConnectionLimiter
   private let events: Listener.Events
   private let accept: AcceptFunction
-  private var slot: Int?
-  private var backoff = AcceptBackoff()
+  private var watch: DescriptorWatcher.Watch?
+  private var backoff = Backoff.accepting
+  private var isStopped = false
+  private var isClosed = false
+  private var closeActions: [@Sendable () -> Void] = []
 
   init(
-    descriptor: Int32, loop: EventLoop, loops: EventLoopGroup, census: ConnectionCensus,
+    descriptor: Int32, loop: EventLoop, loops: EventLoopGroup, limiter: ConnectionLimiter,
     events: Listener.Events, accept: @escaping AcceptFunction
   ) {
     self.descriptor = descriptor
     self.loop = loop
     self.loops = loops
-    self.census = census
+    self.limiter = limiter
     self.events = events
     self.accept = accept
   }
 
   func start() {
-    slot = loop.resources.descriptors.add(self, descriptor)
+    let bound = LoopBound(self, to: loop)
+    watch = loop.watcher.add(descriptor) { _ in bound.value.acceptWaiting() }
     wait()
   }
 
-  /// Accepts no more, and runs `action` when the socket is closed.
-  func stop(then action: @escaping @Sendable () -> Void) {
-    if let slot {
-      loop.resources.descriptors.remove(slot)
-      self.slot = nil
-      close(descriptor)
-    }
-    action()
-  }
-
   private func wait() {
-    guard let slot else { return }
-    do throws(SocketError) {
-      try loop.resources.descriptors.wait(for: .reading, at: slot)
-    } catch {
-      rest(because: error)
-    }
+    guard let watch, !isStopped else { return }
+    let code = loop.watcher.wait(for: .reading, watch)
+    if code != 0 { pause(because: SocketError(operation: "wait for connections", code: code)) }
   }
 
-  /// Accepts some and lets the loop's connections have their turn; the loop comes back for the rest.
+  /// Stops accepting, and runs `action` after the socket was closed.
+  func stop(then action: @escaping @Sendable () -> Void) {
+    guard !isClosed else { return action() }
+    closeActions.append(action)
+    isStopped = true
+    guard let watch else { return closed() }
+    self.watch = nil
+    let bound = LoopBound(self, to: loop)
+    loop.watcher.remove(watch) { bound.value.closed() }
+  }
+
+  private func closed() {
+    guard !isClosed else { return }
+    Platform.close(descriptor)
+    isClosed = true
+    for action in closeActions { action() }
+    closeActions = []
+  }
+
+  /// Accepts at most 64 connections, so that the loop's other work is not delayed; the watcher reports the rest again.
   private func acceptWaiting() {
     for _ in 0..<64 {
-      guard slot != nil else { return }
+      guard !isStopped else { return }
       switch accept(descriptor) {
       case .accepted(let descriptor, let address):
         backoff.succeeded()
@@ -60,35 +71,32 @@ final class Acceptor {
       case .lost:
         continue
       case .exhausted(let error):
-        rest(because: error)
+        pause(because: error)
         return
       }
     }
   }
 
   private func take(_ descriptor: Int32, from address: SocketAddress) {
-    guard census.admit(address) else {
+    guard limiter.admit(address) else {
       let refusal = events.onRefusal(address)
-      _ = send(descriptor, refusal, refusal.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
-      close(descriptor)
+      Platform.prepare(descriptor)
+      _ = Platform.send(descriptor, refusal, refusal.count)
+      Platform.close(descriptor)
       return
     }
     let loop = loops.next()
-    loop.execute { [census, events] in
+    loop.execute { [limiter, events] in
       events.onConnection(
-        Connection(adopting: descriptor, remoteAddress: address, loop: loop) { census.release(address) })
+        Connection(adopting: descriptor, remoteAddress: address, loop: loop) { limiter.release(address) })
     }
   }
 
-  private func rest(because error: SocketError) {
-    if let slot { try? loop.resources.descriptors.wait(for: [], at: slot) }
+  private func pause(because error: SocketError) {
+    if let watch { _ = loop.watcher.wait(for: [], watch) }
     let delay = backoff.failed()
     let bound = LoopBound(self, to: loop)
     loop.execute(after: delay) { bound.value.wait() }
-    events.onTrouble(error)
+    events.onAcceptError(error)
   }
-}
-
-extension Acceptor: ReadinessWatcher {
-  func ready(for readiness: Readiness) { acceptWaiting() }
 }

@@ -1,12 +1,12 @@
-/// Why a connection is no more. Each connection ends with exactly one.
+/// Why a connection was closed.
 public enum CloseReason: Sendable, Hashable {
-  /// The handler was done with it.
+  /// The handler had no more work for it.
   case finished
-  /// The handler gave up waiting.
+  /// A deadline of the handler passed.
   case deadline
-  /// The other end closed or reset it, or the network failed: the value is `errno`.
+  /// A system call failed with this `errno`: the other end reset the connection, or the network failed.
   case failed(Int32)
-  /// The server has no memory left for what the other end does not fetch.
+  /// The server reached its memory limit, and the other end does not read its bytes.
   case overloaded
   /// The server is stopping.
   case shutdown

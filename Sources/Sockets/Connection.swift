@@ -1,30 +1,31 @@
-import Glibc
+import Dispatch
+import Foundation
+public import Platform
 
 /// One TCP connection (or socket pair), bound to its event loop.
 ///
-/// Bytes that arrive go to the handler at once. Bytes that are sent are written at once as far as the
-/// socket takes them; the rest waits here, and as long as more than ``highWaterMark`` waits, nothing more is
-/// read: a client that does not read its answers cannot make the server keep them.
+/// Received bytes go to the handler at once. Bytes to send go to the socket, and those that it does not accept wait in a
+/// queue. While the queue has more than ``highWaterMark`` bytes, the connection reads nothing (back-pressure): a client
+/// that does not read its responses cannot make the server keep more of them.
 ///
 /// After ``close(because:)`` every call does nothing.
 public final class Connection {
-  /// While more than this waits to be sent, reading rests.
+  /// Reading pauses while more bytes than this wait to be sent.
   public static let highWaterMark = 262_144
-  /// Reading goes on once no more than this waits.
+  /// Reading resumes when no more bytes than this wait to be sent.
   public static let lowWaterMark = 65_536
 
-  /// The loop on which everything here happens.
+  /// The loop that runs all code of the connection.
   public let loop: EventLoop
-  /// The other end.
+  /// The address of the other end.
   public let remoteAddress: SocketAddress
 
   let descriptor: Int32
   private var handler: (any ConnectionHandler)?
   private let onRelease: (@Sendable () -> Void)?
   private var outbound = OutboundQueue()
-  /// Under what the loop knows the descriptor, from start to close.
-  private var slot: Int?
-  /// What the loop watches the descriptor for.
+  /// The watch of the descriptor, from start to close.
+  private var watch: DescriptorWatcher.Watch?
   private var interest: Readiness = []
   private var isPausedByHandler = false
   private var isPausedByQueue = false
@@ -34,9 +35,9 @@ public final class Connection {
   private var deadlineSlot: Int?
   private var scheduledFor = MonotonicInstant.distantFuture
 
-  /// Takes over a connected socket and makes it non-blocking. It has to be started, or closed.
+  /// A connection that owns a connected socket, which becomes non-blocking. The caller must start or close it.
   ///
-  /// - Parameter onRelease: is called once the descriptor is closed.
+  /// - Parameter onRelease: runs after the descriptor was closed.
   public init(
     adopting descriptor: Int32, remoteAddress: SocketAddress, loop: EventLoop,
     onRelease: (@Sendable () -> Void)? = nil
@@ -45,38 +46,45 @@ public final class Connection {
     self.remoteAddress = remoteAddress
     self.loop = loop
     self.onRelease = onRelease
-    _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+    Platform.prepare(descriptor)
   }
 
-  /// Begins to read. From here on the loop keeps the connection until it is closed.
+  /// Starts to read. The loop retains the connection until it is closed.
   ///
-  /// - Precondition: called on the loop, once.
+  /// - Precondition: called once, on the loop.
   public func start(handler: any ConnectionHandler) {
     self.handler = handler
-    slot = loop.resources.descriptors.add(self, descriptor)
     deadlineSlot = loop.resources.deadlines.add(self)
     scheduleDeadline()
+    let bound = LoopBound(self, to: loop)
+    watch = loop.watcher.add(descriptor) { bound.value.ready(for: $0) }
     updateInterest()
   }
 
-  /// Whether it has not been closed.
+  private func ready(for readiness: Readiness) {
+    // Reading may close the connection or change what it waits for.
+    if readiness.contains(.reading) { readable() }
+    if readiness.contains(.writing), interest.contains(.writing) { writable() }
+  }
+
+  /// Whether the connection has not been closed.
   public var isOpen: Bool { closeReason == nil }
 
-  /// How many bytes wait for the other end to read.
+  /// The number of bytes that wait to be sent.
   public var queuedByteCount: Int { outbound.count }
 
-  /// When the handler wants to be told that it is too late; noticed a fraction of a second after it.
+  /// When the handler's `connection(_:deadlinePassedAt:)` is called; the call comes up to 60 ms later.
   ///
-  /// Putting it off costs nothing.
+  /// To move the deadline to a later instant costs no system call.
   public var deadline: MonotonicInstant? {
     didSet { scheduleDeadline() }
   }
 
   // MARK: Sending
 
-  /// Sends bytes, or queues what the socket does not take.
+  /// Sends bytes, and queues those that the socket does not accept.
   ///
-  /// - Returns: whether nothing is left waiting; if something is, the handler hears when it is gone.
+  /// - Returns: whether the queue is empty. Otherwise `connectionFlushed(_:)` is called when all bytes are sent.
   @discardableResult
   public func send(_ bytes: UnsafeRawBufferPointer) -> Bool {
     guard isOpen, !isFinishing else { return true }
@@ -93,23 +101,20 @@ public final class Connection {
     return false
   }
 
-  /// Ends this side's half once all that was sent is written. The other end reads an end of file and may
-  /// go on sending.
+  /// Closes the sending half after the last waiting byte. The other end reads an end of file, and can still send.
   public func finishSending() {
     guard isOpen, !isFinishing else { return }
     isFinishing = true
-    if outbound.isEmpty { _ = Glibc.shutdown(descriptor, Int32(SHUT_WR)) }
+    if outbound.isEmpty { Platform.shutdownSending(descriptor) }
   }
 
-  /// Touches nothing but the socket, since the bytes may be the queue's, which is being changed meanwhile.
+  /// Writes to the socket and changes no property, because the bytes may be those of the queue, which is in use.
   ///
-  /// - Returns: how many bytes the socket took, and what it says if it will never take more.
+  /// - Returns: how many bytes the socket accepted, and its error unless it can accept more later.
   private func write(_ bytes: UnsafeRawBufferPointer) -> (sent: Int, failure: Int32?) {
     var sent = 0
     while sent < bytes.count {
-      // Without the flag a write to a connection that is gone would be a signal that ends the process.
-      let count = Glibc.send(
-        descriptor, bytes.baseAddress?.advanced(by: sent), bytes.count - sent, Int32(MSG_NOSIGNAL))
+      let count = Platform.send(descriptor, bytes.baseAddress?.advanced(by: sent), bytes.count - sent)
       if count >= 0 {
         sent += count
       } else if errno == EAGAIN {
@@ -132,26 +137,25 @@ public final class Connection {
     if let failure { return close(because: .failed(failure)) }
     updateBackPressure()
     guard outbound.isEmpty else { return }
-    if isFinishing { _ = Glibc.shutdown(descriptor, Int32(SHUT_WR)) }
-    handler?.connectionDrained(self)
+    if isFinishing { Platform.shutdownSending(descriptor) }
+    handler?.connectionFlushed(self)
   }
 
   // MARK: Reading
 
-  /// Stops reading until ``resumeReading()``. The end of a connection is not noticed meanwhile, except by
-  /// sending.
+  /// Stops reading until ``resumeReading()``. While reading is paused, only a failed send shows that the other end is gone.
   public func pauseReading() {
     isPausedByHandler = true
     updateInterest()
   }
 
-  /// Goes on reading.
+  /// Resumes reading.
   public func resumeReading() {
     isPausedByHandler = false
     updateInterest()
   }
 
-  /// Whether bytes that arrive are read.
+  /// Whether the connection reads the bytes that arrive.
   var isReading: Bool { interest.contains(.reading) }
 
   private func readable() {
@@ -161,7 +165,7 @@ public final class Connection {
     if count > 0 {
       handler?.connection(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
     } else if count == 0 {
-      // The loop would report the end over and over.
+      // Otherwise the loop would report the end of file again and again.
       hasReachedEnd = true
       updateInterest()
       handler?.connectionReachedEnd(self)
@@ -180,21 +184,18 @@ public final class Connection {
   }
 
   private func updateInterest() {
-    guard isOpen, let slot else { return }
+    guard isOpen, let watch else { return }
     var wanted: Readiness = outbound.isEmpty ? [] : .writing
     if !isPausedByHandler, !isPausedByQueue, !hasReachedEnd { wanted.insert(.reading) }
     guard wanted != interest else { return }
     interest = wanted
-    do throws(SocketError) {
-      try loop.resources.descriptors.wait(for: wanted, at: slot)
-    } catch {
-      close(because: .failed(error.code))
-    }
+    let code = loop.watcher.wait(for: wanted, watch)
+    if code != 0 { close(because: .failed(code)) }
   }
 
   // MARK: Ending
 
-  /// Closes the connection; what waits to be sent is lost. Only the first reason counts.
+  /// Closes the connection and drops the bytes that wait to be sent. Later calls do nothing.
   public func close(because reason: CloseReason) {
     guard isOpen else { return }
     closeReason = reason
@@ -203,23 +204,20 @@ public final class Connection {
     if let deadlineSlot { loop.resources.deadlines.remove(deadlineSlot) }
     deadlineSlot = nil
     interest = []
-    guard let slot else { return release() }
-    loop.resources.descriptors.remove(slot)
-    self.slot = nil
-    // Later, since the handler may be in the middle of something.
+    guard let watch else { return release() }
+    self.watch = nil
     let bound = LoopBound(self, to: loop)
-    loop.execute { bound.value.release() }
+    loop.watcher.remove(watch) { bound.value.release() }
   }
 
-  /// Half an answer must not look like a whole one, and the system should not go on holding what the other
-  /// end does not read.
+  /// Makes close(2) send a reset: part of a response must not look complete, and the system need not keep the rest.
   private func resetWhenClosed() {
     var setting = linger(l_onoff: 1, l_linger: 0)
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))
   }
 
   private func release() {
-    Glibc.close(descriptor)
+    Platform.close(descriptor)
     onRelease?()
     guard let handler, let closeReason else { return }
     self.handler = nil
@@ -234,20 +232,12 @@ public final class Connection {
     loop.resources.deadlines.schedule(deadlineSlot, at: deadline)
   }
 
-  /// The wheel has come to where the deadline was when it was told of it.
+  /// Called when the instant has passed for which the deadline was scheduled.
   func checkDeadline(now: MonotonicInstant) {
     scheduledFor = .distantFuture
     guard let deadline else { return }
     guard deadline <= now else { return scheduleDeadline() }
     self.deadline = nil
     handler?.connection(self, deadlinePassedAt: now)
-  }
-}
-
-extension Connection: ReadinessWatcher {
-  func ready(for readiness: Readiness) {
-    // What it does first may end the other.
-    if readiness.contains(.reading) { readable() }
-    if readiness.contains(.writing), interest.contains(.writing) { writable() }
   }
 }

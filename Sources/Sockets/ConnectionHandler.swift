@@ -1,18 +1,20 @@
-/// What becomes of a connection's events. All calls come on the connection's loop, one at a time.
+public import Platform
+
+/// Handles a connection's events. All calls come on the connection's loop, one at a time.
 public protocol ConnectionHandler: AnyObject {
-  /// Bytes have arrived. They are gone when the call returns.
+  /// Called when bytes arrive. They are valid during the call.
   func connection(_ connection: Connection, received bytes: UnsafeRawBufferPointer)
 
-  /// The other end will send no more. It may still be reading: answers can be sent.
+  /// Called when the other end has closed its sending half. It may still read responses.
   func connectionReachedEnd(_ connection: Connection)
 
-  /// All that was sent has been taken by the system, after a send that had to wait.
-  func connectionDrained(_ connection: Connection)
+  /// Called when the socket has accepted all queued bytes.
+  func connectionFlushed(_ connection: Connection)
 
-  /// The connection's ``Connection/deadline`` has passed; it is nil now.
+  /// Called when the connection's ``Connection/deadline`` has passed; it is nil now.
   func connection(_ connection: Connection, deadlinePassedAt now: MonotonicInstant)
 
-  /// The connection is no more. This is the last call, and always comes, after the call that closed it has
+  /// Called after the connection was closed. This is the last call; it comes after ``Connection/close(because:)`` has
   /// returned.
   func connection(_ connection: Connection, closedBecause reason: CloseReason)
 }

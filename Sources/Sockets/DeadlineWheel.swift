@@ -1,31 +1,33 @@
-/// Deadlines of many things, kept coarsely and cheaply: a ring of buckets, each a tick long.
+import Platform
+
+/// A timer wheel: a ring of buckets of one tick each, for many deadlines that may be noticed late by a tick.
 ///
-/// An item that puts its deadline off need not tell the wheel: it is asked when its old bucket comes due
-/// and goes back in then. So a connection that serves requests all day touches the wheel once a minute.
+/// An item whose deadline moves to a later instant does not change the wheel. When its old tick comes, the item schedules
+/// itself again. A connection that serves requests all day changes the wheel once a minute.
 struct DeadlineWheel {
-  /// The length of a tick in nanoseconds: how late a deadline may be noticed.
+  /// The length of a tick in nanoseconds; a deadline is noticed late by up to one tick.
   static let tickLength: UInt64 = 50_000_000
-  /// About 51 seconds; what lies further ahead goes round more than once.
+  /// 1,024 ticks are 51 seconds; a later deadline stays in its bucket for more than one round.
   private static let bucketCount = 1024
 
   private var buckets = [[Int]](repeating: [], count: bucketCount)
   private var entries: [Entry] = []
-  /// The last tick that was looked at.
+  /// The last tick that was handled.
   private var current: UInt64
   private(set) var count = 0
 
   private struct Entry {
-    /// When the item is due, or nil if it is not in the wheel.
+    /// The tick at which the item is due; nil if it is not in the wheel.
     var tick: UInt64?
     var indexInBucket = 0
   }
 
-  /// An empty wheel that starts to turn at `now`.
+  /// An empty wheel whose first tick comes after `now`.
   init(now: MonotonicInstant) { current = now.nanoseconds / Self.tickLength }
 
-  /// Makes sure that the item comes due at the first tick at or after `deadline`, or earlier.
+  /// Schedules the item for the first tick at or after `deadline`, unless it is scheduled for an earlier one.
   ///
-  /// - Returns: whether the wheel has to be looked at earlier because of it.
+  /// - Returns: whether the item is now due earlier than before.
   @discardableResult
   mutating func schedule(_ item: Int, at deadline: MonotonicInstant) -> Bool {
     while entries.count <= item { entries.append(Entry()) }
@@ -42,7 +44,7 @@ struct DeadlineWheel {
     return true
   }
 
-  /// Takes the item out.
+  /// Removes the item.
   mutating func cancel(_ item: Int) {
     guard item < entries.count, let tick = entries[item].tick else { return }
     let bucket = Int(tick % UInt64(Self.bucketCount))
@@ -56,13 +58,13 @@ struct DeadlineWheel {
     count -= 1
   }
 
-  /// Turns the wheel to `now` and takes out what has come due.
+  /// Advances the wheel to `now`, and removes and returns the items that are due.
   mutating func advance(to now: MonotonicInstant) -> [Int] {
     let target = now.nanoseconds / Self.tickLength
     guard target > current else { return [] }
     var due: [Int] = []
-    let turns = min(target - current, UInt64(Self.bucketCount))
-    for tick in (target - turns + 1)...target {
+    let ticks = min(target - current, UInt64(Self.bucketCount))
+    for tick in (target - ticks + 1)...target {
       for item in buckets[Int(tick % UInt64(Self.bucketCount))] {
         if let scheduled = entries[item].tick, scheduled <= target { due.append(item) }
       }
@@ -72,7 +74,7 @@ struct DeadlineWheel {
     return due
   }
 
-  /// When the wheel has to be looked at next, or nil if it is empty.
+  /// When the next item may be due; nil if the wheel is empty.
   var nextDue: MonotonicInstant? {
     guard count > 0 else { return nil }
     for tick in (current + 1)...(current + UInt64(Self.bucketCount))

@@ -1,18 +1,19 @@
-import Glibc
+import Foundation
+import Platform
 
-/// How many descriptors the process may have open, which is how many connections.
+/// The process's limit of open descriptors, which is also its limit of connections.
 public enum DescriptorLimit {
-  /// Raises the limit to what the system lets this process have. The usual 1,024 are kept for programs that call
-  /// select(2), which cannot take more; nothing here does.
+  /// Raises the soft limit to the hard limit. The usual soft limit of 1,024 is for programs that call select(2), which
+  /// this one does not.
   ///
-  /// - Returns: the limit that holds now.
+  /// - Returns: the new limit; 0 if it cannot be read.
   @discardableResult
   public static func raise() -> UInt {
     var limit = rlimit()
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 0 }
+    guard getrlimit(Platform.openFiles, &limit) == 0 else { return 0 }
     guard limit.rlim_cur < limit.rlim_max else { return limit.rlim_cur }
     let before = limit.rlim_cur
     limit.rlim_cur = limit.rlim_max
-    return setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 ? limit.rlim_cur : before
+    return setrlimit(Platform.openFiles, &limit) == 0 ? limit.rlim_cur : before
   }
 }

@@ -1,14 +1,14 @@
-import FoundationEssentials
+import Foundation
 import Synchronization
 
-/// A fixed number of event loops among which connections are dealt out.
+/// A fixed number of event loops among which connections are distributed.
 public final class EventLoopGroup: Sendable {
-  /// The loops that a process's servers share unless they are given others: one for each active core.
+  /// The default group of the process: one loop for each active core.
   public static let shared = EventLoopGroup()
 
-  /// The loops; at least one.
+  /// The loops, at least one.
   public let loops: [EventLoop]
-  private let dealt = Atomic<Int>(0)
+  private let counter = Atomic<Int>(0)
 
   /// - Parameter count: how many loops, or nil for one for each active core.
   public init(count: Int? = nil) {
@@ -16,8 +16,8 @@ public final class EventLoopGroup: Sendable {
     loops = (0..<count).map { EventLoop(index: $0) }
   }
 
-  /// The loop whose turn it is.
+  /// The next loop, round-robin.
   public func next() -> EventLoop {
-    loops[dealt.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
+    loops[counter.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
   }
 }

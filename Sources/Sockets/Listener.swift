@@ -1,22 +1,21 @@
-/// Accepts TCP connections and deals them out to the event loops.
+/// Accepts TCP connections and distributes them among the event loops.
 ///
-/// Running out of descriptors or memory does not end it: it rests a little and tries again, while
-/// clients wait in the backlog.
+/// After a lack of descriptors or memory it pauses and retries, while clients wait in the backlog.
 public final class Listener: Sendable {
-  /// Where a listener listens and how many it lets in.
+  /// The address of a listener, and its limits.
   public struct Configuration: Sendable {
-    /// A name or a numeric address; of a name the first address is used, `::` takes IPv4 too.
+    /// A host name, of which the first address is used, or a numeric address; `::` accepts IPv4 too.
     public var host: String
     /// The port, or 0 for one that the system chooses.
     public var port: UInt16
-    /// How many connections the system keeps until they are accepted.
+    /// The most connections that the system queues until they are accepted.
     public var backlog: Int32 = 1024
-    /// Connections at once.
+    /// The most open connections.
     public var maximumConnections = 16_384
-    /// Connections at once from one IPv4 address or IPv6 /64; nil for no such limit.
+    /// The most open connections from one IPv4 address or IPv6 /64; nil for no such limit.
     public var maximumConnectionsPerAddress: Int?
-    /// Whether many share this address, as behind a proxy, so that the limit for one does not apply.
-    public var speaksForMany: @Sendable (SocketAddress) -> Bool = { _ in false }
+    /// Whether the limit per address does not apply to an address, such as a proxy that many clients share.
+    public var isExemptFromAddressLimit: @Sendable (SocketAddress) -> Bool = { _ in false }
 
     /// A configuration with the defaults for everything but the address.
     public init(host: String, port: UInt16) {
@@ -25,31 +24,31 @@ public final class Listener: Sendable {
     }
   }
 
-  /// What a listener tells its owner. Called on one of the loops.
+  /// The callbacks of a listener, which run on the loops.
   public struct Events: Sendable {
-    /// A connection is there. Called on the connection's own loop; it is for the callee to start it.
+    /// Called for an accepted connection, on its loop. The callee starts the connection.
     public var onConnection: @Sendable (Connection) -> Void
-    /// A connection is beyond the limits. What is returned is written to it, as far as it fits at once,
-    /// before it is closed.
+    /// Called for a connection beyond the limits. The returned bytes are sent, as far as the socket accepts them at once,
+    /// and the connection is closed.
     public var onRefusal: @Sendable (SocketAddress) -> [UInt8] = { _ in [] }
-    /// Accepting failed and rests for a while.
-    public var onTrouble: @Sendable (SocketError) -> Void = { _ in }
+    /// Called when accepting failed; the listener pauses and retries.
+    public var onAcceptError: @Sendable (SocketError) -> Void = { _ in }
 
-    /// Events of which only connections are heard.
+    /// Callbacks that handle accepted connections only.
     public init(onConnection: @escaping @Sendable (Connection) -> Void) {
       self.onConnection = onConnection
     }
   }
 
-  /// The address that is bound, with the port in use.
+  /// The bound address, with the port in use.
   public let address: SocketAddress
   private let loop: EventLoop
   private let acceptor: LoopBound<Acceptor>
-  private let census: ConnectionCensus
+  private let limiter: ConnectionLimiter
 
-  /// Listens at once; connections begin to arrive before this returns.
+  /// Starts to listen. `onConnection` may be called before this returns.
   ///
-  /// - Throws: ``SocketError`` if the host cannot be resolved or the address not be bound.
+  /// - Throws: ``SocketError`` if the host cannot be resolved or the address cannot be bound.
   public convenience init(
     _ configuration: Configuration, loops: EventLoopGroup, events: Events
   ) throws(SocketError) {
@@ -64,13 +63,13 @@ public final class Listener: Sendable {
       host: configuration.host, port: configuration.port, backlog: configuration.backlog)
     address = try SocketAddress.local(of: descriptor)
     loop = loops.next()
-    census = ConnectionCensus(
+    limiter = ConnectionLimiter(
       maximum: configuration.maximumConnections,
       maximumPerAddress: configuration.maximumConnectionsPerAddress,
-      speaksForMany: configuration.speaksForMany)
+      isExemptFromAddressLimit: configuration.isExemptFromAddressLimit)
     let acceptor = LoopBound(
       Acceptor(
-        descriptor: descriptor, loop: loop, loops: loops, census: census, events: events,
+        descriptor: descriptor, loop: loop, loops: loops, limiter: limiter, events: events,
         accept: accept), to: loop)
     self.acceptor = acceptor
     loop.execute { acceptor.value.start() }
@@ -78,22 +77,22 @@ public final class Listener: Sendable {
 
   deinit { stop() }
 
-  /// How many connections are open that came through this listener.
-  public var connectionCount: Int { census.count }
+  /// The number of open connections that this listener accepted.
+  public var connectionCount: Int { limiter.count }
 
-  /// Accepts no more and closes the listening socket; what is connected stays.
+  /// Closes the listening socket. Open connections stay open.
   ///
-  /// - Parameter action: is run on a loop when new connections are refused.
+  /// - Parameter action: runs on a loop when new connections are refused.
   public func stop(then action: @escaping @Sendable () -> Void = {}) {
     let acceptor = acceptor
     loop.execute { acceptor.value.stop(then: action) }
   }
 
-  /// Waits until the listener has stopped and its last connection is closed. To be called after ``stop()``.
+  /// Waits until the last connection is closed. Call ``stop(then:)`` first.
   public func allConnectionsEnded() async {
     await withCheckedContinuation { continuation in
-      // On the loop, so that what was accepted before it stopped has been counted.
-      loop.execute { [census] in census.whenEmpty { continuation.resume() } }
+      // On the loop, so that connections accepted before the stop are counted.
+      loop.execute { [limiter] in limiter.whenEmpty { continuation.resume() } }
     }
   }
 }

@@ -1,19 +1,22 @@
-import Glibc
+import Foundation
+import Platform
 
-/// Makes listening sockets.
+/// Opens listening sockets.
 enum ListeningSocket {
-  /// Resolves, binds and listens; non-blocking and not inheritable.
+  /// Resolves the host, binds and listens.
+  ///
+  /// - Returns: the descriptor, non-blocking and closed in child processes.
   static func open(host: String, port: UInt16, backlog: Int32) throws(SocketError) -> Int32 {
     let resolved = try resolve(host: host, port: port)
     defer { freeaddrinfo(resolved) }
     let info = resolved.pointee
-    let type = info.ai_socktype | Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
-    let descriptor = socket(info.ai_family, type, info.ai_protocol)
+    let descriptor = socket(info.ai_family, info.ai_socktype, info.ai_protocol)
     guard descriptor >= 0 else { throw .last("socket") }
+    Platform.prepare(descriptor)
     do throws(SocketError) {
-      // A restarted server must not wait for its predecessor's connections to time out.
+      // A restarted server can bind while connections of its predecessor are in TIME_WAIT.
       try set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
-      // Accepted sockets inherit it on Linux, which saves a system call for each.
+      // Accepted sockets inherit the option, which saves a system call for each.
       try set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
       if info.ai_family == AF_INET6 { try set(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 0) }
       guard bind(descriptor, info.ai_addr, info.ai_addrlen) == 0 else {
@@ -21,7 +24,7 @@ enum ListeningSocket {
       }
       guard listen(descriptor, backlog) == 0 else { throw SocketError.last("listen") }
     } catch {
-      close(descriptor)
+      Platform.close(descriptor)
       throw error
     }
     return descriptor
@@ -32,7 +35,7 @@ enum ListeningSocket {
   ) throws(SocketError) -> UnsafeMutablePointer<addrinfo> {
     var hints = addrinfo()
     hints.ai_family = AF_UNSPEC
-    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    hints.ai_socktype = Platform.streamSocket
     hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV
     var resolved: UnsafeMutablePointer<addrinfo>?
     let status = getaddrinfo(host, String(port), &hints, &resolved)

@@ -1,29 +1,29 @@
-/// Something that belongs to one event loop, on its way through code that may run anywhere.
+import Dispatch
+
+/// A reference to a value that only one event loop uses, for code that runs on any thread.
 ///
-/// It can be carried to other threads, but only its loop can look inside.
-///
-/// @unchecked, because the value is reached through ``value`` alone, which stops the program on any thread but the
-/// loop's own: no two threads ever touch it at once.
+/// @unchecked, because only ``value`` gives access, and it stops the program unless the loop's serial queue runs it: no
+/// two threads use the value at the same time.
 public struct LoopBound<Value>: @unchecked Sendable {
   private let stored: Value
-  private let identity: LoopIdentity
+  private let queue: DispatchQueue
 
-  /// Binds a value to the loop on which it lives.
+  /// Binds a value to the loop that uses it.
   public init(_ value: Value, to loop: EventLoop) {
-    self.init(value, to: loop.identity)
+    self.init(value, to: loop.queue)
   }
 
-  init(_ value: Value, to identity: LoopIdentity) {
+  init(_ value: Value, to queue: DispatchQueue) {
     stored = value
-    self.identity = identity
+    self.queue = queue
   }
 
   /// The value.
   ///
-  /// - Precondition: the loop is running the caller.
+  /// - Precondition: the caller runs on the loop.
   @inline(__always)
   public var value: Value {
-    precondition(identity.isCurrent, "What belongs to a loop is touched on the loop only.")
+    dispatchPrecondition(condition: .onQueue(queue))
     return stored
   }
 }

@@ -1,53 +1,68 @@
-/// The deadlines of one event loop's connections: a wheel, and when it has to be turned next.
-///
-/// That is only worked out anew when something earlier than before has to be noticed, which in a steady stream
-/// of requests is hardly ever.
-final class LoopDeadlines {
-  private var wheel = DeadlineWheel(now: .now)
-  private var members: [Connection?] = []
-  private var freeSlots: [Int] = []
-  /// When the wheel has to be turned, whatever else the loop does.
-  private var nextTurn = MonotonicInstant.distantFuture
+import Dispatch
+import Platform
 
-  /// Gives the connection a slot, under which it schedules.
+/// The deadlines of one event loop's connections: a timer wheel and the timer that advances it.
+///
+/// The timer is set again only for a deadline before the one that it is set for. In a steady stream of requests that is
+/// rare.
+final class LoopDeadlines {
+  private let queue: DispatchQueue
+  private let timer: any DispatchSourceTimer
+  private var wheel = DeadlineWheel(now: .now)
+  private var connections: [Connection?] = []
+  private var freeSlots: [Int] = []
+  /// When the timer fires.
+  private var firesAt = MonotonicInstant.distantFuture
+
+  init(queue: DispatchQueue) {
+    self.queue = queue
+    timer = DispatchSource.makeTimerSource(queue: queue)
+  }
+
+  func start() {
+    let bound = LoopBound(self, to: queue)
+    timer.setEventHandler { bound.value.timerFired() }
+    timer.schedule(deadline: .distantFuture)
+    timer.resume()
+  }
+
+  /// Ends the timer, which retains this object until then.
+  func stop() { timer.cancel() }
+
+  /// Adds the connection.
+  ///
+  /// - Returns: the slot under which it schedules its deadlines.
   func add(_ connection: Connection) -> Int {
     if let slot = freeSlots.popLast() {
-      members[slot] = connection
+      connections[slot] = connection
       return slot
     }
-    members.append(connection)
-    return members.count - 1
+    connections.append(connection)
+    return connections.count - 1
   }
 
   func remove(_ slot: Int) {
     wheel.cancel(slot)
-    members[slot] = nil
+    connections[slot] = nil
     freeSlots.append(slot)
   }
 
-  /// Makes sure that the connection is asked at `deadline` or earlier.
+  /// Checks the connection's deadline at `deadline` or earlier.
   func schedule(_ slot: Int, at deadline: MonotonicInstant) {
-    if wheel.schedule(slot, at: deadline), deadline < nextTurn { planNextTurn() }
+    if wheel.schedule(slot, at: deadline), deadline < firesAt { setTimer() }
   }
 
-  /// Whether some may have passed.
-  var areDue: Bool { nextTurn != .distantFuture && nextTurn <= .now }
-
-  /// How many milliseconds the loop may sleep; -1 is for ever.
-  var patience: Int32 {
-    if nextTurn == .distantFuture { return -1 }
-    let nanoseconds = nextTurn.nanoseconds(since: .now)
-    return nanoseconds == 0 ? 0 : Int32(clamping: nanoseconds / 1_000_000 + 1)
+  /// Checks the connections whose deadlines may have passed.
+  private func timerFired() {
+    let now = MonotonicInstant.now
+    firesAt = .distantFuture
+    for slot in wheel.advance(to: now) { connections[slot]?.checkDeadline(now: now) }
+    setTimer()
   }
 
-  /// Asks those whose deadlines may have passed.
-  func turn(to now: MonotonicInstant) {
-    nextTurn = .distantFuture
-    for slot in wheel.advance(to: now) { members[slot]?.checkDeadline(now: now) }
-    planNextTurn()
-  }
-
-  private func planNextTurn() {
-    if let next = wheel.nextDue, next < nextTurn { nextTurn = next }
+  private func setTimer() {
+    guard let next = wheel.nextDue, next < firesAt else { return }
+    firesAt = next
+    timer.schedule(deadline: next.dispatchTime, leeway: .milliseconds(10))
   }
 }

@@ -1,16 +1,13 @@
-/// What the connections of one event loop share, touched on that loop only.
-final class LoopResources {
-  /// Where bytes land before their connection's handler sees them: one buffer for all, since only one
-  /// connection reads at a time.
-  let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 64)
-  let deadlines = LoopDeadlines()
-  let descriptors: LoopDescriptors
-  let jobs = LoopJobs()
-  let round = LoopRound()
+import Dispatch
 
-  /// - Parameter alarm: what wakes the loop, an eventfd(2).
-  init(alarm: Int32) {
-    descriptors = LoopDescriptors(alarm: alarm)
+/// The resources that the connections of one event loop share. Only code on that loop uses them.
+final class LoopResources {
+  /// The read buffer of all connections of the loop; only one of them reads at a time.
+  let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 64)
+  let deadlines: LoopDeadlines
+
+  init(queue: DispatchQueue) {
+    deadlines = LoopDeadlines(queue: queue)
   }
 
   deinit { readBuffer.deallocate() }

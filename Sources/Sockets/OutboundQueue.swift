@@ -1,4 +1,4 @@
-/// Bytes that the socket has not taken yet, in one piece.
+/// The bytes that wait to be sent, in one buffer.
 struct OutboundQueue {
   private var bytes: [UInt8] = []
   private var start = 0
@@ -7,7 +7,7 @@ struct OutboundQueue {
   var isEmpty: Bool { count == 0 }
 
   mutating func append(_ more: UnsafeRawBufferPointer) {
-    // What was sent is moved away once it is most of the buffer, so each byte is moved at most once.
+    // Sent bytes are removed when they fill half of the buffer, so no more bytes are moved than were sent.
     if start > bytes.count / 2 {
       bytes.removeSubrange(..<start)
       start = 0
@@ -15,10 +15,10 @@ struct OutboundQueue {
     bytes.append(contentsOf: more)
   }
 
-  /// Lets `body` take bytes off the front; it returns how many it took.
+  /// Removes as many bytes from the front as `body` returns.
   mutating func consume(_ body: (UnsafeRawBufferPointer) -> Int) {
     start += bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[start...])) }
-    // A connection that is done sending holds no memory for it.
+    // An idle connection keeps no memory for sending.
     if start == bytes.count { removeAll() }
   }
 

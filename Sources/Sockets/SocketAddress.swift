@@ -1,7 +1,6 @@
 /// One end of a TCP connection.
 public struct SocketAddress: Sendable, Hashable {
-  /// The numeric IPv4 or IPv6 address. An IPv4 client of an IPv6 socket (`::ffff:192.0.2.1`) is given as
-  /// IPv4.
+  /// The numeric IPv4 or IPv6 address. An IPv4 client of an IPv6 socket (`::ffff:192.0.2.1`) has its IPv4 address.
   public let host: String
   /// The port.
   public let port: UInt16

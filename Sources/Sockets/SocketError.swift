@@ -1,19 +1,19 @@
-import Glibc
+import Foundation
 
 /// A system call on a socket that failed.
 public struct SocketError: Error, Sendable, Hashable {
-  /// What was tried, such as `bind 127.0.0.1:80`.
+  /// The operation that failed, such as `bind 127.0.0.1:80`.
   public let operation: String
   /// The value of `errno`, or the negative value of `getaddrinfo`.
   public let code: Int32
 
-  /// An error from what was tried and what the system said.
+  /// An error of an operation with its code.
   public init(operation: String, code: Int32) {
     self.operation = operation
     self.code = code
   }
 
-  /// The last failure of this thread. To be called before anything else can set `errno`.
+  /// The last error of this thread. Call it before any other call can change `errno`.
   static func last(_ operation: @autoclosure () -> String) -> SocketError {
     let code = errno
     return SocketError(operation: operation(), code: code)

@@ -4,10 +4,10 @@ import ArgumentParser
 struct AppStoreSimulatorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "appstore-simulator",
-    abstract: "A stand-in for the App Store: sells, renews, refunds, signs, notifies and answers.",
+    abstract: "A simulated App Store: sells, renews, refunds, signs, notifies and serves the Server API.",
     discussion: """
-      `serve` runs it. The other commands make things happen in one that runs, by its control API \
-      (docs/simulator.md), and print what it answers.
+      `serve` runs it. The other commands call the control API of a running simulator \
+      (docs/simulator.md) and print its response.
       """,
     subcommands: [
       Authority.self, Serve.self, Sign.self, CorpusCommand.self, Webhook.self, Clock.self,
@@ -23,16 +23,16 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
         name: "Renewals",
         subcommands: [
           Renew.self, FailRenewal.self, Recover.self, ExpireGrace.self, Expire.self, Extend.self,
-          FailExtension.self, AnnouncePrice.self, ChangePrice.self, UpdateMetadata.self, Migrate.self,
+          FailExtension.self, AnnouncePrice.self,
         ]),
       CommandGroup(
         name: "Refunds",
         subcommands: [
           Refund.self, DeclineRefund.self, ReverseRefund.self, RequestConsumption.self, Revoke.self,
         ]),
-      CommandGroup(name: "Trouble", subcommands: [Fault.self, DeliveryFault.self, Faults.self]),
+      CommandGroup(name: "Faults", subcommands: [Fault.self, DeliveryFault.self, Faults.self]),
       CommandGroup(
-        name: "Looking on",
+        name: "Inspection",
         subcommands: [
           Truth.self, Notifications.self, Send.self, Test.self, Requests.self, Consumption.self,
         ]),

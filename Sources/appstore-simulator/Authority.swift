@@ -2,10 +2,10 @@ import AppStoreSimulator
 import ArgumentParser
 import Foundation
 
-/// Makes the files by which a server trusts and calls the simulator.
+/// Makes the files with which a server trusts and calls the simulator.
 struct Authority: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Make the signing authority and the API key in a folder, or leave those that are there.")
+    abstract: "Make the signing authority and the API key in a folder, unless they exist.")
 
   @Option(help: "The folder.") var folder: String
 
@@ -18,7 +18,7 @@ struct Authority: ParsableCommand {
   }
 }
 
-/// Signs anything, also what the App Store never would.
+/// Signs any JSON, also invalid payloads.
 struct Sign: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Sign the JSON on standard input as the App Store signs its payloads.")

@@ -2,18 +2,18 @@ import AppStoreSimulator
 import ArgumentParser
 import Foundation
 
-/// Reads and winds the store's clock.
+/// Shows and sets the store's clock.
 struct Clock: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "The store's time; with an option it is wound forward or runs at another rate.",
-    discussion: "What becomes due is sent before the answer. Time never goes back.")
+    abstract: "Show the store's time, or set it forward or change its rate.",
+    discussion: "Due notifications are sent before the response. Time never goes back.")
 
-  @Option(help: "Wind forward by a period such as P1D or PT12H, or by so many seconds.")
+  @Option(help: "Advance by a period such as P1D or PT12H, or by a number of seconds.")
   var advance: String?
-  @Option(help: "Wind to a time ahead, in RFC 3339.") var set: String?
-  @Option(help: "Seconds of the store's time for each real one: 1 is real time, 3600 an hour a second.")
+  @Option(help: "Set a later time, in RFC 3339.") var set: String?
+  @Option(help: "Seconds of the store's time per real second: 1 is real time, 3600 an hour a second.")
   var rate: Double?
-  @Flag(help: "Let it stand still.") var freeze = false
+  @Flag(help: "Stop the clock.") var freeze = false
   @OptionGroup var control: ControlOptions
 
   func run() async throws {

@@ -2,11 +2,11 @@ import AppStoreSimulator
 import ArgumentParser
 import Foundation
 
-/// Writes request bodies for a load generator, one a line.
+/// Writes request bodies for a load generator, one per line.
 struct CorpusCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "corpus",
-    abstract: "Print signed notifications or purchases, all different, as request bodies, one a line.")
+    abstract: "Print signed notifications or purchases as request bodies, all different, one per line.")
 
   enum Kind: String, ExpressibleByArgument, CaseIterable {
     case notifications, transactions
@@ -17,12 +17,12 @@ struct CorpusCommand: ParsableCommand {
   @Option(help: "The apps on sale: a file in the form of receiptd's config/apps.json.") var config: String
   @Option(help: "The app's bundle id.") var bundle: String
   @Option(help: "The product's id.") var product: String
-  @Option(help: "How many.") var count = 10_000
-  @Option(help: "How many renewals follow each purchase.") var renewals = 2
-  @Flag(help: "Give each purchase an appAccountToken of its own.") var accountTokens = false
-  @Flag(name: .customLong("device-ids"), help: "Put a deviceID of its own beside each transaction.")
+  @Option(help: "The number of bodies.") var count = 10_000
+  @Option(help: "The number of renewals of each purchase.") var renewals = 2
+  @Flag(help: "Give each purchase its own appAccountToken.") var accountTokens = false
+  @Flag(name: .customLong("device-ids"), help: "Add a deviceID to each transaction.")
   var deviceIDs = false
-  @Option(help: "Another one gives other purchases.") var seed = UInt64.random(in: .min ... .max)
+  @Option(help: "The seed of the purchases; random by default.") var seed = UInt64.random(in: .min ... .max)
 
   private struct Notification: Encodable { let signedPayload: String }
   private struct Transaction: Encodable {

@@ -5,18 +5,18 @@ import Foundation
 import Identifiers
 
 struct Buy: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "A customer buys a product.")
+  static let configuration = CommandConfiguration(abstract: "Buy a product.")
 
   @Option(help: "The app's bundle id.") var bundle: String
   @Option(help: "The product's id.") var product: String
   @Option(help: "Production or Sandbox.") var environment: String?
   @Option(help: "The app's own id of its customer, a UUID.") var appAccountToken: String?
-  @Option(help: "The Apple Account, by any name; a new one by default.") var account: String?
+  @Option(help: "The name of the Apple Account; a new one by default.") var account: String?
   @Flag(help: "Begin with a free trial.") var freeTrial = false
   @OptionGroup var offer: OfferOptions
-  @Flag(help: "Announce the offer by OFFER_REDEEMED and not by SUBSCRIBED.") var announceOffer = false
-  @Flag(help: "Received from the family, not bought.") var familyShared = false
-  @Option(help: "When it was bought, in RFC 3339; now by default.") var purchaseDate: String?
+  @Flag(help: "Announce the offer with OFFER_REDEEMED instead of SUBSCRIBED.") var announceOffer = false
+  @Flag(help: "Shared by a family member instead of bought.") var familyShared = false
+  @Option(help: "The time of the purchase, in RFC 3339; now by default.") var purchaseDate: String?
   @OptionGroup var control: ControlOptions
 
   func run() async throws {
@@ -39,67 +39,54 @@ struct Buy: AsyncParsableCommand {
 struct GetApp: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "app-transaction",
-    abstract: "Sign the app transaction of a customer, who gets the app now if they have not got it yet.")
+    abstract: "Sign the app transaction of a customer; a new customer downloads the app now.")
 
   @Option(help: "The app's bundle id.") var bundle: String
   @Option(help: "Production or Sandbox.") var environment: String?
-  @Option(help: "The Apple Account, by any name; a new one by default.") var account: String?
-  @Option(help: "When the customer first got the app, in RFC 3339.") var originalPurchaseDate: String?
+  @Option(help: "The name of the Apple Account; a new one by default.") var account: String?
+  @Option(help: "The time of the first download, in RFC 3339.") var originalPurchaseDate: String?
   @OptionGroup var control: ControlOptions
-
-  private struct Body: Encodable {
-    let bundleID: String
-    let environment: String?
-    let account: String?
-    let originalPurchaseDate: String?
-  }
 
   func run() async throws {
     try await control.post(
       "/control/app-transactions",
-      Body(
-        bundleID: bundle, environment: environment, account: account,
-        originalPurchaseDate: originalPurchaseDate))
+      members: [
+        "bundleID": bundle, "environment": environment, "account": account,
+        "originalPurchaseDate": originalPurchaseDate,
+      ])
   }
 }
 
 struct AutoRenew: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "The customer turns renewal on or off.")
+  static let configuration = CommandConfiguration(abstract: "Turn renewal on or off.")
   static let command = "auto-renew"
 
   enum Setting: String, ExpressibleByArgument, CaseIterable { case on, off }
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
+  @OptionGroup var purchase: PurchaseArguments
   @Argument(help: "on or off.") var setting: Setting
-  @OptionGroup var control: ControlOptions
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
+  func fill(_ parameters: inout CommandParameters) {
     parameters.on = setting == .on
-    return parameters
   }
 }
 
 struct ChangeProduct: PurchaseCommand {
   static let configuration = CommandConfiguration(
-    abstract: "The customer changes to another product: up at once, down at the next renewal.")
+    abstract: "Change to another product: an upgrade at once, a downgrade at the next renewal.")
   static let command = "change-product"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
-  @Argument(help: "The other product.") var product: String
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
+  @Argument(help: "The new product.") var product: String
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
+  func fill(_ parameters: inout CommandParameters) {
     parameters.productID = product
-    return parameters
   }
 }
 
 struct AcceptPrice: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "The customer accepts an announced price.")
+  static let configuration = CommandConfiguration(abstract: "Accept an announced price.")
   static let command = "accept-price"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
 }

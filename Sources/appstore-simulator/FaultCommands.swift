@@ -2,20 +2,20 @@ import AppStore
 import AppStoreSimulator
 import ArgumentParser
 
-/// Lets the App Store Server API do something wrong.
+/// Adds a fault of the App Store Server API.
 struct Fault: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Let the App Store Server API fail: for the next requests, or until `faults --clear`.")
+    abstract: "Add a fault of the App Store Server API, for the next requests or until `faults --clear`.")
 
   @Argument(help: "rate-limit, error, unauthorized, slow, close or cut.") var fault: Form
   @Option(help: "error: Apple's code, such as 5000001 or 4040002.") var code: Int64 = 5_000_000
-  @Option(help: "rate-limit: in how many seconds Retry-After ends.") var retryAfter = 1.0
-  @Option(help: "slow: how many seconds.") var delay = 5.0
+  @Option(help: "rate-limit: the distance of Retry-After in seconds.") var retryAfter = 1.0
+  @Option(help: "slow: the delay in seconds.") var delay = 5.0
   @Option(help: "Only at one endpoint, such as transactionInfo, statuses or history.")
   var endpoint: ServerEndpoint?
   @Option(help: "Only in Production or Sandbox.") var environment: String?
-  @Option(help: "How many requests; all of them without it.") var requests: Int?
-  @Option(help: "How likely, 0 to 1.") var probability: Double?
+  @Option(help: "The number of requests; all by default.") var requests: Int?
+  @Option(help: "The probability, 0 to 1.") var probability: Double?
   @OptionGroup var control: ControlOptions
 
   enum Form: String, ExpressibleByArgument, CaseIterable {
@@ -43,22 +43,22 @@ struct Fault: AsyncParsableCommand {
 
 extension ServerEndpoint: ExpressibleByArgument {}
 
-/// Lets notifications come to grief on their way.
+/// Sets the faults of notification delivery.
 struct DeliveryFault: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "delivery-fault",
-    abstract: "Let notifications be lost, doubled, shuffled or late, in place of the faults before.")
+    abstract: "Replace the delivery faults: lose, duplicate, shuffle or delay notifications.")
 
-  @Option(help: "How likely an attempt is to be lost, 0 to 1.") var loss = 0.0
-  @Option(help: "How many of the next attempts are lost.") var lose = 0
-  @Option(help: "How likely a notification is to be sent twice, 0 to 1.") var duplicates = 0.0
-  @Option(help: "How many notifications are held back and sent together, shuffled.") var reorder = 0
-  @Option(help: "By how many seconds of the store's time they are late.") var delay = 0.0
-  @Flag(help: "Send what is held back, and change nothing.") var release = false
+  @Option(help: "The probability that an attempt is lost, 0 to 1.") var loss = 0.0
+  @Option(help: "The number of next attempts that are lost.") var lose = 0
+  @Option(help: "The probability that a notification is sent twice, 0 to 1.") var duplicates = 0.0
+  @Option(help: "The number of notifications that are held and sent together, shuffled.") var reorder = 0
+  @Option(help: "The delay in seconds of the store's time.") var delay = 0.0
+  @Flag(help: "Send the held notifications and keep the faults.") var release = false
   @OptionGroup var control: ControlOptions
 
   func run() async throws {
-    if release { return try await control.post("/control/faults/delivery/release", NoBody()) }
+    if release { return try await control.post("/control/faults/delivery/release", members: [:]) }
     var faults = DeliveryFaults()
     faults.loss = loss
     faults.lose = lose
@@ -69,11 +69,11 @@ struct DeliveryFault: AsyncParsableCommand {
   }
 }
 
-/// Shows or ends the faults.
+/// Shows or removes the faults.
 struct Faults: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "The faults that are in force.")
+  static let configuration = CommandConfiguration(abstract: "Show the active faults.")
 
-  @Flag(help: "End them all, and send what is held back.") var clear = false
+  @Flag(help: "Remove all faults and send the held notifications.") var clear = false
   @OptionGroup var control: ControlOptions
 
   func run() async throws {

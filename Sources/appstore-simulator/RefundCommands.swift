@@ -1,82 +1,70 @@
 import AppStoreSimulator
 import ArgumentParser
 
-/// Which transaction of a purchase is meant.
+/// The transaction of a purchase.
 struct TransactionOption: ParsableArguments {
   @Option(help: "The transaction; the latest by default.") var transaction: String?
 }
 
 struct Refund: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "A transaction is refunded.")
+  static let configuration = CommandConfiguration(abstract: "Refund a transaction.")
   static let command = "refund"
 
-  @Argument(help: "The purchase.") var originalTransactionID: String
-  @OptionGroup var which: TransactionOption
-  @Option(help: "How much of the price, up to 100.") var percentage: Int?
-  @Flag(help: "Because of an issue with the app.") var issue = false
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
+  @OptionGroup var option: TransactionOption
+  @Option(help: "The percentage of the price, up to 100.") var percentage: Int?
+  @Flag(help: "Name an issue in the app as the reason.") var issue = false
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
-    parameters.transactionID = which.transaction
+  func fill(_ parameters: inout CommandParameters) {
+    parameters.transactionID = option.transaction
     parameters.percentage = percentage
     parameters.reason = issue ? "issue" : nil
-    return parameters
   }
 }
 
 struct DeclineRefund: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "A refund is refused.")
+  static let configuration = CommandConfiguration(abstract: "Decline a refund.")
   static let command = "decline-refund"
 
-  @Argument(help: "The purchase.") var originalTransactionID: String
-  @OptionGroup var which: TransactionOption
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
+  @OptionGroup var option: TransactionOption
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
-    parameters.transactionID = which.transaction
-    return parameters
+  func fill(_ parameters: inout CommandParameters) {
+    parameters.transactionID = option.transaction
   }
 }
 
 struct ReverseRefund: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "A refund is taken back.")
+  static let configuration = CommandConfiguration(abstract: "Reverse a refund.")
   static let command = "reverse-refund"
 
-  @Argument(help: "The purchase.") var originalTransactionID: String
-  @OptionGroup var which: TransactionOption
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
+  @OptionGroup var option: TransactionOption
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
-    parameters.transactionID = which.transaction
-    return parameters
+  func fill(_ parameters: inout CommandParameters) {
+    parameters.transactionID = option.transaction
   }
 }
 
 struct RequestConsumption: PurchaseCommand {
   static let configuration = CommandConfiguration(
-    abstract: "A customer asks for a refund, and the store asks the app.")
+    abstract: "Request a refund, for which the store requests the consumption.")
   static let command = "request-consumption"
 
-  @Argument(help: "The purchase.") var originalTransactionID: String
-  @OptionGroup var which: TransactionOption
-  @Option(help: "Apple's word for why, such as UNINTENDED_PURCHASE.") var reason: String?
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
+  @OptionGroup var option: TransactionOption
+  @Option(help: "Apple's reason, such as UNINTENDED_PURCHASE.") var reason: String?
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
-    parameters.transactionID = which.transaction
+  func fill(_ parameters: inout CommandParameters) {
+    parameters.transactionID = option.transaction
     parameters.reason = reason
-    return parameters
   }
 }
 
 struct Revoke: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "The family no longer shares it.")
+  static let configuration = CommandConfiguration(
+    abstract: "Withdraw a shared purchase from a family member.")
   static let command = "revoke"
 
-  @Argument(help: "The family member's purchase.") var originalTransactionID: String
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
 }

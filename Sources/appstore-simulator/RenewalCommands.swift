@@ -2,89 +2,82 @@ import AppStoreSimulator
 import ArgumentParser
 
 struct Renew: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "The next period is charged.")
+  static let configuration = CommandConfiguration(abstract: "Charge the next period.")
   static let command = "renew"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
 }
 
 struct FailRenewal: PurchaseCommand {
   static let configuration = CommandConfiguration(
-    abstract: "The charge fails; billing grace follows where the app has it.")
+    abstract: "Fail the charge; billing grace follows if the app has it.")
   static let command = "fail-renewal"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
-  @Flag(inversion: .prefixedNo, help: "Give billing grace or not, whatever the app's setting.")
+  @OptionGroup var purchase: PurchaseArguments
+  @Flag(inversion: .prefixedNo, help: "Override the app's setting of billing grace.")
   var grace: Bool?
-  @OptionGroup var control: ControlOptions
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
+  func fill(_ parameters: inout CommandParameters) {
     parameters.grace = grace
-    return parameters
   }
 }
 
 struct Recover: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "A failed charge succeeds after all.")
+  static let configuration = CommandConfiguration(abstract: "Let a failed charge succeed.")
   static let command = "recover"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
 }
 
 struct ExpireGrace: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "Billing grace has ended unpaid.")
+  static let configuration = CommandConfiguration(abstract: "End billing grace without payment.")
   static let command = "expire-grace"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
 }
 
 struct Expire: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "The subscription has ended.")
+  static let configuration = CommandConfiguration(abstract: "End the subscription.")
   static let command = "expire"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
+  @OptionGroup var purchase: PurchaseArguments
   @Option(help: "voluntary, billing-retry, price-increase, product-not-for-sale or other.")
   var reason: String?
-  @OptionGroup var control: ControlOptions
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
+  func fill(_ parameters: inout CommandParameters) {
     parameters.reason = reason
-    return parameters
   }
 }
 
 struct Extend: PurchaseCommand {
-  static let configuration = CommandConfiguration(abstract: "The current period is made longer.")
+  static let configuration = CommandConfiguration(abstract: "Extend the current period.")
   static let command = "extend"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
-  @Option(help: "By how many days.") var days: Int
-  @OptionGroup var control: ControlOptions
+  @OptionGroup var purchase: PurchaseArguments
+  @Option(help: "The number of days.") var days: Int
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
+  func fill(_ parameters: inout CommandParameters) {
     parameters.days = days
-    return parameters
   }
+}
+
+struct FailExtension: PurchaseCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Fail a mass extension for this subscription.")
+  static let command = "fail-extension"
+
+  @OptionGroup var purchase: PurchaseArguments
 }
 
 struct AnnouncePrice: PurchaseCommand {
   static let configuration = CommandConfiguration(
-    abstract: "A higher price is announced, which the customer must accept.")
+    abstract: "Announce a higher price, which the customer must accept.")
   static let command = "announce-price"
 
-  @Argument(help: "The subscription.") var originalTransactionID: String
+  @OptionGroup var purchase: PurchaseArguments
   @Option(help: "The price in milliunits: 5990 is 5.99.") var price: Int64
-  @OptionGroup var control: ControlOptions
 
-  var parameters: CommandParameters {
-    var parameters = CommandParameters()
+  func fill(_ parameters: inout CommandParameters) {
     parameters.price = price
-    return parameters
   }
 }

@@ -4,7 +4,7 @@ import ArgumentParser
 import Dispatch
 import Foundation
 
-/// Runs the simulator until it is told to stop.
+/// Runs the simulator until SIGINT or SIGTERM.
 struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Serve the App Store Server API and the control API.")
@@ -15,10 +15,10 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The port to listen on; 0 for any.")
   var port: UInt16 = 4000
 
-  @Option(help: "The folder of the signing authority and the API key, made if it is not there.")
+  @Option(help: "The folder of the signing authority and the API key; created if missing.")
   var folder: String
 
-  @Option(help: "Where notifications go, such as http://127.0.0.1:3000/api/v1/subscriptions/webhook.")
+  @Option(help: "The webhook for notifications, such as http://127.0.0.1:3000/api/v1/subscriptions/webhook.")
   var webhook: String?
 
   @Option(help: "The apps on sale: a file in the form of receiptd's config/apps.json.")
@@ -27,19 +27,19 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The length of a month in seconds; the real calendar without it.")
   var monthSeconds: Double?
 
-  @Option(help: "Where purchases take place that name no environment: Production or Sandbox.")
+  @Option(help: "The environment of purchases that name none: Production or Sandbox.")
   var environment = "Production"
 
   @Option(help: "The store's time at the start, in RFC 3339; now without it.")
   var now: String?
 
-  @Option(help: "Seconds of the store's time for each real one; 0 stands still.")
+  @Option(help: "Seconds of the store's time per real second; 0 stops the clock.")
   var rate = 1.0
 
-  @Flag(inversion: .prefixedNo, help: "Send notifications that failed again, on Apple's schedule.")
+  @Flag(inversion: .prefixedNo, help: "Send failed notifications again on Apple's schedule.")
   var retries = true
 
-  @Option(help: "What decides ids and faults by chance; another one each time without it.")
+  @Option(help: "The seed of ids and random faults; random by default.")
   var seed: UInt64?
 
   func validate() throws {
@@ -62,7 +62,7 @@ struct Serve: AsyncParsableCommand {
       retries: retries)
     let server = try await SimulatorServer(
       store: store, host: host, port: port, environment: Environment(rawValue: environment))
-    // Before the first line is printed, so that whoever reads it may send the signal at once.
+    // Installed before the first output, because a reader of it may send the signal at once.
     let stop = StopSignal()
     let address = try server.start()
     print("APP_STORE_URL='http://\(address)'")
@@ -73,7 +73,7 @@ struct Serve: AsyncParsableCommand {
   }
 }
 
-/// SIGINT or SIGTERM, taken as a request to stop.
+/// Waits for SIGINT or SIGTERM.
 private struct StopSignal {
   private let signals: AsyncStream<Void>
   private let sources: [any DispatchSourceSignal]
@@ -82,7 +82,7 @@ private struct StopSignal {
     let (signals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     self.signals = signals
     sources = [SIGINT, SIGTERM].map { number in
-      // Dispatch sees a signal only if its own action is not taken.
+      // Dispatch receives a signal only if its default action is ignored.
       signal(number, SIG_IGN)
       let source = DispatchSource.makeSignalSource(signal: number)
       source.setEventHandler { continuation.yield() }

@@ -1,18 +1,16 @@
 import ArgumentParser
 
-struct NoBody: Encodable {}
-
 struct Truth: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "What is true of a purchase now.")
+  static let configuration = CommandConfiguration(abstract: "Show the true state of a purchase.")
 
-  @Argument(help: "Any transaction of it.") var transactionID: String
+  @Argument(help: "Any transaction of the purchase.") var transactionID: String
   @OptionGroup var control: ControlOptions
 
   func run() async throws { try await control.get("/control/truth/\(transactionID)") }
 }
 
 struct Notifications: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "Every notification, oldest first.")
+  static let configuration = CommandConfiguration(abstract: "List all notifications, oldest first.")
 
   @OptionGroup var control: ControlOptions
 
@@ -20,12 +18,12 @@ struct Notifications: AsyncParsableCommand {
 }
 
 struct Send: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "Send a notification, once more or at last.")
+  static let configuration = CommandConfiguration(abstract: "Send a notification, or send it again.")
 
   @Argument(help: "Its notificationUUID.") var uuid: String
   @OptionGroup var control: ControlOptions
 
-  func run() async throws { try await control.post("/control/notifications/\(uuid)/send", NoBody()) }
+  func run() async throws { try await control.post("/control/notifications/\(uuid)/send", members: [:]) }
 }
 
 struct Test: AsyncParsableCommand {
@@ -35,21 +33,16 @@ struct Test: AsyncParsableCommand {
   @Option(help: "Production or Sandbox.") var environment: String?
   @OptionGroup var control: ControlOptions
 
-  private struct Body: Encodable {
-    let bundleID: String
-    let environment: String?
-  }
-
   func run() async throws {
-    try await control.post("/control/test", Body(bundleID: bundle, environment: environment))
+    try await control.post("/control/test", members: ["bundleID": bundle, "environment": environment])
   }
 }
 
 struct Webhook: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "Set where notifications go.")
+  static let configuration = CommandConfiguration(abstract: "Set the webhook for notifications.")
 
-  @Argument(help: "The address; none to stop sending.") var address: String?
-  @Flag(inversion: .prefixedNo, help: "Whether notifications that fail from now on are sent again.")
+  @Argument(help: "The address; none turns delivery off.") var address: String?
+  @Flag(inversion: .prefixedNo, help: "Whether later failures are sent again.")
   var retries: Bool?
   @OptionGroup var control: ControlOptions
 
@@ -65,10 +58,10 @@ struct Webhook: AsyncParsableCommand {
 
 struct Requests: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "The latest requests that the App Store Server API got.")
+    abstract: "List the latest requests to the App Store Server API.")
 
   @Option(help: "Only those to one endpoint, such as transactionInfo.") var endpoint: String?
-  @Flag(help: "Forget them.") var clear = false
+  @Flag(help: "Clear the list.") var clear = false
   @OptionGroup var control: ControlOptions
 
   func run() async throws {
@@ -79,7 +72,7 @@ struct Requests: AsyncParsableCommand {
 
 struct Consumption: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "What apps told of how purchases were used.")
+    abstract: "List the received consumption information.")
 
   @OptionGroup var control: ControlOptions
 

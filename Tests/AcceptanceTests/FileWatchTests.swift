@@ -1,52 +1,53 @@
 import Foundation
+import Platform
 import Synchronization
 import Testing
 
 @testable import receiptd
 
-/// When a changed file is noticed, with files that the test makes up.
+/// The detection of changed files, with made-up file statuses.
 @Suite struct FileWatchTests {
   private final class Files: Sendable {
-    private let marks = Mutex<[String: FileWatch.Mark]>([:])
-    subscript(path: String) -> FileWatch.Mark {
-      get { marks.withLock { $0[path] ?? FileWatch.Mark() } }
+    private let marks = Mutex<[String: FileStatus]>([:])
+    subscript(path: String) -> FileStatus? {
+      get { marks.withLock { $0[path] } }
       set { marks.withLock { $0[path] = newValue } }
     }
   }
 
   private func watched(_ paths: String...) -> (Files, FileWatch) {
     let files = Files()
-    for (number, path) in paths.enumerated() { files[path] = FileWatch.Mark(inode: UInt(number), size: 10) }
+    for (number, path) in paths.enumerated() { files[path] = FileStatus(inode: UInt64(number), size: 10) }
     return (files, FileWatch(paths) { files[$0] })
   }
 
-  @Test func `what stands still is nothing to tell`() {
+  @Test func `an unchanged file is not reported`() {
     var (_, watch) = watched("apps", "root")
-    for _ in 0..<5 { #expect(watch.look() == nil) }
+    for _ in 0..<5 { #expect(watch.check() == nil) }
   }
 
-  @Test func `a change is told once, when it has stood still`() {
+  @Test func `a change is reported once, after the file has stopped changing`() {
     var (files, watch) = watched("apps", "root")
-    files["root"].seconds = 1
-    #expect(watch.look() == nil)
-    // Somebody is still writing.
-    files["root"].size = 20
-    #expect(watch.look() == nil)
-    #expect(watch.look() == "root")
-    #expect(watch.look() == nil)
+    files["root"]?.seconds = 1
+    #expect(watch.check() == nil)
+    // The file is still being written.
+    files["root"]?.size = 20
+    #expect(watch.check() == nil)
+    #expect(watch.check() == "root")
+    #expect(watch.check() == nil)
   }
 
-  @Test func `a file that is taken away and comes back as it was is no change`() {
+  @Test func `a file that is removed and restored unchanged is no change`() {
     var (files, watch) = watched("apps")
     let mark = files["apps"]
-    files["apps"] = FileWatch.Mark()
-    #expect(watch.look() == nil)
+    files["apps"] = nil
+    #expect(watch.check() == nil)
     files["apps"] = mark
-    #expect(watch.look() == nil)
-    #expect(watch.look() == nil)
-    files["apps"] = FileWatch.Mark()
-    #expect(watch.look() == nil)
-    #expect(watch.look() == "apps")
+    #expect(watch.check() == nil)
+    #expect(watch.check() == nil)
+    files["apps"] = nil
+    #expect(watch.check() == nil)
+    #expect(watch.check() == "apps")
   }
 
   @Test func `a link that points to another file is a change`() throws {
@@ -59,7 +60,7 @@ import Testing
     var watch = FileWatch([link.path])
     try FileManager.default.removeItem(at: link)
     try FileManager.default.createSymbolicLink(atPath: link.path, withDestinationPath: "second")
-    #expect(watch.look() == nil)
-    #expect(watch.look() == link.path)
+    #expect(watch.check() == nil)
+    #expect(watch.check() == link.path)
   }
 }

@@ -6,8 +6,7 @@ import TestDatabase
 import TestProcess
 import Testing
 
-/// `receiptd serve`, given a root that another implementation made, takes what that signed and refuses
-/// everything that is wrong in one way.
+/// `receiptd serve` with a root of another implementation accepts its signatures and refuses every proof with one error.
 @Suite struct ForeignChainTests {
   private struct Expectation: Decodable {
     var name: String
@@ -31,7 +30,7 @@ import Testing
       "tiers": { "premium": { "rank": 1, "features": {} } } } ] }
     """
 
-  @Test func `what OpenSSL signed is served, and every way to be wrong is refused with its code`()
+  @Test func `a proof that OpenSSL signed is accepted, and each invalid one is refused with its code`()
     async throws
   {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
@@ -64,7 +63,7 @@ import Testing
 
       let pool = try database.pool()
       let outcomes = try await pool.query("SELECT outcome, count(*) FROM notifications GROUP BY 1 ORDER BY 1")
-        .map { "\(try $0.decode(0, as: String.self)) \(try $0.decode(1, as: Int.self))" }
+        .map { "\(try $0.decode("outcome", as: String.self)) \(try $0.decode("count", as: Int.self))" }
       #expect(
         outcomes == [
           "applied 1", "failed 3", "unknown_app 2", "unknown_environment 1", "unknown_product 1",
@@ -72,7 +71,7 @@ import Testing
         ])
       await pool.close()
 
-      // At the most talkative level, no signed payload and no token reached the log.
+      // At level `trace` the log has no signed payload and no token.
       #expect(!receiptd.logText.contains("eyJ"))
       #expect(await receiptd.stop() == 0)
       await client.shutDown()

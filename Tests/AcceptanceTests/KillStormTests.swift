@@ -8,7 +8,7 @@ import Synchronization
 import TestDatabase
 import Testing
 
-/// `receiptd serve` is killed again and again in the middle of a storm of notifications.
+/// `receiptd serve` is killed many times during a stream of notifications.
 @Suite struct KillStormTests {
   static let project = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../..").standardizedFileURL
@@ -23,7 +23,7 @@ import Testing
       "tiers": { "premium": { "rank": 1, "features": {} } } } ] }
     """
 
-  /// Whose answer was 200, by UUID.
+  /// The notifications with response 200, by UUID.
   private final class Acknowledged: Sendable {
     private let uuids = Mutex<Set<UUID>>([])
     func insert(_ uuid: UUID) { uuids.withLock { _ = $0.insert(uuid) } }
@@ -35,7 +35,7 @@ import Testing
     var signedPayload: String
   }
 
-  @Test func `no notification that was answered 200 is lost, however often the server is killed`()
+  @Test func `no notification with response 200 is lost when the server is killed many times`()
     async throws
   {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
@@ -69,7 +69,7 @@ import Testing
       var seed = SystemRandomNumberGenerator()
       var killsInStorm = 0
       for _ in 0..<Self.kills {
-        // Long enough for some to be answered, short enough to be in the middle of others.
+        // Long enough for some responses, short enough to interrupt other requests.
         try await Task.sleep(for: .milliseconds(Int.random(in: 20...250, using: &seed)))
         await receiptd.kill()
         let answered = acknowledged.all
@@ -83,7 +83,7 @@ import Testing
       await storm.value
       #expect(killsInStorm == Self.kills)
 
-      // The App Store repeats what was not answered 200, so in the end all is there, and says what is true.
+      // The App Store repeats notifications without response 200, so at the end all rows are right.
       #expect(acknowledged.all == Set(stories.map(\.uuid)))
       #expect(try await Self.kept(pool) == Set(stories.map(\.uuid)))
       for id in ids {
@@ -92,8 +92,9 @@ import Testing
           try await pool.query(
             "SELECT status, transaction_id FROM subscriptions WHERE original_transaction_id = \(id)"
           ).first)
-        #expect(try row.decode(0, as: String.self) == (truth.status == .revoked ? "cancelled" : "active"))
-        #expect(try row.decode(1, as: String.self) == truth.transactionID)
+        #expect(
+          try row.decode("status", as: String.self) == (truth.status == .revoked ? "cancelled" : "active"))
+        #expect(try row.decode("transaction_id", as: String.self) == truth.transactionID)
       }
       #expect(await receiptd.stop() == 0)
       await pool.close()
@@ -101,7 +102,7 @@ import Testing
     }
   }
 
-  /// Customers who buy, renew, change their minds and are refunded, all of it signed.
+  /// Notifications of customers who buy, renew, turn renewal off and on, and are refunded.
   private static func live(
     in store: SimulatedAppStore, customers: Int
   ) throws -> (stories: [Story], ids: [String]) {
@@ -130,7 +131,7 @@ import Testing
     return (stories.shuffled(), ids)
   }
 
-  /// Posts all, 24 at a time, each until it is answered 200.
+  /// Posts all notifications, 24 at a time, each until the response is 200.
   private static func post(
     _ stories: [Story], to url: String, _ client: CurlClient, _ acknowledged: Acknowledged
   ) async {
@@ -142,11 +143,11 @@ import Testing
               method: .post, url: url, headers: [.contentType: "application/json"],
               body: Array(#"{"signedPayload": "\#(stories[index].signedPayload)"}"#.utf8))
             while (try? await client.send(request))?.status != 200 {
-              // It is being started again.
+              // The server is restarting.
               try? await Task.sleep(for: .milliseconds(10))
             }
             acknowledged.insert(stories[index].uuid)
-            // The storm must last as long as the killing.
+            // The stream must last as long as the kills.
             try? await Task.sleep(for: .milliseconds(60))
           }
         }
@@ -157,6 +158,6 @@ import Testing
   private static func kept(_ pool: PostgresPool) async throws -> Set<UUID> {
     Set(
       try await pool.query("SELECT notification_uuid FROM notifications")
-        .map { try $0.decode(0, as: UUID.self) })
+        .map { try $0.decode("notification_uuid", as: UUID.self) })
   }
 }

@@ -11,7 +11,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-/// `receiptd serve` at `LOG_LEVEL=trace`, told everything: what it writes names requests, and no secret.
+/// The log of `receiptd serve` at `LOG_LEVEL=trace` has no secrets.
 @Suite struct LogSecrecyTests {
   private static let project = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../..").standardizedFileURL
@@ -131,7 +131,7 @@ import Testing
         #expect(!log.contains(secret), "\(secret.prefix(60))")
         #expect(!String(decoding: metrics.body, as: UTF8.self).contains(secret), "\(secret.prefix(60))")
       }
-      // A payload could be told in other words than those it came in.
+      // The log may have a payload in another form.
       #expect(!log.contains("eyJ"))
       #expect(!log.contains("Bearer "))
       // Neither paths nor queries: the template of the route is logged.

@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test func `a pooler in session mode that is not named is a warning`() async throws {
+  @Test func `an unnamed pooler in session mode is a warning`() async throws {
     try await Self.withPooler(in: .session, Self.ignoring) { environment in
       let result = try await Self.run("migrate", environment)
       #expect(result.status == 0, "\(result.complaint)")
@@ -75,7 +75,7 @@ import Testing
   }
 
   @Test(arguments: PrivatePgBouncer.Mode.allCases)
-  func `a pooler that is named is no trouble`(mode: PrivatePgBouncer.Mode) async throws {
+  func `a start behind a named pooler succeeds`(mode: PrivatePgBouncer.Mode) async throws {
     try await Self.withPooler(in: mode, Self.ignoring, saying: mode.rawValue) { environment in
       let result = try await Self.run("migrate", environment)
       #expect(result.status == 0, "\(result.complaint)")

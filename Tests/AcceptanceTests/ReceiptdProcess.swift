@@ -13,7 +13,7 @@ final class ReceiptdProcess: Sendable {
 
   /// - Parameters:
   ///   - environment: settings besides the ports.
-  ///   - ports: where to listen; chosen here if `nil`.
+  ///   - ports: the ports to listen on; `nil` chooses free ones.
   init(environment: [String: String], log: URL, ports: (clients: Int, operators: Int)? = nil) throws {
     port = try ports?.clients ?? freePort()
     adminPort = try ports?.operators ?? freePort()
@@ -29,16 +29,16 @@ final class ReceiptdProcess: Sendable {
       .start(complaint: log.path)
   }
 
-  /// It did not say in two minutes what it should have.
+  /// The process did not become ready, or did not log a line, within two minutes.
   private struct Silence: Error {
     let of: String
     let log: String
   }
 
-  /// A test that failed leaves none behind.
+  /// Kills the process, so that a failed test leaves none.
   deinit { process.signal(SIGKILL) }
 
-  /// Waits until it says that it is ready.
+  /// Waits until the process is ready.
   func awaitReady(_ client: CurlClient) async throws {
     let clock = ContinuousClock()
     let deadline = clock.now + .seconds(120)
@@ -52,23 +52,23 @@ final class ReceiptdProcess: Sendable {
   }
 
   /// SIGTERM.
-  /// - Returns: its exit status.
+  /// - Returns: the exit status.
   func stop() async -> Int32 {
     process.signal(SIGTERM)
     return await process.exitStatus()
   }
 
-  /// Whether it has not ended yet.
+  /// Whether the process runs.
   var isRunning: Bool { process.isRunning }
 
-  /// Sends it a signal.
+  /// Sends a signal.
   func signal(_ number: Int32) { process.signal(number) }
 
-  /// Waits until it has ended by itself.
-  /// - Returns: its exit status.
+  /// Waits for the end of the process.
+  /// - Returns: the exit status.
   func exitStatus() async -> Int32 { await process.exitStatus() }
 
-  /// Waits until its log says this so many times.
+  /// Waits until the log has this text so many times.
   func awaitLog(_ text: String, times: Int = 1) async throws {
     let clock = ContinuousClock()
     let deadline = clock.now + .seconds(120)
@@ -80,7 +80,7 @@ final class ReceiptdProcess: Sendable {
     throw Silence(of: "'\(text)' \(times) times", log: logText)
   }
 
-  /// SIGKILL: it gets no chance to finish anything.
+  /// Sends SIGKILL.
   func kill() async {
     process.signal(SIGKILL)
     _ = await process.exitStatus()
@@ -88,7 +88,7 @@ final class ReceiptdProcess: Sendable {
 
   var logText: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }
 
-  /// Beside the test bundle: both come out of the same build.
+  /// The executable beside the test bundle.
   static let executable =
     Bundle.allBundles.map(\.bundleURL)
     .first { $0.pathExtension == "xctest" }?.deletingLastPathComponent().appending(path: "receiptd")

@@ -4,7 +4,7 @@ import Logging
 import Synchronization
 import Testing
 
-/// A place that customers' states are posted to.
+/// A server that receives webhooks.
 final class Receiver: Sendable {
   private final class Held: Sendable { let fields = Mutex<[HTTPFields]>([]) }
 
@@ -35,7 +35,7 @@ final class Receiver: Sendable {
     return held.fields.withLock { $0.map { $0[name] } }
   }
 
-  /// Waits until something was posted.
+  /// Waits for the first request.
   func waitForEvent() async throws {
     let deadline = ContinuousClock.now + .seconds(120)
     while held.fields.withLock({ $0.isEmpty }), ContinuousClock.now < deadline {

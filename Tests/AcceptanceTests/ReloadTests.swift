@@ -7,9 +7,9 @@ import Synchronization
 import TestDatabase
 import Testing
 
-/// `receiptd serve` is given other apps and roots while it works.
+/// `receiptd serve` reloads apps and roots while it serves requests.
 @Suite(.timeLimit(.minutes(10))) struct ReloadTests {
-  /// When a stream of requests shall stop.
+  /// Stops a stream of requests.
   private final class End: Sendable {
     private let state = Atomic(false)
     var hasCome: Bool { state.load(ordering: .relaxed) }
@@ -33,7 +33,7 @@ import Testing
           try stage.write(reload.isMultiple(of: 2) ? Stage.one : Stage.both, to: stage.apps)
           stage.receiptd.signal(SIGHUP)
           try await stage.receiptd.awaitLog(#""reloaded the configuration""#, times: reload)
-          // However fast the machine, each configuration answers somebody.
+          // Each configuration serves at least one request.
           afterwards.append(try await stage.validate(purchase).status)
         }
         end.come()
@@ -45,12 +45,11 @@ import Testing
     }
   }
 
-  @Test func `a new app works once its file is there, and one that is taken out works no more`() async throws
-  {
+  @Test func `an app works once the file has it, and stops once it is removed`() async throws {
     try await withStage { stage in
       let purchase = try stage.buy("two", in: stage.stores.old)
       #expect(try await stage.validate(purchase).text.contains("wrong_app"))
-      // Nobody sends a signal: the file has changed, and that is enough.
+      // The changed file alone causes the reload, without a signal.
       try stage.write(Stage.both, to: stage.apps)
       try await stage.receiptd.awaitLog(#""reloaded the configuration""#)
       #expect(try await stage.validate(purchase).status == 200)
@@ -61,7 +60,7 @@ import Testing
     }
   }
 
-  @Test func `a configuration that cannot be used is refused with its reason, and the one before stays`()
+  @Test func `an invalid configuration is refused with its reason, and the former one stays`()
     async throws
   {
     try await withStage { stage in
@@ -86,7 +85,7 @@ import Testing
     }
   }
 
-  @Test func `after the roots were exchanged only what the new one signed is taken`() async throws {
+  @Test func `after a change of the roots only proofs under the new root are accepted`() async throws {
     try await withStage { stage in
       let old = try stage.buy("one", in: stage.stores.old)
       let new = try stage.buy("one", in: stage.stores.new)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import receiptd
 
-/// What a service manager hears, with a socket of its kind.
+/// The messages to the service manager, received on a datagram socket.
 @Suite struct ServiceManagerTests {
-  /// A datagram socket with a name, as a service manager has one.
+  /// A named datagram socket like a service manager's.
   private final class Listener: Sendable {
     private let descriptor: Int32
 
@@ -22,9 +22,9 @@ import Testing
         pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, length) }
       }
       try #require(result == 0)
-      var patience = timeval(tv_sec: 120, tv_usec: 0)
+      var timeout = timeval(tv_sec: 120, tv_usec: 0)
       setsockopt(
-        descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
     }
 
     deinit { close(descriptor) }
@@ -43,7 +43,7 @@ import Testing
     let listener = try Listener(name: isAbstract ? [0] + Array(path.utf8) : Array(path.utf8))
     defer { unlink(path) }
     let manager = ServiceManager(socket: isAbstract ? "@" + path : path)
-    #expect([.ready, .reloading, .stopping].map { manager.tell($0) } == [true, true, true])
+    #expect([.ready, .reloading, .stopping].map { manager.send($0) } == [true, true, true])
     #expect((0..<3).map { _ in listener.hear() } == ["READY=1", "RELOADING=1", "STOPPING=1"])
   }
 
@@ -51,7 +51,7 @@ import Testing
     nil, "", "@", "/", "relative", "/nowhere/at/all", "/" + String(repeating: "x", count: 200),
   ])
   func `a state for a socket that does not exist is dropped`(name: String?) {
-    #expect(!ServiceManager(socket: name).tell(.ready))
+    #expect(!ServiceManager(socket: name).send(.ready))
   }
 
   @Test(.timeLimit(.minutes(1)))
@@ -64,13 +64,13 @@ import Testing
     // The kernel queues a few datagrams of a reader that is busy (net.unix.max_dgram_qlen); the rest is dropped.
     let taken = try await onOwnThread {
       var taken = 0
-      while taken < 100_000, manager.tell(.alive) { taken += 1 }
+      while taken < 100_000, manager.send(.alive) { taken += 1 }
       return taken
     }
     #expect((1..<100_000).contains(taken))
-    #expect(!manager.tell(.alive))
+    #expect(!manager.send(.alive))
     #expect(listener.hear() == "WATCHDOG=1")
-    #expect(manager.tell(.alive))
+    #expect(manager.send(.alive))
   }
 
   @Test(
@@ -82,9 +82,9 @@ import Testing
       (["WATCHDOG_USEC": "1500", "WATCHDOG_PID": "x"], nil),
     ] as [([String: String], Duration?)])
   func `whether and how soon a word is expected stands in the environment`(
-    environment: [String: String], patience: Duration?
+    environment: [String: String], timeout: Duration?
   ) {
-    #expect(Watchdog(environment)?.patience == patience)
+    #expect(Watchdog(environment)?.timeout == timeout)
   }
 
   @Test(.timeLimit(.minutes(10))) func `a running server says that it is ready, alive, and stopping`()

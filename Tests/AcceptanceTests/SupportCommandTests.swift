@@ -4,7 +4,7 @@ import TestDatabase
 import TestProcess
 import Testing
 
-/// The commands of support, as a person at a terminal meets them: output, exit status, what is written down.
+/// The commands of support: output, exit status, and records.
 @Suite struct SupportCommandTests {
   private static let project = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../..").standardizedFileURL
@@ -20,7 +20,16 @@ import Testing
     ).run()
   }
 
-  @Test func `the numbers of a day are counted by command, any number of times`() async throws {
+  @Test func `--version prints the version`() async throws {
+    try await withTestDatabase { database in
+      let printed = try await run(["--version"], database)
+      #expect(printed.status == 0)
+      let version = try #require(printed.text.firstMatch(of: /^receiptd (\d+\.\d+\.\d+)\n$/)?.output.1)
+      #expect(printed.complaint.isEmpty, "\(version)")
+    }
+  }
+
+  @Test func `the KPIs of a day are counted by command, any number of times`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)
       for _ in 0..<2 {
@@ -31,14 +40,14 @@ import Testing
       #expect(try await run(["kpi", "--day", "2026-02-01"], database).text == "2026-02-01: 0 rows\n")
       let early = try await run(["kpi", "--day", "2999-01-01"], database)
       #expect(early.status == 1)
-      #expect(early.complaint.hasSuffix("receiptd: kpi: 2999-01-01 has not come yet\n"))
+      #expect(early.complaint.hasSuffix("receiptd: kpi: 2999-01-01 is in the future\n"))
       for wrong in [["kpi"], ["kpi", "--day", "2026-02-30"], ["kpi", "--from", "2026-02-01"]] {
         #expect(try await run(wrong, database).status == 64, "\(wrong)")
       }
     }
   }
 
-  @Test func `the commands do what the contract says, and say what they did`() async throws {
+  @Test func `each command of support takes effect and prints it`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["doctor"], database).text.contains("FAIL  migrations: "))
       #expect(try await run(["migrate"], database).status == 0)
@@ -81,9 +90,9 @@ import Testing
 
       let pool = try database.pool()
       let actions = try await pool.query(
-        "SELECT action || ' ' || by || ' ' || reason FROM support_actions ORDER BY id")
+        "SELECT action || ' ' || by || ' ' || reason AS action FROM support_actions ORDER BY id")
       #expect(
-        try actions.map { try $0.decode(0, as: String.self) }
+        try actions.map { try $0.decode("action", as: String.self) }
           == [
             "grant ada ticket 812", "revoke-grant bob a mistake", "free-access ada outage",
             "rotate-entitlement-key ada a lost disk",
@@ -105,11 +114,13 @@ import Testing
       let reset = command.split(separator: " ").map(String.init)
       let first = try await run(reset, database)
       #expect(first.text == "phone: the secret is reset\n", "\(first.complaint)")
-      #expect(try await run(reset, database).text == "phone: there was no secret\n")
+      #expect(try await run(reset, database).text == "phone: the device had no secret\n")
       let actions = try await pool.query(
-        "SELECT action || ' ' || to_customer || ' ' || by || ' ' || reason FROM support_actions")
+        "SELECT action || ' ' || to_customer || ' ' || by || ' ' || reason AS action FROM support_actions")
       #expect(
-        try actions.map { try $0.decode(0, as: String.self) } == ["reset-device-secret phone ada moved"])
+        try actions.map { try $0.decode("action", as: String.self) } == [
+          "reset-device-secret phone ada moved"
+        ])
       await pool.close()
     }
   }
@@ -124,7 +135,7 @@ import Testing
         SELECT 'cloudkit', 'phone ' || n, 'com.screentimerewards', '', '{}', now(), 'BAD_REQUEST'
         FROM generate_series(1, 3) AS n
         """)
-      let id = try await pool.query("SELECT min(id) FROM outbox")[0].decode(0, as: Int.self)
+      let id = try await pool.query("SELECT min(id) AS id FROM outbox")[0].decode("id", as: Int.self)
       let one = try await run(["requeue", "\(id)", "--reason", "ticket 812"], database)
       #expect(one.text == "1 delivery requeued\n", "\(one.complaint)")
       let all = try await run(
@@ -133,8 +144,9 @@ import Testing
       let dead = try await pool.query("SELECT 1 FROM outbox WHERE dead_at IS NOT NULL")
       #expect(dead.isEmpty)
       let actions = try await pool.query(
-        "SELECT DISTINCT by || ' ' || reason FROM support_actions ORDER BY 1")
-      #expect(try actions.map { try $0.decode(0, as: String.self) } == ["ada ticket 812", "bob fixed"])
+        "SELECT DISTINCT by || ' ' || reason AS author FROM support_actions ORDER BY 1")
+      #expect(
+        try actions.map { try $0.decode("author", as: String.self) } == ["ada ticket 812", "bob fixed"])
       await pool.close()
       let both = try await run(
         ["requeue", "1", "--bundle", "com.screentimerewards", "--reason", "x"], database)
@@ -145,7 +157,7 @@ import Testing
     }
   }
 
-  @Test func `what cannot be done is said in a line, and the status is not 0`() async throws {
+  @Test func `a refused action prints one line, and the exit status is not 0`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)
       let user = UUID().uuidString
@@ -184,7 +196,9 @@ import Testing
       let unknown = try await run(["grandfather"], database)
       #expect(unknown.status == 1)
       #expect(
-        unknown.text.contains("cannot know who was there before: user_preferences has no column created_at"))
+        unknown.text.contains(
+          "the users' sign-up dates are unknown: this role can read a column created_at neither in user_preferences"
+        ))
     }
   }
 }

@@ -5,7 +5,7 @@ import Testing
 @testable import AppStoreSimulator
 
 struct AnnouncementTests {
-  @Test func `an external purchase token is made, missed and remembered under one id`() throws {
+  @Test func `an external purchase token keeps one id from CREATED to its reminders`() throws {
     var store = Climb.store(.sandbox)
     let made = try store.externalPurchase(.created, bundleID: Climb.bundleID, at: Climb.start)
     let id = try #require(made.externalPurchaseToken?.externalPurchaseId)
@@ -35,7 +35,7 @@ struct AnnouncementTests {
     #expect(store.status(of: bought.originalTransactionID, at: .day(1)) == .active)
   }
 
-  @Test func `the end of an extension of many is summed up`() throws {
+  @Test func `the end of a mass extension has a summary`() throws {
     var store = Climb.store()
     var summary = NotificationSummary(environment: .sandbox, bundleId: "")
     summary.succeededCount = 3
@@ -73,27 +73,7 @@ struct AnnouncementTests {
     #expect(members == [["data"], ["data"], ["summary"], ["externalPurchaseToken"], ["appData"]])
   }
 
-  @Test func `Advanced Commerce changes the price, the name and the keeper, and not the access`() throws {
-    var store = Climb.store()
-    let bought = try store.buy(Climb.monthly, at: Climb.start)
-    let id = bought.originalTransactionID
-    let price = try store.perform(.changePrice(5990), on: id, at: .day(1))
-    #expect(price.notification.type == .priceChange)
-    #expect(price.notification.subtype == nil)
-    #expect(price.renewalInfo?.renewalPrice == 5990)
-    for (command, type) in [
-      (SubscriptionCommand.updateMetadata, NotificationType.metadataUpdate), (.migrate, .migration),
-    ] {
-      let sent = try store.perform(command, on: id, at: .day(2))
-      #expect(sent.notification.type == type)
-      #expect(sent.transaction.transactionId == bought.transaction.transactionId)
-      #expect(sent.renewalInfo != nil)
-    }
-    #expect(store.status(of: id, at: .day(2)) == .active)
-    #expect(try store.perform(.renew, on: id, at: .day(31)).transaction.price == 5990)
-  }
-
-  @Test func `a failed extension is told of the subscription and moves nothing`() throws {
+  @Test func `a failed extension sends a notification and keeps the expiry`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let failed = try store.perform(.failToExtend, on: id, at: .day(1))

@@ -3,10 +3,9 @@ import TestProcess
 
 @testable import AppStoreSimulator
 
-/// Apple's App Store Server Library for Python, run on a store: a second opinion that shares no code with
-/// receiptd.
+/// Runs Apple's App Store Server Library for Python on a store. It shares no code with receiptd.
 struct AppleLibrary: Sendable {
-  /// One thing for the library to do; the names are those of `Python/apple_client.py`.
+  /// An operation of the library, named as in `Python/apple_client.py`.
   struct Operation: Encodable, Sendable {
     let `do`: String
     var environment = "Production"
@@ -20,18 +19,17 @@ struct AppleLibrary: Sendable {
     var issuerID: String?
     var paginationToken: String?
     var revision: String?
-    var version: String?
     var status: [Int]?
-    /// The body or, of the transaction history, the query, by Apple's names.
+    /// The body, or the query of the transaction history, by Apple's names.
     var request: JSON?
   }
 
-  /// What came of it: what the library understood, or what it raised.
+  /// The outcome: the value that the library read, or its error.
   struct Outcome: Decodable, Sendable {
     struct Failure: Decodable, Hashable, Sendable {
       var status: Int?
       var code: Int64?
-      /// What the library calls the code; nil for one that it does not know.
+      /// The library's name of the code; nil for an unknown one.
       var name: String?
       var verification: String?
     }
@@ -40,7 +38,7 @@ struct AppleLibrary: Sendable {
     let error: Failure?
   }
 
-  /// Python with the library, as `scripts/install` makes it, is not there.
+  /// The Python environment of `scripts/install` is missing.
   struct NotInstalled: Error, CustomStringConvertible {
     let path: String
     var description: String { "\(path) is missing: run scripts/install, which makes it" }
@@ -63,10 +61,10 @@ struct AppleLibrary: Sendable {
 
   let identity: StoreIdentity
   let app: StoreApp
-  /// Where the simulator listens, such as `http://127.0.0.1:4000`.
+  /// The address of the simulator, such as `http://127.0.0.1:4000`.
   let base: String
 
-  /// Lets the library do all of `operations` in one process.
+  /// Runs all operations in one process.
   func run(_ operations: [Operation]) async throws -> [Outcome] {
     let task = Task(
       store: .init(
@@ -94,7 +92,7 @@ struct AppleLibrary: Sendable {
   }
 }
 
-/// Any JSON, to look into.
+/// Any JSON value.
 enum JSON: Codable, Hashable, Sendable {
   case null
   case bool(Bool)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-/// Apple's own Python client asks for notifications, and its verifier reads every form of them.
+/// Apple's Python client requests notifications, and its verifier reads every form of them.
 struct AppleNotificationTests {
   typealias Operation = AppleLibrary.Operation
 
@@ -25,11 +25,11 @@ struct AppleNotificationTests {
     outcome.value?["notificationHistory"]?.array?.count
   }
 
-  @Test func `asks for a test notification and what became of it`() async throws {
+  @Test func `requests a test notification and its status`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let asked = try await apple.run([Operation(do: "request_test_notification")])
       let token = try #require(asked[0].value?["testNotificationToken"]?.string)
-      // It is sent after the answer; sent once more it is certainly there.
+      // It is sent after the response, so the test sends it again and waits.
       await store.deliver(token)
       let outcomes = try await apple.run([
         Operation(do: "get_test_notification_status", token: token),
@@ -50,7 +50,7 @@ struct AppleNotificationTests {
     }
   }
 
-  @Test func `limits the notification history to a customer, a type or what failed`() async throws {
+  @Test func `limits the notification history to a customer, a type or failures`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       func buy(_ product: String, _ account: String) throws -> SignedOutcome {
         try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: product, accountID: account))
@@ -60,7 +60,7 @@ struct AppleNotificationTests {
       let coins = try buy(Climb.coins, "ann")
       let ben = try buy(Climb.monthly, "ben")
       for notification in [ann.notification, coins.notification] { await store.deliver(notification.uuid) }
-      // Lost at first and delivered then is no failure.
+      // A notification that is lost and then delivered is no failure.
       var faults = DeliveryFaults()
       faults.lose = 2
       await store.setDeliveryFaults(faults)
@@ -160,7 +160,7 @@ struct AppleNotificationTests {
     }
   }
 
-  @Test func `tells faults by Apple's names`() async throws {
+  @Test func `reads faults by Apple's names`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let id = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.coins)).transactionID
       for fault in [

@@ -36,7 +36,7 @@ struct CatalogTests {
     #expect(app.products["com.example.forever"]?.group == nil)
   }
 
-  @Test func `what is said of a product is not guessed`() throws {
+  @Test func `explicit members of a product override defaults`() throws {
     let app = try Self.app(
       """
       { "bundleID": "b", "appAppleID": 7, "isReleased": false, "billingGrace": "P3D", "products": {
@@ -58,7 +58,7 @@ struct CatalogTests {
     #expect(app.products["monthly.coins"]?.period == nil)
   }
 
-  @Test func `billing grace can be switched off`() throws {
+  @Test func `billing grace can be turned off`() throws {
     #expect(try Self.app(#"{ "bundleID": "b", "billingGrace": "" }"#).billingGrace == nil)
     #expect(try Self.app(#"{ "bundleID": "b" }"#).billingGrace == StorePeriod(16, .day))
   }

@@ -20,7 +20,7 @@ struct ChangeTests {
     #expect(store.truth(of: id, at: .day(2))?.autoRenews == true)
   }
 
-  @Test func `an upgrade works at once and marks what it replaced`() throws {
+  @Test func `an upgrade takes effect at once and marks the replaced transaction`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, at: Climb.start)
     let id = bought.originalTransactionID
@@ -53,7 +53,7 @@ struct ChangeTests {
     }
   }
 
-  @Test func `what is bought right after a renewal was charged is dated after its signature`() throws {
+  @Test func `a purchase right after a charged renewal is dated after its signature`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let charged = try store.perform(.renew, on: id, at: .day(30.5))
@@ -96,7 +96,7 @@ struct ChangeTests {
     }
   }
 
-  @Test func `a price increase is asked, accepted and charged`() throws {
+  @Test func `a price increase is announced, accepted and charged`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(throws: StoreRefusal.noPriceIncrease) { try store.perform(.acceptPrice, on: id, at: .day(1)) }
@@ -111,7 +111,7 @@ struct ChangeTests {
     #expect(renewed.transaction.price == 5990)
   }
 
-  @Test func `a change within the level and for the same length works at once, with a token of its own`()
+  @Test func `a change to the same level and length takes effect at once, with a token of its own`()
     throws
   {
     var app = Climb.app

@@ -8,7 +8,7 @@ struct ConnectTokenTests {
   private static let key = ConnectKey()
   private static let now = Int(Climb.start.timeIntervalSince1970)
 
-  /// What the verifier makes of a token with these parts; the defaults are right.
+  /// The bundle id that the verifier reads from a token with these parts; the defaults are valid.
   private static func bundleID(
     header: String? = nil, issuer: String = key.issuerID, audience: String = "appstoreconnect-v1",
     issued: Int? = now, expires: Int = now + 3600, signedBy signingKey: ConnectKey = key,
@@ -23,13 +23,13 @@ struct ConnectTokenTests {
     return await verifier.bundleID(ofAuthorization: scheme + token)
   }
 
-  @Test func `a right token names its app`() async throws {
+  @Test func `a valid token names its app`() async throws {
     #expect(try await Self.bundleID() == "com.example")
-    // Apple's own Python library leaves iat out.
+    // Apple's Python library omits iat.
     #expect(try await Self.bundleID(issued: nil) == "com.example")
   }
 
-  @Test func `a token that expired or is good for too long is refused`() async throws {
+  @Test func `a token that expired or is valid for too long is refused`() async throws {
     #expect(try await Self.bundleID(issued: Self.now - 3600, expires: Self.now) == nil)
     #expect(try await Self.bundleID(expires: Self.now + 2 * 3600) == nil)
     #expect(try await Self.bundleID(issued: nil, expires: Self.now + 2 * 3600) == nil)
@@ -51,7 +51,7 @@ struct ConnectTokenTests {
     }
   }
 
-  @Test func `what is not a bearer token is refused`() async throws {
+  @Test func `another authorization than a bearer token is refused`() async throws {
     #expect(try await Self.bundleID(scheme: "Basic ") == nil)
     #expect(try await Self.bundleID(scheme: "") == nil)
     let verifier = try await ConnectTokenVerifier(Self.key)

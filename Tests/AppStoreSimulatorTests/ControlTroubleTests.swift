@@ -4,7 +4,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-/// Clock, faults and journal by the control API.
+/// The clock, faults and journal of the control API.
 struct ControlTroubleTests {
   private struct Fixture {
     let store: SimulatedAppStore
@@ -63,7 +63,7 @@ struct ControlTroubleTests {
     try result.get()
   }
 
-  @Test func `random lives happen in the store, their notifications are sent and the clock is at their end`()
+  @Test func `random lives are added, their notifications are sent, and the clock is at their end`()
     async throws
   {
     try await Self.withFixture { fixture in
@@ -97,7 +97,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `the clock is read, wound and set to a rate`() async throws {
+  @Test func `the clock is read, set forward and given a rate`() async throws {
     try await Self.withFixture { fixture in
       let clock = try await fixture.get("/control/clock")
       #expect(clock == ["now": "2026-01-01T00:00:00Z", "rate": 0])
@@ -123,7 +123,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `a clock of the caller's cannot be wound`() async throws {
+  @Test func `a caller's clock cannot be set`() async throws {
     let store = try SimulatedAppStore(clock: { Climb.start })
     try await Self.serve(store) { client in
       let failure = await #expect(throws: ControlClient.Failure.self) {
@@ -133,7 +133,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `winding the clock sends what becomes due before it answers`() async throws {
+  @Test func `setting the clock sends due notifications before the response`() async throws {
     try await Self.withFixture(
       outcome: .answered(503), timeScale: TimeScale(monthSeconds: 720), retries: true
     ) { fixture in
@@ -151,7 +151,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `faults are put in force, told and ended`() async throws {
+  @Test func `faults are added, shown and removed`() async throws {
     try await Self.withFixture { fixture in
       let none: JSON = [
         "api": [], "delivery": ["delay": 0, "duplicates": 0, "lose": 0, "loss": 0, "reorder": 0],
@@ -170,7 +170,7 @@ struct ControlTroubleTests {
       _ = try await fixture.post("/control/faults/delivery/release", [:])
       #expect(fixture.sender.payloads.count == 2)
       let held = try await fixture.post("/control/test", ["bundleID": .string(Climb.bundleID)])
-      // Asked for by name, it is sent whatever holds others back.
+      // A notification sent by its uuid is not held.
       let uuid = try #require(held["uuid"]?.string)
       let sent = try await fixture.post("/control/notifications/\(uuid)/send", [:])
       #expect(sent["attempts"]?.number == 1)
@@ -191,7 +191,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `requests, consumption and orders are told`() async throws {
+  @Test func `requests, consumption and orders are shown`() async throws {
     try await Self.withFixture { fixture in
       let bought = try await fixture.post(
         "/control/purchases",
@@ -202,7 +202,7 @@ struct ControlTroubleTests {
       fixture.store.keep(
         ConsumptionReport(
           at: Climb.start, bundleID: Climb.bundleID, environment: .production, transactionID: id,
-          version: 2, body: ["customerConsented": .bool(true)]))
+          body: ["customerConsented": .bool(true)]))
       let reports = try await fixture.get("/control/consumption?transactionID=\(id)")
       #expect(reports["reports"]?[0]?["body"] == ["customerConsented": true])
       #expect(reports["reports"]?[0]?["at"]?.string == "2026-01-01T00:00:00Z")

@@ -15,7 +15,7 @@ struct DeliveryFaultTests {
     return (store, sender, clock)
   }
 
-  /// Sends as many notifications as it is told, and returns them.
+  /// Sends a number of notifications and returns them.
   private static func send(_ count: Int, from store: SimulatedAppStore) async throws -> [SignedNotification] {
     var sent: [SignedNotification] = []
     for _ in 0..<count {
@@ -32,7 +32,7 @@ struct DeliveryFaultTests {
     return faults
   }
 
-  @Test func `the next ones are lost, and the store believes they timed out`() async throws {
+  @Test func `the next notifications are lost and recorded as timed out`() async throws {
     let (store, sender, _) = try Self.store()
     await store.setDeliveryFaults(Self.faults { $0.lose = 2 })
     let sent = try await Self.send(3, from: store)
@@ -43,7 +43,7 @@ struct DeliveryFaultTests {
       ])
   }
 
-  @Test func `what was lost is brought by the retry`() async throws {
+  @Test func `a retry delivers a lost notification`() async throws {
     let (store, sender, clock) = try Self.store()
     store.setRetries(true)
     await store.setDeliveryFaults(Self.faults { $0.lose = 1 })
@@ -55,7 +55,7 @@ struct DeliveryFaultTests {
     #expect(store.notification(sent[0].uuid)?.isDelivered == true)
   }
 
-  @Test func `some are lost and some doubled by chance, the same ones for the same seed`() async throws {
+  @Test func `random losses and duplicates are the same for the same seed`() async throws {
     func arrivals(seed: UInt64) async throws -> [Int] {
       let (store, sender, _) = try Self.store(seed: seed)
       await store.setDeliveryFaults(
@@ -75,7 +75,7 @@ struct DeliveryFaultTests {
     #expect(counts.allSatisfy { $0 > 20 } && counts.reduce(0, +) == 200, "\(counts)")
   }
 
-  @Test func `so many are held back and sent together in another order`() async throws {
+  @Test func `notifications are held and sent together in another order`() async throws {
     let (store, sender, _) = try Self.store()
     await store.setDeliveryFaults(Self.faults { $0.reorder = 10 })
     let early = try await Self.send(9, from: store)
@@ -83,7 +83,7 @@ struct DeliveryFaultTests {
     let all = (early + (try await Self.send(1, from: store))).map(\.signedPayload)
     #expect(Set(sender.payloads) == Set(all))
     #expect(sender.payloads != all)
-    // What is still held when the fault ends, or is told to go, goes.
+    // Held notifications are sent when the fault ends or is released.
     let rest = try await Self.send(3, from: store).map(\.signedPayload)
     #expect(sender.payloads.count == 10)
     await store.releaseHeld()
@@ -93,7 +93,7 @@ struct DeliveryFaultTests {
     #expect(sender.payloads.suffix(1) == last[...])
   }
 
-  @Test func `they are late by the store's clock`() async throws {
+  @Test func `a delay is measured by the store's clock`() async throws {
     let (store, sender, clock) = try Self.store()
     await store.setDeliveryFaults(Self.faults { $0.delay = 600 })
     let sent = try await Self.send(2, from: store)

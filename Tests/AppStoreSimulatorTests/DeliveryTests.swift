@@ -5,7 +5,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-/// Takes notifications in place of a network, and answers as it is told.
+/// Receives notifications instead of a network and responds as configured.
 final class RecordingSender: NotificationSender {
   private let sent = Mutex<[(payload: String, url: String)]>([])
   let outcome: SendOutcome
@@ -22,7 +22,7 @@ final class RecordingSender: NotificationSender {
 }
 
 struct DeliveryTests {
-  @Test func `a notification is sent as often as it is asked for, always the same`() async throws {
+  @Test func `a notification can be sent again, unchanged`() async throws {
     let sender = RecordingSender()
     let store = try SimulatedAppStore(
       apps: [Climb.app], webhook: "http://127.0.0.1/webhook", clock: { Climb.start }, sender: sender)
@@ -36,7 +36,7 @@ struct DeliveryTests {
     #expect(store.notification(uuid)?.attempts.map(\.attemptDate) == [Climb.start, Climb.start])
   }
 
-  @Test func `without a webhook nothing is sent and everything remembered`() async throws {
+  @Test func `without a webhook notifications are recorded and not sent`() async throws {
     let sender = RecordingSender()
     let store = try SimulatedAppStore(apps: [Climb.app], sender: sender)
     let bought = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.lifetime))
@@ -54,7 +54,7 @@ struct DeliveryTests {
     #expect(SendOutcome.answered(status).status == status)
   }
 
-  @Test func `a purchase is found in whichever environment it was made`() throws {
+  @Test func `a purchase is found in either environment`() throws {
     let store = try SimulatedAppStore(apps: [Climb.app], clock: { Climb.start })
     let test = try store.buy(
       PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly), in: .sandbox)

@@ -3,7 +3,7 @@ import Foundation
 
 @testable import AppStoreSimulator
 
-/// The app that most tests sell.
+/// The app of most tests.
 enum Climb {
   static let bundleID = "com.example.climb"
   static let monthly = "climb.monthly"

@@ -8,7 +8,7 @@ struct OfferTests {
   @Test(arguments: [
     StoreOffer.freeTrial(), .discount(.promotionalOffer), .discount(.offerCode),
   ])
-  func `a first purchase with an offer is SUBSCRIBED and has the facts of the offer`(
+  func `a first purchase with an offer is SUBSCRIBED with the facts of the offer`(
     offer: StoreOffer
   ) throws {
     var store = Climb.store()
@@ -22,7 +22,7 @@ struct OfferTests {
     #expect(bought.transaction.offerPeriod == offer.period.text)
   }
 
-  @Test func `a purchase may be announced by OFFER_REDEEMED, the first and a later one`() throws {
+  @Test func `a first and a later purchase can be announced with OFFER_REDEEMED`() throws {
     var store = Climb.store()
     func request(_ type: OfferType) -> PurchaseRequest {
       PurchaseRequest(
@@ -39,7 +39,7 @@ struct OfferTests {
     #expect(store.status(of: first.originalTransactionID, at: .day(90)) == .active)
   }
 
-  @Test func `introductory offers are for new customers and win-back offers for those who left`() throws {
+  @Test func `introductory offers are for new customers and win-back offers for former subscribers`() throws {
     var store = Climb.store()
     func request(_ offer: StoreOffer) -> PurchaseRequest {
       PurchaseRequest(
@@ -108,7 +108,7 @@ struct OfferTests {
     #expect(renewed.transaction.price == 1)
   }
 
-  @Test func `offers for active subscriptions are refused to those that ended`() throws {
+  @Test func `an ended subscription cannot redeem an offer for active ones`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(throws: StoreRefusal.notEligible(.introductoryOffer)) {

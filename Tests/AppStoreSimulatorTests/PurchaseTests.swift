@@ -103,7 +103,7 @@ struct PurchaseTests {
     #expect(first.transaction.appTransactionId == second.transaction.appTransactionId)
   }
 
-  @Test func `a customer has one subscription of a group and takes it up again under its first id`() throws {
+  @Test func `a customer has one subscription of a group, and resubscribes under its first id`() throws {
     var store = Climb.store()
     let first = try store.buy(Climb.monthly, account: "ann", at: Climb.start)
     #expect(throws: StoreRefusal.alreadySubscribed(originalTransactionID: first.originalTransactionID)) {
@@ -125,7 +125,7 @@ struct PurchaseTests {
     #expect(store.status(of: first.originalTransactionID, at: .day(40)) == .active)
   }
 
-  @Test func `a gap of more than sixty days begins the subscription anew`() throws {
+  @Test func `a gap of more than sixty days restarts the run of subscriptions`() throws {
     var store = Climb.store()
     let first = try store.buy(Climb.monthly, account: "ann", at: Climb.start)
     _ = try store.perform(.expire(nil), on: first.originalTransactionID, at: .day(31))
@@ -133,7 +133,7 @@ struct PurchaseTests {
     #expect(again.renewalInfo?.recentSubscriptionStartDate == .day(92))
   }
 
-  @Test func `a family member has ids of their own and no token`() throws {
+  @Test func `a family member has own ids and no token`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.family, at: Climb.start)
     let shared = try store.buy(
@@ -169,7 +169,7 @@ struct PurchaseTests {
     #expect(other.originalApplicationVersion == "0.9")
   }
 
-  @Test func `what is not on sale is refused`() {
+  @Test func `a product that is not on sale is refused`() {
     var store = Climb.store()
     #expect(throws: StoreRefusal.unknownProduct("nothing")) { try store.buy("nothing", at: Climb.start) }
     #expect(throws: StoreRefusal.unknownApp("com.example.other")) {

@@ -115,7 +115,7 @@ struct RefundTests {
     #expect(store.status(of: bought.originalTransactionID, at: .day(2)) == .active)
   }
 
-  @Test func `a refund of the current period turns renewal off and says so`() throws {
+  @Test func `a refund of the current period turns renewal off with a notification`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let refunded = try store.perform(
@@ -126,7 +126,7 @@ struct RefundTests {
     #expect(refunded.others[0].status == .revoked)
   }
 
-  @Test func `a refund of an upgrade ends access, for what it replaced never comes back`() throws {
+  @Test func `a refund of an upgrade ends access, because the replaced transaction stays replaced`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     _ = try store.perform(.changeProduct(Climb.family), on: id, at: .day(3))

@@ -5,7 +5,7 @@ import Testing
 @testable import AppStoreSimulator
 
 struct RenewalTests {
-  @Test func `a renewal follows on the period before`() throws {
+  @Test func `a renewal follows the previous period`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, at: Climb.start)
     let id = bought.originalTransactionID
@@ -22,7 +22,7 @@ struct RenewalTests {
     #expect(store.truth(of: id, at: .day(40))?.transactionID == renewed.transaction.transactionId)
   }
 
-  @Test func `a renewal long before it is due adds to the time that was paid`() throws {
+  @Test func `a renewal long before it is due extends the paid time`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let renewed = try store.perform(.renew, on: id, at: .day(2))
@@ -30,7 +30,7 @@ struct RenewalTests {
     #expect(renewed.transaction.expiresDate == .day(59))
   }
 
-  @Test func `a renewal that was forgotten for years starts now`() throws {
+  @Test func `a renewal after years starts now`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let renewed = try store.perform(.renew, on: id, at: .day(365))
@@ -38,7 +38,7 @@ struct RenewalTests {
     #expect(store.status(of: id, at: .day(366)) == .active)
   }
 
-  @Test func `time alone ends what was paid`() throws {
+  @Test func `time alone ends the paid period`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(store.status(of: id, at: .day(31) - Date.millisecond) == .active)
@@ -46,7 +46,7 @@ struct RenewalTests {
     #expect(store.truth(of: id, at: .day(31))?.grantsAccess == false)
   }
 
-  @Test func `billing grace keeps access to its last millisecond and not one more`() throws {
+  @Test func `billing grace keeps access to its last millisecond`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let failed = try store.perform(.failToRenew(grace: nil), on: id, at: .day(31))
@@ -85,7 +85,7 @@ struct RenewalTests {
     #expect(recovered.renewalInfo?.expirationIntent == nil)
   }
 
-  @Test func `recovery from billing retry starts when it is paid`() throws {
+  @Test func `recovery from billing retry starts at the payment`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let failed = try store.perform(.failToRenew(grace: false), on: id, at: .day(31))
@@ -114,7 +114,7 @@ struct RenewalTests {
     (ExpirationIntent.customerCancelled, Subtype.voluntary),
     (.customerDidNotConsentToPriceIncrease, .priceIncrease), (.productNotAvailable, .productNotForSale),
   ])
-  func `a subscription ends for a reason`(intent: ExpirationIntent, subtype: Subtype) throws {
+  func `an expiry has the subtype of its reason`(intent: ExpirationIntent, subtype: Subtype) throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(throws: StoreRefusal.paidTimeRuns(until: .day(31))) {
@@ -129,7 +129,7 @@ struct RenewalTests {
     #expect(throws: StoreRefusal.ended) { try store.perform(.renew, on: id, at: .day(32)) }
   }
 
-  @Test func `billing retry is given up in the end`() throws {
+  @Test func `billing retry can end in an expiry`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(throws: StoreRefusal.notInBillingRetry) {
@@ -152,7 +152,7 @@ struct RenewalTests {
     #expect(store.status(of: bought.originalTransactionID, at: .day(40)) == .active)
   }
 
-  @Test func `billing retry is over after sixty days, with a command or without`() throws {
+  @Test func `billing retry ends after sixty days without a command`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     _ = try store.perform(.failToRenew(grace: true), on: id, at: .day(31))
@@ -161,7 +161,7 @@ struct RenewalTests {
     #expect(throws: StoreRefusal.ended) { try store.perform(.recover, on: id, at: .day(91)) }
   }
 
-  @Test func `who turns renewal off is not charged again`() throws {
+  @Test func `a subscription with renewal off is not charged`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     _ = try store.perform(.failToRenew(grace: false), on: id, at: .day(31))
@@ -179,7 +179,7 @@ struct RenewalTests {
     }
   }
 
-  @Test func `a downgrade that was charged ahead leaves the higher product until its period begins`() throws {
+  @Test func `a downgrade charged ahead keeps the higher product until its period begins`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.family, at: Climb.start).originalTransactionID
     _ = try store.perform(.changeProduct(Climb.monthly), on: id, at: .day(1))

@@ -8,7 +8,7 @@ import Testing
 struct RetryTests {
   private static let away = SendOutcome(result: .socketIssue)
 
-  @Test func `five more attempts, 1, 12, 24, 48 and 72 hours after the one before`() {
+  @Test func `five retries follow 1, 12, 24, 48 and 72 hours after the previous attempt`() {
     var queue = RetryQueue(timeScale: .calendar)
     var now = Climb.start
     var waits: [Double] = []
@@ -24,13 +24,13 @@ struct RetryTests {
     #expect(waits == [1, 12, 24, 48, 72])
   }
 
-  @Test func `hours shrink with the month`() {
+  @Test func `a shortened month shortens hours`() {
     var queue = RetryQueue(timeScale: TimeScale(monthSeconds: 720))
     queue.failed("a", at: Climb.start, outcome: Self.away)
     #expect(queue.nextDue == Climb.start + 1)
   }
 
-  @Test func `a 400 is for good, and so is what arrived`() {
+  @Test func `a 400 and a delivery are final`() {
     var queue = RetryQueue(timeScale: .calendar)
     queue.failed("a", at: Climb.start, outcome: .answered(400))
     #expect(queue.nextDue == nil)
@@ -42,7 +42,7 @@ struct RetryTests {
     #expect(queue.takeDue(at: .day(1)) == ["c", "d", "e"])
   }
 
-  @Test func `the longest overdue goes first`() {
+  @Test func `the longest overdue notification is first`() {
     var queue = RetryQueue(timeScale: .calendar)
     queue.putOff("late", until: .day(2))
     queue.putOff("early", until: .day(1))
@@ -51,9 +51,9 @@ struct RetryTests {
     #expect(queue.nextDue == .day(9))
   }
 
-  // MARK: The store that keeps the schedule
+  // MARK: The schedule in the store
 
-  /// Answers as it is told, and differently later.
+  /// A sender with a configurable response.
   private final class Server: NotificationSender {
     private let state = Mutex((status: 503, payloads: [String]()))
     var payloads: [String] { state.withLock { $0.payloads } }
@@ -80,7 +80,7 @@ struct RetryTests {
     (notification?.attempts ?? []).map { $0.attemptDate.timeIntervalSince(Climb.start) / 3600 }
   }
 
-  @Test func `a notification is tried six times as the clock is wound, then given up`() async throws {
+  @Test func `a notification is sent six times as the clock advances, then given up`() async throws {
     let server = Server()
     let (store, clock) = try Self.store(server)
     let uuid = try store.test(bundleID: Climb.bundleID).uuid
@@ -96,7 +96,7 @@ struct RetryTests {
     #expect(store.nextAttempt(of: uuid) == nil)
   }
 
-  @Test func `it is not tried again once it arrived, nor in the sandbox, nor where retries are off`()
+  @Test func `there is no retry after a delivery, in the sandbox, or with retries off`()
     async throws
   {
     let server = Server()
@@ -120,7 +120,7 @@ struct RetryTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `what becomes due is sent by whoever keeps delivering, as soon as the clock is wound`() async throws {
+  func `keepDelivering sends due notifications as soon as the clock is set`() async throws {
     let (sent, arrivals) = AsyncStream.makeStream(of: Void.self)
     struct Announcing: NotificationSender {
       let server: Server
@@ -135,7 +135,7 @@ struct RetryTests {
     let delivering = Task { await store.keepDelivering() }
     await store.deliver(uuid)
     try clock.advance(by: 3600)
-    // The rest of the schedule comes by itself where an hour takes no time.
+    // The rest of the schedule follows by itself when an hour takes no time.
     try clock.run(at: 1e9)
     var count = 0
     for await _ in sent {

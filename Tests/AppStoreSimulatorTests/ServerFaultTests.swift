@@ -9,7 +9,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-/// Faults and journal of the App Store Server API, over real sockets.
+/// The faults and the journal of the App Store Server API over real sockets.
 struct ServerFaultTests {
   private struct Fixture {
     let store: SimulatedAppStore
@@ -25,14 +25,14 @@ struct ServerFaultTests {
           headers: [.authorization: "Bearer \(token)"]))
     }
 
-    /// How long the answer is that is not cut: all signatures and dates have one length.
+    /// The length of the whole response; all signatures and dates have one length.
     func wholeLength() async throws -> Int {
       store.clearServerFaults()
       return try await get().body.count
     }
   }
 
-  /// A bearer token, as the verifier wants it.
+  /// A valid bearer token.
   private static func token(_ key: ConnectKey) throws -> String {
     let expires = Int(Date().timeIntervalSince1970) + 1200
     let header = #"{"alg":"ES256","kid":"\#(key.keyID)","typ":"JWT"}"#
@@ -61,7 +61,7 @@ struct ServerFaultTests {
     try result.get()
   }
 
-  @Test func `the rate limit ends at a time in milliseconds`() async throws {
+  @Test func `Retry-After of a rate limit is a UNIX time in milliseconds`() async throws {
     try await Self.withFixture { fixture in
       fixture.store.add(.rateLimit(retryAfter: 5).next(1))
       let limited = try await fixture.get()
@@ -74,7 +74,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `401 comes without JSON`() async throws {
+  @Test func `401 has no JSON`() async throws {
     try await Self.withFixture { fixture in
       fixture.store.add(.unauthorized.next(1))
       let refused = try await fixture.get()
@@ -84,7 +84,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `a connection is closed without an answer, or in the middle of one`() async throws {
+  @Test func `a connection is closed without a response, or in the middle of one`() async throws {
     try await Self.withFixture { fixture in
       for fault in [ServerFault.close, .cut] {
         fixture.store.add(fault.next(1))
@@ -97,7 +97,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `what is cut is the beginning of the right answer`() async throws {
+  @Test func `a cut response is the beginning of the right one`() async throws {
     try await Self.withFixture { fixture in
       fixture.store.add(.cut)
       let port = try #require(URLComponents(string: fixture.base)?.port)
@@ -119,7 +119,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `a slow answer is the right one`() async throws {
+  @Test func `a slow response is the right one`() async throws {
     try await Self.withFixture { fixture in
       fixture.store.add(.slow(0.05).next(1))
       let status = try await fixture.get().status
@@ -128,7 +128,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `a fault keeps to its endpoint, its environment and its number of requests`() {
+  @Test func `a fault applies to its endpoint, environment and number of requests`() {
     var faults = ServerFaults(seed: 1)
     faults.add(.error(.generalInternal).at(.history).next(2))
     var sandboxed = ServerFault.unauthorized
@@ -144,7 +144,7 @@ struct ServerFaultTests {
     #expect(faults.take(for: .history, in: .sandbox) == nil)
   }
 
-  @Test func `a fault by chance befalls the same requests for the same seed`() {
+  @Test func `a random fault applies to the same requests for the same seed`() {
     func befallen(seed: UInt64) -> [Bool] {
       var faults = ServerFaults(seed: seed)
       var fault = ServerFault.close
@@ -157,7 +157,7 @@ struct ServerFaultTests {
     #expect((30...70).contains(befallen(seed: 1).count { $0 }))
   }
 
-  @Test func `the journal tells who asked what, where and when`() async throws {
+  @Test func `the journal records app, endpoint, environment and time`() async throws {
     try await Self.withFixture { fixture in
       let before = Date().millisecondsSince1970 ?? 0
       _ = try await fixture.get()
@@ -176,7 +176,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `the journal keeps the latest, and notes answers of what it forgot nowhere`() {
+  @Test func `the journal keeps the latest requests and ignores responses of dropped ones`() {
     var journal = ServerJournal(capacity: 4)
     func request(_ at: Int64) -> ServerRequest {
       ServerRequest(

@@ -9,7 +9,7 @@ struct SigningTests {
     SignedDataVerifier(roots: try TrustedRoots(files: [authority.rootDER]))
   }
 
-  /// A transaction with little in it, signed at `date`.
+  /// A minimal transaction, signed at `date`.
   private static func transaction(signedAt date: Date = Climb.start) -> TransactionInfo {
     TransactionInfo(
       transactionId: "1", originalTransactionId: "1", bundleId: Climb.bundleID, productId: Climb.monthly,
@@ -17,7 +17,7 @@ struct SigningTests {
   }
 
   @Test(arguments: [Environment.production, .sandbox])
-  func `what the store signs passes verification and says what the store said`(
+  func `the store's payloads verify and keep their content`(
     environment: Environment
   ) throws {
     let store = try SimulatedAppStore(apps: [Climb.app], clock: { Climb.start })
@@ -68,7 +68,7 @@ struct SigningTests {
     }
   }
 
-  @Test func `a leaf without its marker is refused for that`() throws {
+  @Test func `a leaf without its marker is refused with that reason`() throws {
     let authority = try SigningAuthority()
     let jws = try authority.makeSigner(marked: false).sign(Self.transaction())
     let failure = #expect(throws: VerificationFailure.self) {
@@ -77,7 +77,7 @@ struct SigningTests {
     #expect(failure?.code == .leafMarkerMissing)
   }
 
-  @Test func `an intermediate without its marker is refused for that`() throws {
+  @Test func `an intermediate without its marker is refused with that reason`() throws {
     let authority = try SigningAuthority(intermediateMarked: false)
     let jws = try authority.signer.sign(Self.transaction())
     let failure = #expect(throws: VerificationFailure.self) {
@@ -86,7 +86,7 @@ struct SigningTests {
     #expect(failure?.code == .intermediateMarkerMissing)
   }
 
-  @Test func `a leaf is judged at the signed date`() throws {
+  @Test func `a leaf is validated at the signed date`() throws {
     let authority = try SigningAuthority()
     let signer = try authority.makeSigner(validity: Date.day(0)..<Date.day(10))
     let verifier = try Self.verifier(authority)
@@ -100,7 +100,7 @@ struct SigningTests {
     }
   }
 
-  @Test func `a header of the caller's choice is signed as it stands`() throws {
+  @Test func `a custom header is signed unchanged`() throws {
     let authority = try SigningAuthority()
     let header = Array(#"{"alg":"none","x5c":[]}"#.utf8)
     let jws = try authority.signer.sign(json: Array("{}".utf8), header: header)
@@ -117,7 +117,7 @@ struct StoreIdentityTests {
     try body(folder)
   }
 
-  @Test func `an identity comes back from its folder as the same store`() throws {
+  @Test func `an identity loaded from its folder is the same store`() throws {
     try Self.withFolder { folder in
       let made = try StoreIdentity.loadOrMake(in: folder)
       let loaded = try StoreIdentity.loadOrMake(in: folder)
@@ -126,7 +126,7 @@ struct StoreIdentityTests {
       #expect(loaded.connectKey.issuerID == made.connectKey.issuerID)
       #expect(loaded.connectKey.pem == made.connectKey.pem)
 
-      // Signed by the loaded keys, verified by the root file that a server is given.
+      // Signed with the loaded keys, verified with the root file.
       for file in ["root.der", "root.pem"] {
         let root = try Data(contentsOf: folder.appendingPathComponent(file))
         let verifier = SignedDataVerifier(roots: try TrustedRoots(files: [Array(root)]))

@@ -5,7 +5,7 @@ import Testing
 @testable import AppStoreSimulator
 
 struct SimulatedStoreTests {
-  @Test func `signed dates go up even where the clock stands still or turns back`() throws {
+  @Test func `signed dates increase even if the clock stands still or goes back`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: .day(1)).originalTransactionID
     for _ in 0..<3 { _ = try store.perform(.setAutoRenew(true), on: id, at: .day(1)) }
@@ -15,7 +15,7 @@ struct SimulatedStoreTests {
     #expect(dates.last == (Date.day(1) + 0.004).wholeMilliseconds)
   }
 
-  @Test func `the same seed gives the same life and another seed other ids`() throws {
+  @Test func `the same seed gives the same life, and another seed other ids`() throws {
     func life(_ seed: UInt64) throws -> [StoreNotification] {
       var store = Climb.store(seed: seed)
       let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
@@ -27,7 +27,7 @@ struct SimulatedStoreTests {
     #expect(try Set(life(7).map(\.uuid)).isDisjoint(with: life(8).map(\.uuid)))
   }
 
-  @Test func `production and sandbox never give out the same id`() throws {
+  @Test func `production and sandbox never generate the same id`() throws {
     var production = Climb.store(.production)
     var sandbox = Climb.store(.sandbox)
     let real = try production.buy(Climb.monthly, at: Climb.start)
@@ -40,7 +40,7 @@ struct SimulatedStoreTests {
     #expect(test.transaction.appTransactionId != real.transaction.appTransactionId)
   }
 
-  @Test func `a TEST notification carries the app and no transaction`() throws {
+  @Test func `a TEST notification has the app and no transaction`() throws {
     var store = Climb.store()
     let notification = try store.test(bundleID: Climb.bundleID, at: Climb.start)
     #expect(notification.type == .test)
@@ -62,7 +62,7 @@ struct SimulatedStoreTests {
     #expect(failed.renewalInfo?.gracePeriodExpiresDate == (Climb.start + 9.2).wholeMilliseconds)
   }
 
-  @Test func `a period is read as ISO 8601 writes it and not otherwise`() {
+  @Test func `a period is read only in ISO 8601`() {
     #expect(StorePeriod("P1M") == .month)
     #expect(StorePeriod("P3D") == StorePeriod(3, .day))
     #expect(StorePeriod("P10Y")?.text == "P10Y")
@@ -71,7 +71,7 @@ struct SimulatedStoreTests {
     }
   }
 
-  @Test func `a customer is found by any transaction and sees only their own app`() throws {
+  @Test func `a customer is found by any transaction, and only in its app`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, account: "ann", at: Climb.start)
     let renewed = try store.perform(.renew, on: bought.originalTransactionID, at: .day(31))
@@ -98,7 +98,7 @@ struct SimulatedStoreTests {
     #expect(store.history(ofCustomerWith: "123", in: Climb.bundleID, at: .day(42)) == nil)
   }
 
-  @Test func `a refused command leaves the store as it was`() throws {
+  @Test func `a refused command does not change the store`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let before = store.truth(of: id, at: .day(1))

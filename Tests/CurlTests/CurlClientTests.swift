@@ -6,7 +6,7 @@ import Testing
 @testable import Curl
 
 @Suite struct CurlClientTests {
-  @Test func `a body, fields and the method arrive, and so does the answer`() async throws {
+  @Test func `a body, fields and the method arrive, and so does the response`() async throws {
     try await withEcho { server, client in
       for method in [HTTPRequest.Method.post, .put, .delete] {
         let answer = try await client.send(
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test func `any status is an answer, and a redirect is not followed`() async throws {
+  @Test func `no status is an error, and a redirect is not followed`() async throws {
     try await withEcho { server, client in
       for code in [401, 404, 429, 500, 503] {
         let answer = try await client.send(CurlRequest(url: server.url("/status/\(code)")))
@@ -48,8 +48,10 @@ import Testing
     }
   }
 
-  /// libcurl takes any number for a status where the line says `HTTP/2`.
-  @Test(arguments: ["99999", "1000", "7", "-5"]) func `an answer without a status is none`(status: String)
+  /// libcurl accepts any number as a status after `HTTP/2`.
+  @Test(arguments: ["99999", "1000", "7", "-5"]) func `a response without a valid status is an error`(
+    status: String
+  )
     async throws
   {
     try await withEcho { server, client in
@@ -63,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `an answer that is too long is given up while it arrives`() async throws {
+  @Test func `a response beyond the limit is aborted while it arrives`() async throws {
     try await withEcho { server, client in
       let exact = try await client.send(
         CurlRequest(url: server.url("/large/1000"), maximumResponseLength: 1000))
@@ -74,7 +76,7 @@ import Testing
     }
   }
 
-  @Test func `a server that does not answer is given up at the deadline`() async throws {
+  @Test func `a request to a silent server fails at the deadline`() async throws {
     try await withEcho { server, client in
       await #expect(throws: CurlError.timedOut) {
         try await client.send(CurlRequest(url: server.url("/never"), timeout: .milliseconds(200)))
@@ -103,7 +105,7 @@ import Testing
     await client.shutDown()
   }
 
-  @Test func `a connection that is cut is an error, and the next request has another one`() async throws {
+  @Test func `a broken connection is an error, and the next request uses another one`() async throws {
     try await withEcho { server, client in
       let proxy = try Proxy(to: UInt16(server.address.port))
       defer { proxy.stop() }
@@ -118,7 +120,7 @@ import Testing
     }
   }
 
-  @Test func `many requests at once each get their own answer`() async throws {
+  @Test func `many concurrent requests each get their own response`() async throws {
     var configuration = CurlConfiguration()
     configuration.maximumInFlight = 16
     try await withEcho(configuration) { server, client in
@@ -136,7 +138,9 @@ import Testing
     }
   }
 
-  @Test func `what exceeds the queue is refused, and what waits too long is given up`() async throws {
+  @Test func `a request beyond the queue is refused, and a queued request fails at its deadline`()
+    async throws
+  {
     var configuration = CurlConfiguration()
     configuration.maximumInFlight = 1
     configuration.maximumQueued = 1
@@ -176,7 +180,7 @@ import Testing
     }
   }
 
-  @Test func `a client that was shut down answers at once`() async throws {
+  @Test func `a client that was shut down fails at once`() async throws {
     try await withEcho { server, client in
       let running = Task {
         try await client.send(CurlRequest(url: server.url("/never"), timeout: .seconds(60)))

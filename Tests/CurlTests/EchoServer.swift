@@ -4,7 +4,7 @@ import HTTPTypes
 import Logging
 import Synchronization
 
-/// A server on a real socket whose answers say what it was asked.
+/// A server on a real socket whose responses contain the request.
 final class EchoServer: Sendable {
   let address: SocketAddress
   private let server: HTTPServer
@@ -28,7 +28,7 @@ final class EchoServer: Sendable {
     }
     router.on(.get, "/line/{status}") { request in
       let status = try request.parameters.require("status", as: String.self)
-      throw HangUp(sending: Array("HTTP/2 \(status) x\r\nContent-Length: 2\r\n\r\n{}".utf8))
+      throw ConnectionAbort(sending: Array("HTTP/2 \(status) x\r\nContent-Length: 2\r\n\r\n{}".utf8))
     }
     router.on(.get, "/large/{bytes}") { request in
       Response(body: Array(repeating: 7, count: try request.parameters.require("bytes")))

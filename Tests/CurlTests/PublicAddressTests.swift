@@ -1,4 +1,5 @@
-import Glibc
+import Foundation
+import Platform
 import Testing
 
 @testable import Curl
@@ -18,7 +19,7 @@ import Testing
         try #require(inet_pton(AF_INET, text, &address.sin_addr) == 1)
         bytes.storeBytes(of: address, as: sockaddr_in.self)
       }
-      return PublicAddress.isPublic(socketAddress: UnsafeRawBufferPointer(bytes))
+      return try #require(IPAddress(socketAddress: UnsafeRawBufferPointer(bytes))).isPublic
     }
   }
 
@@ -30,7 +31,7 @@ import Testing
     "64:ff9b:1::1", "fc00::1", "fd12:3456::1", "fe80::1", "fec0::1", "ff02::1", "2001::1", "2001:db8::1",
     "2002:a00:1::1", "2002:7f00:1::", "3fff::1", "100::1",
   ])
-  func `an address that is no public one is not called`(text: String) throws {
+  func `a special-purpose address is not public`(text: String) throws {
     #expect(try !isPublic(text))
   }
 
@@ -40,18 +41,18 @@ import Testing
     "198.17.255.255", "198.20.0.0", "223.255.255.255", "::ffff:17.253.144.10", "64:ff9b::808:808",
     "2002:808:808::1", "2606:4700::1111", "2620:149::1", "2a00:1450::1", "2001:4860:4860::8888",
   ])
-  func `a public address is called`(text: String) throws {
+  func `a public address is public`(text: String) throws {
     #expect(try isPublic(text))
   }
 
-  @Test func `what is not an IP address is not public`() {
+  @Test func `a socket address of another family is refused`() {
     for family in [AF_UNIX, AF_UNSPEC] {
       var address = sockaddr()
       address.sa_family = sa_family_t(family)
-      #expect(withUnsafeBytes(of: address) { !PublicAddress.isPublic(socketAddress: $0) })
+      #expect(withUnsafeBytes(of: address) { IPAddress(socketAddress: $0) == nil })
     }
-    #expect([UInt8]().withUnsafeBytes { !PublicAddress.isPublic(socketAddress: $0) })
-    #expect([2 as UInt8, 0, 1].withUnsafeBytes { !PublicAddress.isPublic(socketAddress: $0) })
+    #expect([UInt8]().withUnsafeBytes { IPAddress(socketAddress: $0) == nil })
+    #expect([UInt8(AF_INET), 0, 1].withUnsafeBytes { IPAddress(socketAddress: $0) == nil })
   }
 
   @Test func `a client that refuses private addresses does not even connect`() async throws {

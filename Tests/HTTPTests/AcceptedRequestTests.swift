@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTP
 
-/// What must be understood, whatever the pieces in which it arrives.
+/// Requests that the server must accept, however the bytes are split.
 @Suite struct AcceptedRequestTests {
   struct Accepted: Sendable, CustomTestStringConvertible {
     let name: String

@@ -19,7 +19,7 @@ import Testing
     ("GET /nowhere", 404, "no-store"), ("POST /own", 405, "no-store"), ("OPTIONS /own", 204, "no-store"),
     ("GET /a b", 400, "no-store"), ("CONNECT a:1", 501, "no-store"),
   ])
-  func `an answer names its own Cache-Control, or has the router's`(
+  func `a response has its own Cache-Control, or the router's`(
     start: String, status: Int, expected: String
   ) async throws {
     let fixture = try ServerFixture()

@@ -7,7 +7,7 @@ import Testing
   private static let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let got = Conversation.Event.request("GET", "/", [])
 
-  @Test func `the next request waits for the answer to the current one`() {
+  @Test func `the next request waits for the response to the current one`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -16,7 +16,7 @@ import Testing
     #expect(conversation.events == [Self.got, .request("GET", "/2", [])])
   }
 
-  @Test func `a fault behind a request is not looked at before that is answered`() {
+  @Test func `a malformed pipelined request is not decoded before the response to the current one`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + "NOT HTTP\r\n")
@@ -25,15 +25,15 @@ import Testing
     #expect(conversation.events == [Self.got, .refused(400, "invalid_request"), .finished])
   }
 
-  @Test func `the next request waits until the client has taken the answer`() {
+  @Test func `the next request waits until the response is sent`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + Self.get)
-    _ = conversation.state.answer(now: conversation.now)
+    _ = conversation.state.beginResponse(now: conversation.now)
     conversation.state.outputBlocked(now: conversation.now)
     conversation.run()
     #expect(conversation.events == [Self.got])
-    conversation.state.outputDrained(now: conversation.now)
+    conversation.state.outputFlushed(now: conversation.now)
     conversation.run()
     #expect(conversation.events == [Self.got, Self.got])
   }
@@ -47,7 +47,7 @@ import Testing
     #expect(!conversation.state.wantsInput)
   }
 
-  @Test func `a client that waits is told to continue`() {
+  @Test func `a client that expects 100 Continue gets it`() {
     var conversation = Conversation()
     conversation.receive("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n")
     #expect(conversation.events == [.continued])
@@ -55,7 +55,7 @@ import Testing
     #expect(conversation.events == [.continued, .request("POST", "/", Array("hi".utf8))])
   }
 
-  @Test func `a client that does not wait after all is not told to continue`() {
+  @Test func `a client that sends its body at once gets no 100 Continue`() {
     var conversation = Conversation()
     conversation.receive("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nh")
     conversation.receive("i")
@@ -80,13 +80,13 @@ import Testing
     }
   }
 
-  @Test func `the answer to HEAD has no body, and the next one has`() {
+  @Test func `the response to HEAD has no body, and the next one has`() {
     var conversation = Conversation()
     conversation.receive("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n" + Self.get)
     #expect(conversation.answers.map(\.omitsBody) == [true, false])
   }
 
-  @Test func `the last request of a connection is answered with its end`() {
+  @Test func `the response to the last request closes the connection`() {
     var limits = HTTPLimits()
     limits.requestsPerConnection = 3
     var conversation = Conversation(limits: limits)
@@ -103,7 +103,7 @@ import Testing
     #expect(conversation.events == [.closed(.finished)])
   }
 
-  @Test func `a client that ends its half is still answered`() {
+  @Test func `a client that closes its sending half still gets a response`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + Self.get)
@@ -137,7 +137,7 @@ import Testing
     #expect(conversation.events == [Self.got, .closed(.shutdown)])
   }
 
-  @Test func `the request under way is the last one when the server stops`() {
+  @Test func `the current request is the last one when the server stops`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + Self.get)

@@ -1,10 +1,11 @@
 import HTTPTypes
+import Platform
 import Sockets
 
 @testable import HTTP
 
-/// A connection without a socket: feeds a ``ConnectionState`` and notes what it wants, answering each request
-/// at once, or when told to.
+/// A connection without a socket: passes events to a ``ConnectionState`` and records its steps. It responds to each request
+/// at once, or when the test calls ``answer()``.
 struct Conversation {
   enum Event: Equatable {
     case continued
@@ -21,13 +22,13 @@ struct Conversation {
   var now: MonotonicInstant
   var events: [Event] = []
   /// The form of each answer that was given.
-  var answers: [ConnectionState.AnswerForm] = []
+  var answers: [ConnectionState.ResponseOptions] = []
   var answersAtOnce = true
   var maximumBodyLength = 65_536
 
   init(limits: HTTPLimits = HTTPLimits(), deadlines: HTTPDeadlines = HTTPDeadlines()) {
     now = MonotonicInstant(nanoseconds: 100 * Self.second)
-    state = ConnectionState(limits: limits, waits: .init(deadlines), now: now)
+    state = ConnectionState(limits: limits, timeouts: .init(deadlines), now: now)
   }
 
   var isClosed: Bool {
@@ -53,7 +54,7 @@ struct Conversation {
 
   /// The handler is done.
   mutating func answer() {
-    answers.append(state.answer(now: now))
+    answers.append(state.beginResponse(now: now))
     run()
   }
 
@@ -79,13 +80,13 @@ struct Conversation {
       events.append(.continued)
     case .handle(let body):
       events.append(.request(pending.0, pending.1, body))
-      if answersAtOnce { answers.append(state.answer(now: now)) }
+      if answersAtOnce { answers.append(state.beginResponse(now: now)) }
     case .abandonHandler:
       events.append(.abandoned)
-      answers.append(state.answer(now: now))
+      answers.append(state.beginResponse(now: now))
     case .refuse(let problem):
       events.append(.refused(problem.status.code, problem.code.rawValue))
-      answers.append(state.answer(now: now))
+      answers.append(state.beginResponse(now: now))
     case .finishSending:
       events.append(.finished)
     case .close(let reason):

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTP
 
-/// Each wait has an end, on a clock that the test winds by hand.
+/// Every timeout, with a clock that the test controls.
 @Suite struct DeadlineTests {
   private static let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let got = Conversation.Event.request("GET", "/", [])
@@ -20,7 +20,7 @@ import Testing
     return Conversation(deadlines: deadlines)
   }
 
-  @Test func `a client that says nothing is let go`() {
+  @Test func `a silent client is disconnected`() {
     var conversation = Self.conversation()
     conversation.advance(seconds: 59.9)
     #expect(conversation.events.isEmpty)
@@ -28,7 +28,7 @@ import Testing
     #expect(conversation.events == [.closed(.deadline)])
   }
 
-  @Test func `idling begins anew with each answer`() {
+  @Test func `the idle timeout starts again with each response`() {
     var conversation = Self.conversation()
     conversation.advance(seconds: 50)
     conversation.receive(Self.get)
@@ -64,7 +64,7 @@ import Testing
     #expect(conversation.events == [.refused(408, "request_timeout"), .finished])
   }
 
-  @Test func `a handler that takes too long is given up, and the connection goes on`() {
+  @Test func `a handler beyond its deadline is cancelled, and the connection stays open`() {
     var conversation = Self.conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get)
@@ -100,12 +100,12 @@ import Testing
     #expect(conversation.events == [Self.got, .closed(.deadline)])
   }
 
-  @Test func `idling begins when the answer has been taken`() {
+  @Test func `the idle timeout starts when the response is sent`() {
     var conversation = Self.conversation()
     conversation.receive(Self.get)
     conversation.state.outputBlocked(now: conversation.now)
     conversation.advance(seconds: 39)
-    conversation.state.outputDrained(now: conversation.now)
+    conversation.state.outputFlushed(now: conversation.now)
     conversation.run()
     conversation.advance(seconds: 59)
     #expect(!conversation.isClosed)
@@ -113,7 +113,7 @@ import Testing
     #expect(conversation.isClosed)
   }
 
-  @Test func `a client that does not close after the last answer is not awaited for long`() {
+  @Test func `a client that does not close after the last response is disconnected`() {
     var conversation = Self.conversation()
     conversation.receive("NOT HTTP\r\n")
     #expect(conversation.events == [.refused(400, "invalid_request"), .finished])

@@ -2,7 +2,7 @@ import HTTP
 import TestSocket
 import Testing
 
-/// Who asks, by `Forwarded` (RFC 7239), where anybody may write what he likes before the proxies do.
+/// The client address from `Forwarded` (RFC 7239), whose first entries a client can forge.
 @Suite struct ForwardedHeaderTests {
   private static let proxies = TrustedProxies(
     ["10.0.0.0/8", "2001:db8:aaaa::/48", "127.0.0.0/8"].compactMap { IPNetwork($0) }, header: .forwarded)
@@ -20,7 +20,7 @@ import Testing
     (#"for=192.0.2.60;host="a,b;c\"d,for=1.1.1.1""#, "192.0.2.60"), ("\t for=192.0.2.60 ", "192.0.2.60"),
     (#"host="ends\\";for=192.0.2.60"#, "192.0.2.60"),
   ])
-  func `the address of an element is what stands in its for`(element: String, address: String) throws {
+  func `the address of an element is that of its for parameter`(element: String, address: String) throws {
     #expect(try client(of: "10.0.0.1", element) == address)
     #expect(try client(of: "10.0.0.1", "for=1.1.1.1, \(element)") == address)
     #expect(try client(of: "10.0.0.1", "\(element),for=10.0.0.7", #"for="[2001:db8:aaaa::1]""#) == address)
@@ -37,12 +37,12 @@ import Testing
     #"for="192.0.2.60:_port""#, #"for="192.0.2.60:""#, #"for="""#, "for=192.0.2.60;proto",
     #"for="192.0.2.60\"#,
   ])
-  func `what cannot be read is the peer's`(element: String) throws {
+  func `a malformed element gives the peer's address`(element: String) throws {
     #expect(try client(of: "10.0.0.1", element) == "10.0.0.1")
     #expect(try client(of: "10.0.0.1", "for=192.0.2.60", element, "for=10.0.0.2") == "10.0.0.1")
   }
 
-  @Test func `a client cannot move himself, whatever he writes and leaves open`() throws {
+  @Test func `a client cannot change its address by a forged or unclosed element`() throws {
     let pieces = [
       "for=1.1.1.1", "for=10.0.0.2", "\"", "\\", "\\\"", ",", ";", "for=\"", "host=\"a", "garbage", " ", "=",
     ]

@@ -1,4 +1,4 @@
-import Glibc
+import Foundation
 import HTTPTypes
 import Sockets
 import TestSocket
@@ -6,17 +6,17 @@ import Testing
 
 @testable import HTTP
 
-/// What is still to come, waits or was not fetched takes memory before anybody had to say who he is.
+/// The memory limit of incomplete requests, pipelined requests and unread responses, which apply before authentication.
 @Suite(.timeLimit(.minutes(10))) struct HeldBytesTests {
   private static func head(_ length: Int) -> String {
     "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: \(length)\r\n\r\n"
   }
   private static func bytes(_ count: Int) -> [UInt8] { [UInt8](repeating: UInt8(ascii: "x"), count: count) }
 
-  @Test func `the longest body makes room for the others`() throws {
+  @Test func `the longest body is refused when the memory limit is reached`() throws {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
-      $0.limits.heldBytes = 100_000
+      $0.limits.bufferedBytes = 100_000
     }
     let sockets = try (0..<3).map { _ in try fixture.connect() }
     for (socket, count) in zip(sockets, [60_000, 20_000, 30_000]) {
@@ -37,10 +37,10 @@ import Testing
     }
   }
 
-  @Test func `what was finished, refused or left counts no more`() throws {
+  @Test func `finished, refused and abandoned requests no longer count as buffered`() throws {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
-      $0.limits.heldBytes = 100_000
+      $0.limits.bufferedBytes = 100_000
     }
     for round in 0..<9 {
       let socket = try fixture.connect()
@@ -67,14 +67,14 @@ import Testing
     var conversation = Conversation()
     conversation.receive(Self.head(1_000))
     conversation.receive(Self.bytes(900))
-    #expect(conversation.state.heldBytes >= 900)
-    guard case .refuse(let problem) = conversation.state.shed() else {
+    #expect(conversation.state.bufferedBytes >= 900)
+    guard case .refuse(let problem) = conversation.state.shedLoad() else {
       Issue.record("it was not refused")
       return
     }
     #expect(problem.code == .overloaded)
-    #expect(conversation.state.heldBytes == 0)
-    guard case .wait = conversation.state.shed() else {
+    #expect(conversation.state.bufferedBytes == 0)
+    guard case .wait = conversation.state.shedLoad() else {
       Issue.record("it was refused twice")
       return
     }
@@ -83,34 +83,34 @@ import Testing
   @Test func `a head that is still coming can be given up, too`() {
     var conversation = Conversation()
     conversation.receive("GET /now HTTP/1.1\r\nX: " + String(repeating: "x", count: 1_000))
-    #expect(conversation.state.heldBytes == 1_022)
-    guard case .refuse(let problem) = conversation.state.shed() else {
+    #expect(conversation.state.bufferedBytes == 1_022)
+    guard case .refuse(let problem) = conversation.state.shedLoad() else {
       Issue.record("it was not refused")
       return
     }
     #expect(problem.code == .overloaded)
   }
 
-  @Test func `what waits behind a request is forgotten, and the request's answer is the last`() {
+  @Test func `pipelined requests are dropped, and the response to the current one is the last`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive("GET /one HTTP/1.1\r\nHost: a\r\n\r\nGET /two HTTP/1.1\r\nHost: a\r\n\r\n")
-    #expect(conversation.state.heldBytes == 30)
-    guard case .wait = conversation.state.shed() else {
+    #expect(conversation.state.bufferedBytes == 30)
+    guard case .wait = conversation.state.shedLoad() else {
       Issue.record("the request under way was refused")
       return
     }
     conversation.receive("GET /three HTTP/1.1\r\nHost: a\r\n\r\n")
-    #expect(conversation.state.heldBytes == 0)
+    #expect(conversation.state.bufferedBytes == 0)
     conversation.answer()
     #expect(conversation.answers.map(\.closes) == [true])
     #expect(conversation.events == [.request("GET", "/one", []), .finished])
   }
 
-  @Test func `what waits behind others makes room`() async throws {
+  @Test func `pipelined requests are dropped when the memory limit is reached`() async throws {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
-      $0.limits.heldBytes = 60_000
+      $0.limits.bufferedBytes = 60_000
     }
     let waiting = try fixture.connect()
     try waiting.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -119,7 +119,7 @@ import Testing
     let other = try fixture.connect()
     try other.send(Self.head(20_001))
     try other.send(Self.bytes(20_000))
-    // Its answer says that what came before it was seen.
+    // The response shows that the server has processed the earlier bytes.
     let last = try fixture.connect()
     try last.send(Self.head(2))
     try last.send(Self.bytes(2))
@@ -134,10 +134,10 @@ import Testing
     #expect(answers.first?["Connection"] == "close")
   }
 
-  @Test func `who does not fetch his answers is cut off before others are refused`() throws {
+  @Test func `a client that does not read its responses is disconnected before others are refused`() throws {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
-      $0.limits.heldBytes = 1_000_000
+      $0.limits.bufferedBytes = 1_000_000
     }
     let unread = try TestSocket(connectingTo: fixture.address, receiveBuffer: 4_096)
     let patient = try fixture.connect()
@@ -152,9 +152,9 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 12, 64])
-  func `each loop has its part of the room, and a twelfth at least`(loops: Int) {
+  func `each loop has its part of the memory limit, at least a twelfth`(loops: Int) {
     var limits = HTTPLimits()
-    limits.heldBytes = 1_200
-    #expect(limits.heldBytes(ofLoops: loops) == 1_200 / min(loops, 12))
+    limits.bufferedBytes = 1_200
+    #expect(limits.bufferedBytes(ofLoops: loops) == 1_200 / min(loops, 12))
   }
 }

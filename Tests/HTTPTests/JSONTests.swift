@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import HTTPTypes
 import Testing
 
@@ -28,7 +28,7 @@ import Testing
   @Test(arguments: [
     "", " ", "{", "nonsense", "{\"items\": [}", "{} {}", "{\"a\": 1,}", "{'a': 1}",
   ])
-  func `what is not JSON is invalid_json`(body: String) {
+  func `a body that is not JSON gets invalid_json`(body: String) {
     let problem = problem(body)
     #expect(problem?.code == .invalidJSON)
     #expect(problem?.status == .badRequest)
@@ -38,7 +38,7 @@ import Testing
     [0x22, 0xFF, 0x22], [0xEF, 0xBB, 0xBF, 0x7B, 0x7D], [0xFE, 0xFF, 0x00, 0x7B, 0x00, 0x7D],
     [0x7B, 0x00, 0x7D, 0x00], [0x22, 0xC0, 0xAF, 0x22],
   ])
-  func `what is not UTF-8 is invalid_json`(bytes: [UInt8]) {
+  func `a body that is not UTF-8 gets invalid_json`(bytes: [UInt8]) {
     let problem = #expect(throws: Problem.self) { try JSONCoding.decode(String.self, from: bytes) }
     #expect(problem?.code == .invalidJSON)
   }
@@ -60,20 +60,20 @@ import Testing
     #expect(problem?.detail == detail)
   }
 
-  @Test func `nesting is limited, and what stands in strings does not count`() throws {
+  @Test func `nesting is limited, and brackets in strings do not count`() throws {
     let deep = String(repeating: "[", count: 33) + String(repeating: "]", count: 33)
-    let problem = #expect(throws: Problem.self) { try JSONShape.check(Array(deep.utf8)) }
+    let problem = #expect(throws: Problem.self) { try JSONCoding.check(Array(deep.utf8)) }
     #expect(problem?.code == .invalidJSON)
-    try JSONShape.check(Array(deep.dropFirst().dropLast().utf8))
-    try JSONShape.check(Array(#"["\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\", "[{\\\"["]"#.utf8))
+    try JSONCoding.check(Array(deep.dropFirst().dropLast().utf8))
+    try JSONCoding.check(Array(#"["\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\", "[{\\\"["]"#.utf8))
   }
 
   @Test(arguments: [
     "0", "-0", "-1.5e+10", "1E-2", "10", "\"\"", "\"\\u00e9\\n\\/\"", "true", "false", "null", "[]", "{}",
     " [ 1 , {\"a\" : [ ] } ]\r\n\t", "{\"a\":{\"b\":[1,2,{\"c\":null}]}}", "\"\u{7F}\u{1F600}\"",
   ])
-  func `every form of JSON is taken`(text: String) throws {
-    try JSONShape.check(Array(text.utf8))
+  func `every form of JSON is accepted`(text: String) throws {
+    try JSONCoding.check(Array(text.utf8))
   }
 
   @Test(arguments: [
@@ -82,15 +82,15 @@ import Testing
     "\"", "\"\\\"", "\"\\x\"", "\"\\u12g4\"", "\"\\u123\"", "\"a\nb\"", "\"\t\"", "\"\0\"", "'a'", "1 1",
     "/* c */ 1", "[1] // c", "\u{A0}1", "\u{B}1",
   ])
-  func `what is nearly JSON is not`(text: String) {
-    #expect(throws: Problem.self) { try JSONShape.check(Array(text.utf8)) }
+  func `text that resembles JSON is refused`(text: String) {
+    #expect(throws: Problem.self) { try JSONCoding.check(Array(text.utf8)) }
   }
 
   @Test func `no beginning of an object is JSON`() throws {
     let bytes = Array(#" {"a": [1.5e3, true, null, "x\u0041\"y"], "b": {"c": {}}}"#.utf8)
-    try JSONShape.check(bytes)
+    try JSONCoding.check(bytes)
     for count in 0..<bytes.count {
-      #expect(throws: Problem.self) { try JSONShape.check(Array(bytes[..<count])) }
+      #expect(throws: Problem.self) { try JSONCoding.check(Array(bytes[..<count])) }
     }
   }
 
@@ -116,7 +116,7 @@ import Testing
     let response = Response(
       Problem(
         status: .tooManyRequests, code: "rate_limited", detail: "20 a second.", message: "Slow down.",
-        headers: [.retryAfter: "1"]), requestID: .given("abc"))
+        headers: [.retryAfter: "1"]), requestID: .client("abc"))
     #expect(response.status == .tooManyRequests)
     #expect(response.headers[.contentType] == "application/problem+json")
     #expect(response.headers[.retryAfter] == "1")

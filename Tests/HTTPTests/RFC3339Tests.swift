@@ -64,8 +64,8 @@ import Testing
     ("1970-01-01T00:00:00.123456789Z", 0.123456789), ("1970-01-01T00:00:00.000Z", 0),
     ("2024-02-29T00:00:00Z", 1_709_164_800),
   ])
-  func `what RFC 3339 allows is read`(text: String, seconds: Double) {
-    // A `Date` counts from 2001, so what is far from it is a little off in the end.
+  func `every form of RFC 3339 is accepted`(text: String, seconds: Double) {
+    // A `Date` counts from 2001, so it is less precise for distant times.
     let parsed = RFC3339.date(from: text)?.timeIntervalSince1970
     #expect(parsed.map { abs($0 - seconds) < 1e-6 } == true)
   }

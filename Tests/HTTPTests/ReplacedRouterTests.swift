@@ -5,7 +5,7 @@ import Testing
 
 /// Another router takes the place of the one that answers.
 @Suite(.timeLimit(.minutes(10))) struct ReplacedRouterTests {
-  @Test func `what is under way ends with the router that it met, what comes after has the new one`()
+  @Test func `a running request finishes with the old router, and later requests use the new one`()
     async throws
   {
     let fixture = try ServerFixture()

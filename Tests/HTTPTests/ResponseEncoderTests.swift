@@ -6,15 +6,16 @@ import Testing
 
 @Suite struct ResponseEncoderTests {
   private func encode(
-    _ response: Response, _ form: ConnectionState.AnswerForm = .init()
+    _ response: Response, _ options: ConnectionState.ResponseOptions = .init()
   ) throws -> String {
     var output: [UInt8] = []
     try ResponseEncoder.encode(
-      response, form: form, requestID: .given("id"), dateField: DateField.line(784_111_777), to: &output)
+      response, options: options, requestID: .client("id"), dateField: DateField.line(784_111_777),
+      to: &output)
     return String(decoding: output, as: UTF8.self)
   }
 
-  @Test func `an answer has a date, an identifier and a length`() throws {
+  @Test func `a response has a date, an identifier and a length`() throws {
     let lines = try encode(.text("hello")).components(separatedBy: "\r\n")
     #expect(
       lines == [
@@ -23,8 +24,7 @@ import Testing
       ])
   }
 
-  @Test func `the end of the connection is announced, and to HTTP 1 point 0 also that there is none`() throws
-  {
+  @Test func `Connection has close at the end, and keep-alive for HTTP 1 point 0`() throws {
     #expect(try encode(.empty(.ok), .init(closes: true)).hasSuffix("\r\nConnection: close\r\n\r\n"))
     #expect(
       try encode(.empty(.ok), .init(version: .http10)).hasSuffix("\r\nConnection: keep-alive\r\n\r\n"))
@@ -88,7 +88,7 @@ import Testing
     #expect(RequestID.generated(0x0123_4567_89AB_CDEF, 9).description == "0123456789abcdef0000000000000009")
   }
 
-  @Test func `a client's own is taken if it is short and plain`() {
+  @Test func `a client's own is used if it is short and plain`() {
     for (text, isTaken) in [
       ("a", true), ("A-z_0.9", true), (String(repeating: "x", count: 128), true), ("", false),
       (String(repeating: "x", count: 129), false), ("a b", false), ("a/b", false), ("\u{E9}", false),

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import HTTPTypes
 import Testing
 
@@ -51,12 +51,12 @@ import Testing
         == "/devices/{deviceID}/children/{childID} deviceID=a childID=b")
   }
 
-  @Test func `another method is told which are allowed`() {
+  @Test func `another method gets 405 with Allow`() {
     #expect(outcome(.delete, "/profiles/1/premium") == "405 GET, PUT, HEAD, OPTIONS")
     #expect(outcome(.get, "/devices/a/children/b") == "405 DELETE, OPTIONS")
   }
 
-  @Test func `OPTIONS is answered with what is allowed, for a path and for all`() {
+  @Test func `OPTIONS responds with Allow, for a path and for the server`() {
     #expect(outcome(.options, "/healthz") == "allow GET, HEAD, OPTIONS")
     #expect(outcome(.options, "*") == "allow GET, PUT, POST, DELETE, HEAD, OPTIONS")
     #expect(outcome(.options, "/nothing") == "404 ")
@@ -78,7 +78,7 @@ import Testing
     #expect(Self.router.routes[3].maximumBodyLength == 9)
   }
 
-  @Test func `a path parameter is converted, or its name and form are told`() throws {
+  @Test func `a path parameter is converted, or refused with its name and form`() throws {
     let parameters: PathParameters = [
       "userID": "4F1A2B3C-0000-4000-8000-0123456789ab", "text": "x", "number": "12", "signed": "+5",
       "almost": "-F1A2B3C-0000-4000-8000-0123456789ab",
@@ -111,7 +111,7 @@ import Testing
   }
 
   @Test(arguments: ["a=%", "a=%4", "a=%4g", "%zz=1", "a=%00", "a=%0D%0A", "a=%FF"])
-  func `what cannot be decoded is a problem`(raw: String) {
+  func `a path that cannot be decoded gets a problem`(raw: String) {
     let problem = #expect(throws: Problem.self) { try Query(decoding: raw) }
     #expect(problem?.code == .invalidRequest)
   }

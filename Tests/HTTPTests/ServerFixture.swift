@@ -9,10 +9,10 @@ final class ServerFixture: Sendable {
   let server: HTTPServer
   let address: SocketAddress
   let summaries: Summaries
-  /// What waits at `/gate` goes on when this opens.
+  /// Requests for `/gate` wait until it opens.
   let gate: Gate
 
-  /// What the server said of its answers.
+  /// The summaries of the responses.
   final class Summaries: Sendable {
     private let list = Mutex<[RequestSummary]>([])
     var all: [RequestSummary] { list.withLock { $0 } }
@@ -73,11 +73,14 @@ final class ServerFixture: Sendable {
     }
     router.onImmediate(.get, "/query") { .text(try $0.query.require("name")) }
     router.onImmediate(.get, "/who") {
-      .text("\($0.remoteAddress.host) \($0.id) \($0.authority ?? "-") \($0.head.path ?? "-")")
+      .text(
+        "\($0.remoteAddress.host) \($0.id) \($0.authority ?? "-") \($0.query.raw.isEmpty ? $0.path : "\($0.path)?\($0.query.raw)")"
+      )
     }
     router.onImmediate(.get, "/client") { .text("\($0.clientAddress)") }
-    router.onImmediate(.get, "/hang-up") { _ in throw HangUp() }
-    router.on(.get, "/hang-up/later") { _ in throw HangUp(sending: Array("HTTP/1.1 200 OK\r\n".utf8)) }
+    router.onImmediate(.get, "/hang-up") { _ in throw ConnectionAbort() }
+    router.on(.get, "/hang-up/later") { _ in throw ConnectionAbort(sending: Array("HTTP/1.1 200 OK\r\n".utf8))
+    }
     router.onImmediate(.get, "/secret") { _ in throw Secret() }
     router.on(.get, "/secret/later") { _ in throw Secret() }
     router.on(.get, "/problem") { _ in
@@ -98,7 +101,7 @@ final class Gate: Sendable {
     var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
     var watchers: [(isDue: @Sendable (Int, Int) -> Bool, continuation: CheckedContinuation<Void, Never>)] = []
 
-    /// Takes out who waits for what has now happened.
+    /// Removes and returns the waiters whose condition is met.
     mutating func dueWatchers() -> [CheckedContinuation<Void, Never>] {
       let due = watchers.filter { $0.isDue(arrived, cancelled) }.map(\.continuation)
       watchers.removeAll { $0.isDue(arrived, cancelled) }

@@ -1,4 +1,4 @@
-import Glibc
+import Foundation
 import HTTP
 import HTTPTypes
 import TestSocket
@@ -9,7 +9,7 @@ import Testing
   private static let getGate = "GET /gate HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let getNow = "GET /now HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test func `a handler whose client is gone is cancelled`() async throws {
+  @Test func `a lost connection cancels its handler`() async throws {
     let fixture = try ServerFixture()
     let socket = try fixture.connect()
     try socket.send(Self.getGate)
@@ -19,7 +19,7 @@ import Testing
     #expect(fixture.summaries.all.isEmpty)
   }
 
-  @Test func `a client that ends its half gets its answer`() async throws {
+  @Test func `a client that closes its sending half gets its response`() async throws {
     let fixture = try ServerFixture()
     let socket = try fixture.connect()
     try socket.send(Self.getGate)
@@ -28,7 +28,7 @@ import Testing
     fixture.gate.open()
     let responses = try WireResponse.all(in: try socket.receiveAll())
     // That everything was received means that the server has closed the connection too. Whether it says so beforehand
-    // depends on which it learned of first, the end of the client's half or the opening of the gate.
+    // depends on which it learned of first, the end of the client's half or the candidate of the gate.
     #expect(responses.map(\.text) == ["gate"])
   }
 
@@ -39,7 +39,9 @@ import Testing
     #expect(try WireResponse.all(in: try socket.receiveAll()).map(\.status) == [400])
   }
 
-  @Test func `a handler that takes too long is cancelled, and the client told to try again`() async throws {
+  @Test func `a handler beyond its deadline is cancelled, and the client gets 503 with Retry-After`()
+    async throws
+  {
     let fixture = try ServerFixture { $0.deadlines.handler = .milliseconds(50) }
     let socket = try fixture.connect()
     try socket.send(Self.getGate + "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -59,12 +61,12 @@ import Testing
     #expect(responses[0].text.contains("\"code\":\"request_timeout\""))
   }
 
-  @Test func `an idle connection is closed without a word`() throws {
+  @Test func `an idle connection is closed without a response`() throws {
     let fixture = try ServerFixture { $0.deadlines.idle = .milliseconds(50) }
     #expect(try fixture.connect().receiveAll().isEmpty)
   }
 
-  @Test func `a slow reader gets all of its answers and holds up nobody`() throws {
+  @Test func `a slow reader gets all of its responses and delays no other client`() throws {
     let fixture = try ServerFixture { $0.eventLoops = 1 }
     let slow = try TestSocket(connectingTo: fixture.address, receiveBuffer: 65_536)
     let large = "GET /large/8000000 HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -87,7 +89,7 @@ import Testing
     #expect(throws: TestSocket.Failure.system("recv", ECONNRESET)) { try socket.receiveAll() }
   }
 
-  @Test func `a client that leaves without reading its answer harms nobody`() throws {
+  @Test func `a client that disconnects without reading its response affects no other client`() throws {
     let fixture = try ServerFixture { $0.eventLoops = 1 }
     let other = try fixture.connect()
     do {
@@ -105,7 +107,7 @@ import Testing
     #expect(String(decoding: rest, as: UTF8.self).contains("HTTP/1.1 200 OK"))
   }
 
-  @Test func `a connection beyond the limit is told to try again`() throws {
+  @Test func `a connection beyond the limit gets 503 with Retry-After`() throws {
     let fixture = try ServerFixture { $0.limits.connections = 1 }
     let first = try fixture.connect()
     try first.send(Self.getNow)
@@ -116,7 +118,7 @@ import Testing
     #expect(responses[0]["Retry-After"] == "1")
   }
 
-  @Test func `a server that stops finishes what is running and nothing else`() async throws {
+  @Test func `a stopping server finishes running requests only`() async throws {
     let fixture = try ServerFixture()
     let idle = try fixture.connect()
     try idle.send(Self.getNow)

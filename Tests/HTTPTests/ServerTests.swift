@@ -11,7 +11,9 @@ import Testing
   private static func last(_ path: String) -> String { get(path, "Host: a\r\nConnection: close\r\n") }
 
   @Test(arguments: RefusedRequest.all)
-  func `a smuggled request gets one answer, a problem, and the end`(request: RefusedRequest) throws {
+  func `a smuggled request gets one problem response, and the connection is closed`(request: RefusedRequest)
+    throws
+  {
     let responses = try ServerFixture.shared.exchange(request.bytes)
     #expect(responses.map(\.status) == [request.status])
     let response = try #require(responses.first)
@@ -27,7 +29,7 @@ import Testing
     var status: Int, code: String, success: Bool, error: String, requestID: String
   }
 
-  @Test func `answers to requests sent in one go come in their order`() async throws {
+  @Test func `the responses to pipelined requests keep their order`() async throws {
     let fixture = try ServerFixture()
     let socket = try fixture.connect()
     try socket.send(Self.get("/gate") + Self.get("/now") + Self.get("/later") + Self.last("/now"))
@@ -39,7 +41,7 @@ import Testing
     #expect(responses.map { $0["Connection"] } == [nil, nil, nil, "close"])
   }
 
-  @Test func `a thousand requests in one go are all answered`() throws {
+  @Test func `a thousand pipelined requests all get responses`() throws {
     let text = String(repeating: Self.get("/now"), count: 999) + Self.last("/later")
     let responses = try ServerFixture.shared.exchange(text)
     #expect(responses.count == 1000)
@@ -47,10 +49,10 @@ import Testing
     #expect(Set(responses.map { $0["X-Request-ID"] }).count == 1000)
   }
 
-  @Test func `a handler can hang up, before an answer or in the middle of one`() throws {
+  @Test func `a handler can close the connection before or within a response`() throws {
     for (path, rest) in [("/hang-up", ""), ("/hang-up/later", "HTTP/1.1 200 OK\r\n")] {
       let socket = try ServerFixture.shared.connect()
-      // What came before is answered, what comes after is not.
+      // Earlier requests get responses, and later ones do not.
       try socket.send(Self.get("/now") + Self.get(path) + Self.get("/now"))
       let text = String(decoding: try socket.receiveAll(), as: UTF8.self)
       let parts = text.split(separator: "\r\n\r\nnow", omittingEmptySubsequences: false)
@@ -59,7 +61,7 @@ import Testing
     }
   }
 
-  @Test func `a client that asks first is told to go on`() throws {
+  @Test func `a client that expects 100 Continue gets it before the body`() throws {
     let socket = try ServerFixture.shared.connect()
     try socket.send(
       "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
@@ -88,7 +90,7 @@ import Testing
     }
   }
 
-  @Test func `a large body that nobody reads does not cost the client its answer`() throws {
+  @Test func `a client that sends a large refused body still gets its response`() throws {
     // Closing with bytes unread would reset the connection and with it the answer.
     let socket = try ServerFixture.shared.connect()
     try socket.send("POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n")
@@ -96,14 +98,14 @@ import Testing
     #expect(try WireResponse.all(in: try socket.receiveAll()).map(\.status) == [413])
   }
 
-  @Test func `HEAD is answered like GET, without the body`() throws {
+  @Test func `HEAD has the response of GET without the body`() throws {
     let responses = try ServerFixture.shared.exchange(
       "HEAD /now HTTP/1.1\r\nHost: a\r\n\r\n" + Self.last("/now"), bodiless: [true])
     #expect(responses.map { $0["Content-Length"] } == ["3", "3"])
     #expect(responses.map(\.text) == ["", "now"])
   }
 
-  @Test func `HTTP 1 point 0 is answered and closed, or kept if it asks`() throws {
+  @Test func `an HTTP 1 point 0 connection is closed, or kept alive on request`() throws {
     let once = try ServerFixture.shared.exchange("GET /now HTTP/1.0\r\n\r\n")
     #expect(once.map { $0["Connection"] } == ["close"])
     let twice = try ServerFixture.shared.exchange(
@@ -111,7 +113,7 @@ import Testing
     #expect(twice.map { $0["Connection"] } == ["keep-alive", "close"])
   }
 
-  @Test func `what has no route is a problem, and the connection goes on`() throws {
+  @Test func `a request without a route gets a problem, and the connection stays open`() throws {
     let responses = try ServerFixture.shared.exchange(
       Self.get("/nothing") + "DELETE /now HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
         + "OPTIONS /echo HTTP/1.1\r\nHost: a\r\n\r\n" + Self.get("/a%zz") + Self.get("/query?name=%zz")
@@ -122,7 +124,7 @@ import Testing
     #expect(responses[5].text == "J\u{FC}rgen K")
   }
 
-  @Test func `a handler's error is told to nobody, a problem is told as it is`() throws {
+  @Test func `a handler's error is hidden from the client, and a problem is sent`() throws {
     let responses = try ServerFixture.shared.exchange(
       Self.get("/secret") + Self.get("/secret/later") + Self.last("/problem"))
     #expect(responses.map(\.status) == [500, 500, 409])
@@ -131,7 +133,7 @@ import Testing
     #expect(responses[2].text.contains("\"code\":\"taken\""))
   }
 
-  @Test func `a handler sees who asks, for what, and under which name`() throws {
+  @Test func `a handler sees the client's address, the target and the request id`() throws {
     let responses = try ServerFixture.shared.exchange(
       Self.get("http://b:1/who?x=1", "Host: a\r\nX-Request-ID: my-id.1\r\n")
         + Self.get("/who", "Host: a\r\nX-Request-ID: no good\r\nConnection: close\r\n"))
@@ -142,7 +144,7 @@ import Testing
     #expect(responses[1].text == "127.0.0.1 \(own) a /who")
   }
 
-  @Test func `each answer is summed up, with labels that a client cannot make up`() throws {
+  @Test func `each response has a summary with labels that a client cannot choose`() throws {
     let fixture = try ServerFixture()
     let responses = try fixture.exchange(
       Self.get("/large/10", "Host: a\r\nX-Request-ID: one\r\n") + "BREW /pot HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -158,7 +160,7 @@ import Testing
     #expect(summaries.allSatisfy { $0.duration >= .zero })
   }
 
-  @Test func `a thousand connections one after the other are served and forgotten`() throws {
+  @Test func `a thousand connections one after the other are served and released`() throws {
     let fixture = try ServerFixture()
     for _ in 0..<1000 {
       #expect(try fixture.exchange(Self.last("/now")).map(\.text) == ["now"])

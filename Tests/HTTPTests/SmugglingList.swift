@@ -19,7 +19,7 @@ struct RefusedRequest: Sendable, CustomTestStringConvertible {
 
   var testDescription: String { name }
 
-  /// What an attacker would like to be answered as well.
+  /// The smuggled request.
   static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 
   /// A `POST` with these header lines and this body, and a request that hides behind it.
@@ -131,7 +131,7 @@ struct RefusedRequest: Sendable, CustomTestStringConvertible {
     chunks("trailer without a colon", "0\r\nGET /smuggled HTTP/1.1\r\n\r\n"),
   ]
 
-  /// A chunk of five bytes whose size line goes on with these bytes.
+  /// A chunk of five bytes with these bytes after its size.
   private static func extended(_ name: String, status: Int = 400, _ text: String) -> RefusedRequest {
     chunks("chunk extension \(name)", status: status, "5\(text)\r\nhello\r\n0\r\n\r\n")
   }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct SmugglingTests {
   @Test(arguments: RefusedRequest.all)
-  func `it is refused once, and what follows is not looked at`(request: RefusedRequest) {
+  func `it is refused once, and the following bytes are not decoded`(request: RefusedRequest) {
     var conversation = Conversation()
     conversation.receive(request.bytes)
     #expect(conversation.answers.count == 1)

@@ -3,7 +3,7 @@ import Testing
 @testable import HTTP
 
 @Suite struct TraceContextTests {
-  /// Always the same number, so that what is made of it is known.
+  /// Always returns the same number, so that the generated ids are known.
   private struct Constant: RandomNumberGenerator {
     var number: UInt64 = 0x0123_4567_89AB_CDEF
     mutating func next() -> UInt64 { number }
@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(arguments: [("00", "00"), ("01", "01"), ("02", "00"), ("ff", "01")])
-  func `of the flags only the one that is defined goes on`(flags: String, passedOn: String) throws {
+  func `only the defined flag is forwarded`(flags: String, passedOn: String) throws {
     let context = try #require(read("00-\(Self.trace)-b7ad6b7169203331-\(flags)"))
     #expect(context.traceparent.hasSuffix("-\(passedOn)"))
   }
@@ -33,7 +33,7 @@ import Testing
     given.replacing("00-0af", with: "cc-0af") + "-what-the-future-brings",
     given.replacing("00-0af", with: "cc-0af"),
   ])
-  func `a later version is read as far as it is known, and answered in ours`(text: String) throws {
+  func `a later version is parsed as far as it is known, and version 00 is sent`(text: String) throws {
     #expect(try #require(read(text)).traceparent == "00-\(Self.trace)-0123456789abcdef-01")
   }
 
@@ -45,7 +45,7 @@ import Testing
     given.replacing("b7ad", with: "+7ad"), given.replacing("00-0af", with: "cc-0af") + "x",
     "00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-\(trace)-0000000000000000-01",
   ])
-  func `what is not well-formed is none`(text: String) { #expect(read(text) == nil) }
+  func `a malformed traceparent is ignored`(text: String) { #expect(read(text) == nil) }
 
   @Test func `neither a new trace nor a span is ever zero`() throws {
     var zero = Constant(number: 0)

@@ -1,6 +1,6 @@
 @testable import HTTP
 
-/// A response as a client reads it, by the rules and not by what the server is known to send.
+/// A response, parsed by the rules of HTTP and not by the known form of the server's responses.
 struct WireResponse: Equatable {
   var status = 0
   var fields: [(name: String, value: String)] = []

@@ -1,4 +1,5 @@
 import Foundation
+import Platform
 import Testing
 
 @testable import JSON
@@ -41,7 +42,8 @@ struct FoundationAgreementTests {
     }
   }
 
-  @Test func `what we read Foundation reads, to the same value, and what it reads and we do not is not JSON`()
+  @Test
+  func `every accepted value equals Foundation's, and every value that only Foundation accepts is not JSON`()
   {
     var random = SplitMix64(state: 7)
     var (accepted, refused, stricter) = (0, 0, 0)
@@ -61,24 +63,24 @@ struct FoundationAgreementTests {
         "\(String(decoding: bytes, as: UTF8.self))")
       stricter += 1
     }
-    // Otherwise this says nothing.
+    // Otherwise the test proves nothing.
     #expect(accepted > 1_000 && refused > 1_000 && stricter > 10)
   }
 
   @Test(arguments: [
     // A comma before an end.
     #"{"text":"","number":1,}"#, #"{"text":"","number":1,"names":["a",]}"#,
-    // What nobody asks for, and Foundation therefore does not look at.
+    // Skipped values, which Foundation does not validate.
     #"{"text":"","number":1,"x":01}"#, "{\"text\":\"\",\"number\":1,\"x\":\"\u{1}\"}",
-    // A fraction that a Double has no room for, and a number that is nearly nothing.
+    // A fraction beyond the precision of a Double, and a number near zero.
     #"{"text":"","number":1.00000000000000000001}"#, #"{"text":"","number":1e-400}"#,
   ])
-  func `what Foundation takes and we do not`(json: String) throws {
+  func `Foundation accepts these and the reader does not`(json: String) throws {
     #expect(throws: Never.self) { try JSONDecoder().decode(Sample.self, from: Data(json.utf8)) }
     #expect(throws: JSONFailure.self) { try Sample.read(json) }
   }
 
-  @Test func `what we take and Foundation does not`() throws {
+  @Test func `the reader accepts these and Foundation does not`() throws {
     // Its way to a whole number with a fraction goes through a Double, where this one is 2 to the 63rd.
     let json = #"{"text":"","number":9223372036854775807.0}"#
     #expect(throws: (any Error).self) { try JSONDecoder().decode(Sample.self, from: Data(json.utf8)) }

@@ -7,7 +7,7 @@ struct JSONReaderTests {
     #expect(throws: JSONFailure.self) { try Sample.read(json) }
   }
 
-  @Test func `members come in any order, and those that nobody asks for are passed over`() throws {
+  @Test func `members may have any order, and unknown members are skipped`() throws {
     let sample = try Sample.read(
       """
        { "new" : [ { "number" : 1 } , "}" ] , "inner":{"label":null,"count":-3,"x":{}}, "flag":false,
@@ -43,7 +43,7 @@ struct JSONReaderTests {
       (#"{"inners":[{"count":1},7]}"#, .mismatch(.object), [.member("inners"), .element(1)]),
       ("[]", .mismatch(.object), []), ("null", .null, []),
     ] as [(String, JSONFailure.Reason, [JSONFailure.Step])])
-  func `what is wrong is told with the way to it`(
+  func `a failure has the path to the invalid value`(
     json: String, reason: JSONFailure.Reason, path: [JSONFailure.Step]
   ) {
     let failure = failure(json)
@@ -55,7 +55,7 @@ struct JSONReaderTests {
     #"{"text":1,"number":1"#, #"{"number":"x","text":"\x"}"#, #"{"text":null,"number":1,}"#,
     #"{"number":1} 1"#,
   ])
-  func `that it is not JSON is said rather than what else is wrong`(json: String) {
+  func `a syntax error takes precedence over other failures`(json: String) {
     #expect(failure(json)?.reason == .malformed)
   }
 
@@ -81,7 +81,7 @@ struct JSONReaderTests {
       ("9223372036854775807", .max), ("-9223372036854775808", .min), ("-9223372036854775808.0", .min),
       ("922337203685477580.7e1", .max), ("9007199254740993.0", 9_007_199_254_740_993), ("1.000e0", 1),
     ] as [(String, Int64)])
-  func `a whole number is one however it is written`(text: String, number: Int64) throws {
+  func `a whole number is accepted in every notation`(text: String, number: Int64) throws {
     #expect(try JSONReader.read(Int64.self, from: Array(text.utf8), maximumDepth: 1) == number)
   }
 
@@ -90,7 +90,7 @@ struct JSONReaderTests {
     "1e-400",
     "1e400", "12345678901234567890123", "1e99999999999999999999999", "true", "\"1\"", "[1]",
   ])
-  func `what is not whole or does not fit is no whole number`(text: String) {
+  func `a fraction or a number beyond 64 bits is refused`(text: String) {
     let failure = #expect(throws: JSONFailure.self) {
       try JSONReader.read(Int64.self, from: Array(text.utf8), maximumDepth: 1)
     }
@@ -101,7 +101,7 @@ struct JSONReaderTests {
     "01", "-", "-a", "1.", ".5", "1e", "1e+", "+1", "0x1", "--1", "nul", "tru", "\"", "\"\\",
     "\"\\u12",
   ])
-  func `what is nearly a value is none`(text: String) {
+  func `text that resembles a value is refused`(text: String) {
     for json in [text, "[\(text)]", "{\"text\":\(text)}", "{\"unknown\":\(text)}"] {
       #expect(failure(json)?.reason == .malformed)
     }
@@ -138,13 +138,13 @@ struct JSONReaderTests {
     }
   }
 
-  @Test func `depth is limited in what is read and in what is passed over`() {
+  @Test func `depth is limited in read and in skipped values`() {
     let fits = #"{"text":"","number":1,"x":[[[[[[[]]]]]]]}"#
     #expect(throws: Never.self) { try Sample.read(fits) }
     #expect(failure(fits.replacing("[]", with: "[[]]"))?.reason == .tooDeep)
   }
 
-  @Test func `other encodings than UTF-8 are refused, also where nobody reads`() {
+  @Test func `other encodings than UTF-8 are refused, also in skipped values`() {
     let bytes: [[UInt8]] = [
       [0xEF, 0xBB, 0xBF, 0x7B, 0x7D], [0x7B, 0x00, 0x7D, 0x00],
       Array(#"{"text":"","number":1,"x":""#.utf8) + [0xC0, 0xAF] + Array("\"}".utf8),
@@ -154,7 +154,7 @@ struct JSONReaderTests {
     }
   }
 
-  @Test func `no beginning of an object is one`() {
+  @Test func `no prefix of an object is accepted`() {
     let json = Array(
       #"{"text":"a\u0041\ud83d\ude00","number":-1.5e1,"inner":{"count":1},"names":["x"],"flag":true}"#.utf8)
     #expect(throws: Never.self) { try JSONReader.read(Sample.self, from: json, maximumDepth: 8) }

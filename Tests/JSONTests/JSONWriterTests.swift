@@ -1,4 +1,5 @@
 import Foundation
+import Platform
 import Testing
 
 @testable import JSON
@@ -8,7 +9,7 @@ struct JSONWriterTests {
     String(decoding: JSONWriter.bytes(of: value), as: UTF8.self)
   }
 
-  @Test func `whatever is written is what Foundation writes, and reads, to the byte`() throws {
+  @Test func `the output equals Foundation's byte for byte, and Foundation reads it`() throws {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     var random = SplitMix64(state: 1)
@@ -40,11 +41,11 @@ struct JSONWriterTests {
     #expect((try? JSONReader.read(Int64.self, from: Array("\(number)".utf8), maximumDepth: 1)) == number)
   }
 
-  @Test func `what JSON has no number for is null`() {
+  @Test func `infinities and NaN are null`() {
     #expect(text([Double.infinity, -.infinity, .nan, -0.0, 2]) == "[null,null,null,-0,2]")
   }
 
-  @Test func `commas stand between members and elements, and nowhere else`() {
+  @Test func `commas separate members and elements`() {
     struct Nested: JSONWritable {
       func write(to json: inout JSONWriter) {
         json.object { json in

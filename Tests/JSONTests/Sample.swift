@@ -1,6 +1,6 @@
 @testable import JSON
 
-/// A value with members of every kind that a reader hands out, which Foundation's decoder reads too.
+/// A value with members of every kind, which the reader and Foundation's decoder can read.
 struct Sample: Equatable, Decodable, JSONReadable {
   enum CodingKeys: String, CodingKey, CaseIterable { case text, number, small, flag, names, inner, inners }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Platform
 
 @testable import JSON
 
@@ -102,17 +103,4 @@ extension String {
 
 extension Array {
   func pick(using random: inout SplitMix64) -> Element { self[Int.random(in: indices, using: &random)] }
-}
-
-/// Repeatable randomness.
-struct SplitMix64: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
 }

@@ -9,7 +9,7 @@ struct ConfigurationTests {
     "postgresql://user:s%2F3%40@h1,h2:2/db",
     "host=@abstract dbname=db",
   ])
-  func `what libpq takes is taken`(uri: String) throws {
+  func `every URI that libpq accepts is accepted`(uri: String) throws {
     _ = try PostgresConfiguration(uri: uri)
   }
 
@@ -21,7 +21,7 @@ struct ConfigurationTests {
     ("postgresql://user:s3cret/more@localhost:5432/db", "its port is not a number"),
     ("postgresql://user:p@s3cret@localhost:5432/db", "its host has an '@'"),
   ])
-  func `what libpq does not take is refused with its reason, without the password`(
+  func `a URI that libpq refuses is refused with its reason, without the password`(
     uri: String, reason: String
   ) {
     do {
@@ -51,7 +51,7 @@ struct ConfigurationTests {
         let texts = try (0..<3).map { try settings[0].decode($0, as: String.self) }
         #expect(texts == ["1MB", "7s", silence])
       }
-      // Whoever sets ours knows why.
+      // An option in the URI overrides the default.
       let own = TestDatabase(uri: database.uri + "?options=-cidle_in_transaction_session_timeout%3D5s")
       let silence = try await own.withPool {
         try await $0.query("select current_setting('idle_in_transaction_session_timeout')")

@@ -83,7 +83,7 @@ import Testing
   }
 
   @Test(arguments: Work.allCases)
-  func `work whose session is ended before it reads a statement runs once, on another connection`(work: Work)
+  func `work runs once on another connection if the session ends before it reads a statement`(work: Work)
     async throws
   {
     try await withTestDatabase { database in
@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test func `a transaction whose session is ended before COMMIT runs again as a whole`() async throws {
+  @Test func `a transaction is repeated as a whole if its session ends before COMMIT`() async throws {
     try await withTestDatabase { database in
       try await database.withPool {
         $0.acquireTimeout = .seconds(60)
@@ -151,7 +151,7 @@ import Testing
     }
   }
 
-  @Test func `work that has taken as long as the wait for a connection may take is not run again`()
+  @Test func `work that took longer than the acquire timeout is not repeated`()
     async throws
   {
     try await withTestDatabase { database in
@@ -200,7 +200,7 @@ import Testing
     }
   }
 
-  @Test func `work that has had an answer outside of a transaction is not run again`() async throws {
+  @Test func `work with a result outside of a transaction is not repeated`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         _ = try await pool.query("create table t (n int)")

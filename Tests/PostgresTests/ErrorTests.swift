@@ -56,13 +56,13 @@ struct ErrorTests {
       #expect(error(state).isUnavailable && !error(state).isRetryable)
     }
     #expect(!error("23505").isUnavailable && !error("23505").isRetryable)
-    for state in ["26000", "42P05"] { #expect(error(state).isPassing && !error(state).isUnavailable) }
+    for state in ["26000", "42P05"] { #expect(error(state).isTransient && !error(state).isUnavailable) }
   }
 
-  @Test func `an incomplete schema is told from a wrong statement and from a database that is away`() {
+  @Test func `an incomplete schema differs from a wrong statement and from an unavailable database`() {
     for state in ["42P01", "3F000", "42703", "42883", "42P10", "42501"] {
       let error = PostgresError(ServerReport(severity: "ERROR", sqlState: state, message: ""))
-      #expect(error.isSchemaIncomplete && !error.isUnavailable && !error.isPassing, "\(state)")
+      #expect(error.isSchemaIncomplete && !error.isUnavailable && !error.isTransient, "\(state)")
     }
     for state in ["42601", "23505", "22001", "57P01", "XX000"] {
       let error = PostgresError(ServerReport(severity: "ERROR", sqlState: state, message: ""))
@@ -71,10 +71,10 @@ struct ErrorTests {
   }
 
   @Test(arguments: ["FATAL", "PANIC"])
-  func `whatever ends the session is of the session, for whichever reason`(severity: String) {
+  func `every fatal report counts as the end of the session`(severity: String) {
     for state in ["57P05", "25P04", "57P04", "XX000", "28000", "22000"] {
       let error = PostgresError(ServerReport(severity: severity, sqlState: state, message: ""))
-      #expect(error.endedSession && error.isUnavailable && error.isPassing, "\(state)")
+      #expect(error.endedSession && error.isUnavailable && error.isTransient, "\(state)")
     }
     let refusal = PostgresError(ServerReport(severity: "ERROR", sqlState: "XX000", message: ""))
     #expect(!refusal.endedSession && !refusal.isUnavailable)

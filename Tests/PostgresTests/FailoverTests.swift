@@ -27,7 +27,7 @@ import Testing
     try result.get()
   }
 
-  /// As a server is that was demoted, or was not promoted yet, for those who connect and who are connected.
+  /// Makes the server read-only for new and open sessions, as a demoted server is.
   private static func setReadOnly(_ server: PrivatePostgres, _ isReadOnly: Bool) async throws {
     try await TestDatabase(uri: server.uri).withPool { pool in
       _ = try await pool.query(
@@ -47,7 +47,7 @@ import Testing
       .first?.decode(0, as: Int32.self)
   }
 
-  /// Writes until it succeeds; whatever fails until then must be of the kind that clients are told to repeat.
+  /// Writes until it succeeds; every failure until then must be `isUnavailable`.
   private static func writtenPortInTheEnd(_ pool: PostgresPool) async throws -> Int32? {
     while true {
       do {

@@ -130,7 +130,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `a migration of which no note can be taken fails by its name and leaves nothing`() async throws {
+  @Test func `a migration that cannot be recorded fails with its name and changes nothing`() async throws {
     let files = [
       "20260101_first.sql": "alter table schema_migrations add check (version <> '20260102') not valid;",
       "20260102_second.sql": "create table b (n int);",
@@ -193,12 +193,12 @@ struct MigratorTests {
     }
   }
 
-  @Test func `a migration that waits no longer than it says for a table is tried until the table is free`()
+  @Test func `a migration with a lock timeout is retried until the table is free`()
     async throws
   {
     let files = [
       "20260101_first.sql": "create table a (n int); create sequence tries;",
-      // What a sequence has given is not undone with its transaction.
+      // A rollback does not reset a sequence.
       "20260102_second.sql":
         "select nextval('tries'); set local lock_timeout = '20ms'; alter table a add m int;",
     ]
@@ -218,7 +218,32 @@ struct MigratorTests {
     }
   }
 
-  @Test func `what a newer server applied is reported and no error`() async throws {
+  @Test func `an applied file that is missing among the others is refused before any file is run`()
+    async throws
+  {
+    try await withFolder(two) { folder, pool in
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      try await migrator.apply()
+      folder.delete("20260102_second.sql")
+      try folder.write("20260103_third.sql", "create table c (n int);")
+      guard case .removed = try await migrator.status().last?.state else {
+        Issue.record("the missing file is not reported")
+        return
+      }
+      for error in [
+        try await failure { try await migrator.apply() },
+        try await failure { _ = try await migrator.dryRun() },
+      ] {
+        #expect(error?.kind == .removed)
+        #expect(error?.file == "20260102_second.sql")
+        #expect(error?.description.contains("before the migrations were folded") == true)
+      }
+      let found = try await pool.query("select to_regclass('c') is null as missing")
+      #expect(try found[0].decode("missing", as: Bool.self))
+    }
+  }
+
+  @Test func `migrations of a newer version are reported and are no error`() async throws {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       try await migrator.apply()
@@ -234,7 +259,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `a dry run says what would happen and leaves nothing`() async throws {
+  @Test func `a dry run reports the pending migrations and changes nothing`() async throws {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       let would = try await migrator.dryRun()
@@ -249,7 +274,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `a migration that somebody applied by hand can be written to run again`() async throws {
+  @Test func `a migration that was applied by hand can be written to be idempotent`() async throws {
     let files = [
       "20260119_columns.sql":
         "create table if not exists p (id int); alter table p add column if not exists n int;"
@@ -296,7 +321,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `two files of one version, bytes that are no text, and a missing folder are refused`()
+  @Test func `two files of one version, a file that is not text, and a missing folder are refused`()
     async throws
   {
     try await withFolder(["20260101_a.sql": "", "20260101_b.sql": ""]) { folder, pool in

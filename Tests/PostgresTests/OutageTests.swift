@@ -3,9 +3,9 @@ import Postgres
 import TestDatabase
 import Testing
 
-/// What happens when the server or the network goes away, on real ones.
+/// Outages of a real server and of the network.
 struct OutageTests {
-  @Test func `a query that takes too long is given up, here and on the server`() async throws {
+  @Test func `a query beyond its timeout is cancelled on the client and on the server`() async throws {
     try await withTestDatabase { database in
       try await database.withPool {
         $0.queryTimeout = .milliseconds(200)
@@ -38,7 +38,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `a killed session is one error, and the pool goes on`() async throws {
+  @Test func `a killed session is one error, and the pool recovers`() async throws {
     try await withPool { pool in
       let task = Task { try await pool.query("select pg_sleep(602)") }
       let isRunning = try await pool.wait(
@@ -54,7 +54,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `sessions killed while idle are not lent again`() async throws {
+  @Test func `sessions that were killed while idle are not leased again`() async throws {
     try await withTestDatabase { database in
       try await database.withPool {
         $0.maximumConnections = 3
@@ -158,7 +158,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `a pipeline whose answer is lost has an unknown outcome`() async throws {
+  @Test func `a pipeline without a response has an unknown outcome`() async throws {
     try await withTestDatabase { database in
       let proxy = try Proxy(to: database.port)
       let pool = PostgresPool(configuration: try PostgresConfiguration(uri: database.uri(port: proxy.port)))
@@ -211,7 +211,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `a database that takes no writes says so after one more attempt`() async throws {
+  @Test func `a read-only database fails after one more attempt`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         _ = try await pool.query("create table t (n int)")
@@ -245,7 +245,7 @@ struct OutageTests {
   }
 }
 
-/// What a pool answers as soon as it does, which with little patience may take a few attempts.
+/// Retries until the pool succeeds, which can take a few attempts with a short timeout.
 private func firstAnswer(of pool: PostgresPool, _ query: Query) async -> Int? {
   let end = ContinuousClock.now + .seconds(120)
   while ContinuousClock.now < end {

@@ -2,7 +2,7 @@ import Postgres
 import Testing
 
 struct PipelineTests {
-  @Test func `a pipeline answers in order`() async throws {
+  @Test func `a pipeline returns rows in order`() async throws {
     try await withPool { pool in
       let results = try await pool.withConnection { connection in
         try await connection.pipeline([

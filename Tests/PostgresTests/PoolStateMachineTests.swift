@@ -1,13 +1,14 @@
+import Platform
 import Testing
 
 @testable import Postgres
 
-/// The pool's decisions, with the clock in hand.
+/// The pool's decisions, with a clock that the test controls.
 struct PoolStateMachineTests {
-  /// A machine and the clock that it is told.
+  /// A state machine and its clock.
   private struct Bench {
     var machine: PoolStateMachine
-    var now = Uptime(nanoseconds: 0)
+    var now = MonotonicInstant(nanoseconds: 0)
 
     init(_ configure: (inout PoolStateMachine.Limits) -> Void = { _ in }) {
       var limits = PoolStateMachine.Limits()
@@ -33,7 +34,7 @@ struct PoolStateMachineTests {
     }
 
     mutating func pass(_ duration: Duration) -> PoolStateMachine.Effects {
-      now = now + duration
+      now = now.advanced(by: duration)
       return machine.tick(now)
     }
   }
@@ -44,7 +45,7 @@ struct PoolStateMachineTests {
     #expect(bench.connected(1).leases == [.init(waiter: 1, connection: 1)])
   }
 
-  @Test func `an idle connection is lent at once, the latest used first`() {
+  @Test func `an idle connection is leased at once, the most recently used first`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.acquire(2)
@@ -68,7 +69,7 @@ struct PoolStateMachineTests {
     #expect(bench.machine.waiterCount == 1)
   }
 
-  @Test func `connections go to those who wait in the order of their asking`() {
+  @Test func `waiters get connections in FIFO order`() {
     var bench = Bench { $0.maximumConnections = 1 }
     for waiter in 1...20 { _ = bench.acquire(UInt64(waiter)) }
     var order = bench.connected(1).leases.map(\.waiter)
@@ -79,9 +80,9 @@ struct PoolStateMachineTests {
     #expect(bench.machine.idleCount == 1)
   }
 
-  @Test func `who waits too long is told so at that instant`() {
+  @Test func `a waiter is refused at its deadline`() {
     var bench = Bench { $0.maximumConnections = 1 }
-    #expect(bench.acquire(1).wake == Uptime(nanoseconds: 3_000_000_000))
+    #expect(bench.acquire(1).wake == MonotonicInstant(nanoseconds: 3_000_000_000))
     _ = bench.connected(1)
     _ = bench.acquire(2)
     _ = bench.pass(.seconds(1))
@@ -91,7 +92,7 @@ struct PoolStateMachineTests {
     #expect(bench.pass(.seconds(1)).refusals == [.init(waiter: 3, reason: .poolExhausted)])
   }
 
-  @Test func `beyond the allowed number of waiters nobody waits`() {
+  @Test func `a caller beyond the limit of waiters is refused at once`() {
     var bench = Bench {
       $0.maximumConnections = 1
       $0.maximumWaiters = 2
@@ -103,7 +104,7 @@ struct PoolStateMachineTests {
     #expect(bench.acquire(4).refusals.isEmpty)
   }
 
-  @Test func `who stops waiting is passed over`() {
+  @Test func `a cancelled waiter is skipped`() {
     var bench = Bench { $0.maximumConnections = 1 }
     _ = bench.acquire(1)
     _ = bench.acquire(2)
@@ -113,7 +114,7 @@ struct PoolStateMachineTests {
     #expect(bench.connected(1).leases == [.init(waiter: 2, connection: 1)])
   }
 
-  @Test func `a broken connection is replaced for those who wait`() {
+  @Test func `a broken connection is replaced for waiters`() {
     var bench = Bench { $0.maximumConnections = 1 }
     _ = bench.acquire(1)
     _ = bench.connected(1)
@@ -124,7 +125,7 @@ struct PoolStateMachineTests {
     #expect(bench.connected(2).leases == [.init(waiter: 2, connection: 2)])
   }
 
-  @Test func `an idle connection that is lost is not lent again`() {
+  @Test func `a lost idle connection is not leased again`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.connected(1)
@@ -134,7 +135,7 @@ struct PoolStateMachineTests {
     #expect(bench.machine.lost(1, now: bench.now) == .init())
   }
 
-  @Test func `a lent connection that is lost is forgotten when it comes back`() {
+  @Test func `a lost leased connection is removed when it is released`() {
     var bench = Bench { $0.maximumConnections = 1 }
     _ = bench.acquire(1)
     _ = bench.connected(1)
@@ -143,11 +144,11 @@ struct PoolStateMachineTests {
     #expect(bench.release(1, isReusable: false).connects == [2])
   }
 
-  @Test func `a failing server is tried by one attempt at a time, with growing pauses`() {
+  @Test func `a failing server gets one attempt at a time, with exponential backoff`() {
     var bench = Bench { $0.maximumConnections = 8 }
     for waiter in 1...8 { _ = bench.acquire(UInt64(waiter)) }
     // Eight attempts had started together; their failures count once.
-    var next: Uptime?
+    var next: MonotonicInstant?
     for id in 1...8 { next = bench.failed(id).wake ?? next }
     var pauses: [UInt64] = []
     for id in 9...13 {
@@ -163,10 +164,10 @@ struct PoolStateMachineTests {
   }
 
   @Test func `jitter spreads the attempts over the whole pause`() {
-    let backoff = Backoff()
-    #expect(backoff.pause(attempts: 1, jitter: 0) == .zero)
-    #expect(backoff.pause(attempts: 3, jitter: 0.5) == .milliseconds(200))
-    #expect(backoff.pause(attempts: .max, jitter: 1) == .seconds(1))
+    let backoff = PoolStateMachine.Limits().backoff
+    #expect(backoff.delay(afterFailures: 1, random: 0) == .zero)
+    #expect(backoff.delay(afterFailures: 3, random: 0.5) == .milliseconds(200))
+    #expect(backoff.delay(afterFailures: .max, random: 1) == .seconds(1))
   }
 
   @Test func `while the server is away, callers learn why in time, later ones at once`() {
@@ -178,7 +179,7 @@ struct PoolStateMachineTests {
     #expect(bench.acquire(2).refusals == [.init(waiter: 2, reason: .unavailable("refused"))])
   }
 
-  @Test func `a server that is back is used at once, by all who wait`() {
+  @Test func `all waiters get connections when the server is back`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.failed(1)
@@ -189,7 +190,7 @@ struct PoolStateMachineTests {
     #expect(effects.connects == [3])
   }
 
-  @Test func `an unreachable server is tried also when nobody waits`() {
+  @Test func `an unreachable server is retried also without waiters`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.failed(1)
@@ -229,7 +230,7 @@ struct PoolStateMachineTests {
     #expect(bench.release(2).closes == [2])
   }
 
-  @Test func `a closed pool lends nothing and is drained when all has come back`() {
+  @Test func `a closed pool leases nothing and is drained when all connections are released`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.acquire(2)
@@ -246,8 +247,8 @@ struct PoolStateMachineTests {
 
   /// Any sequence of events keeps the promises that callers build on.
   @Test(arguments: 0..<200)
-  func `whatever happens, nobody is forgotten and no connection is lent twice`(seed: UInt64) {
-    var generator = SplitMix(seed: seed)
+  func `random events lose no waiter and lease no connection twice`(seed: UInt64) {
+    var generator = SplitMix64(state: seed)
     var bench = Bench {
       $0.maximumConnections = 3
       $0.minimumConnections = Int(seed % 3)
@@ -289,13 +290,13 @@ struct PoolStateMachineTests {
       #expect(bench.machine.idleCount == model.open.count - model.lent.count)
       #expect(model.waiting.isEmpty || bench.machine.idleCount == 0)
     }
-    // Everybody who still waits hears of it in the end.
+    // At the end every waiter gets a connection or an error.
     model.apply(bench.pass(.seconds(3)))
     #expect(model.waiting.isEmpty)
   }
 }
 
-/// What a pool's owner believes, from the effects alone.
+/// The state of the pool as its owner knows it from the effects.
 private struct PoolModel {
   var waiting: Set<UInt64> = []
   var connecting: Set<Int> = []

@@ -4,7 +4,7 @@ import TestDatabase
 import Testing
 
 struct PoolTests {
-  @Test func `a pool without a free connection says so in time`() async throws {
+  @Test func `a pool without a free connection fails at the acquire timeout`() async throws {
     try await withPool { configuration in
       configuration.maximumConnections = 1
       configuration.acquireTimeout = .seconds(1)
@@ -18,7 +18,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `who waits for a connection may be cancelled`() async throws {
+  @Test func `a task that waits for a connection can be cancelled`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -31,7 +31,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `many tasks share few connections, and every answer is its own`() async throws {
+  @Test func `many tasks share few connections, and each gets its own rows`() async throws {
     try await withPool {
       $0.maximumConnections = 4
     } _: { pool in
@@ -40,7 +40,7 @@ struct PoolTests {
         return try await group.reduce(0) { $0 + abs($1) }
       }
       #expect(sum == 0)
-      // The server's own workers (autovacuum) are in the database too; they are nobody's connections.
+      // The server's own workers (autovacuum) are sessions too, and not of a client.
       let connections = try await pool.number(
         """
         select count(*) from pg_stat_activity
@@ -77,7 +77,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `closing cuts off what does not end`() async throws {
+  @Test func `closing ends queries that exceed the grace period`() async throws {
     try await withTestDatabase { database in
       let pool = try database.pool { $0.queryTimeout = .seconds(600) }
       let task = Task { try await pool.query("select pg_sleep(600)") }
@@ -111,7 +111,7 @@ struct PoolTests {
 
   @Test func `five hundred connections leave no descriptor behind`() async throws {
     try await withTestDatabase { database in
-      // What the process opens only once is open after the first round.
+      // Descriptors that the process opens once are open after the first round.
       try await connectAndClose(database, times: 10)
       let sockets = openSockets(to: database.port)
       for _ in 0..<10 { try await connectAndClose(database, times: 50) }

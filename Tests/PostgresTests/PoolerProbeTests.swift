@@ -2,9 +2,9 @@ import Postgres
 import TestDatabase
 import Testing
 
-/// What is found between a client and PostgreSQL, with a real PgBouncer.
+/// The detection of a pooler, with a real PgBouncer.
 @Suite(.timeLimit(.minutes(10))) struct PoolerProbeTests {
-  /// How a PgBouncer lends its connections to the server.
+  /// The pool modes of PgBouncer.
   struct Case: Sendable, CustomTestStringConvertible {
     var mode: PrivatePgBouncer.Mode
     var settings: [String: String]

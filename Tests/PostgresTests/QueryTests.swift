@@ -16,7 +16,7 @@ struct QueryTests {
   }
 
   @Test(arguments: [0, 1, 2, 64, 65, 200])
-  func `a table of values has a row for each, and what is nothing is NULL`(count: Int) async throws {
+  func `a table of values has a row for each value, and nil is NULL`(count: Int) async throws {
     func table(_ numbers: [Int]) -> Query {
       """
       SELECT new.*, \(true)::boolean FROM \(rows: numbers.count)
@@ -98,18 +98,18 @@ struct QueryTests {
     }
   }
 
-  @Test func `a query answers its rows`() async throws {
+  @Test func `a query returns its rows`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let rows = try await pool.query("select n, n * 2 as twice from generate_series(1, \(3)) n")
-        #expect(try rows.map { try $0["twice", as: Int.self] } == [2, 4, 6])
+        #expect(try rows.map { try $0.decode("twice", as: Int.self) } == [2, 4, 6])
         #expect(try rows.map { try $0.decode(0, as: Int.self) } == [1, 2, 3])
         #expect(rows.columns == ["n", "twice"])
       }
     }
   }
 
-  @Test func `a statement says how many rows it touched`() async throws {
+  @Test func `a statement returns the number of affected rows`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let created = try await pool.query("create table t (n int)")
@@ -136,7 +136,7 @@ struct QueryTests {
         }
         #expect(reason("nothing", String.self) == #"column "nothing" is NULL and cannot be read as String"#)
         #expect(reason("word", Int.self) == #"column "word" is text and cannot be read as Int"#)
-        #expect(reason("missing", Int.self) == #"there is no column "missing" in the answer"#)
+        #expect(reason("missing", Int.self) == #"the result has no column "missing""#)
         #expect(try row.decode("nothing", as: String?.self) == nil)
       }
     }

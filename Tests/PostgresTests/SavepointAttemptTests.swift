@@ -18,7 +18,7 @@ struct SavepointAttemptTests {
     try await pool.query("select n from t order by n").map { try $0.decode(0, as: Int.self) }
   }
 
-  @Test func `what is attempted is answered beside the rest, gone on with, and committed`() async throws {
+  @Test func `an attempt gets its rows with the rest, is continued, and is committed`() async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         let (answers, attempt) = try await connection.pipeline(
@@ -40,10 +40,10 @@ struct SavepointAttemptTests {
     ["insert into t values (2)", "select 1 / 0"], ["select 1 / 0", "insert into t values (2)"],
     ["insert into t values (2)", "select * from nothing_of_that_name"], ["insert into t values (2), (1)"],
   ])
-  func `what is attempted and fails is undone, and nothing else is`(attempted: [String]) async throws {
+  func `a failed attempt is rolled back alone`(attempted: [String]) async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
-        // Its failure must be told apart from that of what came first, however often statements are prepared.
+        // Its failure must differ from a failure of the first queries, whether statements are prepared or not.
         for round in 0..<2 {
           let (answers, attempt) = try await connection.pipeline(
             ["insert into t values (\(round * 10 + 1))"], attempting: attempted.map { Query(unescaped: $0) })
@@ -56,7 +56,7 @@ struct SavepointAttemptTests {
     }
   }
 
-  @Test func `where what comes first fails, all fails, and nothing is committed`() async throws {
+  @Test func `a failure before the attempt fails all, and nothing is committed`() async throws {
     try await withTable { pool in
       let error = try await postgresError {
         try await pool.withTransaction { connection in
@@ -69,7 +69,7 @@ struct SavepointAttemptTests {
     }
   }
 
-  @Test func `what is attempted has its own time beside that of the rest`() async throws {
+  @Test func `an attempt has a timeout of its own in addition`() async throws {
     try await withPool {
       $0.queryTimeout = .milliseconds(1500)
     } _: { pool in
@@ -81,7 +81,7 @@ struct SavepointAttemptTests {
     }
   }
 
-  @Test func `what goes on and fails undoes the attempt with it, and nothing else`() async throws {
+  @Test func `a failure in the continuation rolls back the attempt, and nothing else`() async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         let (_, attempt) = try await connection.pipeline(
@@ -101,12 +101,14 @@ struct SavepointAttemptTests {
     }
   }
 
-  /// The second one fails first, and only then does the server look at what it has been told.
+  /// The second one fails first, and only then does the server read the next message.
   @Test(arguments: [
     "select pg_terminate_backend(pg_backend_pid())",
     "select 1 / (n - n) from (select pg_terminate_backend(pg_backend_pid())::int as n) as ended",
   ])
-  func `a session that ends in the attempt is lost, whatever failed before`(ending: String) async throws {
+  func `a session that ends in the attempt is lost, also after an earlier failure`(ending: String)
+    async throws
+  {
     try await withTable { pool in
       let error = try await postgresError {
         try await pool.withTransaction { connection in

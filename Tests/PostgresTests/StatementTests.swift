@@ -121,7 +121,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `what every transaction says is prepared too`() async throws {
+  @Test func `BEGIN and COMMIT are prepared too`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -138,7 +138,7 @@ struct StatementTests {
   }
 
   @Test(arguments: ["begin", "commit"])
-  func `another statement under the name of one that a transaction needs is found out`(word: String)
+  func `another statement under the name of BEGIN or COMMIT is detected`(word: String)
     async throws
   {
     try await withPool {
@@ -160,15 +160,14 @@ struct StatementTests {
       }
       let error = try await postgresError { try await write() }
       #expect(error?.description.contains(word.uppercased()) == true)
-      // Of the second nothing is left, on a connection that nobody uses any more; the third is as the first.
+      // The second left nothing, and its connection is closed; the third is like the first.
       try await write()
       let count = try await pool.number("select count(*) from t")
       #expect(count == 2)
     }
   }
 
-  @Test func `what a savepoint undoes ends there, and what was done before and after it stays`() async throws
-  {
+  @Test func `a rollback to a savepoint keeps the work before and after it`() async throws {
     try await withPool { pool in
       _ = try await pool.query("create table t (n int unique)")
       try await pool.withTransaction { connection in
@@ -188,7 +187,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `a full cache lets go of what was used least recently`() {
+  @Test func `a full cache evicts the least recently used statement`() {
     var cache = StatementCache(capacity: 2)
     let queries: [Query] = ["a", "b", "c"]
     let a = cache.insert(queries[0])
@@ -196,21 +195,21 @@ struct StatementTests {
     #expect(cache.statement(for: queries[0]) === a)
     _ = cache.insert(queries[2])
     #expect(cache.statement(for: queries[1]) == nil)
-    #expect(cache.takeAbandoned() == [b.name])
-    #expect(cache.takeAbandoned() == [])
+    #expect(cache.takeEvicted() == [b.name])
+    #expect(cache.takeEvicted() == [])
   }
 }
 
 /// How a statement is known again.
 struct StatementTextTests {
-  @Test func `a statement is the same from the same place with other values, and has one text`() {
+  @Test func `a statement from the same place is the same with other values, and has one text`() {
     func query(_ n: Int, _ word: String) -> Query { "select \(n)::int, \(word)::text from \(unescaped: "t")" }
     #expect(query(1, "a").statement == query(2, "b").statement)
     #expect(query(1, "a").statement.hashValue == query(2, "b").statement.hashValue)
     #expect(query(1, "a").text == "select $1::int, $2::text from t")
   }
 
-  @Test func `what differs in a literal, a fragment or the place of a value is another statement`() {
+  @Test func `another literal, fragment or position of a value makes another statement`() {
     func query(_ column: String) -> Query { "select \(unescaped: column) from t" }
     let others: [Query] = [
       query("a"), query("b"), "select \(1) from t", "select a from t", "select b from t",
@@ -226,7 +225,7 @@ struct StatementTextTests {
     #expect(query.text == "$1$2$3$4$5$6$7$8$9$10$11")
   }
 
-  @Test func `statements of one length made by code are told apart by the server too`() async throws {
+  @Test func `statements of the same length from strings are distinct on the server too`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in

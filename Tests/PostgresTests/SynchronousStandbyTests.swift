@@ -2,7 +2,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-/// A primary that must wait for a standby, and whose standby does not answer.
+/// A primary that waits for a synchronous standby which does not respond.
 @Suite(.timeLimit(.minutes(10))) struct SynchronousStandbyTests {
   @Test("a commit whose wait for the standby is cancelled is not taken for one", arguments: [false, true])
   func cancelledWait(travelsWithStatements: Bool) async throws {

@@ -68,7 +68,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `a commit that fails says that its transaction is over`() async throws {
+  @Test func `a failed commit reports that its transaction has ended`() async throws {
     try await withTable { pool in
       let failure = await #expect(throws: PostgresError.self) {
         try await pool.withTransaction { connection in
@@ -101,7 +101,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `what failed before cannot be committed`() async throws {
+  @Test func `a failed transaction cannot be committed`() async throws {
     try await withTable { pool in
       await #expect(throws: PostgresError.self) {
         try await pool.withTransaction { connection in
@@ -139,7 +139,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `a transaction that nobody continues gives its locks back`() async throws {
+  @Test func `an abandoned transaction releases its locks`() async throws {
     try await withPool {
       $0.maximumConnections = 2
       $0.queryTimeout = .seconds(1)
@@ -171,7 +171,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `a constraint that fails at COMMIT is thrown, and the outcome is known`() async throws {
+  @Test func `a constraint violation at COMMIT is thrown, and the outcome is known`() async throws {
     try await withTable { pool in
       let error = try await postgresError {
         try await pool.withTransaction { connection in
@@ -222,7 +222,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `a transaction that somebody left open does not reach the next one`() async throws {
+  @Test func `an open transaction does not affect the next lease`() async throws {
     try await withTable { pool in
       try await pool.withConnection { connection in
         _ = try await connection.query("begin")
@@ -263,7 +263,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `scripts run their statements and hand over the notices`() async throws {
+  @Test func `scripts run their statements and return the notices`() async throws {
     try await withTable { pool in
       let notices = try await pool.withConnection { connection in
         try await connection.execute(

@@ -1,11 +1,12 @@
-import Glibc
+import Foundation
+import Platform
 import TestSocket
 import Testing
 
 @testable import Sockets
 
 @Suite(.timeLimit(.minutes(10))) struct ConnectionTests {
-  @Test func `bytes that arrive are handed over, and what is sent arrives`() async throws {
+  @Test func `received bytes reach the handler, and sent bytes reach the other end`() async throws {
     let (peer, probe) = try await Probe.connect()
     try peer.send("ping")
     #expect(await probe.next() == .received(Array("ping".utf8)))
@@ -15,7 +16,7 @@ import Testing
     #expect(try peer.receive() == Array("pong".utf8))
   }
 
-  @Test func `a client that ends its half can still be answered`() async throws {
+  @Test func `a client that closes its sending half can still be sent a response`() async throws {
     let (peer, probe) = try await Probe.connect()
     try peer.send("question")
     peer.finishSending()
@@ -28,7 +29,7 @@ import Testing
     #expect(try peer.receiveAll() == Array("answer".utf8))
   }
 
-  @Test func `what the socket does not take is sent when the reader catches up`() async throws {
+  @Test func `bytes that the socket does not accept are sent when the reader catches up`() async throws {
     let (peer, probe) = try await Probe.connect()
     let large = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
     await probe.onLoop { connection in
@@ -91,7 +92,7 @@ import Testing
     #expect(await probe.next() == .ended)
   }
 
-  @Test func `sending to a connection that is gone ends it and not the process`() async throws {
+  @Test func `sending to a lost connection closes it and does not end the process`() async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { $0.pauseReading() }
     _ = shutdown(peer.descriptor, Int32(SHUT_RD))
@@ -103,7 +104,9 @@ import Testing
     #expect(await probe.next() == .closed(.failed(EPIPE)))
   }
 
-  @Test func `a reader who leaves while much waits for him ends his connection alone`() async throws {
+  // The peer disconnects before, while or after Dispatch starts to watch the socket, so the test runs often.
+  @Test(arguments: 0..<50)
+  func `a client that disconnects with unread responses closes only its connection`(_: Int) async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { connection in
       [UInt8](repeating: 0, count: 2_000_000).withUnsafeBytes { _ = connection.send($0) }

@@ -1,3 +1,4 @@
+import Platform
 import Testing
 
 @testable import Sockets
@@ -39,7 +40,7 @@ import Testing
     #expect(wheel.advance(to: Self.instant(300)).isEmpty)
   }
 
-  @Test func `what was taken out does not come due`() {
+  @Test func `a cancelled item does not become due`() {
     var wheel = DeadlineWheel(now: Self.instant(0))
     for item in 0..<5 { wheel.schedule(item, at: Self.instant(100)) }
     wheel.cancel(0)
@@ -49,7 +50,7 @@ import Testing
     #expect(Set(wheel.advance(to: Self.instant(100))) == [1, 2, 4])
   }
 
-  @Test func `the next look is at the earliest deadline`() {
+  @Test func `the next due instant is the earliest deadline`() {
     var wheel = DeadlineWheel(now: Self.instant(0))
     #expect(wheel.nextDue == nil)
     wheel.schedule(0, at: Self.instant(75))

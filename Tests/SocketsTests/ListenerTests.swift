@@ -1,4 +1,5 @@
-import Glibc
+import Foundation
+import Platform
 import Synchronization
 import TestSocket
 import Testing
@@ -6,13 +7,13 @@ import Testing
 @testable import Sockets
 
 @Suite struct ListenerTests {
-  /// Sends back what it receives, and ends when the other end does.
+  /// Echoes received bytes, and closes after the other end.
   private final class Echo: ConnectionHandler {
     func connection(_ connection: Connection, received bytes: UnsafeRawBufferPointer) {
       connection.send(bytes)
     }
     func connectionReachedEnd(_ connection: Connection) { connection.close(because: .finished) }
-    func connectionDrained(_ connection: Connection) {}
+    func connectionFlushed(_ connection: Connection) {}
     func connection(_ connection: Connection, deadlinePassedAt now: MonotonicInstant) {}
     func connection(_ connection: Connection, closedBecause reason: CloseReason) {}
   }
@@ -82,7 +83,7 @@ import Testing
     let failures = Mutex(3)
     let troubles = Mutex<[Int32]>([])
     var events = Self.echoing
-    events.onTrouble = { error in troubles.withLock { $0.append(error.code) } }
+    events.onAcceptError = { error in troubles.withLock { $0.append(error.code) } }
     let listener = try Listener(
       .init(host: "127.0.0.1", port: 0), loops: EventLoopGroup(count: 1), events: events
     ) { descriptor in
@@ -100,7 +101,9 @@ import Testing
     #expect(troubles.withLock { $0 } == [EMFILE, EMFILE, EMFILE])
   }
 
-  @Test func `a connection beyond the limit is told so and closed, and its place comes back`() async throws {
+  @Test func `a connection beyond the limit is refused and closed, and does not count afterwards`()
+    async throws
+  {
     var configuration = Listener.Configuration(host: "127.0.0.1", port: 0)
     configuration.maximumConnections = 1
     var events = Self.echoing
@@ -118,7 +121,7 @@ import Testing
     #expect(try third.receive(exactly: 1) == Array("y".utf8))
   }
 
-  @Test func `a stopped listener refuses, and what is connected goes on until it ends`() async throws {
+  @Test func `a stopped listener refuses new connections, and open ones continue`() async throws {
     let listener = try Listener(
       .init(host: "127.0.0.1", port: 0), loops: EventLoopGroup(count: 1), events: Self.echoing)
     let peer = try TestSocket(connectingTo: listener.address)

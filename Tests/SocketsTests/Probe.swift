@@ -1,8 +1,9 @@
+import Platform
 import Sockets
 import Synchronization
 import TestSocket
 
-/// A handler that writes down what happens to its connection.
+/// A handler that records the events of its connection.
 final class Probe: Sendable {
   enum Event: Equatable, Sendable {
     case received([UInt8])
@@ -99,7 +100,7 @@ extension Probe: ConnectionHandler {
 
   func connectionReachedEnd(_ connection: Connection) { note(.ended) }
 
-  func connectionDrained(_ connection: Connection) { note(.drained) }
+  func connectionFlushed(_ connection: Connection) { note(.drained) }
 
   func connection(_ connection: Connection, deadlinePassedAt now: MonotonicInstant) {
     note(.deadline(now))

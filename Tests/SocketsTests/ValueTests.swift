@@ -1,11 +1,12 @@
-import Glibc
+import Foundation
+import Platform
 import Synchronization
 import Testing
 
 @testable import Sockets
 
 @Suite struct OutboundQueueTests {
-  @Test func `bytes come out as they went in, whatever the pieces`() {
+  @Test func `bytes keep their order, however they are split`() {
     var queue = OutboundQueue()
     var output: [UInt8] = []
     var next: UInt8 = 0
@@ -31,7 +32,7 @@ import Testing
 }
 
 @Suite struct AcceptTests {
-  @Test func `running out of something is told from the loss of one connection`() {
+  @Test func `exhaustion of descriptors differs from the loss of one connection`() {
     for code in [EMFILE, ENFILE, ENOBUFS, ENOMEM, EBADF] {
       guard case .exhausted(let error) = AcceptResult(failure: SocketError(operation: "accept", code: code))
       else {
@@ -52,8 +53,8 @@ import Testing
     }
   }
 
-  @Test func `the rest after a failure grows to a second and shrinks with success`() {
-    var backoff = AcceptBackoff()
+  @Test func `the delay after failures grows to a second and is reset by success`() {
+    var backoff = Backoff.accepting
     let rests = (0..<8).map { _ in backoff.failed() }
     #expect(rests.first == .milliseconds(20))
     #expect(zip(rests, rests.dropFirst()).allSatisfy { $0 <= $1 })
@@ -63,54 +64,54 @@ import Testing
   }
 }
 
-@Suite struct ConnectionCensusTests {
+@Suite struct ConnectionLimiterTests {
   private func address(_ host: String, port: UInt16 = 1) -> SocketAddress {
     SocketAddress(host: host, port: port)
   }
 
-  @Test func `no more are admitted than the limit, and a place that is freed can be taken`() {
-    let census = ConnectionCensus(maximum: 2, maximumPerAddress: nil)
-    #expect(census.admit(address("192.0.2.1")))
-    #expect(census.admit(address("192.0.2.1")))
-    #expect(!census.admit(address("192.0.2.2")))
-    census.release(address("192.0.2.1"))
-    #expect(census.admit(address("192.0.2.2")))
-    #expect(census.count == 2)
+  @Test func `no more connections are admitted than the limit, and a released one makes way for another`() {
+    let limiter = ConnectionLimiter(maximum: 2, maximumPerAddress: nil)
+    #expect(limiter.admit(address("192.0.2.1")))
+    #expect(limiter.admit(address("192.0.2.1")))
+    #expect(!limiter.admit(address("192.0.2.2")))
+    limiter.release(address("192.0.2.1"))
+    #expect(limiter.admit(address("192.0.2.2")))
+    #expect(limiter.count == 2)
   }
 
-  @Test func `one address cannot take every place`() {
-    let census = ConnectionCensus(maximum: 10, maximumPerAddress: 2)
-    #expect(census.admit(address("192.0.2.1", port: 1)))
-    #expect(census.admit(address("192.0.2.1", port: 2)))
-    #expect(!census.admit(address("192.0.2.1", port: 3)))
-    #expect(census.admit(address("192.0.2.2")))
-    census.release(address("192.0.2.1", port: 1))
-    #expect(census.admit(address("192.0.2.1", port: 4)))
+  @Test func `one address cannot use all connections`() {
+    let limiter = ConnectionLimiter(maximum: 10, maximumPerAddress: 2)
+    #expect(limiter.admit(address("192.0.2.1", port: 1)))
+    #expect(limiter.admit(address("192.0.2.1", port: 2)))
+    #expect(!limiter.admit(address("192.0.2.1", port: 3)))
+    #expect(limiter.admit(address("192.0.2.2")))
+    limiter.release(address("192.0.2.1", port: 1))
+    #expect(limiter.admit(address("192.0.2.1", port: 4)))
   }
 
   @Test func `the addresses of one IPv6 network count as one`() {
-    let census = ConnectionCensus(maximum: 10, maximumPerAddress: 1)
-    #expect(census.admit(address("2001:db8:0:1::1")))
-    #expect(!census.admit(address("2001:db8:0:1:ffff::2")))
-    #expect(census.admit(address("2001:db8:0:2::1")))
-    #expect(census.admit(address("fe80::1%eth0")))
-    #expect(!census.admit(address("fe80::2%eth1")))
+    let limiter = ConnectionLimiter(maximum: 10, maximumPerAddress: 1)
+    #expect(limiter.admit(address("2001:db8:0:1::1")))
+    #expect(!limiter.admit(address("2001:db8:0:1:ffff::2")))
+    #expect(limiter.admit(address("2001:db8:0:2::1")))
+    #expect(limiter.admit(address("fe80::1%eth0")))
+    #expect(!limiter.admit(address("fe80::2%eth1")))
   }
 
-  @Test func `whoever waits for the end hears of it once`() {
-    let census = ConnectionCensus(maximum: 2, maximumPerAddress: nil)
+  @Test func `an action for the empty limiter runs once`() {
+    let limiter = ConnectionLimiter(maximum: 2, maximumPerAddress: nil)
     let heard = Mutex(0)
-    census.whenEmpty { heard.withLock { $0 += 1 } }
+    limiter.whenEmpty { heard.withLock { $0 += 1 } }
     #expect(heard.withLock { $0 } == 1)
-    _ = census.admit(address("a"))
-    _ = census.admit(address("b"))
-    census.whenEmpty { heard.withLock { $0 += 1 } }
-    census.release(address("a"))
+    _ = limiter.admit(address("a"))
+    _ = limiter.admit(address("b"))
+    limiter.whenEmpty { heard.withLock { $0 += 1 } }
+    limiter.release(address("a"))
     #expect(heard.withLock { $0 } == 1)
-    census.release(address("b"))
+    limiter.release(address("b"))
     #expect(heard.withLock { $0 } == 2)
-    _ = census.admit(address("a"))
-    census.release(address("a"))
+    _ = limiter.admit(address("a"))
+    limiter.release(address("a"))
     #expect(heard.withLock { $0 } == 2)
   }
 }
@@ -136,7 +137,7 @@ import Testing
   @Test(arguments: [
     ("192.0.2.1", "192.0.2.1:80"), ("2001:db8::1", "[2001:db8::1]:80"),
   ])
-  func `an address is written as it would stand in a URL`(host: String, text: String) {
+  func `an address has the form of a URL's authority`(host: String, text: String) {
     #expect(SocketAddress(host: host, port: 80).description == text)
   }
 }

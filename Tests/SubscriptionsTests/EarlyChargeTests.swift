@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import Subscriptions
@@ -15,18 +15,19 @@ import Testing
   @Test func `a downgrade that is charged ahead leaves the higher tier open to its last instant`() throws {
     let subscription = try moveDown()
     let app = sampleApp()
-    let eve = app.entitlements(of: Holdings(subscriptions: [subscription]), for: nil, at: day(30) - 0.001)
+    let eve = app.entitlements(
+      of: CustomerRecords(subscriptions: [subscription]), for: nil, at: day(30) - 0.001)
     #expect(eve.tier == "family")
     #expect(eve.features == ["seats": .count(5)])
     #expect(eve.validUntil == day(30))
     #expect(PremiumStatus(eve, at: day(29.9)).productID == "family")
-    let then = app.entitlements(of: Holdings(subscriptions: [subscription]), for: nil, at: day(30))
+    let then = app.entitlements(of: CustomerRecords(subscriptions: [subscription]), for: nil, at: day(30))
     #expect(then.tier == "basic")
     #expect(then.validUntil == day(60))
     #expect(PremiumStatus(then, at: day(30)).productID == "monthly")
   }
 
-  @Test func `what is charged ahead is paid for: the expiry is that of the new period at once`() throws {
+  @Test func `a renewal that is charged ahead has its new expiry at once`() throws {
     let subscription = try moveDown()
     #expect(subscription.storeAccessEnds == day(60))
     #expect(subscription.phase(at: day(29.6)).status == .active)
@@ -34,7 +35,7 @@ import Testing
     #expect(subscription.nextChange(after: day(30)) == day(60))
   }
 
-  @Test func `what was refunded or upgraded does not come back for the rest of its time`() throws {
+  @Test func `a refunded or upgraded period does not become active again`() throws {
     let refunded = try moveDown(period("1", from: 0, to: 30, product: "family", revoked: 20))
     #expect(refunded.tier(at: day(29.6)) == "basic")
     let upgraded = try moveDown(period("1", from: 0, to: 30, product: "family", upgraded: true))

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import Subscriptions
@@ -10,8 +10,8 @@ import Testing
     try #require(SubscriptionFacts(transactions, renewal).subscription(under: app))
   }
 
-  @Test func `who has nothing may do what is free`() {
-    let nothing = sampleApp().entitlements(of: Holdings(subscriptions: []), for: nil, at: day(0))
+  @Test func `a customer without records has the free features`() {
+    let nothing = sampleApp().entitlements(of: CustomerRecords(subscriptions: []), for: nil, at: day(0))
     #expect(nothing.isAccessGranted == false)
     #expect(nothing.tier == nil)
     #expect(nothing.features == ["seats": .count(0)])
@@ -19,26 +19,29 @@ import Testing
     #expect(nothing.offlineGraceUntil == nil)
   }
 
-  @Test func `the answer says until when it holds, and until when without network`() throws {
+  @Test func `the entitlements have their end, and the end for a client without network`() throws {
     let one = try subscription(period("1000", from: 0, to: 30))
-    let entitlements = sampleApp().entitlements(of: Holdings(subscriptions: [one]), for: nil, at: day(1))
+    let entitlements = sampleApp().entitlements(
+      of: CustomerRecords(subscriptions: [one]), for: nil, at: day(1))
     #expect(entitlements.tier == "basic")
     #expect(entitlements.features == ["seats": .count(1)])
     #expect(entitlements.validUntil == day(30))
     #expect(entitlements.offlineGraceUntil == day(8))
   }
 
-  @Test func `the highest tier that is open counts, not one that is over`() throws {
+  @Test func `the highest active tier counts, not an ended one`() throws {
     let basic = try subscription(period("1000", from: 0, to: 30))
     let family = try subscription(period("2000", from: 0, to: 10, product: "family", original: "2000"))
     let app = sampleApp()
     #expect(
-      app.entitlements(of: Holdings(subscriptions: [basic, family]), for: nil, at: day(5)).tier == "family")
+      app.entitlements(of: CustomerRecords(subscriptions: [basic, family]), for: nil, at: day(5)).tier
+        == "family")
     #expect(
-      app.entitlements(of: Holdings(subscriptions: [family, basic]), for: nil, at: day(15)).tier == "basic")
+      app.entitlements(of: CustomerRecords(subscriptions: [family, basic]), for: nil, at: day(15)).tier
+        == "basic")
   }
 
-  @Test func `of what is over the story that ended last is told, and a refund is an end`() throws {
+  @Test func `without access the source that ended last decides, and a refund is an end`() throws {
     let app = sampleApp()
     func status(refunded: Double, expired: Double) throws -> Status {
       let lifetime = try subscription(
@@ -46,27 +49,29 @@ import Testing
           "1000", from: refunded - 5, to: nil, product: "lifetime", kind: .nonConsumable, revoked: refunded,
           signed: refunded))
       let monthly = try subscription(period("2000", from: expired - 30, to: expired, original: "2000"))
-      return app.entitlements(of: Holdings(subscriptions: [lifetime, monthly]), for: nil, at: day(200)).status
+      return app.entitlements(
+        of: CustomerRecords(subscriptions: [lifetime, monthly]), for: nil, at: day(200)
+      ).status
     }
     #expect(try status(refunded: 10, expired: 130) == .expired)
     #expect(try status(refunded: 140, expired: 130) == .cancelled)
   }
 
-  @Test func `Apple's grace opens the tier, the app's own grace what the app says`() throws {
+  @Test func `Apple's grace gives the tier, and the app's own grace its own features`() throws {
     let app = sampleApp(ownGraceDays: 7)
     let one = try subscription(
       period("1000", from: 0, to: 30), renewal: renewalInfo(signed: 30, retry: true, graceUntil: 33),
       app: app)
     #expect(
-      app.entitlements(of: Holdings(subscriptions: [one]), for: nil, at: day(32)).features == [
+      app.entitlements(of: CustomerRecords(subscriptions: [one]), for: nil, at: day(32)).features == [
         "seats": .count(1)
       ])
-    let own = app.entitlements(of: Holdings(subscriptions: [one]), for: nil, at: day(34))
+    let own = app.entitlements(of: CustomerRecords(subscriptions: [one]), for: nil, at: day(34))
     #expect(own.features == ["seats": .word("warning")])
     #expect(own.status == .grace)
     #expect(own.isAccessGranted)
     #expect(
-      app.entitlements(of: Holdings(subscriptions: [one]), for: nil, at: day(38)).features == [
+      app.entitlements(of: CustomerRecords(subscriptions: [one]), for: nil, at: day(38)).features == [
         "seats": .count(0)
       ])
   }
@@ -75,8 +80,10 @@ import Testing
     let tester = UUID()
     let one = try subscription(period("1000", from: 0, to: 30, environment: .sandbox))
     func isOpen(_ grants: SandboxGrants, _ customer: Customer?) -> Bool {
-      sampleApp(sandbox: grants).entitlements(of: Holdings(subscriptions: [one]), for: customer, at: day(1))
-        .isAccessGranted
+      sampleApp(sandbox: grants).entitlements(
+        of: CustomerRecords(subscriptions: [one]), for: customer, at: day(1)
+      )
+      .isAccessGranted
     }
     #expect(!isOpen(.nobody, .user(tester)))
     #expect(isOpen(.everyone, nil))
@@ -89,7 +96,8 @@ import Testing
     let app = sampleApp()
     func premium(_ subscription: Subscription, at days: Double) -> PremiumStatus {
       PremiumStatus(
-        app.entitlements(of: Holdings(subscriptions: [subscription]), for: nil, at: day(days)), at: day(days))
+        app.entitlements(of: CustomerRecords(subscriptions: [subscription]), for: nil, at: day(days)),
+        at: day(days))
     }
     let graced = premium(
       try subscription(

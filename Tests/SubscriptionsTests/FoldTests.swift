@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import Subscriptions
 
 @Suite struct FoldTests {
-  @Test func `paid time is active until its last instant and not one instant more`() {
+  @Test func `paid time is active until its last instant and no longer`() {
     let facts = SubscriptionFacts([period("1000", from: 0, to: 30)])
     #expect(facts.words(at: 0) == "active/active")
     #expect(facts.words(at: 30 - 0.000_001) == "active/active")
@@ -97,7 +97,7 @@ import Testing
     #expect(facts.subscription(under: sampleApp())?.willRenew(at: day(41)) == false)
   }
 
-  @Test func `a reversed refund restores what it ended`() {
+  @Test func `a reversed refund restores the access`() {
     var facts = SubscriptionFacts([period("1000", from: 0, to: 30, revoked: 5, signed: 5)])
     #expect(facts.words(at: 6) == "revoked/cancelled")
     facts.learn(period("1000", from: 0, to: 30, signed: 7))
@@ -111,7 +111,7 @@ import Testing
     #expect(facts.words(at: 6) == "revoked/cancelled")
   }
 
-  @Test func `a refunded upgrade does not bring back what it replaced`() {
+  @Test func `a refunded upgrade does not restore the replaced purchase`() {
     let facts = SubscriptionFacts([
       period("1000", from: 0, to: 30, upgraded: true, signed: 10),
       period("1001", from: 10, to: 40, product: "family", revoked: 12, signed: 12),
@@ -119,7 +119,7 @@ import Testing
     #expect(facts.words(at: 13) == "revoked/cancelled")
   }
 
-  @Test func `an upgrade bought in the same instant counts, not what it upgraded`() {
+  @Test func `an upgrade bought in the same instant counts, not the upgraded purchase`() {
     let facts = SubscriptionFacts([
       period("1001", from: 0, to: 30, upgraded: true), period("1000", from: 0, to: 30, product: "family"),
     ])
@@ -135,7 +135,7 @@ import Testing
     #expect(SubscriptionFacts([bought, refunded]).words(at: 4) == "revoked/cancelled")
   }
 
-  @Test func `a non-renewing subscription lasts as long as the catalog says`() {
+  @Test func `the catalog defines the length of a non-renewing subscription`() {
     let facts = SubscriptionFacts([
       period("1000", from: 0, to: nil, product: "season", kind: .nonRenewing)
     ])
@@ -157,7 +157,7 @@ import Testing
     #expect(subscription?.tier == nil)
   }
 
-  @Test func `the next change is the next instant at which a word changes`() {
+  @Test func `the next change is the next instant at which a status changes`() {
     let subscription = SubscriptionFacts(
       [period("1000", from: 0, to: 30)], renewalInfo(signed: 30, retry: true, graceUntil: 46)
     ).subscription(under: sampleApp())

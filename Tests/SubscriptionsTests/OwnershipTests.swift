@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import Subscriptions
@@ -20,7 +20,7 @@ import Testing
     Ownership(customer: .user(user), reason: reason)
   }
 
-  @Test func `nobody's stays nobody's until somebody proves it`() {
+  @Test func `a purchase has no owner until a customer proves it`() {
     #expect(settle() == .settled(nil))
     #expect(settle(claimant: anna) == .settled(owned(by: anna)))
   }
@@ -29,13 +29,13 @@ import Testing
     #expect(settle(claimant: anna, owner: owned(by: anna)) == .settled(owned(by: anna)))
   }
 
-  @Test func `the signed account token decides before anybody asks`() {
+  @Test func `the signed account token decides before any proof`() {
     #expect(settle(token: anna) == .settled(owned(by: anna, .appAccountToken(anna))))
     #expect(
       settle(claimant: boris, token: anna) == .refused(owner: owned(by: anna, .appAccountToken(anna))))
   }
 
-  @Test func `a token that changed moves the purchase, the same one again does not move it back`() {
+  @Test func `a changed token moves the purchase, and a repeated one does not move it back`() {
     let before = owned(by: anna, .appAccountToken(anna))
     #expect(
       settle(owner: before, token: boris, decided: anna)
@@ -44,7 +44,7 @@ import Testing
     #expect(settle(owner: transferred, token: anna, decided: anna) == .settled(transferred))
   }
 
-  @Test func `what happens when another asks is the app's policy`() {
+  @Test func `the app's policy decides about the proof of another customer`() {
     let annas = owned(by: anna)
     #expect(settle(claimant: boris, owner: annas, policy: .keep) == .refused(owner: annas))
     #expect(
@@ -66,7 +66,7 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases, [true, false])
-  func `what support took away does not go back by a proof, to others the policy applies`(
+  func `a proof does not reverse a decision of support, and the policy applies to other customers`(
     policy: TransferPolicy, isActive: Bool
   ) {
     let clara = UUID()

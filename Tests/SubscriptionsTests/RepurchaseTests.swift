@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import Subscriptions
@@ -16,7 +16,7 @@ import Testing
   private let second = lifetime("1002", bought: 7)
   private let refundOfSecond = lifetime("1002", bought: 7, revoked: 9)
 
-  @Test func `a refund ends the purchase and what was restored from it`() {
+  @Test func `a refund ends the purchase and its restored transactions`() {
     #expect(words(of: [first, restored, refundOfFirst], at: 6) == ["revoked/cancelled"])
   }
 
@@ -35,7 +35,7 @@ import Testing
     #expect(words(of: facts, at: 10) == ["revoked/cancelled"])
   }
 
-  @Test func `a refund of the second purchase ends what was restored from it`() {
+  @Test func `a refund of the second purchase ends its restored transactions`() {
     let facts = [first, refundOfFirst, second, lifetime("1003", bought: 8), refundOfSecond]
     #expect(words(of: facts, at: 10) == ["revoked/cancelled"])
     let revocations = ordersWithRepeats(facts).map { SubscriptionFacts($0).current?.revocationDate }
@@ -48,13 +48,14 @@ import Testing
     #expect(words(of: facts, at: 12) == ["active/active"])
   }
 
-  @Test func `a purchase under a new original id opens, whatever happened to the first`() throws {
+  @Test func `a purchase under a new original id gives access, also after a refund of the first`() throws {
     let app = sampleApp()
     let refunded = try #require(SubscriptionFacts([first, refundOfFirst]).subscription(under: app))
     let again = try #require(
       SubscriptionFacts([lifetime("2000", bought: 7, original: "2000")]).subscription(under: app))
     for subscriptions in [[refunded, again], [again, refunded]] {
-      let entitlements = app.entitlements(of: Holdings(subscriptions: subscriptions), for: nil, at: day(8))
+      let entitlements = app.entitlements(
+        of: CustomerRecords(subscriptions: subscriptions), for: nil, at: day(8))
       #expect(entitlements.status == .active)
       #expect(entitlements.tier == "basic")
     }

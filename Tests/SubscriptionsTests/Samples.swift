@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Subscriptions
 
 /// Days after an arbitrary beginning.
@@ -6,7 +6,7 @@ func day(_ days: Double) -> Date {
   Date(timeIntervalSince1970: 1_760_000_000 + days * 86_400)
 }
 
-/// A period of a monthly subscription; everything that matters is said by the test.
+/// A period of a monthly subscription; the test sets the relevant fields.
 func period(
   _ id: String, from start: Double, to end: Double?, product: String = "monthly",
   kind: PurchaseKind = .autoRenewable, revoked: Double? = nil, upgraded: Bool = false,
@@ -82,7 +82,7 @@ extension SubscriptionFacts {
     self.init(transactions: transactions, renewal: renewal)
   }
 
-  /// `store status/status` at a day, as the contract's table has it.
+  /// `store status/status` at a day.
   func words(at days: Double, app: App = sampleApp()) -> String? {
     subscription(under: app).map { subscription in
       let phase = subscription.phase(at: day(days))

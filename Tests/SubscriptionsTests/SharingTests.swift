@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import Subscriptions
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases, [true, false])
-  func `whoever proves it has it while there is room, in whatever order`(
+  func `each device that proves the purchase gets it up to the limit, in any order`(
     policy: TransferPolicy, isActive: Bool
   ) {
     for order in permutations(["phone", "watch", "tablet"]) {
@@ -65,7 +65,7 @@ import Testing
   }
 
   @Test
-  func `beyond the number those who proved it last have it, in whatever order and how often they prove it`() {
+  func `beyond the limit the devices with the latest proofs have it, for any order and number of proofs`() {
     for limit in 1...3 {
       for order in sequences(["a", "b", "c", "d"], length: 5) {
         var story = Story(limit: limit)
@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  @Test func `where nothing moves, the first have it, in whatever order and how often they prove it`() {
+  @Test func `under the policy keep the first devices have it, for any order and number of proofs`() {
     for (policy, isActive) in [(TransferPolicy.keep, true), (.keep, false), (.transferWhenInactive, true)] {
       for order in sequences(["a", "b", "c", "d"], length: 5) {
         var story = Story(limit: 2, policy: policy, isActive: isActive)
@@ -98,7 +98,7 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases, [true, false])
-  func `with a number of one it is the rule for one customer`(policy: TransferPolicy, isActive: Bool) {
+  func `a limit of one equals the rule for one customer`(policy: TransferPolicy, isActive: Bool) {
     for order in sequences(["a", "b", "c"], length: 4) {
       var story = Story(limit: 1, policy: policy, isActive: isActive)
       var owner: Ownership?
@@ -117,7 +117,7 @@ import Testing
     }
   }
 
-  @Test func `every change names who gained and who lost`() {
+  @Test func `every change names the device that gained and the one that lost`() {
     var story = Story(limit: 2)
     let phone = Ownership(customer: .device("phone"), reason: .firstClaim)
     #expect(story.prove("phone") == .settled(phone))
@@ -129,7 +129,7 @@ import Testing
     #expect(story.having == ["tablet", "watch"])
   }
 
-  @Test func `who had it before sharing was allowed is the first to lose it`() {
+  @Test func `an owner from before sharing is the first to lose it`() {
     var story = Story(limit: 2)
     story.owner = Ownership(customer: .device("old"), reason: .firstClaim)
     story.prove("phone")
@@ -140,7 +140,7 @@ import Testing
           Ownership(customer: .device("watch"), reason: .transfer), from: .device("old")))
   }
 
-  @Test func `a lower number takes it from nobody, and lets no more in`() {
+  @Test func `a reduced limit removes no device and admits no more`() {
     var story = Story(limit: 3)
     for device in ["a", "b", "c"] { story.prove(device) }
     story.limit = 2
@@ -151,7 +151,7 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases)
-  func `what support gave away nobody gets back by proving it, and all others follow the rule`(
+  func `no proof reverses a decision of support, and all other devices follow the rule`(
     policy: TransferPolicy
   ) {
     var story = Story(limit: 2, policy: policy, isActive: false)
@@ -174,7 +174,7 @@ import Testing
     #expect(story.having == ["watch"])
   }
 
-  @Test func `the App Store's own word changes nothing here`() {
+  @Test func `a notification of the App Store changes nothing`() {
     let owner = Ownership(customer: .device("phone"), reason: .firstClaim)
     let holders = [Holder("phone", at: Date(timeIntervalSince1970: 0))]
     let claim = share(

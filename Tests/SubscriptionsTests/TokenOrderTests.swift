@@ -1,9 +1,9 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import Subscriptions
 
-/// The owner that signed account tokens decide, whatever the order in which the signatures arrive.
+/// The owner by signed account tokens, for any order of arrival.
 @Suite struct TokenOrderTests {
   private let anna = UUID()
   private let boris = UUID()
@@ -78,7 +78,7 @@ import Testing
     #expect(owners(facts, claimant: boris) == [.user(anna)])
   }
 
-  @Test func `a late signature is news if its token was not known, and only its token is taken`() {
+  @Test func `a late signature with an unknown token is news, and only its token is used`() {
     var known = SubscriptionFacts([signature(nil, signed: 9, revoked: 9)])
     let isNews = known.learn(signature(anna, signed: 0))
     #expect(isNews)

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import Subscriptions
@@ -49,7 +49,8 @@ import Testing
     #expect(current([replaced, upgrade], at: 31) == ["3 family active"])
   }
 
-  @Test func `a later renewal of the upgrade is the current one, and the upgrade is open until it begins`() {
+  @Test func `a later renewal of the upgrade is the current one, and the upgrade is active until it begins`()
+  {
     let renewal = period("4", from: 59.5, to: 89.5, product: "family", signed: 59)
     #expect(current([before, charged, upgrade, replaced, renewal], at: 60) == ["4 family active"])
     #expect(current([before, charged, upgrade, renewal], at: 59.2) == ["4 family active"])

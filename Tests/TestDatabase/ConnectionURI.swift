@@ -3,7 +3,7 @@ import Foundation
 // Changes to a connection URI (not to a keyword string), enough for the ones that tests meet.
 
 extension String {
-  /// Where the user, the hosts and the ports stand.
+  /// The range of the user, the hosts and the ports.
   private var authority: Range<Index> {
     let start = range(of: "://")?.upperBound ?? startIndex
     return start..<(self[start...].firstIndex { $0 == "/" || $0 == "?" } ?? endIndex)

@@ -8,7 +8,7 @@ public struct PrivatePgBouncer: Sendable {
   public let port: UInt16
   private let folder: String
 
-  /// When it gives a client's connection to somebody else.
+  /// The pool mode: when a server connection may go to another client.
   public enum Mode: String, Sendable, CaseIterable {
     /// When the client leaves.
     case session
@@ -34,7 +34,7 @@ public struct PrivatePgBouncer: Sendable {
   /// Stops it and deletes its folder.
   public func remove() async throws { _ = try await Self.run(["remove", folder]) }
 
-  /// The script told no port.
+  /// The script printed no port.
   struct NoPort: Error { let output: String }
 
   private static let script = URL(filePath: #filePath).deletingLastPathComponent()

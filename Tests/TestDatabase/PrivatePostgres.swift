@@ -22,7 +22,7 @@ public struct PrivatePostgres: Sendable {
   /// Stops the server at once, as a crash would.
   public func down() async throws { _ = try await Self.run("down", folder) }
 
-  /// Restarts the server as an administrator does: every session is told that it ends.
+  /// Restarts the server as an administrator does: every session gets a fatal error.
   public func restart() async throws { _ = try await Self.run("restart", folder) }
 
   /// Starts the server again.

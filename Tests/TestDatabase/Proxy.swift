@@ -4,11 +4,11 @@ import Synchronization
 
 /// A TCP proxy on loopback that can misbehave as networks do.
 public final class Proxy: Sendable {
-  /// What happens to the bytes.
+  /// The modes of the proxy.
   public enum Mode: Sendable {
     /// Both directions pass.
     case pass
-    /// What clients send arrives; when the server answers, the connection is cut instead.
+    /// Forwards the clients' bytes, and closes the connection when the server responds.
     case cutAtAnswer
     /// Nothing passes, and nothing is closed.
     case silent
@@ -40,7 +40,7 @@ public final class Proxy: Sendable {
     thread { $0.accept() }
   }
 
-  /// What happens to the bytes from now on.
+  /// The current mode.
   public func set(_ mode: Mode) {
     state.withLock { $0.mode = mode }
   }

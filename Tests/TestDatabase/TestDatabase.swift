@@ -5,7 +5,7 @@ public struct TestDatabase: Sendable {
   /// A connection URI for the database.
   public let uri: String
 
-  /// The database that a URI names, for one that was not lent.
+  /// The database of a URI.
   public init(uri: String) { self.uri = uri }
 
   /// The port in the URI; 5432 if there is none.
@@ -29,7 +29,7 @@ public struct TestDatabase: Sendable {
     return configuration
   }
 
-  /// A pool for the database; whoever asks closes it.
+  /// A pool for the database, which the caller closes.
   public func pool(_ configure: (inout PostgresConfiguration) -> Void = { _ in }) throws -> PostgresPool {
     PostgresPool(configuration: try configuration(configure))
   }

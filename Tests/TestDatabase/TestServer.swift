@@ -114,16 +114,6 @@ actor TestServer {
     }
   }
 
-  /// `TEST_DATABASE_SCRIPT`: SQL that is run in every migrated database, where tests shall meet another one than
-  /// the migrations leave. Divided into months:
-  /// ```sql
-  /// SELECT receiptd_prepare_months(t::name) FROM unnest(ARRAY['notifications', 'transactions']) AS t;
-  /// ALTER TABLE notifications VALIDATE CONSTRAINT receiptd_months_bound;
-  /// ALTER TABLE transactions VALIDATE CONSTRAINT receiptd_months_bound;
-  /// SELECT receiptd_divide_into_months(t::name) FROM unnest(ARRAY['notifications', 'transactions']) AS t;
-  /// ```
-  private static let script = ProcessInfo.processInfo.environment["TEST_DATABASE_SCRIPT"]
-
   /// A database that has the folder's migrations, made once and never connected to afterwards,
   /// so that it can be copied.
   private func template(migratedFrom folder: String) async throws -> String {
@@ -133,9 +123,6 @@ actor TestServer {
       let database = TestDatabase(uri: try await uri().replacingDatabase(with: name))
       try await database.withPool { pool in
         _ = try await Migrator(pool: pool, folder: folder).apply()
-        if let script = Self.script {
-          _ = try await pool.withConnection { try await $0.execute(script: script, timeout: .seconds(60)) }
-        }
       }
       return name
     }

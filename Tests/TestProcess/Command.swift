@@ -2,13 +2,13 @@ public import Foundation
 
 /// A program to run, with all that it is given.
 public struct Command: Sendable {
-  /// How a program ended, and what it wrote before.
+  /// The exit status and output of a program.
   public struct Result: Sendable {
     /// Its exit status, or the number of the signal that ended it with a minus.
     public let status: Int32
-    /// What it wrote to its standard output.
+    /// The standard output.
     public let output: Data
-    /// What it wrote to its standard error.
+    /// The standard error.
     public let complaint: String
 
     /// Its output as UTF-8.
@@ -25,13 +25,13 @@ public struct Command: Sendable {
 
   /// A path, or a name to be looked up in `PATH`.
   public var program: String
-  /// What follows its name.
+  /// The arguments.
   public var arguments: [String]
   /// All of its environment.
   public var environment: [String: String]
   /// Where it runs.
   public var folder: URL?
-  /// What it reads from its standard input.
+  /// The standard input.
   public var input: Data
 
   /// Describes it. The environment is this process's by default.
@@ -63,7 +63,7 @@ public struct Command: Sendable {
 
   /// Runs it to its end, which must be a success.
   ///
-  /// - Returns: what it wrote to its standard output.
+  /// - Returns: the standard output.
   /// - Throws: ``Failure`` if it did not end with status 0.
   @discardableResult public func output() async throws -> Data {
     let result = try await run()
@@ -71,7 +71,7 @@ public struct Command: Sendable {
     return result.output
   }
 
-  /// Starts it, with files for its standard input, output and error; what it writes is appended.
+  /// Starts it, with files for its standard input, output and error; the output is appended.
   public func start(
     input: String = "/dev/null", output: String = "/dev/null", complaint: String = "/dev/null"
   ) throws -> RunningProcess {

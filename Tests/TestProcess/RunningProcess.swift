@@ -45,7 +45,7 @@ public final class RunningProcess: Sendable {
 
   private func awaitEnd() {
     var info = siginfo_t()
-    // Not reaped yet: until then nobody else can have its number.
+    // Not reaped yet, so no other process has its id.
     while waitid(P_PID, id_t(identifier), &info, WEXITED | WNOWAIT) < 0, errno == EINTR {}
     let (waiting, status) = state.withLock { state -> ([CheckedContinuation<Int32, Never>], Int32) in
       var word: Int32 = 0

@@ -4,7 +4,7 @@ import Foundation
 /// `posix_spawn`. Foundation's `Process` notices the end of a program only when every daemon that it left behind has
 /// ended too, and can only be waited for by a thread that does nothing else.
 struct Spawn {
-  /// A program that could not be started, with the `errno` that says why.
+  /// A program that could not be started, with its `errno`.
   struct Failure: Error {
     let program: String
     let reason: Int32

@@ -1,9 +1,9 @@
-import Glibc
+import Foundation
 public import Sockets
 
 /// The other end of a connection, in plain blocking calls that give up after a minute.
 public final class TestSocket: Sendable {
-  /// What went wrong instead of what a test expected.
+  /// A failure that the test did not expect.
   public enum Failure: Error, Equatable {
     /// A system call failed with this `errno`.
     case system(String, Int32)
@@ -97,11 +97,11 @@ public final class TestSocket: Sendable {
       descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
     var target = sockaddr()
     target.sa_family = sa_family_t(AF_UNSPEC)
-    // Connecting to nothing cuts what was connected and keeps the descriptor for `deinit`.
+    // connect(2) to AF_UNSPEC resets the connection and keeps the descriptor for `deinit`.
     _ = connect(descriptor, &target, socklen_t(MemoryLayout<sockaddr>.size))
   }
 
-  /// What has come, at most so many bytes; empty at the end.
+  /// The received bytes, at most `count`; empty at the end of file.
   public func receive(atMost count: Int = 65_536) throws -> [UInt8] {
     var buffer = [UInt8](repeating: 0, count: count)
     let received = recv(descriptor, &buffer, count, 0)

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import JSON
 
 extension AppTransaction: JSONReadable {
@@ -10,7 +10,7 @@ extension AppTransaction: JSONReadable {
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     self.init(
       bundleId: "", receiptType: Environment(rawValue: ""), receiptCreationDate: .distantPast)

@@ -1,12 +1,12 @@
-import FoundationEssentials
+import Foundation
 
 /// The purchase or download of the app itself (Apple's `AppTransaction`).
 public struct AppTransaction: SignedPayload {
   /// The app.
   public var bundleId: String
-  /// Where the app was got. Apple calls it receipt type; the words are those of an environment.
+  /// The environment of the download. Apple calls it receipt type; the values are those of an environment.
   public var receiptType: Environment
-  /// When Apple signed it.
+  /// The time of signing.
   @Milliseconds public var receiptCreationDate: Date
 
   /// Apple's number of the app; missing or 0 in the sandbox.
@@ -15,22 +15,22 @@ public struct AppTransaction: SignedPayload {
   public var applicationVersion: String?
   /// Apple's number of that version.
   public var versionExternalIdentifier: Int64?
-  /// When the customer first bought or downloaded the app, on any device.
+  /// The time of the customer's first purchase or download of the app, on any device.
   @Milliseconds public var originalPurchaseDate: Date? = nil
-  /// The version that the customer first got. In the sandbox always 1.0.
+  /// The version of the first download. In the sandbox always 1.0.
   public var originalApplicationVersion: String?
-  /// Where the customer first got it.
+  /// The platform of the first download.
   public var originalPlatform: PurchasePlatform?
-  /// When the customer ordered the app before it was out.
+  /// The time of the pre-order.
   @Milliseconds public var preorderDate: Date? = nil
-  /// One Apple Account and this app, over reinstalls, refunds and storefronts.
+  /// The id of one Apple Account in this app; stable over reinstalls, refunds and storefront changes.
   public var appTransactionId: String?
   /// A hash that ties the transaction to a device (base64).
   public var deviceVerification: String?
   /// The nonce in that hash.
   public var deviceVerificationNonce: UUID?
 
-  /// An app transaction with what gives it its identity; everything else is set afterwards.
+  /// Makes an app transaction with its required fields.
   public init(bundleId: String, receiptType: Environment, receiptCreationDate: Date) {
     self.bundleId = bundleId
     self.receiptType = receiptType
@@ -40,6 +40,6 @@ public struct AppTransaction: SignedPayload {
   /// `receiptCreationDate`.
   public var signedAt: Date { receiptCreationDate }
 
-  /// `receiptType`, by the name that the other payloads give it.
+  /// `receiptType` under the name that other payloads use.
   public var environment: Environment { receiptType }
 }

@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 
-/// A date that stands on the wire as whole milliseconds since 1970, the form of every date of Apple's.
+/// Encodes a date as whole milliseconds since 1970, the form of all dates of Apple's API.
 ///
-/// `@Milliseconds var signedDate: Date` and `@Milliseconds var expiresDate: Date?` read and write exactly the
-/// integer, whatever date strategy the coder has. A fraction, or a date outside the years 0001 to 9999, is an
-/// error that names the field: no calendar, database or RFC 3339 text could hold it.
+/// `@Milliseconds var signedDate: Date` and `@Milliseconds var expiresDate: Date?` ignore the coder's date strategy. A
+/// fraction, or a date outside the years 0001 to 9999, is an error that names the field, because PostgreSQL and RFC
+/// 3339 cannot hold it.
 @propertyWrapper
 public struct Milliseconds<Value: MillisecondsValue>: Hashable, Sendable {
   /// The date.
@@ -16,11 +16,11 @@ public struct Milliseconds<Value: MillisecondsValue>: Hashable, Sendable {
   }
 }
 
-/// What `Milliseconds` can wrap: a date, or an optional one.
+/// A type that `Milliseconds` can wrap: a date or an optional date.
 public protocol MillisecondsValue: Hashable, Sendable {
   /// The date, if there is one.
   var date: Date? { get }
-  /// The value for a date or its absence; nil if the value cannot be absent.
+  /// Makes a value from an optional date; nil if the value must be present.
   init?(date: Date?)
 }
 
@@ -47,8 +47,7 @@ extension Date {
   /// 0001-01-01T00:00:00.000Z to 9999-12-31T23:59:59.999Z.
   static let wireMilliseconds: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
 
-  /// The date that stands on Apple's wire as this many milliseconds since 1970; nil outside the years 0001
-  /// to 9999.
+  /// Makes a date from milliseconds since 1970; nil outside the years 0001 to 9999.
   public init?(millisecondsSince1970 milliseconds: Int64) {
     guard Self.wireMilliseconds.contains(milliseconds) else { return nil }
     self.init(timeIntervalSince1970: Double(milliseconds) / 1000)
@@ -56,7 +55,7 @@ extension Date {
 
   /// Milliseconds since 1970, rounded to the nearest; nil outside the years 0001 to 9999.
   ///
-  /// A Double holds a second of these years to 31 microseconds, so what was read comes back unchanged.
+  /// A Double represents these years with an error below 31 microseconds, so a round trip is exact.
   public var millisecondsSince1970: Int64? {
     let milliseconds = (timeIntervalSince1970 * 1000).rounded()
     guard let exact = Int64(exactly: milliseconds), Self.wireMilliseconds.contains(exact) else { return nil }
@@ -91,8 +90,7 @@ extension Milliseconds: Codable {
   }
 }
 
-// The code that the compiler writes for a wrapped property calls these overloads. They are what lets an
-// optional date be missing from the object, and they spare each date a decoder of its own.
+// The synthesized code of a wrapped property calls these overloads. They allow an optional date to be missing.
 extension KeyedDecodingContainer {
   func decode(_: Milliseconds<Date>.Type, forKey key: Key) throws -> Milliseconds<Date> {
     let milliseconds = try naming(key) { try decode(Int64.self, forKey: key) }
@@ -104,7 +102,7 @@ extension KeyedDecodingContainer {
     return Milliseconds(wrappedValue: try milliseconds.map { try date(from: $0, forKey: key) })
   }
 
-  // The decoder throws an error of its own, without the field, for a number that is no Int64.
+  // For a number that is no Int64 the decoder throws an error without the field.
   private func naming<Value>(_ key: Key, _ decode: () throws -> Value) throws -> Value {
     do {
       return try decode()

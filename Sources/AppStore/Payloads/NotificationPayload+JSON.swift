@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import JSON
 
 extension NotificationPayload: JSONReadable {
@@ -9,7 +9,7 @@ extension NotificationPayload: JSONReadable {
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     self.init(
       notificationType: NotificationType(rawValue: ""), notificationUUID: "", signedDate: .distantPast)
@@ -39,7 +39,7 @@ extension NotificationData: JSONReadable {
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     var members = try json.members(of: Self.names)
     while let member = try members.next(in: &json) {
@@ -65,7 +65,7 @@ extension NotificationSummary: JSONReadable {
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     var members = try json.members(of: Self.names)
     while let member = try members.next(in: &json) {
@@ -90,7 +90,7 @@ extension ExternalPurchaseToken: JSONReadable {
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     self.init()
     var members = try json.members(of: Self.names)
@@ -114,7 +114,7 @@ extension NotificationAppData: JSONReadable {
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     var members = try json.members(of: Self.names)
     while let member = try members.next(in: &json) {

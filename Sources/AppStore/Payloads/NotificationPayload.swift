@@ -1,18 +1,18 @@
-import FoundationEssentials
+import Foundation
 
 /// An App Store Server Notification, version 2 (Apple's `ResponseBodyV2DecodedPayload`).
 ///
-/// One of `data`, `summary`, `externalPurchaseToken` and `appData` is present.
+/// Exactly one of `data`, `summary`, `externalPurchaseToken` and `appData` is present.
 public struct NotificationPayload: SignedPayload {
-  /// What it reports.
+  /// The type of the event.
   public var notificationType: NotificationType
-  /// What more there is to say about it.
+  /// The detail of the type.
   public var subtype: Subtype?
-  /// The notification; the same on every delivery of it.
+  /// The id of the notification; the same on every delivery.
   public var notificationUUID: String
   /// The version of the format: 2.0.
   public var version: String?
-  /// When Apple signed it; the same on every delivery of it.
+  /// The time of signing; the same on every delivery.
   @Milliseconds public var signedDate: Date
 
   /// A subscription or purchase.
@@ -24,7 +24,7 @@ public struct NotificationPayload: SignedPayload {
   /// The app as a whole.
   public var appData: NotificationAppData?
 
-  /// A notification with what gives it its identity; everything else is set afterwards.
+  /// Makes a notification with its required fields.
   public init(notificationType: NotificationType, notificationUUID: String, signedDate: Date) {
     self.notificationType = notificationType
     self.notificationUUID = notificationUUID
@@ -44,7 +44,7 @@ public struct NotificationPayload: SignedPayload {
     data?.appAppleId ?? summary?.appAppleId ?? appData?.appAppleId ?? externalPurchaseToken?.appAppleId
   }
 
-  /// Where it happened. An external purchase token does not say, but for the beginning of its id.
+  /// The environment. An external purchase token shows it only by the prefix of its id.
   public var environment: Environment? {
     data?.environment ?? summary?.environment ?? appData?.environment ?? externalPurchaseToken?.environment
   }
@@ -52,7 +52,7 @@ public struct NotificationPayload: SignedPayload {
 
 /// A subscription or purchase (`data` of a notification).
 public struct NotificationData: Codable, Hashable, Sendable {
-  /// Where it happened.
+  /// The environment.
   public var environment: Environment?
   /// Apple's number of the app; missing in the sandbox.
   public var appAppleId: Int64?
@@ -66,10 +66,10 @@ public struct NotificationData: Codable, Hashable, Sendable {
   public var signedRenewalInfo: String?
   /// The subscription's state as of `signedDate`.
   public var status: SubscriptionStatus?
-  /// Why the customer asks for a refund.
+  /// The reason of the refund request.
   public var consumptionRequestReason: ConsumptionRequestReason?
 
-  /// Data of an app; everything else is set afterwards.
+  /// Makes the data of an app.
   public init(environment: Environment, bundleId: String) {
     self.environment = environment
     self.bundleId = bundleId
@@ -78,7 +78,7 @@ public struct NotificationData: Codable, Hashable, Sendable {
 
 /// The outcome of an extension of many renewal dates (`summary` of a notification).
 public struct NotificationSummary: Codable, Hashable, Sendable {
-  /// Where it happened.
+  /// The environment.
   public var environment: Environment?
   /// Apple's number of the app; missing in the sandbox.
   public var appAppleId: Int64?
@@ -86,16 +86,16 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
   public var bundleId: String?
   /// The product whose renewal dates were extended.
   public var productId: String?
-  /// The id that the request for the extension bore.
+  /// The identifier of the extension request.
   public var requestIdentifier: String?
   /// The storefronts of the request, as ISO 3166-1 alpha-3 codes.
   public var storefrontCountryCodes: [String]?
-  /// How many subscriptions were extended.
+  /// The number of extended subscriptions.
   public var succeededCount: Int64?
-  /// How many could not be extended.
+  /// The number of subscriptions that could not be extended.
   public var failedCount: Int64?
 
-  /// A summary for an app; everything else is set afterwards.
+  /// Makes a summary for an app.
   public init(environment: Environment, bundleId: String) {
     self.environment = environment
     self.bundleId = bundleId
@@ -106,18 +106,18 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
 public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
   /// The token's id; begins with SANDBOX in the sandbox.
   public var externalPurchaseId: String?
-  /// When it was made.
+  /// The creation time.
   @Milliseconds public var tokenCreationDate: Date? = nil
-  /// When it expires.
+  /// The expiry time.
   @Milliseconds public var tokenExpirationDate: Date? = nil
-  /// What it is for: ACQUISITION or SERVICES.
+  /// The kind of token: ACQUISITION or SERVICES.
   public var tokenType: String?
   /// Apple's number of the app.
   public var appAppleId: Int64?
   /// The app.
   public var bundleId: String?
 
-  /// Nothing set.
+  /// Makes an empty token.
   public init() {}
 
   /// The sandbox if the id begins with SANDBOX, else production; nil without an id.
@@ -128,7 +128,7 @@ public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
 
 /// The app as a whole (`appData` of a notification).
 public struct NotificationAppData: Codable, Hashable, Sendable {
-  /// Where it happened.
+  /// The environment.
   public var environment: Environment?
   /// Apple's number of the app; missing in the sandbox.
   public var appAppleId: Int64?
@@ -137,7 +137,7 @@ public struct NotificationAppData: Codable, Hashable, Sendable {
   /// A JWS of an `AppTransaction`.
   public var signedAppTransactionInfo: String?
 
-  /// Data of an app; everything else is set afterwards.
+  /// Makes the data of an app.
   public init(environment: Environment, bundleId: String) {
     self.environment = environment
     self.bundleId = bundleId

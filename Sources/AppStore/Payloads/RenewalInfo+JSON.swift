@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import JSON
 
 extension RenewalInfo: JSONReadable {
@@ -7,12 +7,12 @@ extension RenewalInfo: JSONReadable {
       autoRenewProductId, renewalDate, renewalPrice, currency, priceIncreaseStatus,
       recentSubscriptionStartDate, expirationIntent, isInBillingRetryPeriod, gracePeriodExpiresDate,
       offerType, offerIdentifier, offerDiscountType, offerPeriod, eligibleWinBackOfferIds,
-      appAccountToken, appTransactionId, renewalBillingPlanType, commitmentInfo, advancedCommerceInfo
+      appAccountToken, appTransactionId, renewalBillingPlanType, commitmentInfo
   }
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     self.init(
       originalTransactionId: "", signedDate: .distantPast, environment: Environment(rawValue: ""))
@@ -43,7 +43,6 @@ extension RenewalInfo: JSONReadable {
       case .appTransactionId: appTransactionId = try json.readOrNull()
       case .renewalBillingPlanType: renewalBillingPlanType = try json.readOrNull()
       case .commitmentInfo: commitmentInfo = try json.readOrNull()
-      case .advancedCommerceInfo: advancedCommerceInfo = try json.readOrNull()
       }
     }
     try members.require(.originalTransactionId, .signedDate, .environment)
@@ -58,7 +57,7 @@ extension RenewalCommitmentInfo: JSONReadable {
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     self.init()
     var members = try json.members(of: Self.names)

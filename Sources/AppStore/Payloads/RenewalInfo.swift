@@ -1,19 +1,18 @@
-import FoundationEssentials
+import Foundation
 
-/// What will happen at the end of a subscription's period (Apple's `JWSRenewalInfoDecodedPayload`).
+/// The renewal state of a subscription (Apple's `JWSRenewalInfoDecodedPayload`).
 ///
-/// It does not name the app: the transaction that it comes with does. What has a `transactionId` is no
-/// renewal info: a signed transaction cannot be passed off as one.
+/// It names no app; the transaction that it comes with does.
 public struct RenewalInfo: SignedPayload {
   // MARK: Identity
 
   /// The subscription.
   public var originalTransactionId: String
-  /// When Apple signed this state of the renewal. Of two states the later one is the truth.
+  /// The time of signing. The state with the latest one is current.
   @Milliseconds public var signedDate: Date
-  /// Where the purchase took place.
+  /// The environment.
   public var environment: Environment
-  /// Never there: a payload that has it is a transaction. See `SignedDataVerifier.renewalInfo(_:)`.
+  /// Always nil: a payload with this field is a transaction. See `SignedDataVerifier.renewalInfo(_:)`.
   var transactionId: String?
 
   // MARK: Renewal
@@ -24,7 +23,7 @@ public struct RenewalInfo: SignedPayload {
   public var productId: String?
   /// The product that the subscription renews as.
   public var autoRenewProductId: String?
-  /// When the next renewal is due.
+  /// The due date of the next renewal.
   @Milliseconds public var renewalDate: Date? = nil
   /// The price of the next renewal, in milliunits of `currency`.
   public var renewalPrice: Int64?
@@ -32,48 +31,46 @@ public struct RenewalInfo: SignedPayload {
   public var currency: String?
   /// Whether the customer agreed to a price increase.
   public var priceIncreaseStatus: PriceIncreaseStatus?
-  /// When the customer's latest run of subscriptions began, gaps of up to 60 days not counted.
+  /// The start of the customer's latest run of subscriptions; gaps of up to 60 days do not end a run.
   @Milliseconds public var recentSubscriptionStartDate: Date? = nil
 
-  // MARK: What went wrong
+  // MARK: Billing
 
-  /// Why the subscription expired.
+  /// The reason of the expiry.
   public var expirationIntent: ExpirationIntent?
-  /// Whether Apple tries to collect a failed payment.
+  /// Whether Apple retries a failed payment.
   public var isInBillingRetryPeriod: Bool?
   /// The end of the billing grace period, until which access continues.
   @Milliseconds public var gracePeriodExpiresDate: Date? = nil
 
   // MARK: Offers
 
-  /// Which kind of offer applies to the next period.
+  /// The kind of the offer for the next period.
   public var offerType: OfferType?
   /// The offer code or the id of the offer.
   public var offerIdentifier: String?
-  /// How the offer is paid.
+  /// The payment mode of the offer.
   public var offerDiscountType: OfferDiscountType?
   /// The offer's length, as an ISO 8601 duration.
   public var offerPeriod: String?
   /// The win-back offers that the customer may have, best first.
   public var eligibleWinBackOfferIds: [String]?
 
-  // MARK: Whose it is
+  // MARK: Customer
 
-  /// The customer's id as the app gave it. See `customerToken` for one without the all-zero value.
+  /// The app's own id of the customer. See `customerToken` for it without the all-zero value.
   public var appAccountToken: UUID?
-  /// One Apple Account and this app, over reinstalls, refunds and storefronts.
+  /// The id of one Apple Account in this app; stable over reinstalls, refunds and storefront changes.
   public var appTransactionId: String?
 
-  // MARK: Plans and Advanced Commerce
+  // MARK: Plans
 
-  /// How the next period is billed.
+  /// The billing plan of the next period.
   public var renewalBillingPlanType: BillingPlanType?
-  /// What follows a commitment to several billing periods.
+  /// The renewal after a commitment to several billing periods.
   public var commitmentInfo: RenewalCommitmentInfo?
-  /// What Advanced Commerce adds.
-  public var advancedCommerceInfo: AdvancedCommerceRenewalInfo?
 
-  /// A renewal info with what gives it its identity; everything else is set afterwards.
+  /// Makes a renewal info with its required fields.
   public init(
     originalTransactionId: String, autoRenewStatus: AutoRenewStatus? = nil, signedDate: Date,
     environment: Environment
@@ -87,26 +84,25 @@ public struct RenewalInfo: SignedPayload {
   /// `signedDate`.
   public var signedAt: Date { signedDate }
 
-  /// The customer's id as the app gave it; nil where it is missing or all zeros, which both mean that the
-  /// app gave none.
+  /// The app's own id of the customer; nil if it is missing or all zeros, which both mean that the app set none.
   public var customerToken: UUID? {
     appAccountToken == .absentAppAccountToken ? nil : appAccountToken
   }
 }
 
-/// What follows a commitment to several billing periods (`commitmentInfo` of a renewal info).
+/// The renewal after a commitment to several billing periods (`commitmentInfo` of a renewal info).
 public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
   /// The product that the commitment renews as.
   public var commitmentAutoRenewProductId: String?
   /// Whether the commitment renews.
   public var commitmentAutoRenewStatus: AutoRenewStatus?
-  /// How the next commitment is billed.
+  /// The billing plan of the next commitment.
   public var commitmentRenewalBillingPlanType: BillingPlanType?
-  /// When the commitment renews.
+  /// The renewal date of the commitment.
   @Milliseconds public var commitmentRenewalDate: Date? = nil
   /// The price of the next commitment, in milliunits.
   public var commitmentRenewalPrice: Int64?
 
-  /// Nothing set.
+  /// Makes an empty value.
   public init() {}
 }

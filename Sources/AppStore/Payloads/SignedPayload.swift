@@ -1,20 +1,19 @@
-import FoundationEssentials
+import Foundation
 import JSON
 
-/// What Apple signs: the decoded payload of a JWS.
+/// The decoded payload of a JWS that Apple signs.
 ///
-/// The properties bear Apple's own field names, so that each can be looked up in Apple's documentation under
-/// the same word. Only what gives a payload its identity is required; everything else may be missing. Fields
-/// that a type does not know are left in the raw bytes that `Signed` keeps.
+/// The properties have Apple's field names. Only identifying fields are required; the others may be missing. Unknown
+/// fields stay in the raw bytes that `Signed` keeps.
 ///
-/// `SignedDataVerifier` reads one as `JSONReadable`. It is `Codable` besides, with the same names, for whoever
-/// keeps payloads or, as the simulator does, makes them.
+/// `SignedDataVerifier` reads a payload as `JSONReadable`. The simulator writes payloads as `Encodable`, and tests compare
+/// the reader with Foundation's `Decodable`.
 public protocol SignedPayload: Codable, JSONReadable, Hashable, Sendable {
-  /// When Apple signed it: the instant at which the certificates must have been valid.
+  /// The time of signing, at which the certificates must have been valid.
   var signedAt: Date { get }
 }
 
 extension UUID {
-  /// The token that StoreKit gives where the app set none: all zeros.
+  /// The token of StoreKit if the app set none: all zeros.
   static let absentAppAccountToken = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 }

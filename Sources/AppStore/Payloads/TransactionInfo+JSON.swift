@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import JSON
 
 extension TransactionInfo: JSONReadable {
@@ -8,12 +8,12 @@ extension TransactionInfo: JSONReadable {
       transactionReason, originalPurchaseDate, expiresDate, isUpgraded, previousOriginalTransactionId,
       appAccountToken, appTransactionId, price, currency, storefront, storefrontId, offerType,
       offerIdentifier, offerDiscountType, offerPeriod, revocationDate, revocationReason, revocationType,
-      revocationPercentage, billingPlanType, commitmentInfo, advancedCommerceInfo
+      revocationPercentage, billingPlanType, commitmentInfo
   }
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     self.init(
       transactionId: "", originalTransactionId: "", bundleId: "", productId: "", purchaseDate: .distantPast,
@@ -54,7 +54,6 @@ extension TransactionInfo: JSONReadable {
       case .revocationPercentage: revocationPercentage = try json.readOrNull()
       case .billingPlanType: billingPlanType = try json.readOrNull()
       case .commitmentInfo: commitmentInfo = try json.readOrNull()
-      case .advancedCommerceInfo: advancedCommerceInfo = try json.readOrNull()
       }
     }
     try members.require(
@@ -70,7 +69,7 @@ extension TransactionCommitmentInfo: JSONReadable {
 
   private static let names = JSONNames<CodingKeys>()
 
-  /// Reads the object; members that it does not know are passed over.
+  /// Reads the object and ignores unknown members.
   public init(reading json: inout JSONReader) throws(JSONFailure) {
     self.init()
     var members = try json.members(of: Self.names)

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 
 /// A signed transaction (Apple's `JWSTransactionDecodedPayload`).
 ///
@@ -8,30 +8,30 @@ public struct TransactionInfo: SignedPayload {
 
   /// The transaction.
   public var transactionId: String
-  /// The first transaction of this purchase: the subscription's name over all its renewals.
+  /// The first transaction of this purchase: the id of a subscription over all its renewals.
   public var originalTransactionId: String
   /// The app.
   public var bundleId: String
   /// The product.
   public var productId: String
-  /// When the App Store charged, or when a restored or family-shared purchase was handed over.
+  /// The time of the charge, or of the transfer of a restored or family-shared purchase.
   @Milliseconds public var purchaseDate: Date
-  /// When Apple signed this state of the transaction. Of two states the later one is the truth.
+  /// The time of signing. The state with the latest one is current.
   @Milliseconds public var signedDate: Date
-  /// Where it took place.
+  /// The environment.
   public var environment: Environment
 
-  // MARK: What was bought
+  // MARK: Product
 
-  /// What kind of product.
+  /// The kind of product.
   public var type: ProductType?
-  /// Whose purchase it is.
+  /// Whether the customer bought it or a family member shares it.
   public var inAppOwnershipType: InAppOwnershipType?
-  /// How many.
+  /// The quantity.
   public var quantity: Int32?
   /// The subscription group.
   public var subscriptionGroupIdentifier: String?
-  /// One purchase or renewal of a subscription, across devices.
+  /// The id of one purchase or renewal of a subscription, across devices.
   public var webOrderLineItemId: String?
   /// Purchase or renewal.
   public var transactionReason: TransactionReason?
@@ -39,19 +39,19 @@ public struct TransactionInfo: SignedPayload {
   @Milliseconds public var originalPurchaseDate: Date? = nil
   /// The end of the paid period of a subscription.
   @Milliseconds public var expiresDate: Date? = nil
-  /// The customer upgraded to another subscription: this one gives way to it.
+  /// Whether the customer upgraded to another subscription, which replaces this one.
   public var isUpgraded: Bool?
   /// The original transaction before a migration.
   public var previousOriginalTransactionId: String?
 
-  // MARK: Whose it is
+  // MARK: Customer
 
-  /// The customer's id as the app gave it. See `customerToken` for one without the all-zero value.
+  /// The app's own id of the customer. See `customerToken` for it without the all-zero value.
   public var appAccountToken: UUID?
-  /// One Apple Account and this app, over reinstalls, refunds and storefronts.
+  /// The id of one Apple Account in this app; stable over reinstalls, refunds and storefront changes.
   public var appTransactionId: String?
 
-  // MARK: What it cost
+  // MARK: Price
 
   /// The price as configured, in milliunits of `currency`.
   public var price: Int64?
@@ -64,36 +64,34 @@ public struct TransactionInfo: SignedPayload {
 
   // MARK: Offers
 
-  /// Which kind of offer applied.
+  /// The kind of the offer.
   public var offerType: OfferType?
   /// The offer code or the id of the offer.
   public var offerIdentifier: String?
-  /// How the offer is paid.
+  /// The payment mode of the offer.
   public var offerDiscountType: OfferDiscountType?
   /// The offer's length, as an ISO 8601 duration.
   public var offerPeriod: String?
 
   // MARK: Revocation
 
-  /// When the App Store refunded the transaction or withdrew it from a family member.
+  /// The time of the refund, or of the withdrawal from a family member.
   @Milliseconds public var revocationDate: Date? = nil
-  /// Why it was refunded.
+  /// The reason of the refund.
   public var revocationReason: RevocationReason?
-  /// How it was revoked.
+  /// The kind of the revocation.
   public var revocationType: RevocationType?
-  /// How much was refunded, in thousandths of a percent: 67932 is 67.932 %.
+  /// The refunded share, in thousandths of a percent: 67932 is 67.932 %.
   public var revocationPercentage: Int32?
 
-  // MARK: Plans and Advanced Commerce
+  // MARK: Plans
 
-  /// How the subscription is billed.
+  /// The billing plan.
   public var billingPlanType: BillingPlanType?
-  /// Where a commitment to several billing periods stands.
+  /// The progress of a commitment to several billing periods.
   public var commitmentInfo: TransactionCommitmentInfo?
-  /// What Advanced Commerce adds.
-  public var advancedCommerceInfo: AdvancedCommerceTransactionInfo?
 
-  /// A transaction with what gives it its identity; everything else is set afterwards.
+  /// Makes a transaction with its required fields.
   public init(
     transactionId: String, originalTransactionId: String, bundleId: String, productId: String,
     purchaseDate: Date, signedDate: Date, environment: Environment
@@ -110,24 +108,23 @@ public struct TransactionInfo: SignedPayload {
   /// `signedDate`.
   public var signedAt: Date { signedDate }
 
-  /// The customer's id as the app gave it; nil where it is missing or all zeros, which both mean that the
-  /// app gave none.
+  /// The app's own id of the customer; nil if it is missing or all zeros, which both mean that the app set none.
   public var customerToken: UUID? {
     appAccountToken == .absentAppAccountToken ? nil : appAccountToken
   }
 }
 
-/// Where a commitment to several billing periods stands (`commitmentInfo` of a transaction).
+/// The progress of a commitment to several billing periods (`commitmentInfo` of a transaction).
 public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
   /// The number of this billing period, from 1.
   public var billingPeriodNumber: Int32?
-  /// When the commitment ends.
+  /// The end of the commitment.
   @Milliseconds public var commitmentExpiresDate: Date? = nil
   /// The price of the whole commitment, in milliunits.
   public var commitmentPrice: Int64?
-  /// How many billing periods the commitment has.
+  /// The number of billing periods of the commitment.
   public var totalBillingPeriods: Int32?
 
-  /// Nothing set.
+  /// Makes an empty value.
   public init() {}
 }

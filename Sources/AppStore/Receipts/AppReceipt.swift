@@ -1,32 +1,31 @@
-import FoundationEssentials
+import Foundation
 
-/// What a legacy app receipt says of itself: the file that StoreKit 1 keeps beside an app, of which Apple's
-/// verifyReceipt, now deprecated, used to be asked.
+/// A legacy app receipt: the file that StoreKit 1 keeps beside an app, formerly the input of Apple's verifyReceipt.
 ///
-/// Its signature is not checked, on purpose. All that is taken from it is the id of a transaction, which anybody might
-/// as well have sent bare; whatever is believed about that transaction comes from the App Store Server API, signed.
+/// Its signature is not checked. Only transaction ids are taken from it, which a client could also send bare; the facts
+/// about them come signed from the App Store Server API.
 public struct AppReceipt: Hashable, Sendable {
-  /// Why there is no receipt to read.
+  /// The reasons why a receipt cannot be read.
   public enum Failure: Error, Hashable, Sendable {
     /// The text is not base64.
     case notBase64
-    /// It is longer than `maximumLength`.
+    /// The receipt is longer than `maximumLength`.
     case tooLong
-    /// The bytes are no PKCS #7 container with a receipt's attributes in it. The text says what is missing.
+    /// The bytes are not a PKCS #7 container with a receipt's attributes. The text names the missing part.
     case notAReceipt(String)
   }
 
-  /// The longest receipt that is read, in bytes. A purchase takes some 400 of them.
+  /// The bound of a receipt in bytes. A purchase takes about 400.
   public static let maximumLength = 1 << 20
-  /// The most purchases that are read; a monthly subscription has twelve a year.
+  /// The bound of the purchases that are read. A monthly subscription has twelve a year.
   static let maximumPurchases = 2048
 
   /// The app (attribute 2).
   public let bundleID: String
-  /// The purchases (attributes 17), in no order. Those without a usable transaction id are left out.
+  /// The purchases (attributes 17), unordered and without those that have no usable transaction id.
   public let purchases: [ReceiptPurchase]
 
-  /// Reads a receipt as clients send it: base64, possibly in lines.
+  /// Reads a receipt from base64, with or without line breaks.
   public init(base64 text: String) throws(Failure) {
     guard text.utf8.count <= Self.maximumLength * 3 / 2 else { throw .tooLong }
     let characters = text.utf8.filter { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
@@ -34,7 +33,7 @@ public struct AppReceipt: Hashable, Sendable {
     try self.init(bytes)
   }
 
-  /// Reads the receipt's file.
+  /// Reads a receipt from its file's bytes.
   public init(_ bytes: [UInt8]) throws(Failure) {
     guard bytes.count <= Self.maximumLength else { throw .tooLong }
     let content: ArraySlice<UInt8>
@@ -53,9 +52,9 @@ public struct AppReceipt: Hashable, Sendable {
       .compactMap { ReceiptPurchase($0.value) }
   }
 
-  /// The purchases, the one that tells most about the customer first: what was not refunded before what was; then
-  /// subscriptions before what does not expire, because only they change; then the latest to expire, or the latest
-  /// bought. Ids break ties, so that the same receipt always asks the same.
+  /// The purchases, the most informative first: not refunded before refunded; then subscriptions before purchases
+  /// without expiry, because only subscriptions change; then by latest expiry or purchase. Ids break ties, so that one
+  /// receipt always leads to the same request.
   public var purchasesByInterest: [ReceiptPurchase] {
     purchases.sorted { first, second in
       if first.isCancelled != second.isCancelled { return second.isCancelled }

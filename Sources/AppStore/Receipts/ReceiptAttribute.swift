@@ -4,17 +4,15 @@ import SwiftASN1
 /// `SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING }` ("Validating receipts on the device").
 struct ReceiptAttribute {
   let type: Int
-  /// What the OCTET STRING holds, which is ASN.1 again for all types that are read here.
+  /// The content of the OCTET STRING: ASN.1 again for all types that are read here.
   let value: ArraySlice<UInt8>
 
-  /// The `SET OF` attributes that some bytes are, in BER.
-  ///
-  /// The depth of what is parsed is bounded by the parser, its length by the length of the receipt.
+  /// Parses a `SET OF` attributes in BER. The parser bounds the depth.
   static func attributes(in bytes: ArraySlice<UInt8>) throws -> [ReceiptAttribute] {
     try BER.set(BER.parse(bytes), identifier: .set) { nodes in
       var attributes: [ReceiptAttribute] = []
       while let node = nodes.next() {
-        // Types beyond all known ones are passed over.
+        // Skip types beyond all known ones.
         if let attribute = try attribute(node) { attributes.append(attribute) }
       }
       return attributes

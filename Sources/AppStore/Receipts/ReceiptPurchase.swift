@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 
 /// One purchase in a legacy app receipt.
 public struct ReceiptPurchase: Hashable, Sendable {
@@ -6,20 +6,20 @@ public struct ReceiptPurchase: Hashable, Sendable {
   public let productID: String
   /// The transaction (1703).
   public let transactionID: String
-  /// The first transaction of the same subscription, or the one that was restored (1705); the transaction itself
-  /// where it is missing.
+  /// The first transaction of the same subscription, or the restored one (1705); the transaction itself if it is
+  /// missing.
   public let originalTransactionID: String
-  /// When it was bought or renewed (1704).
+  /// The time of the purchase or renewal (1704).
   public let purchaseDate: Date?
-  /// When the period ends (1708); nil for what is no auto-renewable subscription.
+  /// The end of the period (1708); nil for other products than auto-renewable subscriptions.
   public let expiresDate: Date?
-  /// Whether it was refunded (1712).
+  /// Whether the purchase was refunded (1712).
   public let isCancelled: Bool
 
-  /// - Returns: nil for one whose transaction cannot be asked about, because it has no id of 1 to 20 digits.
+  /// - Returns: nil without a transaction id of 1 to 20 digits, because the store cannot be asked about it.
   init?(_ bytes: ArraySlice<UInt8>) {
     guard let attributes = try? ReceiptAttribute.attributes(in: bytes) else { return nil }
-    // Some thirty are known; the first of a type counts.
+    // The first attribute of a type counts.
     func text(_ type: Int) -> String? { attributes.first { $0.type == type }?.text }
     let id = text(1703).flatMap(Self.transactionID)
     let original = text(1705).flatMap(Self.transactionID)
@@ -34,7 +34,7 @@ public struct ReceiptPurchase: Hashable, Sendable {
 
   private static func transactionID(_ text: String) -> String? { try? text.asTransactionID() }
 
-  /// RFC 3339 as the App Store writes it here: in UTC, without fractions.
+  /// Parses RFC 3339 in UTC without fractions, the form in receipts.
   private static func date(_ text: String) -> Date? {
     guard text.utf8.count == 20 else { return nil }
     return try? Date(text, strategy: .iso8601)

@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 
-/// Where an App Store Server API is: scheme, authority and what its paths begin with.
+/// The base address of an App Store Server API: scheme, authority and path prefix.
 public struct AppStoreAddress: Hashable, Sendable {
-  /// Apple's production, which serves what customers paid for.
+  /// Apple's production server.
   public static let production = Self(scheme: "https", authority: "api.storekit.apple.com")
-  /// Apple's sandbox.
+  /// Apple's sandbox server.
   public static let sandbox = Self(scheme: "https", authority: "api.storekit-sandbox.apple.com")
 
   let scheme: String
@@ -17,7 +17,7 @@ public struct AppStoreAddress: Hashable, Sendable {
     self.path = path
   }
 
-  /// An address such as `https://api.storekit.apple.com` or `http://127.0.0.1:4000/store`; nil if it is not an
+  /// Parses an address such as `https://api.storekit.apple.com` or `http://127.0.0.1:4000/store`; nil if it is not an
   /// http or https address of a host, or has a user, query or fragment.
   public init?(_ text: String) {
     guard let url = URL(string: text), let scheme = url.scheme, ["http", "https"].contains(scheme),

@@ -1,10 +1,10 @@
 import JWTKit
 
-/// A key of App Store Connect that may call the App Store Server API.
+/// An App Store Connect key that may call the App Store Server API.
 public struct AppStoreCredentials: Sendable {
-  /// Why a key cannot be used.
+  /// The reasons why a key cannot be used.
   public enum Failure: Error, Hashable, Sendable {
-    /// The file is not PEM of a P-256 private key, which is what App Store Connect gives as `.p8`.
+    /// The file is not PEM of a P-256 private key, the form of App Store Connect's `.p8` files.
     case notAPrivateKey
     /// The key id or the issuer id is empty.
     case emptyIdentifier
@@ -17,7 +17,7 @@ public struct AppStoreCredentials: Sendable {
   /// - Parameters:
   ///   - privateKey: the content of the `.p8` file.
   ///   - keyID: the key's id.
-  ///   - issuerID: the issuer's id: the App Store Connect account.
+  ///   - issuerID: the issuer id of the App Store Connect account.
   public init(privateKey: String, keyID: String, issuerID: String) throws(Failure) {
     guard !keyID.isEmpty, !issuerID.isEmpty else { throw .emptyIdentifier }
     do {

@@ -1,52 +1,52 @@
-import FoundationEssentials
+import Foundation
 
-/// Why a call of the App Store Server API gave no result.
+/// The error of a call of the App Store Server API.
 public enum AppStoreServerError: Error, Sendable {
-  /// The store said no, in its own words, also after the retries that Apple advises.
+  /// The store refused the request, also after the retries that Apple advises.
   case rejected(Rejection)
-  /// 401 without JSON. The store says so for a token that it does not take, and production also for an app
-  /// that was never released.
+  /// 401 without JSON. The store answers so for an invalid token, and production also for an app that was never
+  /// released.
   case unauthorizedWithoutJSON
   /// Neither production nor the sandbox knows the transaction.
   case transactionNotFound
-  /// There was no answer.
+  /// No response arrived.
   case transport(any Error)
-  /// There was an answer, but not one that the API gives.
+  /// The response is not one of the API.
   case undecodableAnswer(status: Int, detail: String)
-  /// An argument that cannot be part of a request, such as a transaction id with other than digits. The
-  /// text names the argument.
+  /// An argument cannot be part of a request, such as a transaction id with other characters than digits. The text
+  /// names the argument.
   case invalidArgument(String)
   /// The bearer token could not be signed.
   case tokenNotSigned(any Error)
-  /// The store was not asked, because Apple's rate would have kept the call waiting longer than its patience. After
-  /// this time there may be room.
+  /// No request was sent, because the call would have waited for Apple's rate longer than its timeout. A permit may be
+  /// free after this time.
   case overloaded(retryAfter: Duration)
-  /// The store was not asked, because it did not answer lately. After this time it will be tried again.
+  /// No request was sent, because the circuit is open. The next probe follows after this time.
   case circuitOpen(retryAfter: Duration)
 
-  /// What the store said when it said no.
+  /// The store's refusal.
   public struct Rejection: Hashable, Sendable {
     /// The HTTP status.
     public let status: Int
-    /// `errorCode`; nil if the body was not the API's JSON, as when something before the API answered.
+    /// `errorCode`; nil if the body is not the API's JSON, for instance the page of a proxy.
     public let code: AppStoreErrorCode?
     /// `errorMessage`.
     public let message: String?
-    /// Until when to wait. The API's `Retry-After` is a UNIX time in milliseconds, not seconds to wait.
+    /// The end of the wait. The API's `Retry-After` is a UNIX time in milliseconds, not a number of seconds.
     public let retryAfter: Date?
 
-    /// Whether it is about the rate of requests.
+    /// Whether the rate limit was exceeded.
     var isRateLimit: Bool { status == 429 || code == .rateLimitExceeded }
 
     var isRetryable: Bool { code?.isRetryable ?? (status >= 500 || status == 429) }
   }
 
-  /// The store's code, where it gave one.
+  /// The store's error code, if it gave one.
   public var code: AppStoreErrorCode? {
     if case .rejected(let rejection) = self { rejection.code } else { nil }
   }
 
-  /// How long to leave the store alone, where that is known.
+  /// The time after which to call again, if it is known.
   public var retryAfter: Duration? {
     switch self {
     case .overloaded(let wait), .circuitOpen(let wait): wait
@@ -54,8 +54,8 @@ public enum AppStoreServerError: Error, Sendable {
     }
   }
 
-  /// Whether the same request may be answered otherwise later: where Apple's code says so, at a rate limit, at
-  /// a server's failure without a code, and where there was no answer.
+  /// Whether the same call may succeed later: Apple's code says so, the rate limit was exceeded, the server failed
+  /// without a code, or no response arrived.
   public var isRetryable: Bool {
     switch self {
     case .rejected(let rejection): rejection.isRetryable

@@ -1,11 +1,11 @@
-import FoundationEssentials
+import Foundation
 import JWTKit
 
-/// The bearer token of one app: made once, shared by all requests, and made anew near its end.
+/// The bearer token of one app: made once, shared by all requests, and renewed before it expires.
 actor BearerTokens {
-  /// How long a token holds. Apple allows up to 60 minutes.
+  /// The lifetime of a token. Apple allows up to 60 minutes.
   static let lifetime: TimeInterval = 20 * 60
-  /// How long a token is used: the rest is for requests under way and clocks that differ.
+  /// The time for which a token is used. The rest covers requests under way and clock skew.
   static let use: TimeInterval = lifetime * 0.8
 
   private struct Token {
@@ -13,7 +13,7 @@ actor BearerTokens {
     let issued: Date
   }
 
-  /// What Apple asks for in "Generating JSON Web Tokens for API requests".
+  /// The claims of Apple's "Generating JSON Web Tokens for API requests".
   private struct Claims: JWTPayload {
     let iss: String
     let iat: Int64
@@ -38,10 +38,10 @@ actor BearerTokens {
     self.now = now
   }
 
-  /// The token. Whoever asks while one is being made waits for that one.
+  /// Returns the token. Concurrent callers wait for one renewal.
   func token() async throws -> String {
     let now = now()
-    // A token from the future, seen after the clock was set back, would hold longer than Apple allows.
+    // After the clock was set back, a token from the future would be used longer than Apple allows.
     if let current, now >= current.issued, now < current.issued + Self.use { return current.text }
     let task =
       underWay

@@ -1,8 +1,8 @@
 extension AppStoreServerAPI {
-  /// One page of the notifications that the App Store sent or tried to (Get Notification History): up to 20,
-  /// 180 days back in production and 30 in the sandbox.
+  /// Reads one page of the notifications that the App Store sent or tried to send (Get Notification History): up to 20,
+  /// reaching 180 days back in production and 30 in the sandbox.
   ///
-  /// - Parameter paginationToken: of the page before; nil for the first.
+  /// - Parameter paginationToken: the token of the previous page; nil for the first page.
   public func notificationHistory(
     _ request: NotificationHistoryRequest, paginationToken: String? = nil, in environment: Environment
   ) async throws(AppStoreServerError) -> NotificationHistoryResponse {
@@ -21,7 +21,7 @@ extension AppStoreServerAPI {
       ServerCall(.requestTestNotification, ["inApps", "v1", "notifications", "test"]), in: environment)
   }
 
-  /// What became of a test notification (Get Test Notification Status).
+  /// Reads the delivery attempts of a test notification (Get Test Notification Status).
   public func testNotificationStatus(
     _ testNotificationToken: String, in environment: Environment
   ) async throws(AppStoreServerError) -> CheckTestNotificationResponse {

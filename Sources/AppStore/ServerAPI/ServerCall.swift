@@ -1,15 +1,15 @@
-import FoundationEssentials
+import Foundation
 import HTTPTypes
 
-/// One request of the App Store Server API, before it is known where to and with which token.
+/// One request of the App Store Server API, without its address and token.
 struct ServerCall: Sendable {
   let endpoint: Endpoint
   let path: String
   let body: [UInt8]?
 
   /// - Parameters:
-  ///   - path: the segments of the path, as they are before encoding.
-  ///   - query: names and values, as they are before encoding.
+  ///   - path: the segments of the path, not yet encoded.
+  ///   - query: names and values, not yet encoded.
   init(
     _ endpoint: Endpoint, _ path: [String], query: [(String, String)] = [], body: [UInt8]? = nil
   ) {
@@ -19,7 +19,7 @@ struct ServerCall: Sendable {
     self.body = body
   }
 
-  /// A request with a JSON body.
+  /// Makes a request with a JSON body.
   init(
     _ endpoint: Endpoint, _ path: [String], query: [(String, String)] = [], json: some Encodable
   ) throws(AppStoreServerError) {
@@ -42,7 +42,7 @@ struct ServerCall: Sendable {
 }
 
 extension String {
-  /// All but unreserved characters as %XX (RFC 3986, section 2.3), so that no value can end a path segment or
+  /// Encodes all but unreserved characters as %XX (RFC 3986, section 2.3), so that no value can end a path segment or
   /// begin a query.
   fileprivate var percentEncoded: String {
     var encoded: [UInt8] = []
@@ -60,7 +60,7 @@ extension String {
     return String(decoding: encoded, as: UTF8.self)
   }
 
-  /// A transaction id: 1 to 20 digits.
+  /// Checks that the text is a transaction id: 1 to 20 digits.
   func asTransactionID(_ argument: String = "transactionID") throws(AppStoreServerError) -> String {
     guard (1...20).contains(utf8.count),
       utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
@@ -68,7 +68,7 @@ extension String {
     return self
   }
 
-  /// A segment of a path that is not empty, not a step up or down the path, and of a sane length.
+  /// Checks that the text can be a path segment: 1 to 256 bytes, and neither `.` nor `..`.
   func asPathSegment(_ argument: String) throws(AppStoreServerError) -> String {
     guard (1...256).contains(utf8.count), self != ".", self != ".." else { throw .invalidArgument(argument) }
     return self

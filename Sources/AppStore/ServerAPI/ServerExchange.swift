@@ -1,32 +1,34 @@
-import FoundationEssentials
+import Foundation
 import HTTPTypes
 
-/// One request to the App Store Server API and its answer, or what went wrong between.
+/// Sends one request to the App Store Server API and classifies the response.
 struct ServerExchange: Sendable {
   let transport: any HTTPTransport
   let tokens: BearerTokens
-  let timeout: Duration
+  let requestTimeout: Duration
 
-  func send(_ call: ServerCall, to address: AppStoreAddress, within limit: Duration) async -> ServerAnswer {
+  func send(_ call: ServerCall, to address: AppStoreAddress, within limit: Duration) async -> ServerResult {
     let token: String
     do { token = try await tokens.token() } catch { return .failure(.tokenNotSigned(error)) }
     let request = call.request(to: address, bearer: token)
     let response: HTTPResponse
     let body: [UInt8]
     do {
-      (response, body) = try await transport.send(request, body: call.body, timeout: min(timeout, limit))
+      (response, body) = try await transport.send(
+        request, body: call.body, timeout: min(requestTimeout, limit))
     } catch let error as AppStoreServerError {
       return .failure(error)
     } catch {
       return .failure(.transport(error))
     }
     let status = response.status.code
-    guard body.count <= AppStoreServerAPI.maximumAnswer else {
+    guard body.count <= AppStoreServerAPI.maximumResponseLength else {
       return .failure(
-        .undecodableAnswer(status: status, detail: "longer than \(AppStoreServerAPI.maximumAnswer) bytes"))
+        .undecodableAnswer(
+          status: status, detail: "longer than \(AppStoreServerAPI.maximumResponseLength) bytes"))
     }
     guard response.status.kind == .successful else { return .failure(AppStoreServerError(response, body)) }
-    // A page of whoever stands between says 200 as well.
+    // A proxy between may answer 200 with a page of its own.
     guard !call.endpoint.answersWithJSON || body.beginsJSONObject else {
       return .failure(.undecodableAnswer(status: status, detail: "not a JSON object"))
     }
@@ -59,7 +61,7 @@ extension AppStoreServerError {
         retryAfter: response.headerFields[.retryAfter].flatMap(Self.instant)))
   }
 
-  /// Milliseconds since 1970, digits only.
+  /// Parses milliseconds since 1970, digits only.
   private static func instant(_ text: String) -> Date? {
     guard (1...15).contains(text.utf8.count) else { return nil }
     var milliseconds: Int64 = 0

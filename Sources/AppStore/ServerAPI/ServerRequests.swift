@@ -1,81 +1,33 @@
-import FoundationEssentials
+import Foundation
 
-/// Which transactions of a customer to list (query of Get Transaction History). Nothing set lists all.
-public struct TransactionHistoryRequest: Hashable, Sendable {
-  /// Only what was bought at or after this.
-  public var startDate: Date?
-  /// Only what was bought before this.
-  public var endDate: Date?
-  /// Only these products.
-  public var productIds: [String] = []
-  /// Only these kinds of products.
-  public var productTypes: [HistoryProductType] = []
-  /// By modification date, oldest first unless said otherwise.
-  public var sort: HistoryOrder?
-  /// Only these subscription groups.
-  public var subscriptionGroupIdentifiers: [String] = []
-  /// Only what the customer bought, or only what the family shares.
-  public var inAppOwnershipType: InAppOwnershipType?
-  /// Only what was revoked, or only what was not.
-  public var revoked: Bool?
-
-  /// Nothing set.
-  public init() {}
-
-  func query(revision: String?) -> [(String, String)] {
-    var query: [(String, String)] = []
-    func add(_ name: String, _ value: (any CustomStringConvertible)?) {
-      if let value { query.append((name, value.description)) }
-    }
-    add("revision", revision)
-    add("startDate", startDate?.millisecondsSince1970)
-    add("endDate", endDate?.millisecondsSince1970)
-    productIds.forEach { add("productId", $0) }
-    productTypes.forEach { add("productType", $0) }
-    add("sort", sort)
-    subscriptionGroupIdentifiers.forEach { add("subscriptionGroupIdentifier", $0) }
-    add("inAppOwnershipType", inAppOwnershipType)
-    add("revoked", revoked)
-    return query
-  }
-}
-
-/// Which notifications to list (body of Get Notification History). By type or by transaction, not by both.
+/// The time range of the notifications to list (body of Get Notification History).
 public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
-  /// From when.
+  /// The start of the range.
   @Milliseconds public var startDate: Date
-  /// Until when.
+  /// The end of the range.
   @Milliseconds public var endDate: Date
-  /// Only this type.
-  public var notificationType: NotificationType?
-  /// Only this subtype of the type.
-  public var notificationSubtype: Subtype?
-  /// Only the customer of this transaction.
-  public var transactionId: String?
-  /// Only what did not reach the server.
-  public var onlyFailures: Bool?
 
-  /// All notifications of a time.
+  /// Lists all notifications of a time range.
   public init(startDate: Date, endDate: Date) {
     self.startDate = startDate
     self.endDate = endDate
   }
 }
 
-/// How much was consumed of what the customer wants refunded (body of Send Consumption Information).
+/// The consumption of a purchase whose refund the customer requests (body of Send Consumption Information).
 public struct ConsumptionRequest: Codable, Hashable, Sendable {
-  /// Whether the customer agreed that this is sent. Without consent it must not be sent.
+  /// Whether the customer agreed to sending this. It must not be sent without consent.
   public var customerConsented: Bool
-  /// How much was consumed, in thousandths of a percent.
+  /// The consumed share, in thousandths of a percent.
   public var consumptionPercentage: Int32?
-  /// Whether it was delivered in working order.
+  /// Whether the purchase was delivered in working order.
   public var deliveryStatus: DeliveryStatus
-  /// What the developer would like Apple to do.
+  /// The developer's preference for Apple's decision.
   public var refundPreference: RefundPreference?
-  /// Whether the customer could try it before the purchase.
+  /// Whether the customer could try the product before the purchase.
   public var sampleContentProvided: Bool
 
-  /// A request with what Apple requires; the rest is set afterwards.
+  /// Makes a request with the members that Apple requires.
   public init(customerConsented: Bool, deliveryStatus: DeliveryStatus, sampleContentProvided: Bool) {
     self.customerConsented = customerConsented
     self.deliveryStatus = deliveryStatus
@@ -83,16 +35,16 @@ public struct ConsumptionRequest: Codable, Hashable, Sendable {
   }
 }
 
-/// How far to extend one subscription (body of Extend a Subscription Renewal Date).
+/// The extension of one subscription (body of Extend a Subscription Renewal Date).
 public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
-  /// How many days, 1 to 90.
+  /// The number of days, 1 to 90.
   public var extendByDays: Int32
-  /// Why.
+  /// The reason.
   public var extendReasonCode: ExtendReasonCode
-  /// An id of this request, so that it is not carried out twice; up to 128 characters.
+  /// The idempotency key of this request; up to 128 characters.
   public var requestIdentifier: String
 
-  /// A request with all its fields.
+  /// Makes a request with all its members.
   public init(extendByDays: Int32, extendReasonCode: ExtendReasonCode, requestIdentifier: String) {
     self.extendByDays = extendByDays
     self.extendReasonCode = extendReasonCode
@@ -100,21 +52,21 @@ public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
   }
 }
 
-/// How far to extend all active subscriptions of a product (body of Extend Subscription Renewal Dates for All
+/// The extension of all active subscriptions of a product (body of Extend Subscription Renewal Dates for All
 /// Active Subscribers).
 public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
-  /// How many days, 1 to 90.
+  /// The number of days, 1 to 90.
   public var extendByDays: Int32
-  /// Why.
+  /// The reason.
   public var extendReasonCode: ExtendReasonCode
-  /// An id of this request, so that it is not carried out twice; up to 128 characters.
+  /// The idempotency key of this request; up to 128 characters.
   public var requestIdentifier: String
-  /// Only these storefronts, as ISO 3166-1 alpha-3 codes.
+  /// The storefronts, as ISO 3166-1 alpha-3 codes; nil for all.
   public var storefrontCountryCodes: [String]?
   /// The product.
   public var productId: String
 
-  /// A request for all storefronts.
+  /// Makes a request for all storefronts.
   public init(
     productId: String, extendByDays: Int32, extendReasonCode: ExtendReasonCode, requestIdentifier: String
   ) {
@@ -125,11 +77,11 @@ public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
   }
 }
 
-/// The customer's id to set on a purchase (body of Set App Account Token).
+/// The customer id to set on a purchase (body of Set App Account Token).
 public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
-  /// The customer's id.
+  /// The app's own id of the customer.
   public var appAccountToken: UUID
 
-  /// A request.
+  /// Makes a request.
   public init(appAccountToken: UUID) { self.appAccountToken = appAccountToken }
 }

@@ -1,26 +1,17 @@
-import FoundationEssentials
+import Foundation
 
-/// Answer of Get Transaction Info.
+/// The response of Get Transaction Info.
 public struct TransactionInfoResponse: Codable, Hashable, Sendable {
   /// A JWS of a `TransactionInfo`.
   public var signedTransactionInfo: String?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
-/// Answer of Get App Transaction Info.
-public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
-  /// A JWS of an `AppTransaction`.
-  public var signedAppTransactionInfo: String?
-
-  /// Nothing set.
-  public init() {}
-}
-
-/// Answer of Get All Subscription Statuses.
+/// The response of Get All Subscription Statuses.
 public struct StatusResponse: Codable, Hashable, Sendable {
-  /// Where the subscriptions were bought.
+  /// The environment of the purchases.
   public var environment: Environment?
   /// The app.
   public var bundleId: String?
@@ -29,7 +20,7 @@ public struct StatusResponse: Codable, Hashable, Sendable {
   /// The subscription groups.
   public var data: [SubscriptionGroupIdentifierItem]?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
@@ -40,7 +31,7 @@ public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
   /// The latest transaction of each subscription in it.
   public var lastTransactions: [LastTransactionsItem]?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
@@ -55,13 +46,13 @@ public struct LastTransactionsItem: Codable, Hashable, Sendable {
   /// A JWS of its `RenewalInfo`.
   public var signedRenewalInfo: String?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
 /// One page of Get Transaction History.
 public struct HistoryResponse: Codable, Hashable, Sendable {
-  /// What to ask the next page with.
+  /// The token for the next page.
   public var revision: String?
   /// Whether there is a next page.
   public var hasMore: Bool?
@@ -69,131 +60,118 @@ public struct HistoryResponse: Codable, Hashable, Sendable {
   public var bundleId: String?
   /// Apple's number of the app; missing in the sandbox.
   public var appAppleId: Int64?
-  /// Where the purchases were made.
+  /// The environment of the purchases.
   public var environment: Environment?
   /// JWS of `TransactionInfo`s.
   public var signedTransactions: [String]?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
-/// One page of Get Refund History.
-public struct RefundHistoryResponse: Codable, Hashable, Sendable {
-  /// JWS of refunded `TransactionInfo`s.
-  public var signedTransactions: [String]?
-  /// What to ask the next page with.
-  public var revision: String?
-  /// Whether there is a next page.
-  public var hasMore: Bool?
-
-  /// Nothing set.
-  public init() {}
-}
-
-/// Answer of Look Up Order ID.
+/// The response of Look Up Order ID.
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
   /// Whether the order is known.
   public var status: OrderLookupStatus?
   /// JWS of its `TransactionInfo`s.
   public var signedTransactions: [String]?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
 /// One page of Get Notification History.
 public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
-  /// What to ask the next page with.
+  /// The token for the next page.
   public var paginationToken: String?
   /// Whether there is a next page.
   public var hasMore: Bool?
   /// Up to 20 notifications.
   public var notificationHistory: [NotificationHistoryResponseItem]?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
 /// One notification of a `NotificationHistoryResponse`.
 public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
-  /// The notification as it was posted: a JWS of a `NotificationPayload`.
+  /// The posted JWS of a `NotificationPayload`.
   public var signedPayload: String?
   /// The attempts to deliver it.
   public var sendAttempts: [SendAttemptItem]?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
 /// One attempt to deliver a notification.
 public struct SendAttemptItem: Codable, Hashable, Sendable {
-  /// When.
+  /// The time of the attempt.
   @Milliseconds public var attemptDate: Date? = nil
-  /// What came of it.
+  /// The outcome of the attempt.
   public var sendAttemptResult: SendAttemptResult?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
-/// Answer of Request a Test Notification.
+/// The response of Request a Test Notification.
 public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
-  /// What to ask its status with.
+  /// The token for its status.
   public var testNotificationToken: String?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
-/// Answer of Get Test Notification Status.
+/// The response of Get Test Notification Status.
 public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
-  /// The notification as it was posted: a JWS of a `NotificationPayload`.
+  /// The posted JWS of a `NotificationPayload`.
   public var signedPayload: String?
   /// The attempts to deliver it.
   public var sendAttempts: [SendAttemptItem]?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
-/// Answer of Extend a Subscription Renewal Date.
+/// The response of Extend a Subscription Renewal Date.
 public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
   /// The subscription.
   public var originalTransactionId: String?
   /// The period that was extended.
   public var webOrderLineItemId: String?
-  /// Whether it was.
+  /// Whether the extension succeeded.
   public var success: Bool?
   /// The new renewal date.
   @Milliseconds public var effectiveDate: Date? = nil
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
-/// Answer of Extend Subscription Renewal Dates for All Active Subscribers.
+/// The response of Extend Subscription Renewal Dates for All Active Subscribers.
 public struct MassExtendRenewalDateResponse: Codable, Hashable, Sendable {
-  /// The id that the request bore.
+  /// The request's identifier.
   public var requestIdentifier: String?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }
 
-/// Answer of Get Status of Subscription Renewal Date Extensions.
+/// The response of Get Status of Subscription Renewal Date Extensions.
 public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
-  /// The id that the request bore.
+  /// The request's identifier.
   public var requestIdentifier: String?
-  /// Whether all is done.
+  /// Whether the extension is complete.
   public var complete: Bool?
-  /// When it was.
+  /// The time of completion.
   @Milliseconds public var completeDate: Date? = nil
-  /// How many subscriptions were extended.
+  /// The number of extended subscriptions.
   public var succeededCount: Int64?
-  /// How many could not be extended.
+  /// The number of subscriptions that could not be extended.
   public var failedCount: Int64?
 
-  /// Nothing set.
+  /// Makes an empty response.
   public init() {}
 }

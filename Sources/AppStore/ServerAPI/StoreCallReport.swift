@@ -1,45 +1,45 @@
-/// What came of one request to the App Store Server API, for whoever counts.
+/// The outcome of one request to the App Store Server API, for metrics.
 public struct StoreCallReport: Sendable {
-  /// The closed list of what can come of a request. The raw values are fit for metrics.
+  /// The closed list of outcomes. The raw values are label values of metrics.
   public enum Outcome: String, Sendable, CaseIterable {
-    /// It was answered with what was asked for.
+    /// The store returned the requested data.
     case ok
-    /// It was answered that there is no such thing.
+    /// The store does not know the requested object.
     case notFound = "not_found"
-    /// It was refused for another reason of the request's (4xx).
+    /// The store refused the request for another reason (4xx).
     case rejected
-    /// The key, its id or the issuer was not taken (401).
+    /// The store refused the key, its id or the issuer (401).
     case unauthorized
-    /// The store asked for a rest (429).
+    /// The rate limit was exceeded (429).
     case rateLimited = "rate_limited"
-    /// The store failed (5xx), or its answer cannot be read.
+    /// The store failed (5xx), or its response cannot be read.
     case failed
-    /// No answer came.
+    /// No response arrived.
     case unreachable
-    /// Whoever asked went away.
+    /// The caller was cancelled.
     case cancelled
-    /// No request was made: the store's rate leaves no room.
+    /// No request was sent: the rate limit leaves no permit in time.
     case noRoom = "no_room"
-    /// No request was made: the store is left alone because it did not answer.
+    /// No request was sent: the circuit is open.
     case circuitOpen = "circuit_open"
-    /// No request was made: it cannot be put together or signed.
+    /// No request was sent: its arguments or its token are invalid.
     case unsendable
   }
 
-  /// Which endpoint was asked; one of a closed list.
+  /// The endpoint; one of a closed list.
   public var endpoint: String
-  /// Which of the store's two servers was asked.
+  /// The environment whose server was called.
   public var environment: Environment
-  /// What came of it.
+  /// The outcome.
   public var outcome: Outcome
-  /// How long the answer took; nil if no request was made.
+  /// The response time; nil if no request was sent.
   public var duration: Duration?
 
-  init(_ endpoint: Endpoint, _ environment: Environment, _ answer: ServerAnswer, duration: Duration?) {
+  init(_ endpoint: Endpoint, _ environment: Environment, _ result: ServerResult, duration: Duration?) {
     self.endpoint = "\(endpoint)"
     self.environment = environment
     self.duration = duration
-    switch answer {
+    switch result {
     case .success: outcome = .ok
     case .failure(let error): outcome = Outcome(error)
     }
@@ -69,8 +69,8 @@ extension StoreCallReport.Outcome {
   }
 }
 
-extension ServerAnswer {
-  /// Whether no request was made.
+extension ServerResult {
+  /// Whether the client refused the call without a request.
   var isRefusal: Bool {
     switch self {
     case .failure(.overloaded), .failure(.circuitOpen): true

@@ -1,29 +1,26 @@
-/// A customer's subscriptions, and where they were bought.
+/// A customer's subscriptions and their environment.
 public struct LocatedStatuses: Hashable, Sendable {
-  /// Where the transaction that was asked with is known.
+  /// The environment that knows the transaction.
   public let environment: Environment
   /// The latest transaction of each subscription.
   public let subscriptions: [LastTransactionsItem]
 }
 
 extension AppStoreServerAPI {
-  /// The state of all of a customer's subscriptions, by group (Get All Subscription Statuses).
-  ///
-  /// - Parameter statuses: only subscriptions in one of these; all if empty.
+  /// Reads the states of all subscriptions of a customer, by group (Get All Subscription Statuses).
   public func subscriptionStatuses(
-    anyTransactionID: String, statuses: [SubscriptionStatus] = [], in environment: Environment
+    anyTransactionID: String, in environment: Environment
   ) async throws(AppStoreServerError) -> StatusResponse {
     try await call(
       ServerCall(
-        .subscriptionStatuses, ["inApps", "v1", "subscriptions", anyTransactionID.asTransactionID()],
-        query: statuses.map { ("status", $0.description) }),
+        .subscriptionStatuses, ["inApps", "v1", "subscriptions", anyTransactionID.asTransactionID()]),
       in: environment)
   }
 
-  /// The state of all of a customer's subscriptions, when it is not known where they were bought: asks as
-  /// ``locate(_:)`` does.
+  /// Reads the states of all subscriptions of a customer whose environment is unknown: tries production, then the
+  /// sandbox, like ``locate(_:)``.
   ///
-  /// - Returns: nil if the sandbox does not know the transaction either.
+  /// - Returns: nil if neither environment knows the transaction.
   public func locateSubscriptions(
     anyTransactionID: String
   ) async throws(AppStoreServerError) -> LocatedStatuses? {
@@ -39,8 +36,8 @@ extension AppStoreServerAPI {
     }
   }
 
-  /// Extends one subscription's renewal date (Extend a Subscription Renewal Date): at most 90 days, twice a
-  /// year, not for family members.
+  /// Extends the renewal date of one subscription (Extend a Subscription Renewal Date): by at most 90 days, twice a
+  /// year, and not for family members.
   public func extendRenewalDate(
     originalTransactionID: String, _ request: ExtendRenewalDateRequest, in environment: Environment
   ) async throws(AppStoreServerError) -> ExtendRenewalDateResponse {
@@ -60,7 +57,7 @@ extension AppStoreServerAPI {
       in: environment)
   }
 
-  /// How far such an extension has come (Get Status of Subscription Renewal Date Extensions).
+  /// Reads the progress of a mass extension (Get Status of Subscription Renewal Date Extensions).
   public func extensionStatus(
     productID: String, requestIdentifier: String, in environment: Environment
   ) async throws(AppStoreServerError) -> MassExtendRenewalDateStatusResponse {

@@ -1,13 +1,13 @@
-/// A transaction that the store knows, and where.
+/// A transaction and its environment.
 public struct LocatedTransaction: Hashable, Sendable {
-  /// Where it was found.
+  /// The environment that knows the transaction.
   public let environment: Environment
   /// A JWS of a `TransactionInfo`, not yet verified.
   public let signedTransactionInfo: String
 }
 
 extension AppStoreServerAPI {
-  /// One transaction, as it is now (Get Transaction Info).
+  /// Reads the current state of one transaction (Get Transaction Info).
   public func transactionInfo(
     _ transactionID: String, in environment: Environment
   ) async throws(AppStoreServerError) -> TransactionInfoResponse {
@@ -16,13 +16,12 @@ extension AppStoreServerAPI {
       in: environment)
   }
 
-  /// One transaction, when it is not known where it took place: production is asked first, then the sandbox,
-  /// as Apple advises.
+  /// Reads one transaction whose environment is unknown: tries production, then the sandbox, as Apple advises.
   ///
-  /// The sandbox is asked if production does not know the transaction, or answers 401 without JSON, which it
-  /// does for an app that was never released. If the sandbox answers 401 as well, the token is at fault.
+  /// The sandbox follows if production does not know the transaction, or answers 401 without JSON, as it does for an
+  /// app that was never released. If the sandbox answers 401 as well, the token is invalid.
   ///
-  /// - Throws: `transactionNotFound` if the sandbox does not know it either.
+  /// - Throws: `transactionNotFound` if neither environment knows it.
   public func locate(_ transactionID: String) async throws(AppStoreServerError) -> LocatedTransaction {
     try await productionThenSandbox { environment throws(AppStoreServerError) in
       guard let jws = try await transactionInfo(transactionID, in: environment).signedTransactionInfo else {
@@ -47,45 +46,23 @@ extension AppStoreServerAPI {
     }
   }
 
-  /// The purchase of the app that a transaction belongs to (Get App Transaction Info).
-  public func appTransactionInfo(
-    anyTransactionID: String, in environment: Environment
-  ) async throws(AppStoreServerError) -> AppTransactionInfoResponse {
-    try await call(
-      ServerCall(
-        .appTransactionInfo,
-        ["inApps", "v1", "transactions", "appTransactions", anyTransactionID.asTransactionID()]),
-      in: environment)
-  }
-
-  /// One page of a customer's transactions (Get Transaction History, version 2).
+  /// Reads one page of a customer's transactions (Get Transaction History, version 2).
   ///
-  /// - Parameter revision: of the page before; nil for the first.
+  /// - Parameters:
+  ///   - order: by modification date; oldest first by default.
+  ///   - revision: the `revision` of the previous page; nil for the first page.
   public func transactionHistory(
-    anyTransactionID: String, _ request: TransactionHistoryRequest = .init(), revision: String? = nil,
+    anyTransactionID: String, order: HistoryOrder = .ascending, revision: String? = nil,
     in environment: Environment
   ) async throws(AppStoreServerError) -> HistoryResponse {
-    try await call(
+    let query = (revision.map { [("revision", $0)] } ?? []) + [("sort", order.rawValue)]
+    return try await call(
       ServerCall(
-        .transactionHistory, ["inApps", "v2", "history", anyTransactionID.asTransactionID()],
-        query: request.query(revision: revision)),
+        .transactionHistory, ["inApps", "v2", "history", anyTransactionID.asTransactionID()], query: query),
       in: environment)
   }
 
-  /// One page of a customer's refunds (Get Refund History).
-  ///
-  /// - Parameter revision: of the page before; nil for the first.
-  public func refundHistory(
-    anyTransactionID: String, revision: String? = nil, in environment: Environment
-  ) async throws(AppStoreServerError) -> RefundHistoryResponse {
-    try await call(
-      ServerCall(
-        .refundHistory, ["inApps", "v2", "refund", "lookup", anyTransactionID.asTransactionID()],
-        query: revision.map { [("revision", $0)] } ?? []),
-      in: environment)
-  }
-
-  /// The transactions of an order that a customer has a receipt of (Look Up Order ID).
+  /// Reads the transactions of an order id from a customer's receipt (Look Up Order ID).
   public func lookUpOrder(
     _ orderID: String, in environment: Environment
   ) async throws(AppStoreServerError) -> OrderLookupResponse {
@@ -93,8 +70,8 @@ extension AppStoreServerAPI {
       ServerCall(.orderLookup, ["inApps", "v1", "lookup", orderID.asPathSegment("orderID")]), in: environment)
   }
 
-  /// Tells how much was consumed of what the customer wants refunded (Send Consumption Information, version
-  /// 2). Only with the customer's consent, within 12 hours.
+  /// Sends the consumption of a purchase whose refund the customer requests (Send Consumption Information, version 2):
+  /// only with the customer's consent, and within 12 hours.
   public func sendConsumption(
     of transactionID: String, _ request: ConsumptionRequest, in environment: Environment
   ) async throws(AppStoreServerError) {
@@ -105,23 +82,13 @@ extension AppStoreServerAPI {
       in: environment)
   }
 
-  /// Sets the customer's id on a purchase made without (Set App Account Token).
+  /// Sets the app's customer id on a purchase (Set App Account Token).
   public func setAppAccountToken(
     originalTransactionID: String, _ request: UpdateAppAccountTokenRequest, in environment: Environment
   ) async throws(AppStoreServerError) {
     let id = try originalTransactionID.asTransactionID("originalTransactionID")
     try await call(
       ServerCall(.appAccountToken, ["inApps", "v1", "transactions", id, "appAccountToken"], json: request),
-      in: environment)
-  }
-
-  /// Finishes a transaction that no device has finished (Finish Transaction).
-  public func finish(
-    _ transactionID: String, in environment: Environment
-  ) async throws(AppStoreServerError) {
-    try await call(
-      ServerCall(
-        .finishTransaction, ["inApps", "v1", "transactions", transactionID.asTransactionID(), "finish"]),
       in: environment)
   }
 }

@@ -1,9 +1,9 @@
-/// Base64 as RFC 4648 defines it, strictly: no foreign characters, no line breaks, no bits left over.
+/// A strict Base64 codec (RFC 4648): no foreign characters, line breaks or non-zero trailing bits.
 ///
-/// Every accepted text is the one text that its bytes encode to. A JWS can therefore be stored as bytes and
-/// written again exactly as it came, and nobody can make a second text of the same content.
+/// Every accepted text is the only encoding of its bytes. A JWS can therefore be stored as bytes and rebuilt exactly,
+/// and no second text with the same content is accepted.
 public enum Base64 {
-  /// Which 64 characters, and whether the end is padded.
+  /// The 64 characters and the padding.
   public enum Alphabet: Sendable {
     /// `+`, `/` and padding (RFC 4648, section 4): certificates in `x5c`.
     case standard
@@ -11,12 +11,12 @@ public enum Base64 {
     case url
   }
 
-  /// The bytes that a text stands for; nil if it is not exactly the encoding of any.
+  /// Decodes a text; nil if it is not the exact encoding of any bytes.
   public static func decode(_ text: [UInt8], _ alphabet: Alphabet) -> [UInt8]? {
     text.withUnsafeBufferPointer { decode($0, alphabet) }
   }
 
-  /// The bytes that a text stands for; nil if it is not exactly the encoding of any.
+  /// Decodes a text; nil if it is not the exact encoding of any bytes.
   public static func decode(_ text: String, _ alphabet: Alphabet) -> [UInt8]? {
     var text = text
     return text.withUTF8 { decode($0, alphabet) }
@@ -26,7 +26,7 @@ public enum Base64 {
     text.withUnsafeBufferPointer { decode($0, alphabet) }
   }
 
-  /// The text of some bytes, as ASCII.
+  /// Encodes bytes as ASCII.
   public static func encode(_ bytes: [UInt8], _ alphabet: Alphabet) -> [UInt8] {
     let (whole, rest) = bytes.count.quotientAndRemainder(dividingBy: 3)
     let tail = rest == 0 ? 0 : alphabet == .standard ? 4 : rest + 1
@@ -54,7 +54,7 @@ public enum Base64 {
     }
   }
 
-  /// The text of some bytes.
+  /// Encodes bytes as a string.
   public static func string(_ bytes: [UInt8], _ alphabet: Alphabet) -> String {
     String(decoding: encode(bytes, alphabet), as: UTF8.self)
   }
@@ -67,10 +67,10 @@ public enum Base64 {
     }
     let (whole, rest) = length.quotientAndRemainder(dividingBy: 4)
     guard rest != 1 else { return nil }
-    // All bits of the whole text that say something is wrong are gathered here, and looked at once.
+    // Collects the error bits of the whole text for one check at the end.
     var faults: UInt32 = 0
     let bytes = [UInt8](
-      // Each group is written as four bytes, the last of which belongs to the next one.
+      // Each group is written as four bytes; the last one is overwritten by the next group.
       unsafeUninitializedCapacity: whole * 3 + max(rest - 1, 0) + 1
     ) { bytes, count in
       alphabet.places.withUnsafeBufferPointer { places in
@@ -91,14 +91,14 @@ public enum Base64 {
           bytes[count] = UInt8(truncatingIfNeeded: last >> UInt32((count - whole * 3) * 8))
           count += 1
         }
-        // What the last character has beyond the last byte.
+        // The trailing bits of the last character must be zero.
         if (last & 0xff_ffff) >> UInt32((rest - 1) * 8) != 0 { faults |= foreign }
       }
     }
     return faults & foreign == 0 ? bytes : nil
   }
 
-  /// Set where a character is outside the alphabet.
+  /// Marks a character outside the alphabet.
   private static let foreign: UInt32 = 1 << 31
   fileprivate static let standardCharacters = characters("+/")
   fileprivate static let urlCharacters = characters("-_")
@@ -109,8 +109,8 @@ public enum Base64 {
     Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789\(lastTwo)".utf8)
   }
 
-  /// What each byte of a text, as the first to fourth character of its group, has of the group's three bytes, the first of
-  /// which is the lowest: 256 for each place.
+  /// The bits that each byte, as first to fourth character of its group, contributes to the group's three bytes (the
+  /// first byte lowest): 256 entries for each place.
   private static func places(of characters: [UInt8]) -> [UInt32] {
     var places = [UInt32](repeating: foreign, count: 4 * 256)
     for (value, character) in characters.enumerated() {

@@ -2,24 +2,23 @@ import Crypto
 import SwiftASN1
 import X509
 
-/// Whether leaf and intermediate of a JWS chain to a trusted root, whatever the time.
+/// Validates that leaf and intermediate of a JWS chain to a trusted root, at any time.
 ///
-/// The path is not searched but given: leaf, intermediate, root. On such a path RFC 5280 comes down to the few
-/// rules below; certificates, extensions, keys and signatures are the library's work, and the tests compare the
-/// verdicts with the library's own path builder, which can be called only asynchronously.
+/// The path is given: leaf, intermediate, root. On such a path RFC 5280 comes down to the rules below.
+/// swift-certificates parses certificates and checks signatures. Its `Verifier` is not used: it is async, has no error
+/// codes, and ignores key usage. A test compares the verdicts with it.
 ///
-/// Time is left out because the instant that counts, the payload's `signedDate`, is part of what is not yet
-/// verified. `VerifiedChain` looks at it once the signature is good, so that nothing of a payload is believed,
-/// or even parsed, before its signature verified.
+/// Validity periods are checked later, by `VerifiedChain`. They are judged at the payload's `signedDate`, and no
+/// payload is parsed before its signature verified.
 struct ChainValidation {
-  /// Marks a leaf that signs what the App Store says.
+  /// Marks a leaf that signs App Store payloads.
   static let leafMarker: ASN1ObjectIdentifier = [1, 2, 840, 113_635, 100, 6, 11, 1]
   /// Marks the intermediate of Apple Worldwide Developer Relations.
   static let intermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113_635, 100, 6, 2, 1]
 
   let roots: TrustedRoots
 
-  /// The public key of the leaf, and the path with which it was found good, leaf first.
+  /// Returns the public key of the leaf and the valid path, leaf first.
   func validate(
     leaf: [UInt8], intermediate: [UInt8]
   ) throws(VerificationFailure) -> (key: P256.Signing.PublicKey, path: [PathCertificate]) {
@@ -51,7 +50,7 @@ struct ChainValidation {
     var failure = VerificationFailure(
       .untrustedRoot,
       "the chain ends in '\(name.description.fitForLog)', which is not among the trusted roots")
-    // Two roots may bear the same name, for instance while one replaces the other.
+    // Two roots may have the same name, for instance while one replaces the other.
     for certificate in roots.certificates where certificate.subject == name {
       let root = PathCertificate(certificate, "root")
       do throws(VerificationFailure) {
@@ -62,7 +61,7 @@ struct ChainValidation {
         continue
       }
       try root.checkExtensions(understood: nil)
-      // A version 1 certificate has no extensions to say what it may do. Whoever trusts it as root says it.
+      // A version 1 root has no extensions; the operator who trusts it as root makes it an authority.
       if certificate.version != .v1 { try root.checkAuthority(overAuthorities: 1) }
       return root
     }
@@ -71,8 +70,8 @@ struct ChainValidation {
 }
 
 extension String {
-  /// Printable ASCII, not too much of it. Whoever sends a JWS writes the names in its certificates, and must
-  /// not be able to write lines of our log.
+  /// At most 200 characters of printable ASCII. The sender of a JWS chooses the names in its certificates and must not
+  /// be able to forge log lines.
   var fitForLog: String {
     String(String.UnicodeScalarView(unicodeScalars.prefix(200).map { (" "..."~").contains($0) ? $0 : "?" }))
   }

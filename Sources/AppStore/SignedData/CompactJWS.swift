@@ -1,41 +1,40 @@
-import Glibc
+import Foundation
 
-/// A JWS in compact serialization (RFC 7515, section 7.1), cut into its segments and decoded, not verified.
+/// A JWS in compact serialization (RFC 7515, section 7.1), split and decoded but not verified.
 ///
-/// The decoding is strict, so header segment, payload and signature are all that need be stored: `join` makes
-/// the exact text again.
+/// The decoding is strict, so `join` rebuilds the exact text from header segment, payload and signature.
 public struct CompactJWS: Sendable {
-  /// The longest text that is looked at. A notification with both inner JWS has about 13 kB.
+  /// The bound of a JWS in bytes. A notification with both inner JWS has about 13 kB.
   public static let maximumLength = 128 * 1024
 
-  /// The text up to the first dot, as it came: base64url of the header.
+  /// The text before the first dot: base64url of the header.
   public var headerSegment: ArraySlice<UInt8> { text[..<headerEnd] }
   /// The decoded payload.
   public let payload: [UInt8]
   /// The decoded signature.
   public let signature: [UInt8]
 
-  /// The payload's segment as it came.
+  /// The text between the dots: base64url of the payload.
   var payloadSegment: ArraySlice<UInt8> { text[(headerEnd + 1)..<payloadEnd] }
 
   private let text: [UInt8]
   private let headerEnd: Int
   private let payloadEnd: Int
 
-  /// Cuts and decodes a text.
+  /// Splits and decodes a text.
   public init(_ text: String) throws(VerificationFailure) {
-    // Looked at before copying, so that length alone costs nothing.
+    // Checked before the copy, so that a long text costs nothing.
     guard text.utf8.count <= Self.maximumLength else { throw .tooLong }
     try self.init(Array(text.utf8))
   }
 
-  /// Cuts and decodes a text given as bytes.
+  /// Splits and decodes a text given as bytes.
   public init(_ text: [UInt8]) throws(VerificationFailure) {
     guard text.count <= Self.maximumLength else { throw .tooLong }
     guard let headerEnd = text.firstIndex(ofDotFrom: 0),
       let payloadEnd = text.firstIndex(ofDotFrom: headerEnd + 1)
     else { throw .init(.malformed, "a JWS has three segments separated by dots") }
-    // A third dot would be in the signature's segment, where no dot decodes.
+    // A third dot makes the signature segment invalid base64url.
     guard let payload = Base64.decode(text[(headerEnd + 1)..<payloadEnd], .url) else {
       throw .init(.malformed, "the payload segment is not strict base64url")
     }
@@ -49,7 +48,7 @@ public struct CompactJWS: Sendable {
     self.signature = signature
   }
 
-  /// The text of a JWS: what was cut and decoded comes back unchanged.
+  /// Rebuilds the text of a JWS.
   ///
   /// - Parameters:
   ///   - headerSegment: base64url of the header.
@@ -60,21 +59,16 @@ public struct CompactJWS: Sendable {
     let text = headerSegment + dot + Base64.encode(payload, .url) + dot + Base64.encode(signature, .url)
     return String(decoding: text, as: UTF8.self)
   }
-
-  /// What ES256 signs: header segment, dot, payload segment (RFC 7515, section 5.1).
-  public static func signingInput(header: [UInt8], payload: [UInt8]) -> [UInt8] {
-    Base64.encode(header, .url) + [UInt8(ascii: ".")] + Base64.encode(payload, .url)
-  }
 }
 
 extension VerificationFailure {
   fileprivate static var tooLong: Self {
-    .init(.malformed, "a JWS of more than \(CompactJWS.maximumLength) bytes is not looked at")
+    .init(.malformed, "a JWS of more than \(CompactJWS.maximumLength) bytes is too long")
   }
 }
 
 extension [UInt8] {
-  // The segments are thousands of bytes long, and memchr takes many at a time.
+  // memchr compares many bytes at a time, and segments are thousands of bytes long.
   fileprivate func firstIndex(ofDotFrom start: Int) -> Int? {
     withUnsafeBytes { bytes in
       guard let base = bytes.baseAddress, start < bytes.count,

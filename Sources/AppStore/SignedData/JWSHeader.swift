@@ -1,9 +1,9 @@
-import FoundationEssentials
+import Foundation
 
-/// The header of a JWS as Apple writes it, checked for everything that needs no cryptography.
+/// The header of a JWS in Apple's form, with all checks that need no cryptography.
 struct JWSHeader {
-  /// Leaf and intermediate, as DER. The third certificate is left out: whoever made the header chose it, and
-  /// only the roots that the server was given count.
+  /// Leaf and intermediate as DER. The third certificate is ignored: the sender chose it, and only the configured roots
+  /// are trusted.
   let leaf: [UInt8]
   let intermediate: [UInt8]
 
@@ -51,7 +51,7 @@ struct JWSHeader {
       let fields = try decoder.container(keyedBy: CodingKeys.self)
       alg = try fields.decodeIfPresent(String.self, forKey: .alg)
       x5c = try fields.decodeIfPresent([String].self, forKey: .x5c)
-      // Present is enough, whatever its value.
+      // Its presence alone is an error.
       hasCritical = fields.contains(.crit)
     }
   }

@@ -1,10 +1,10 @@
 import SwiftASN1
 import X509
 
-/// A certificate in its place on the path, with the rules of RFC 5280 that concern it there.
+/// A certificate on the path, with the rules of RFC 5280 for its position.
 struct PathCertificate {
   let certificate: Certificate
-  /// Its place, for details of failures: leaf, intermediate or root.
+  /// The position for error messages: leaf, intermediate or root.
   let name: String
 
   init(_ certificate: Certificate, _ name: String) {
@@ -12,7 +12,7 @@ struct PathCertificate {
     self.name = name
   }
 
-  /// A certificate of the header.
+  /// Parses a certificate of the header.
   init(der: [UInt8], _ name: String) throws(VerificationFailure) {
     do {
       self.init(try Certificate(derEncoded: der), name)
@@ -28,8 +28,8 @@ struct PathCertificate {
     certificate.extensions[oid: extensionID] != nil
   }
 
-  /// What is critical must be understood (section 4.2), and extensions belong to version 3 (section 4.1.2.9).
-  /// Name constraints are not worth understanding for a path of three in which nobody has them.
+  /// Checks that critical extensions are understood (section 4.2) and that only version 3 has extensions (section
+  /// 4.1.2.9). Name constraints are refused: no certificate of Apple's path has them.
   func checkExtensions(understood marker: ASN1ObjectIdentifier?) throws(VerificationFailure) {
     guard certificate.version == .v3 || certificate.extensions.isEmpty else {
       throw .init(.brokenChain, "the \(name) certificate has extensions, but is not of version 3")
@@ -48,7 +48,7 @@ struct PathCertificate {
     }
   }
 
-  /// An issuer must be an authority (section 4.2.1.9), over as many authorities as stand below it.
+  /// Checks that an issuer is an authority (section 4.2.1.9) and allows the number of authorities below it.
   func checkAuthority(overAuthorities below: Int) throws(VerificationFailure) {
     switch try read("basic constraints", { try $0.basicConstraints }) {
     case .isCertificateAuthority(let maxPathLength):
@@ -61,19 +61,19 @@ struct PathCertificate {
     try checkKeyUsage(\.keyCertSign, for: "signing certificates")
   }
 
-  /// Key usage, where it is stated, must allow the use (section 4.2.1.3). Test authorities may leave it out.
+  /// Checks that key usage, if present, allows the use (section 4.2.1.3). Test authorities may leave it out.
   func checkKeyUsage(_ use: (KeyUsage) -> Bool, for purpose: String) throws(VerificationFailure) {
     if let usage = try read("key usage", { try $0.keyUsage }), !use(usage) {
       throw .init(.brokenChain, "the \(name) certificate's key usage excludes \(purpose)")
     }
   }
 
-  /// Names and signature must match the issuer (section 6.1.3).
+  /// Checks that name and signature match the issuer (section 6.1.3).
   func checkIssued(by issuer: PathCertificate) throws(VerificationFailure) {
     guard certificate.issuer == issuer.certificate.subject else {
       throw .init(.brokenChain, "the \(name) certificate names another issuer than the \(issuer.name)")
     }
-    // Apple signs certificates with ECDSA; nothing weaker has a place in this chain.
+    // Apple signs certificates with ECDSA; weaker algorithms are refused.
     switch certificate.signatureAlgorithm {
     case .ecdsaWithSHA256, .ecdsaWithSHA384, .ecdsaWithSHA512: break
     default: throw .init(.brokenChain, "the \(name) certificate is not signed with ECDSA and SHA-2")

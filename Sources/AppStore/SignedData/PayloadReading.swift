@@ -1,10 +1,10 @@
 import JSON
 
-/// How deep a payload may nest. What Apple signs nests four deep; Foundation's decoder goes as far as this.
+/// The largest nesting depth of a payload, the same as that of Foundation's decoder. Apple's payloads nest four deep.
 private let maximumDepth = 512
 
 extension SignedPayload {
-  /// Reads a payload whose signature is good.
+  /// Parses a payload whose signature verified.
   init(signedJSON json: [UInt8]) throws(VerificationFailure) {
     do throws(JSONFailure) {
       self = try JSONReader.read(from: json, maximumDepth: maximumDepth)
@@ -15,7 +15,7 @@ extension SignedPayload {
 }
 
 extension JSONFailure {
-  /// `advancedCommerceInfo.items.0.sku`; nil where it is the whole that is wrong.
+  /// `commitmentInfo.totalBillingPeriods`; nil if the error concerns the whole payload.
   fileprivate var field: String? {
     guard !path.isEmpty else { return nil }
     return path.map { step in
@@ -26,7 +26,7 @@ extension JSONFailure {
     }.joined(separator: ".")
   }
 
-  /// Without the value: it may be a customer's.
+  /// The description of the error without the value, which may be a customer's.
   fileprivate var problem: String {
     switch reason {
     case .notUTF8: "the payload is not UTF-8"
@@ -35,7 +35,7 @@ extension JSONFailure {
     case .missing: "a field that every such payload has is missing"
     case .null: "the field is null"
     case .mismatch(let form): "the field is not of the JSON type for \(form)"
-    case .unfit(let expectation): "the value is not one that the field can have: \(expectation)"
+    case .invalid(let expectation): "the value is not one that the field can have: \(expectation)"
     }
   }
 }

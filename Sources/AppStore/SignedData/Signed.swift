@@ -1,20 +1,19 @@
-import FoundationEssentials
+import Foundation
 
-/// A payload that Apple signed, with what it takes to show that again.
+/// A payload that Apple signed, with the parts to rebuild its JWS.
 ///
-/// Only `SignedDataVerifier` makes one. It says that the payload is Apple's; whether it is for one of our apps
-/// is for `AppIdentity` to say.
+/// Only `SignedDataVerifier` makes one. `AppIdentity` checks whether it is for one of our apps.
 public struct Signed<Payload: SignedPayload>: Sendable {
-  /// The payload as its type knows it.
+  /// The parsed payload.
   public let payload: Payload
-  /// The payload as Apple wrote it: JSON, with the fields that the type does not know.
+  /// The JSON that Apple wrote, with fields that the type does not have.
   public let payloadBytes: [UInt8]
   /// The signature: 64 bytes.
   public let signature: [UInt8]
-  /// The header with the certificates, shared among the payloads of one signer.
+  /// The header with its certificates, shared by the payloads of one signer.
   public let chain: VerifiedChain
 
-  /// The JWS exactly as it came.
+  /// The JWS, identical to the received text.
   public var compactJWS: String {
     CompactJWS.join(headerSegment: chain.headerSegment, payload: payloadBytes, signature: signature)
   }

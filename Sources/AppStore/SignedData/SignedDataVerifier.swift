@@ -1,45 +1,45 @@
-import FoundationEssentials
+import Foundation
 
-/// Decides whether a JWS is Apple's, and what it says.
+/// Verifies a JWS signed by the App Store and parses its payload.
 ///
-/// A payload that comes out was signed with ES256 by a leaf for App Store payloads, issued by an intermediate
-/// for developer relations, issued by one of the given roots, all of them valid at the payload's signed date.
-/// Revocation is not looked up. Whether the payload is for one of our apps is decided by `AppIdentity`.
+/// A returned payload was signed with ES256 by a leaf for App Store payloads, issued by an intermediate for developer
+/// relations, issued by a trusted root, all valid at the payload's signed date. Revocation is not checked.
+/// `AppIdentity` checks whether the payload is for one of our apps.
 ///
-/// All calls are synchronous, may come from any number of threads at once, and take about the time of one
-/// P-256 verification for each JWS, or some 1.2 ms more for the first under a header not seen lately.
+/// All calls are synchronous and thread-safe. Each JWS costs about one P-256 verification; the first one under a header
+/// that is not cached costs about 1.2 ms more.
 public final class SignedDataVerifier: Sendable {
   private let validation: ChainValidation
-  private let memory: ChainMemory
+  private let cache: ChainCache
   private let now: @Sendable () -> ContinuousClock.Instant
   private let onOutcome: (@Sendable (VerificationFailure.Subject, VerificationFailure.Code?) -> Void)?
 
   /// - Parameters:
-  ///   - roots: where a chain may end. To change them, make another verifier: nothing is remembered across.
-  ///   - rememberedChains: how many verified headers are remembered. Apple has a handful in use.
-  ///   - lifetime: how long a verified header is remembered.
+  ///   - roots: the trusted roots. Other roots need another verifier.
+  ///   - cachedChains: the bound of the chain cache. Apple uses a handful of headers.
+  ///   - lifetime: the lifetime of a cached chain.
   ///   - now: the clock for `lifetime`.
-  ///   - onOutcome: is told what came of each JWS, nil for one that is Apple's; it must not wait.
+  ///   - onOutcome: receives the outcome of each JWS, nil for a valid one; it must not block.
   public init(
-    roots: TrustedRoots, rememberedChains: Int = 64, lifetime: Duration = .seconds(3600),
+    roots: TrustedRoots, cachedChains: Int = 64, lifetime: Duration = .seconds(3600),
     now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
     onOutcome: (@Sendable (VerificationFailure.Subject, VerificationFailure.Code?) -> Void)? = nil
   ) {
     validation = ChainValidation(roots: roots)
-    memory = ChainMemory(capacity: rememberedChains, lifetime: lifetime)
+    cache = ChainCache(capacity: cachedChains, lifetime: lifetime)
     self.now = now
     self.onOutcome = onOutcome
   }
 
-  /// A transaction that Apple signed.
+  /// Verifies a signed transaction.
   public func transaction(_ jws: String) throws(VerificationFailure) -> Signed<TransactionInfo> {
     try verify(jws, as: .transaction)
   }
 
-  /// A renewal info that Apple signed.
+  /// Verifies a signed renewal info.
   ///
-  /// All that it must have, a transaction has too; one with a `transactionId` is a transaction, which would
-  /// otherwise pass for a renewal info that says nothing, and undo one that says something.
+  /// A transaction has all required fields of a renewal info. It is refused by its `transactionId`: it would pass as an
+  /// empty renewal info and overwrite a real one.
   public func renewalInfo(_ jws: String) throws(VerificationFailure) -> Signed<RenewalInfo> {
     let signed: Signed<RenewalInfo> = try verify(jws, as: .renewalInfo)
     guard signed.payload.transactionId == nil else {
@@ -50,14 +50,9 @@ public final class SignedDataVerifier: Sendable {
     return signed
   }
 
-  /// An app transaction that Apple signed.
+  /// Verifies a signed app transaction.
   public func appTransaction(_ jws: String) throws(VerificationFailure) -> Signed<AppTransaction> {
     try verify(jws, as: .appTransaction)
-  }
-
-  /// A question about retention messages that Apple signed.
-  public func realtimeRequest(_ jws: String) throws(VerificationFailure) -> Signed<RealtimeRequest> {
-    try verify(jws, as: .realtimeRequest)
   }
 
   /// Verifies and decodes one JWS.
@@ -80,13 +75,13 @@ public final class SignedDataVerifier: Sendable {
     _ jws: CompactJWS
   ) throws(VerificationFailure) -> Signed<Payload> {
     let now = now()
-    let remembered = memory.chain(under: jws.headerSegment, at: now)
-    let chain = if let remembered { remembered } else { try chain(under: jws.headerSegment) }
+    let cached = cache.chain(under: jws.headerSegment, at: now)
+    let chain = if let cached { cached } else { try chain(under: jws.headerSegment) }
     guard chain.isSigned(payloadSegment: jws.payloadSegment, signature: jws.signature) else {
       throw .init(
         .signatureInvalid, "the signature is not the leaf's: header, payload or signature were changed")
     }
-    if remembered == nil { memory.remember(chain, at: now) }
+    if cached == nil { cache.insert(chain, at: now) }
     let payload = try Payload(signedJSON: jws.payload)
     try chain.checkValid(at: payload.signedAt)
     return Signed(
@@ -99,6 +94,6 @@ public final class SignedDataVerifier: Sendable {
     return VerifiedChain(headerSegment: Array(headerSegment), key: key, path: path)
   }
 
-  /// How many headers are remembered.
-  var rememberedCount: Int { memory.count }
+  /// The number of cached chains.
+  var cachedCount: Int { cache.count }
 }

@@ -1,17 +1,17 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 import SwiftASN1
 import X509
 
-/// The roots in which a chain may end.
+/// The root certificates that a chain may end in.
 public struct TrustedRoots: Sendable {
-  /// SHA-256 of Apple Root CA - G3 as DER, in which every chain of the App Store ends.
+  /// SHA-256 of Apple Root CA - G3 as DER, the root of every App Store chain.
   public static let appleRootG3Fingerprint =
     "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179"
 
-  /// Why roots cannot be read.
+  /// The reasons why roots cannot be read.
   public enum ReadingFailure: Error, Hashable, Sendable {
-    /// Neither DER nor PEM of certificates, or nothing of either. The text says what is wrong.
+    /// The file is neither DER nor PEM of certificates, or is empty. The text names the error.
     case notCertificates(String)
   }
 
@@ -19,7 +19,7 @@ public struct TrustedRoots: Sendable {
   /// SHA-256 of each root as DER, in hexadecimal, in the order given.
   public let fingerprints: [String]
 
-  /// From when until when each root is valid, in the order given.
+  /// The validity period of each root, in the order given.
   public var validity: [(from: Date, until: Date)] {
     certificates.map { ($0.notValidBefore, $0.notValidAfter) }
   }
@@ -44,7 +44,7 @@ public struct TrustedRoots: Sendable {
   }
 
   private static func certificatesAsDER(in file: [UInt8]) throws(ReadingFailure) -> [[UInt8]] {
-    // DER of a certificate begins with a SEQUENCE, 0x30, which is '0' and begins no line of a PEM file's armour.
+    // DER of a certificate begins with a SEQUENCE (0x30, '0'); a PEM file begins with a dash or text.
     if file.first == 0x30 { return [file] }
     do {
       let documents = try PEMDocument.parseMultiple(pemString: String(decoding: file, as: UTF8.self))

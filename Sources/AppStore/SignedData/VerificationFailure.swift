@@ -1,15 +1,15 @@
-/// Why a JWS or its payload is not accepted.
+/// The reason why a JWS or its payload is refused.
 ///
-/// Made for an operator: `detail` says what to look at, and never contains the JWS, the payload or anything
-/// of a customer's. It may name certificates and apps.
+/// `detail` is for an operator. It may name certificates and apps, and never contains the JWS, the payload or customer
+/// data.
 public struct VerificationFailure: Error, Hashable, Sendable {
-  /// The closed list of reasons. The raw values are fit for metrics and logs.
+  /// The closed list of reasons. The raw values appear in metrics and logs.
   public enum Code: String, Sendable, CaseIterable {
-    /// Not three base64url segments, too long, or the header is not what RFC 7515 asks for.
+    /// The text is not three base64url segments, is too long, or its header violates RFC 7515.
     case malformed
-    /// `alg` is not ES256, or the leaf's key is not one for it.
+    /// `alg` is not ES256, or the leaf has another kind of key.
     case unsupportedAlgorithm = "unsupported_algorithm"
-    /// The header has `crit`, which asks for extensions that nobody here knows (RFC 7515, section 4.1.11).
+    /// The header has `crit`, which requires extensions that are not implemented (RFC 7515, section 4.1.11).
     case criticalHeader = "critical_header"
     /// `x5c` does not hold exactly three certificates.
     case certificateCount = "certificate_count"
@@ -21,48 +21,46 @@ public struct VerificationFailure: Error, Hashable, Sendable {
     case intermediateMarkerMissing = "intermediate_marker_missing"
     /// The certificates do not chain: a signature, name, constraint or algorithm is wrong.
     case brokenChain = "broken_chain"
-    /// The chain ends in a root that was not given.
+    /// The chain does not end in a trusted root.
     case untrustedRoot = "untrusted_root"
     /// A certificate was not valid when the payload was signed.
     case certificateNotValidAtSignedDate = "certificate_not_valid_at_signed_date"
     /// The signature is not the leaf's signature of this header and payload.
     case signatureInvalid = "signature_invalid"
-    /// The signature is good, but the payload is not what it should be; `field` tells where.
+    /// The signature verified, but the payload is malformed; `field` names the place.
     case malformedPayload = "malformed_payload"
-    /// The payload is about another app.
+    /// The payload is for another app.
     case wrongApp = "wrong_app"
-    /// The payload comes from an environment that the app does not take.
+    /// The payload comes from an environment that the app does not accept.
     case wrongEnvironment = "wrong_environment"
-    /// A payload within a notification is about another app or environment than the notification.
+    /// A payload inside a notification is of another app or environment than the notification.
     case innerMismatch = "inner_mismatch"
   }
 
-  /// What was being verified.
+  /// The kind of payload that was verified.
   public enum Subject: String, Sendable, CaseIterable {
     /// A notification's envelope.
     case notification
-    /// A transaction, on its own or within a notification.
+    /// A transaction, alone or inside a notification.
     case transaction
-    /// A renewal info, on its own or within a notification.
+    /// A renewal info, alone or inside a notification.
     case renewalInfo = "renewal_info"
-    /// An app transaction, on its own or within a notification.
+    /// An app transaction, alone or inside a notification.
     case appTransaction = "app_transaction"
-    /// A question about retention messages.
-    case realtimeRequest = "realtime_request"
   }
 
   /// The reason.
   public let code: Code
-  /// Where in the payload, as a path of field names, for `malformedPayload`.
+  /// The path of field names, for `malformedPayload`.
   public let field: String?
-  /// What an operator should look at.
+  /// The description for an operator.
   public let detail: String
-  /// What was being verified; nil if it was some payload of another kind.
+  /// The kind of payload; nil before it is known.
   public internal(set) var subject: Subject?
-  /// Whether what was handed in as a whole did verify as signed by a trusted chain.
+  /// Whether the outer JWS verified as signed by a trusted chain.
   ///
-  /// True, for instance, for a genuine notification about an unknown app, or with an inner JWS that does not
-  /// verify. Such a notification deserves to be kept, because the store will not send it for ever.
+  /// True, for instance, for a genuine notification about an unknown app, or with an inner JWS that does not verify.
+  /// Such a notification is kept, because the store stops sending it after some days.
   public internal(set) var isAuthentic: Bool
 
   init(

@@ -1,7 +1,7 @@
-/// A notification that Apple signed, with the JWS within it, each verified on its own.
+/// A signed notification and its inner payloads, each verified by its own signature.
 ///
-/// What is within is about the same app and environment as the notification. A renewal info does not name
-/// its app; it is within an envelope that does.
+/// The inner payloads are of the same app and environment as the notification. A renewal info names no app; the
+/// notification does.
 public struct VerifiedNotification: Sendable {
   /// The notification.
   public let envelope: Signed<NotificationPayload>
@@ -17,11 +17,11 @@ public struct VerifiedNotification: Sendable {
 }
 
 extension SignedDataVerifier {
-  /// A notification that Apple signed.
+  /// Verifies a signed notification and its inner payloads.
   ///
   /// - Parameter signedPayload: the value of `signedPayload` in the body that the App Store posts.
-  /// - Throws: for the envelope, a failure that is not authentic. If the envelope verified and something
-  ///   within it did not, or does not belong to it, a failure with `isAuthentic`.
+  /// - Throws: a failure without `isAuthentic` if the envelope does not verify; one with `isAuthentic` if an inner payload
+  ///   does not verify or does not match the envelope.
   public func notification(_ signedPayload: String) throws(VerificationFailure) -> VerifiedNotification {
     let envelope: Signed<NotificationPayload> = try verify(signedPayload, as: .notification)
     do throws(VerificationFailure) {

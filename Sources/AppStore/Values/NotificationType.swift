@@ -1,14 +1,14 @@
-/// What an App Store Server Notification reports (`notificationType`).
+/// The type of an App Store Server Notification (`notificationType`).
 public struct NotificationType: OpenValue {
-  /// The word on the wire.
+  /// The value on the wire.
   public let rawValue: String
 
-  /// Takes any word, known or not.
+  /// Accepts any value, known or not.
   public init(rawValue: String) { self.rawValue = rawValue }
 
   /// A subscription was bought for the first time or again.
   public static let subscribed = Self(rawValue: "SUBSCRIBED")
-  /// The customer chose another plan: an upgrade works at once, a downgrade at the next renewal.
+  /// The customer changed the plan: an upgrade takes effect at once, a downgrade at the next renewal.
   public static let didChangeRenewalPref = Self(rawValue: "DID_CHANGE_RENEWAL_PREF")
   /// Automatic renewal was turned on or off.
   public static let didChangeRenewalStatus = Self(rawValue: "DID_CHANGE_RENEWAL_STATUS")
@@ -18,29 +18,29 @@ public struct NotificationType: OpenValue {
   public static let didRenew = Self(rawValue: "DID_RENEW")
   /// The subscription expired.
   public static let expired = Self(rawValue: "EXPIRED")
-  /// A renewal failed for want of payment; the subtype tells whether the billing grace period runs.
+  /// A renewal payment failed; the subtype says whether the billing grace period runs.
   public static let didFailToRenew = Self(rawValue: "DID_FAIL_TO_RENEW")
-  /// The billing grace period ended without payment; Apple goes on trying.
+  /// The billing grace period ended without payment; Apple keeps retrying.
   public static let gracePeriodExpired = Self(rawValue: "GRACE_PERIOD_EXPIRED")
-  /// The customer was told of a price increase, or agreed to it.
+  /// The customer was informed of a price increase, or agreed to it.
   public static let priceIncrease = Self(rawValue: "PRICE_INCREASE")
   /// Apple refunded the one transaction that the notification carries.
   public static let refund = Self(rawValue: "REFUND")
   /// Apple declined a refund.
   public static let refundDeclined = Self(rawValue: "REFUND_DECLINED")
-  /// Apple asks how much was consumed of what the customer wants refunded.
+  /// Apple requests the consumption of a purchase whose refund the customer requests.
   public static let consumptionRequest = Self(rawValue: "CONSUMPTION_REQUEST")
   /// The renewal date of one subscription was extended.
   public static let renewalExtended = Self(rawValue: "RENEWAL_EXTENDED")
   /// Family Sharing ended, or the purchaser was refunded.
   public static let revoke = Self(rawValue: "REVOKE")
-  /// The test notification that a developer asks for.
+  /// The test notification that a developer requests.
   public static let test = Self(rawValue: "TEST")
-  /// The extension of many renewal dates ended, or failed for one subscription.
+  /// A mass extension ended, or failed for one subscription.
   public static let renewalExtension = Self(rawValue: "RENEWAL_EXTENSION")
-  /// A refund was taken back.
+  /// A refund was reversed.
   public static let refundReversed = Self(rawValue: "REFUND_REVERSED")
-  /// A token for an external purchase was made or not reported.
+  /// A token for an external purchase was created or not reported.
   public static let externalPurchaseToken = Self(rawValue: "EXTERNAL_PURCHASE_TOKEN")
   /// A consumable, non-consumable or non-renewing subscription was bought.
   public static let oneTimeCharge = Self(rawValue: "ONE_TIME_CHARGE")

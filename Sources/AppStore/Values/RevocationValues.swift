@@ -1,46 +1,46 @@
-/// Why a transaction was refunded (`revocationReason`).
+/// The reason of a refund (`revocationReason`).
 public struct RevocationReason: OpenValue {
-  /// The number on the wire.
+  /// The value on the wire.
   public let rawValue: Int32
 
-  /// Takes any number, known or not.
+  /// Accepts any value, known or not.
   public init(rawValue: Int32) { self.rawValue = rawValue }
 
-  /// For a reason that is not the app's, such as a purchase by accident.
+  /// For another reason, such as an accidental purchase.
   public static let refundedForOtherReason = Self(rawValue: 0)
-  /// For an issue, real or perceived, within the app.
+  /// For an actual or perceived issue in the app.
   public static let refundedDueToIssue = Self(rawValue: 1)
 }
 
-/// How a transaction was revoked (`revocationType`).
+/// The kind of a revocation (`revocationType`).
 public struct RevocationType: OpenValue {
-  /// The word on the wire.
+  /// The value on the wire.
   public let rawValue: String
 
-  /// Takes any word, known or not.
+  /// Accepts any value, known or not.
   public init(rawValue: String) { self.rawValue = rawValue }
 
-  /// All of the price was refunded.
+  /// The whole price was refunded.
   public static let refundFull = Self(rawValue: "REFUND_FULL")
-  /// A part was refunded; `revocationPercentage` tells how much, in thousandths of a percent.
+  /// A part was refunded; `revocationPercentage` has the share in thousandths of a percent.
   public static let refundProrated = Self(rawValue: "REFUND_PRORATED")
   /// Family Sharing ended.
   public static let familyRevoke = Self(rawValue: "FAMILY_REVOKE")
 }
 
-/// Why the customer asks for a refund (`consumptionRequestReason`).
+/// The reason of a refund request (`consumptionRequestReason`).
 public struct ConsumptionRequestReason: OpenValue {
-  /// The word on the wire.
+  /// The value on the wire.
   public let rawValue: String
 
-  /// Takes any word, known or not.
+  /// Accepts any value, known or not.
   public init(rawValue: String) { self.rawValue = rawValue }
 
-  /// Did not mean to buy.
+  /// The customer did not intend to buy.
   public static let unintendedPurchase = Self(rawValue: "UNINTENDED_PURCHASE")
-  /// Did not receive, or could not use, what was bought.
+  /// The customer did not receive or could not use the product.
   public static let fulfillmentIssue = Self(rawValue: "FULFILLMENT_ISSUE")
-  /// Is not satisfied.
+  /// The customer is not satisfied.
   public static let unsatisfiedWithPurchase = Self(rawValue: "UNSATISFIED_WITH_PURCHASE")
   /// A legal reason.
   public static let legal = Self(rawValue: "LEGAL")

@@ -1,20 +1,19 @@
 import AppStore
-import FoundationEssentials
+import Foundation
+import Platform
 
-/// What the App Store would send in a busy hour: any number of purchases with their renewals, all different and
-/// all signed, for measuring a server.
+/// A generator of signed purchases and renewals, all different, for load tests.
 ///
-/// The renewals of a purchase come some hundred notifications after it, as no two of them are ever under way at
-/// once in reality. Purchases are made block by block and then forgotten, so that the memory does not grow with
-/// the number.
+/// The renewals of a purchase follow hundreds of notifications later, because in reality no two are under way at once.
+/// Purchases are made and released block by block, so that memory use is constant.
 public struct Corpus: Sendable {
-  /// One notification and what it is about.
+  /// One notification with its transaction.
   public struct Item: Sendable {
-    /// What stands in `{"signedPayload": "…"}`.
+    /// The value for `{"signedPayload": "…"}`.
     public let signedPayload: String
-    /// The transaction in it, as a device would post it.
+    /// The transaction as a device posts it.
     public let signedTransaction: String
-    /// The purchase.
+    /// The original transaction id.
     public let originalTransactionID: String
   }
 
@@ -28,13 +27,13 @@ public struct Corpus: Sendable {
 
   private static let purchasesPerBlock = 500
 
-  /// A corpus of purchases of one product.
+  /// Makes a corpus of purchases of one product.
   ///
   /// - Parameters:
-  ///   - renewals: how many follow each purchase, a month apart.
-  ///   - namesCustomers: whether each purchase carries an `appAccountToken` of its own.
-  ///   - now: in the last period of each purchase.
-  ///   - seed: another one gives other purchases.
+  ///   - renewals: the number of renewals of each purchase, a month apart.
+  ///   - namesCustomers: whether each purchase has an `appAccountToken` of its own.
+  ///   - now: a time in the last period of each purchase.
+  ///   - seed: determines the purchases.
   public init(
     app: StoreApp, productID: String, renewals: Int, namesCustomers: Bool, signer: PayloadSigner,
     now: Date, seed: UInt64
@@ -48,10 +47,10 @@ public struct Corpus: Sendable {
     random = SplitMix64(state: seed)
   }
 
-  /// Not shorter than any month, so that each renewal follows the end of the period before it.
+  /// At least as long as any month, so that each renewal follows the end of the previous period.
   private static let month: Double = 31 * 86_400
 
-  /// The next purchases, then their first renewals, and so on.
+  /// Returns the next purchases, then their first renewals, and so on.
   public mutating func nextBlock() throws -> [Item] {
     var store = SimulatedStore(environment: .production, apps: [app], seed: random.next())
     var items: [Item] = []

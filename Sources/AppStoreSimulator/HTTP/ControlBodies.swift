@@ -1,8 +1,8 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 
-// What the control API takes and gives: receiptd's spelling (`ID` in capitals), times in RFC 3339.
+// The bodies of the control API: receiptd's spelling (`ID` in capitals), times in RFC 3339.
 
 struct AppTransactionBody: Decodable {
   let bundleID: String
@@ -22,29 +22,20 @@ struct WebhookBody: Decodable {
   let retries: Bool?
 }
 
-struct PurchaseAnswer: Encodable {
-  let transactionID: String
-  let originalTransactionID: String
-  let orderID: String?
-  let account: String
-  let appTransactionID: String?
-  let signedTransaction: String
-  let signedRenewalInfo: String?
-  let signedAppTransaction: String
-  let notification: NotificationAnswer
-  /// What else was sent because of it.
-  let others: [NotificationAnswer]
-}
-
-struct CommandAnswer: Encodable {
+/// The result of a purchase or a command.
+struct OutcomeAnswer: Encodable {
   let transactionID: String
   let originalTransactionID: String
   let orderID: String?
   let signedTransaction: String
   let signedRenewalInfo: String?
   let notification: NotificationAnswer
-  /// What else was sent because of it.
+  /// The further notifications that it caused.
   let others: [NotificationAnswer]
+  /// The customer; only for a purchase.
+  var account: String?
+  var appTransactionID: String?
+  var signedAppTransaction: String?
 }
 
 struct AppTransactionAnswer: Encodable {
@@ -75,10 +66,10 @@ struct NotificationAnswer: Encodable {
   let externalPurchaseID: String?
   let signedDate: Date
   let signedPayload: String
-  /// The latest attempt; absent before the first.
+  /// The latest attempt; nil before the first one.
   let delivery: Delivery?
   let attempts: Int
-  /// When it is sent again, or at last; absent if it is not.
+  /// The time of the next attempt; nil if there is none.
   let nextAttempt: Date?
 
   init(_ notification: SignedNotification, nextAttempt: Date?) {
@@ -104,9 +95,9 @@ struct NotificationsAnswer: Encodable {
 }
 
 extension SubscriptionCommand {
-  /// The command of a path's last segment.
+  /// Makes the command of a path's last segment.
   ///
-  /// - Throws: 404 for an unknown name, 400 where a parameter that it needs is missing or wrong.
+  /// - Throws: 404 for an unknown name, 400 for a missing or wrong parameter.
   init(named name: String, _ body: CommandParameters) throws(Problem) {
     switch name {
     case "renew": self = .renew
@@ -123,9 +114,6 @@ extension SubscriptionCommand {
       self = .redeem(try Self.require(body.offer, "offer").storeOffer(), productID: body.productID)
     case "announce-price": self = .announcePrice(try Self.require(body.price, "price"))
     case "accept-price": self = .acceptPrice
-    case "change-price": self = .changePrice(try Self.require(body.price, "price"))
-    case "update-metadata": self = .updateMetadata
-    case "migrate": self = .migrate
     case "fail-extension": self = .failToExtend
     case "refund":
       self = .refund(

@@ -1,27 +1,27 @@
 import Curl
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
-/// Calls the control API of a running simulator.
+/// A client of the control API of a running simulator.
 public struct ControlClient: Sendable {
   private let base: String
   private let client: CurlClient
 
-  /// - Parameter base: where the simulator listens, such as `http://127.0.0.1:4000`.
+  /// - Parameter base: the address of the simulator, such as `http://127.0.0.1:4000`.
   public init(base: String, client: CurlClient = CurlClient()) {
     self.base = base.hasSuffix("/") ? String(base.dropLast()) : base
     self.client = client
   }
 
-  /// An answer that is not 2xx.
+  /// A response other than 2xx.
   public struct Failure: Error, CustomStringConvertible {
     /// The status.
     public let status: Int
     /// The body.
     public let body: String
 
-    /// The problem's sentence, or else the whole answer.
+    /// The detail of the problem, or else the whole body.
     public var description: String {
       struct Problem: Decodable { let detail: String }
       let problem = try? JSONDecoder().decode(Problem.self, from: Data(body.utf8))
@@ -29,7 +29,7 @@ public struct ControlClient: Sendable {
     }
   }
 
-  /// The JSON at a path such as `/control/notifications`.
+  /// Reads the JSON at a path such as `/control/notifications`.
   public func get(_ path: String) async throws -> [UInt8] {
     try await send(CurlRequest(url: base + path))
   }
@@ -44,7 +44,7 @@ public struct ControlClient: Sendable {
     try await send(.put, path, body)
   }
 
-  /// Deletes what is at a path.
+  /// Deletes the resource at a path.
   public func delete(_ path: String) async throws -> [UInt8] {
     try await send(CurlRequest(method: .delete, url: base + path))
   }

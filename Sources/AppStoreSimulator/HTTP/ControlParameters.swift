@@ -1,33 +1,33 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 
 /// The body of `POST /control/purchases`.
 public struct PurchaseParameters: Codable, Sendable {
   /// The app.
   public var bundleID: String
-  /// What is bought.
+  /// The product.
   public var productID: String
-  /// Production or sandbox; nil for the server's default.
+  /// The environment; nil for the server's default.
   public var environment: Environment?
   /// The app's own id of its customer.
   public var appAccountToken: UUID?
-  /// The Apple Account, by any name; nil for a new one.
+  /// The name of the Apple Account; nil for a new one.
   public var account: String?
-  /// Whether the product's introductory offer, or else a free week, comes first.
+  /// Whether the purchase begins with the product's introductory offer, or else a free week.
   public var freeTrial: Bool?
   /// The offer for the first period.
   public var offer: OfferParameters?
-  /// Whether that is announced by `OFFER_REDEEMED` and not by `SUBSCRIBED`.
+  /// Whether the notification is `OFFER_REDEEMED` instead of `SUBSCRIBED`.
   public var announcesOffer: Bool?
-  /// Bought or shared by the family; bought by default.
+  /// Bought or shared by a family member; bought by default.
   public var ownership: InAppOwnershipType?
-  /// When it was bought; now by default.
+  /// The time of the purchase; now by default.
   public var purchaseDate: Date?
-  /// How many, of consumables.
+  /// The quantity, for consumables.
   public var quantity: Int?
 
-  /// A purchase with defaults for everything else.
+  /// Makes the parameters of a purchase with defaults for the rest.
   public init(bundleID: String, productID: String) {
     self.bundleID = bundleID
     self.productID = productID
@@ -42,32 +42,32 @@ public struct PurchaseParameters: Codable, Sendable {
   }
 }
 
-/// The body of `POST /control/subscriptions/{originalTransactionID}/{command}`: each command reads its own.
+/// The body of `POST /control/subscriptions/{originalTransactionID}/{command}`. Each command reads its own members.
 public struct CommandParameters: Codable, Sendable {
-  /// The transaction that a refund is about; the latest by default.
+  /// The transaction of a refund; the latest by default.
   public var transactionID: String?
-  /// `fail-renewal`: whether billing grace is given; by the app's setting if nil.
+  /// `fail-renewal`: whether billing grace is given; the app's setting by default.
   public var grace: Bool?
   /// `auto-renew`: on or off.
   public var on: Bool?
-  /// `change-product`, `redeem`: the other product.
+  /// `change-product`, `redeem`: the new product.
   public var productID: String?
-  /// `change-product`: the token of what is bought at once; the one before by default.
+  /// `change-product`: the token of a purchase at once; the previous one by default.
   public var appAccountToken: UUID?
   /// `redeem`: the offer.
   public var offer: OfferParameters?
-  /// `share`: the family member's Apple Account, by any name; nil for a new one.
+  /// `share`: the name of the family member's Apple Account; nil for a new one.
   public var account: String?
-  /// `expire`, `refund`, `request-consumption`: why.
+  /// `expire`, `refund`, `request-consumption`: the reason.
   public var reason: String?
-  /// `refund`: how much of the price, up to 100.
+  /// `refund`: the percentage of the price, up to 100.
   public var percentage: Int?
-  /// `extend`: by how much.
+  /// `extend`: the number of days.
   public var days: Int?
-  /// `announce-price`, `change-price`: the new price in milliunits.
+  /// `announce-price`: the new price in milliunits.
   public var price: Int64?
 
-  /// No parameters.
+  /// Makes an empty body.
   public init() {}
 }
 
@@ -75,16 +75,16 @@ public struct CommandParameters: Codable, Sendable {
 public struct OfferParameters: Codable, Sendable {
   /// `introductory`, `promotional`, `offer-code` or `win-back`.
   public var type: String
-  /// Apple's word for how it is paid; `PAY_UP_FRONT` by default, `FREE_TRIAL` where the price is 0.
+  /// Apple's payment mode; by default `FREE_TRIAL` if the price is 0, else `PAY_UP_FRONT`.
   public var discountType: OfferDiscountType?
-  /// How long it lasts; a month by default.
+  /// The length; a month by default.
   public var period: StorePeriod?
   /// In milliunits; 0 by default.
   public var price: Int64?
-  /// Its id or code.
+  /// The id or code of the offer.
   public var identifier: String?
 
-  /// An offer that is free for a month.
+  /// Makes an offer that is free for a month.
   public init(type: String) {
     self.type = type
   }

@@ -1,10 +1,10 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
 extension ControlRoutes {
-  /// What is about an app or a customer of it, not about a purchase.
+  /// Adds the routes for notifications about an app or a customer instead of a purchase.
   func addAnnouncements(to router: inout Router) {
     on(.post, "/control/external-purchases", &router) { request in
       let body = try request.decodeJSON(ExternalPurchaseBody.self)

@@ -1,10 +1,10 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
 extension ControlRoutes {
-  /// Purchases that wait for somebody of the family.
+  /// Adds the routes for a child's requests to buy.
   func addAskToBuy(to router: inout Router) {
     on(.post, "/control/pending-purchases", &router) { request in
       let body = try request.decodeJSON(PurchaseParameters.self)
@@ -14,24 +14,17 @@ extension ControlRoutes {
     }
     on(.post, "/control/pending-purchases/{requestID}/approve", &router) { request in
       let id = try request.parameters.require("requestID", as: UUID.self)
-      let outcome = try store.approve(id, in: try wanted(request))
-      return try .json(
-        .ok,
-        CommandAnswer(
-          transactionID: outcome.transactionID, originalTransactionID: outcome.originalTransactionID,
-          orderID: outcome.orderID, signedTransaction: outcome.signedTransaction,
-          signedRenewalInfo: outcome.signedRenewalInfo,
-          notification: await delivered(outcome.notification, for: request),
-          others: await delivered(outcome.others, for: request)))
+      let outcome = try store.approve(id, in: environment(of: request))
+      return try .json(.ok, await answer(outcome, to: request))
     }
     on(.post, "/control/pending-purchases/{requestID}/decline", &router) { request in
       let id = try request.parameters.require("requestID", as: UUID.self)
-      try store.decline(id, in: try wanted(request))
+      try store.decline(id, in: environment(of: request))
       return .empty(.noContent)
     }
   }
 
-  private func wanted(_ request: Request) throws -> Environment {
+  private func environment(of request: Request) -> Environment {
     request.query["environment"].map { Environment(rawValue: $0) } ?? environment
   }
 }

@@ -1,19 +1,19 @@
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
-/// The body of `POST /control/clock`: what it has is done in the order of its members here.
+/// The body of `POST /control/clock`. Its members are applied in this order.
 public struct ClockParameters: Codable, Sendable {
-  /// Winds to a time ahead.
+  /// The later time to set.
   public var now: Date?
-  /// Winds forward: a period of the store's time in ISO 8601, such as `P1D` or `PT12H`.
+  /// The period of the store's time to advance, in ISO 8601, such as `P1D` or `PT12H`.
   public var advance: String?
-  /// Winds forward by so many seconds.
+  /// The seconds to advance.
   public var advanceSeconds: Double?
-  /// Seconds of the store's time for each real one: 1 is real time, 0 stands still.
+  /// Seconds of the store's time per real second: 1 is real time, 0 stops the clock.
   public var rate: Double?
 
-  /// Nothing.
+  /// Makes an empty body.
   public init() {}
 }
 
@@ -40,7 +40,7 @@ extension ControlRoutes {
       }
       if let seconds = body.advanceSeconds { try clock.advance(by: seconds) }
       if let rate = body.rate { try clock.run(at: rate) }
-      // So that a script that winds the clock finds done what became due.
+      // Deliver first, so that a script finds all due notifications sent.
       await store.deliverDue()
       return try .json(.ok, ClockAnswer(now: clock.now, rate: clock.rate), times: .milliseconds)
     }
@@ -48,7 +48,9 @@ extension ControlRoutes {
 
   var virtualClock: VirtualClock {
     get throws(Problem) {
-      guard let clock = store.virtualClock else { throw .refused("the store's clock is not in its hands") }
+      guard let clock = store.virtualClock else {
+        throw .refused("the store has a clock that the control API cannot set")
+      }
       return clock
     }
   }

@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
@@ -46,7 +46,7 @@ extension ControlRoutes {
     }
   }
 
-  /// In seconds: what the server's own deadline leaves to a handler.
+  /// The longest delay in seconds, below the server's handler deadline.
   static let longestDelay = 100.0
 
   private func faults() throws -> Response {

@@ -1,39 +1,39 @@
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
 /// The body of `POST /control/lives`.
 struct LivesBody: Decodable {
-  /// The app whose customers they are.
+  /// The app of the customers.
   let bundleID: String
-  /// Of the first; each following life has the next one.
+  /// The seed of the first life; each following life has the next seed.
   let seed: UInt64
-  /// One if left out.
+  /// The number of lives; one by default.
   let count: UInt64?
-  /// When all of them begin, side by side; one after the other from the store's now if left out.
+  /// The common start of all lives; by default they follow each other from the store's time.
   let from: Date?
 }
 
 struct LivesAnswer: Encodable {
   struct Life: Encodable {
     let seed: UInt64
-    /// The original transaction ids of what was bought or shared.
+    /// The original transaction ids of all purchases and shares.
     let purchases: [String]
     let notifications: Int
-    /// What happened, for a person.
+    /// The history as readable text.
     let history: String
   }
 
   let lives: [Life]
-  /// The store's time after them.
+  /// The store's time afterwards.
   let now: Date
 }
 
 extension ControlRoutes {
   private static let maximumLives: UInt64 = 100
 
-  /// Random lives: each begins now, or where the body says so, and the clock is wound to its end before the
-  /// next one.
+  /// Adds the route for random lives. Each begins at the store's time, or at the body's start, and the clock advances
+  /// to its end.
   func addLives(to router: inout Router) {
     on(.post, "/control/lives", &router) { request in
       let body = try request.decodeJSON(LivesBody.self)
@@ -50,7 +50,7 @@ extension ControlRoutes {
         let life = RandomLife(
           seed: seed, app: app, environment: environment, from: body.from ?? clock.now)
         let notifications = try store.remember(life)
-        // It may have been wound further meanwhile; it never goes back.
+        // Another request may have set the clock further; it never goes back.
         if life.end > clock.now { try? clock.set(to: life.end) }
         _ = await delivered(notifications, for: request)
         lives.append(

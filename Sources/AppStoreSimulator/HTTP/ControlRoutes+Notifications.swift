@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
@@ -33,7 +33,7 @@ extension ControlRoutes {
     }
   }
 
-  /// Sends a new notification, unless `?deliver=false` holds it back, and waits for the outcome.
+  /// Sends a new notification, unless the query has `deliver=false`, and waits for the outcome.
   func delivered(
     _ notification: SignedNotification, for request: Request
   ) async -> NotificationAnswer {
@@ -41,7 +41,7 @@ extension ControlRoutes {
     return answer(store.notification(notification.uuid) ?? notification)
   }
 
-  /// The same for what else is sent, one after the other, as the order is part of the story.
+  /// Sends several notifications one after the other, in order.
   func delivered(
     _ notifications: [SignedNotification], for request: Request
   ) async -> [NotificationAnswer] {

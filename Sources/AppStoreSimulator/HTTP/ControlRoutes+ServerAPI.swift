@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
@@ -12,7 +12,7 @@ private struct ConsumptionAnswer: Encodable {
 }
 
 extension ControlRoutes {
-  /// What callers of the App Store Server API did.
+  /// Adds the routes that show the requests to the App Store Server API.
   func addServerAPI(to router: inout Router) {
     on(.get, "/control/requests", &router) { request in
       let endpoint = request.query["endpoint"]

@@ -1,13 +1,12 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
-/// The control API: what makes things happen in the store. It asks for no authorization and therefore
-/// answers only to this machine.
+/// The control API, which changes the store. It has no authorization and therefore answers only to this machine.
 struct ControlRoutes: Sendable {
   let store: SimulatedAppStore
-  /// Where purchases take place that name no environment.
+  /// The environment of purchases that name none.
   let environment: Environment
 
   func add(to router: inout Router) {
@@ -31,14 +30,7 @@ struct ControlRoutes: Sendable {
       let outcome = try store.perform(
         SubscriptionCommand(named: request.parameters.require("command"), body),
         on: request.parameters.require("originalTransactionID"))
-      return try .json(
-        .ok,
-        CommandAnswer(
-          transactionID: outcome.transactionID, originalTransactionID: outcome.originalTransactionID,
-          orderID: outcome.orderID, signedTransaction: outcome.signedTransaction,
-          signedRenewalInfo: outcome.signedRenewalInfo,
-          notification: await delivered(outcome.notification, for: request),
-          others: await delivered(outcome.others, for: request)))
+      return try .json(.ok, await answer(outcome, to: request))
     }
     on(.post, "/control/app-transactions", &router) { request in
       let body = try request.decodeJSON(AppTransactionBody.self)
@@ -53,7 +45,7 @@ struct ControlRoutes: Sendable {
       guard let truth = store.truth(of: try request.parameters.require("transactionID")) else {
         throw Problem.notFound("The store has no such transaction.")
       }
-      // As exact as what the store signs, so that a caller can compare a row with it.
+      // Milliseconds, the precision of signed dates, so that a test can compare rows with it.
       return try .json(.ok, truth, times: .milliseconds)
     }
   }
@@ -68,15 +60,21 @@ struct ControlRoutes: Sendable {
     let outcome = try store.buy(purchase, in: environment)
     let (appTransaction, signedAppTransaction) = try store.appTransaction(
       of: body.bundleID, accountID: account, in: environment)
-    return try .json(
-      .created,
-      PurchaseAnswer(
-        transactionID: outcome.transactionID, originalTransactionID: outcome.originalTransactionID,
-        orderID: outcome.orderID, account: account, appTransactionID: appTransaction.appTransactionId,
-        signedTransaction: outcome.signedTransaction, signedRenewalInfo: outcome.signedRenewalInfo,
-        signedAppTransaction: signedAppTransaction,
-        notification: await delivered(outcome.notification, for: request),
-        others: await delivered(outcome.others, for: request)))
+    var answer = await answer(outcome, to: request)
+    answer.account = account
+    answer.appTransactionID = appTransaction.appTransactionId
+    answer.signedAppTransaction = signedAppTransaction
+    return try .json(.created, answer)
+  }
+
+  /// Delivers the notifications of an outcome and makes the answer.
+  func answer(_ outcome: SignedOutcome, to request: Request) async -> OutcomeAnswer {
+    OutcomeAnswer(
+      transactionID: outcome.transactionID, originalTransactionID: outcome.originalTransactionID,
+      orderID: outcome.orderID, signedTransaction: outcome.signedTransaction,
+      signedRenewalInfo: outcome.signedRenewalInfo,
+      notification: await delivered(outcome.notification, for: request),
+      others: await delivered(outcome.others, for: request))
   }
 
   func on(
@@ -108,7 +106,7 @@ extension ControlRoutes {
 }
 
 extension Problem {
-  /// What the store would not do: 404 for a name that it does not know, else 409.
+  /// A refusal by the store: 404 for an unknown name, else 409.
   init(_ refusal: StoreRefusal) {
     self.init(
       status: refusal.isUnknownName ? .notFound : .conflict,
@@ -116,7 +114,7 @@ extension Problem {
       detail: refusal.message, message: refusal.message)
   }
 
-  /// 409 for what the simulator itself cannot do.
+  /// 409 for a request that the simulator cannot carry out.
   static func refused(_ message: String) -> Problem {
     Problem(
       status: .conflict, code: "refused", title: "The simulator cannot do this.", detail: message,

@@ -1,9 +1,8 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 
-/// Which of a customer's transactions are asked for, and in which order: the query of Get Transaction
-/// History.
+/// The filter and order of a transaction history: the query of Get Transaction History.
 struct HistoryFilter {
   private var startDate: Date?
   private var endDate: Date?
@@ -12,19 +11,9 @@ struct HistoryFilter {
   private var groups: Set<String> = []
   private var ownership: InAppOwnershipType?
   private var isRevoked: Bool?
-  private var isRefunded = false
   private(set) var isDescending = false
 
-  /// What Get Refund History lists: what was given back, but not what the family shares no more.
-  static let refunds: HistoryFilter = {
-    var filter = HistoryFilter()
-    filter.isRefunded = true
-    return filter
-  }()
-
-  private init() {}
-
-  /// - Throws: Apple's error for the parameter that is wrong.
+  /// - Throws: Apple's error for a wrong parameter.
   init(_ query: Query) throws(ServerAPIError) {
     startDate = try Self.date(query["startDate"], orThrow: .invalidStartDate)
     endDate = try Self.date(query["endDate"], orThrow: .invalidEndDate)
@@ -44,7 +33,7 @@ struct HistoryFilter {
     if groups.contains("") { throw .invalidSubscriptionGroup }
     ownership = query["inAppOwnershipType"].map(InAppOwnershipType.init(rawValue:))
     if let ownership, ![.purchased, .familyShared].contains(ownership) { throw .invalidOwnershipType }
-    // Apple's own Python library writes True and False.
+    // Apple's Python library writes True and False.
     switch query["revoked"]?.lowercased() {
     case nil: isRevoked = nil
     case "true": isRevoked = true
@@ -54,10 +43,8 @@ struct HistoryFilter {
   }
 
   private static let productTypes: [String: ProductType] = [
-    HistoryProductType.autoRenewable.rawValue: .autoRenewableSubscription,
-    HistoryProductType.nonRenewable.rawValue: .nonRenewingSubscription,
-    HistoryProductType.consumable.rawValue: .consumable,
-    HistoryProductType.nonConsumable.rawValue: .nonConsumable,
+    "AUTO_RENEWABLE": .autoRenewableSubscription, "NON_RENEWABLE": .nonRenewingSubscription,
+    "CONSUMABLE": .consumable, "NON_CONSUMABLE": .nonConsumable,
   ]
 
   private static func date(
@@ -75,9 +62,6 @@ struct HistoryFilter {
     if let endDate, transaction.purchaseDate >= endDate { return false }
     if let isRevoked, isRevoked != (transaction.revocationDate != nil) { return false }
     if let ownership, transaction.inAppOwnershipType != ownership { return false }
-    if isRefunded, transaction.revocationDate == nil || transaction.revocationType == .familyRevoke {
-      return false
-    }
     return (productIDs.isEmpty || productIDs.contains(transaction.productId))
       && (productTypes.isEmpty || transaction.type.map(productTypes.contains) == true)
       && (groups.isEmpty || transaction.subscriptionGroupIdentifier.map(groups.contains) == true)

@@ -1,9 +1,9 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 
-/// A place in a customer's history, which a `revision` stands for. It stays where it is when transactions
-/// are added or modified, so that none is missed between two pages.
+/// A position in a customer's history, encoded as `revision`. Added and modified transactions do not move it, so that
+/// none is missed between two pages.
 struct HistoryPosition: Hashable, Comparable {
   let modified: Int64
   let transactionID: String
@@ -13,7 +13,7 @@ struct HistoryPosition: Hashable, Comparable {
     transactionID = record.transaction.transactionId
   }
 
-  /// Reads a `revision`; nil for what this store did not give out.
+  /// Parses a `revision`; nil for another text.
   init?(_ revision: String) {
     let parts = revision.split(separator: "_", omittingEmptySubsequences: false)
     guard parts.count == 2, let modified = Int(pathParameter: String(parts[0])), !parts[1].isEmpty,
@@ -33,11 +33,11 @@ struct HistoryPosition: Hashable, Comparable {
 /// One page of a history.
 struct HistoryPage {
   let records: [HistoryRecord]
-  /// What the next page is asked with, also where there is none yet.
+  /// The revision of the next page, also if there is none yet.
   let revision: String
   let hasMore: Bool
 
-  /// - Parameter history: the one that was last modified last.
+  /// - Parameter history: ordered by modification.
   init(of history: [HistoryRecord], after start: HistoryPosition?, _ filter: HistoryFilter, length: Int) {
     let sorted = filter.isDescending ? history.reversed() : history
     let rest = sorted.filter { record in

@@ -12,7 +12,7 @@ struct ServerAPIError: Error, Hashable {
     self.message = message
   }
 
-  /// An error that says no more than its code.
+  /// Makes an error with a general message.
   init(_ code: AppStoreErrorCode) {
     self.init(code: code, message: "The request is not valid.")
   }
@@ -54,14 +54,12 @@ struct ServerAPIError: Error, Hashable {
   static let invalidStorefront = Self(.invalidStorefrontCountryCode, "Invalid storefront country code.")
   static let invalidRevoked = Self(.invalidRevoked, "Invalid revoked value.")
   static let invalidStatus = Self(.invalidStatus, "Invalid status.")
-  static let transactionTypeNotSupported = Self(
-    .invalidTransactionTypeNotSupported, "The type of product does not support the request.")
   static let appTransactionIDNotSupported = Self(
     .appTransactionIdNotSupported, "App transaction ids are not supported here.")
   static let invalidAppAccountTokenUUID = Self(
     .invalidAppAccountTokenUUID, "The app account token must be a UUID.")
   static let familyTransactionNotSupported = Self(
-    .familyTransactionNotSupported, "What the family shares is not supported.")
+    .familyTransactionNotSupported, "Family-shared transactions are not supported.")
   static let notAnOriginalTransactionID = Self(
     .transactionIdNotOriginalTransactionId, "The transaction id is not an original transaction id.")
   static let extensionIneligible = Self(
@@ -69,7 +67,7 @@ struct ServerAPIError: Error, Hashable {
   static let maximumExtensions = Self(
     .subscriptionMaxExtension, "The subscription was extended as often as is allowed.")
   static let familySharedExtension = Self(
-    .familySharedSubscriptionExtensionIneligible, "What the family shares cannot be extended.")
+    .familySharedSubscriptionExtensionIneligible, "A family-shared subscription cannot be extended.")
   static let originalTransactionIDNotFound = Self(
     .originalTransactionIdNotFound, "Original transaction id not found.")
   static let noWebhook = Self(
@@ -80,7 +78,7 @@ struct ServerAPIError: Error, Hashable {
   static let statusRequestNotFound = Self(.statusRequestNotFound, "No such request to extend renewal dates.")
   static let transactionIDNotFound = Self(.transactionIdNotFound, "Transaction id not found.")
 
-  /// The answer. The media type has no parameter: Apple's own client compares it as a whole.
+  /// The response. Its media type has no parameter, because Apple's client compares the whole value.
   var response: Response {
     struct Body: Encodable {
       let errorCode: Int64

@@ -1,45 +1,39 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
-import Identifiers
 
 extension ServerAPIRoutes {
-  /// Send Consumption Information: 202 for what Apple would take.
-  func takeConsumption(_ request: Request, of app: StoreApp, version: Int) throws -> Response {
+  /// Send Consumption Information: 202 for a body that Apple would accept.
+  func takeConsumption(_ request: Request, of app: StoreApp) throws -> Response {
     let id = try transactionID(request, "transactionId")
     guard
       let fields = try? JSONDecoder().decode(
         [String: ConsumptionReport.Value].self, from: Data(request.body))
     else { throw ServerAPIError.generalBadRequest }
-    let rules = version == 1 ? Self.consumptionRulesV1 : Self.consumptionRules
-    for rule in rules where !rule.allows(fields[rule.name]) { throw ServerAPIError(rule.error) }
+    for rule in Self.consumptionRules where !rule.allows(fields[rule.name]) {
+      throw ServerAPIError(rule.error)
+    }
 
     try checkIsNoAppTransaction(id, of: app)
     guard let transaction = try signable(id, of: app) else { throw ServerAPIError.transactionIDNotFound }
     guard transaction.inAppOwnershipType != .familyShared else {
       throw ServerAPIError.familyTransactionNotSupported
     }
-    // The first version knew only of what can be used up and what renews.
-    if version == 1, ![.consumable, .autoRenewableSubscription].contains(transaction.type) {
-      throw ServerAPIError.transactionTypeNotSupported
-    }
     store.keep(
       ConsumptionReport(
         at: store.clock(), bundleID: app.bundleID, environment: environment, transactionID: id,
-        version: version, body: fields))
+        body: fields))
     return .empty(.accepted)
   }
 
-  /// What a field of the body must be.
+  /// The rule for a field of the body.
   private struct Rule {
     enum Form {
       case consent
       case bool
       case number(ClosedRange<Int64>)
       case word([String])
-      /// A UUID, or empty for none.
-      case uuid
     }
 
     let name: String
@@ -54,7 +48,6 @@ extension ServerAPIRoutes {
       case (.bool, .bool): true
       case (.number(let range), .number(let number)): range.contains(number)
       case (.word(let words), .text(let word)): words.contains(word)
-      case (.uuid, .text(let text)): text.isEmpty || UUID(rfc9562: text) != nil
       default: false
       }
     }
@@ -69,7 +62,7 @@ extension ServerAPIRoutes {
         "DELIVERED", "UNDELIVERED_QUALITY_ISSUE", "UNDELIVERED_WRONG_ITEM", "UNDELIVERED_SERVER_OUTAGE",
         "UNDELIVERED_OTHER",
       ]), isRequired: true, error: .invalidDeliveryStatus),
-    // In thousandths of a percent. For these two Apple has no code of their own.
+    // In thousandths of a percent. Apple has no specific code for the last two fields.
     Rule(
       name: "consumptionPercentage", form: .number(0...100_000), isRequired: false,
       error: .generalBadRequest),
@@ -77,25 +70,4 @@ extension ServerAPIRoutes {
       name: "refundPreference", form: .word(["DECLINE", "GRANT_FULL", "GRANT_PRORATED"]),
       isRequired: false, error: .generalBadRequest),
   ]
-
-  private static let consumptionRulesV1 = [
-    Rule(name: "customerConsented", form: .consent, isRequired: true, error: .invalidCustomerConsented),
-    number("consumptionStatus", 0...3, .invalidConsumptionStatus),
-    number("platform", 0...2, .invalidPlatform),
-    Rule(name: "sampleContentProvided", form: .bool, isRequired: false, error: .invalidSampleContentProvided),
-    number("deliveryStatus", 0...5, .invalidDeliveryStatus),
-    Rule(name: "appAccountToken", form: .uuid, isRequired: false, error: .invalidAppAccountToken),
-    number("accountTenure", 0...7, .invalidAccountTenure),
-    number("playTime", 0...7, .invalidPlayTime),
-    number("lifetimeDollarsRefunded", 0...7, .invalidLifetimeDollarsRefunded),
-    number("lifetimeDollarsPurchased", 0...7, .invalidLifetimeDollarsPurchased),
-    number("userStatus", 0...4, .invalidUserStatus),
-    number("refundPreference", 0...3, .generalBadRequest),
-  ]
-
-  private static func number(
-    _ name: String, _ range: ClosedRange<Int64>, _ error: AppStoreErrorCode
-  ) -> Rule {
-    Rule(name: name, form: .number(range), isRequired: false, error: error)
-  }
 }

@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import Identifiers
@@ -29,7 +29,7 @@ extension ServerAPIRoutes {
 
   func notificationHistory(_ request: Request, of app: StoreApp) throws -> Response {
     let query: NotificationHistoryQuery = try body(request)
-    let wanted = try query.checked(now: store.clock(), daysBack: environment == .production ? 180 : 30)
+    let filter = try query.checked(now: store.clock(), daysBack: environment == .production ? 180 : 30)
     let start = try request.query["paginationToken"].map { token in
       guard let start = Int(pathParameter: token) else { throw ServerAPIError.invalidPaginationToken }
       return start
@@ -40,14 +40,13 @@ extension ServerAPIRoutes {
         store.purchases(ofCustomerWith: id, in: app.bundleID)
       }
     }
-    // A token is the place in the list of all, so that it stays where it is while notifications arrive
-    // or are added.
+    // A token is the index in the list of all notifications, which new notifications do not change.
     var page: [SignedNotification] = []
     var next: Int?
     for (position, notification) in store.notifications.enumerated().dropFirst(start ?? 0) {
       let content = notification.content
       guard content.environment == environment, content.bundleID == app.bundleID,
-        wanted.includes(notification),
+        filter.includes(notification),
         purchases.map({ content.concerns(oneOf: $0) }) ?? true
       else { continue }
       guard page.count < Self.pageLength else {
@@ -69,7 +68,7 @@ extension ServerAPIRoutes {
   }
 }
 
-/// The body of Get Notification History, in which everything may be missing: the answer says what.
+/// The body of Get Notification History. Every member is optional here, because the error names the missing one.
 private struct NotificationHistoryQuery: Decodable {
   let startDate: Member<Int64>?
   let endDate: Member<Int64>?
@@ -78,8 +77,8 @@ private struct NotificationHistoryQuery: Decodable {
   let transactionId: Member<String>?
   let onlyFailures: Member<Bool>?
 
-  /// What is asked for, but for the customer.
-  struct Wanted {
+  /// The checked filter, without the customer.
+  struct Filter {
     let dates: ClosedRange<Date>
     let type: NotificationType?
     let subtype: Subtype?
@@ -94,8 +93,8 @@ private struct NotificationHistoryQuery: Decodable {
     }
   }
 
-  /// - Parameter daysBack: how far the history reaches.
-  func checked(now: Date, daysBack: Double) throws(ServerAPIError) -> Wanted {
+  /// - Parameter daysBack: the reach of the history.
+  func checked(now: Date, daysBack: Double) throws(ServerAPIError) -> Filter {
     guard let start = startDate?.value.flatMap(Date.init(millisecondsSince1970:)) else {
       throw .invalidStartDate
     }
@@ -103,7 +102,7 @@ private struct NotificationHistoryQuery: Decodable {
       throw .invalidEndDate
     }
     guard start < end else { throw .startDateAfterEndDate }
-    // An hour is granted to a caller that asks for all there is: its clock is not the store's.
+    // An hour of tolerance, because the caller's clock is not the store's.
     if start < now.addingTimeInterval(-daysBack * 86_400 - 3600) { throw .startDateTooFarInPast }
     if transactionId != nil, notificationType != nil { throw .multipleFilters }
     if let notificationType {
@@ -116,12 +115,12 @@ private struct NotificationHistoryQuery: Decodable {
     } else if notificationSubtype != nil {
       throw .invalidNotificationType
     }
-    return Wanted(
+    return Filter(
       dates: start...end, type: notificationType?.value, subtype: notificationSubtype?.value,
       isFailure: onlyFailures?.value ?? false)
   }
 
-  /// Every type with the subtypes that it can have.
+  /// All types with their subtypes.
   private static let subtypes: [NotificationType: Set<Subtype>] = [
     .subscribed: [.initialBuy, .resubscribe],
     .didChangeRenewalPref: [.upgrade, .downgrade],
@@ -150,7 +149,7 @@ private struct NotificationHistoryQuery: Decodable {
 }
 
 extension StoreNotification {
-  /// Whether it is about one of these purchases.
+  /// Whether the notification is about one of these purchases.
   func concerns(oneOf purchases: Set<String>) -> Bool {
     transaction.map { purchases.contains($0.originalTransactionId) } ?? false
   }

@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
@@ -97,7 +97,7 @@ extension ServerAPIRoutes {
     return try .json(.ok, answer)
   }
 
-  /// Apple answers first and sends afterwards, one after the other.
+  /// Sends notifications in order after the response, as Apple does.
   func sendLater(_ notifications: [SignedNotification]) {
     Task {
       for notification in notifications { await store.deliver(notification.uuid) }
@@ -105,7 +105,7 @@ extension ServerAPIRoutes {
   }
 }
 
-/// The body of an extension, of one subscription or of many.
+/// The body of an extension of one or many subscriptions.
 private struct ExtensionBody: Decodable {
   let extendByDays: Member<Int>?
   let extendReasonCode: Member<Int>?
@@ -113,7 +113,7 @@ private struct ExtensionBody: Decodable {
   let storefrontCountryCodes: Member<[String]>?
   let productId: Member<String>?
 
-  /// The days, once the reason is checked as well.
+  /// The number of days; also checks the reason.
   func days() throws(ServerAPIError) -> Int {
     guard let days = extendByDays?.value, (1...90).contains(days) else { throw .invalidExtendByDays }
     guard let reason = extendReasonCode?.value, (0...3).contains(reason) else {

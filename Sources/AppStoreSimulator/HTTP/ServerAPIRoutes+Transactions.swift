@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import Identifiers
@@ -13,21 +13,18 @@ extension ServerAPIRoutes {
     return try .json(.ok, answer)
   }
 
-  func appTransaction(_ request: Request, of app: StoreApp) throws -> Response {
-    let id = try transactionID(request, "anyTransactionId")
-    let transaction = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
-      try store.appTransaction(ofCustomerWith: id, in: app.bundleID, at: now)
-    }
-    guard let transaction else { throw ServerAPIError.transactionIDNotFound }
-    var answer = AppTransactionInfoResponse()
-    answer.signedAppTransactionInfo = try sign(transaction)
-    return try .json(.ok, answer)
-  }
-
   func history(_ request: Request, of app: StoreApp) throws -> Response {
     let id = try transactionID(request, "anyTransactionId")
     let filter = try HistoryFilter(request.query)
-    let page = try page(of: id, in: app, after: request.query["revision"], filter)
+    let start = try request.query["revision"].map { revision in
+      guard let position = HistoryPosition(revision) else { throw ServerAPIError.invalidRevision }
+      return position
+    }
+    let history = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      store.history(ofCustomerWith: id, in: app.bundleID, at: now)
+    }
+    guard let history else { throw ServerAPIError.transactionIDNotFound }
+    let page = HistoryPage(of: history, after: start, filter, length: Self.pageLength)
     var answer = HistoryResponse()
     answer.environment = environment
     answer.bundleId = app.bundleID
@@ -38,21 +35,11 @@ extension ServerAPIRoutes {
     return try .json(.ok, answer)
   }
 
-  func refundHistory(_ request: Request, of app: StoreApp) throws -> Response {
-    let id = try transactionID(request, "anyTransactionId")
-    let page = try page(of: id, in: app, after: request.query["revision"], .refunds)
-    var answer = RefundHistoryResponse()
-    answer.revision = page.revision
-    answer.hasMore = page.hasMore
-    answer.signedTransactions = try page.records.map { try sign($0.transaction) }
-    return try .json(.ok, answer)
-  }
-
   func lookUpOrder(_ request: Request, of app: StoreApp) throws -> Response {
     let order = OrderID(try request.parameters.require("orderId", as: String.self))
     var answer = OrderLookupResponse()
     answer.status = .invalid
-    // A family member has paid nothing and so has no order.
+    // A family member has no order.
     if let order, let transaction = try signable(order.transactionID, of: app),
       transaction.inAppOwnershipType != .familyShared
     {
@@ -85,42 +72,21 @@ extension ServerAPIRoutes {
     return .empty(.ok)
   }
 
-  func finish(_ request: Request, of app: StoreApp) throws -> Response {
-    let id = try transactionID(request, "transactionId")
-    try checkIsNoAppTransaction(id, of: app)
-    guard try signable(id, of: app) != nil else { throw ServerAPIError.transactionIDNotFound }
-    return .empty(.ok)
-  }
+  // MARK: Shared
 
-  // MARK: What they share
-
-  /// A transaction of the app as it stands; nil if the app has none of that id.
+  /// The current state of a transaction of the app; nil for an unknown id.
   func signable(_ id: String, of app: StoreApp) throws -> TransactionInfo? {
     try store.withStore(of: environment) { store, now throws(StoreRefusal) in
       store.signable(id, of: app.bundleID, at: now)
     }
   }
 
-  /// Refuses the id of an app transaction where one of a transaction belongs.
+  /// Refuses an app transaction id in place of a transaction id.
   func checkIsNoAppTransaction(_ id: String, of app: StoreApp) throws {
     let isTransaction = try signable(id, of: app) != nil
     let isCustomer = try store.withStore(of: environment) { store, _ throws(StoreRefusal) in
       !store.purchases(ofCustomerWith: id, in: app.bundleID).isEmpty
     }
     if isCustomer && !isTransaction { throw ServerAPIError.appTransactionIDNotSupported }
-  }
-
-  private func page(
-    of id: String, in app: StoreApp, after revision: String?, _ filter: HistoryFilter
-  ) throws -> HistoryPage {
-    let start = try revision.map { revision in
-      guard let position = HistoryPosition(revision) else { throw ServerAPIError.invalidRevision }
-      return position
-    }
-    let history = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
-      store.history(ofCustomerWith: id, in: app.bundleID, at: now)
-    }
-    guard let history else { throw ServerAPIError.transactionIDNotFound }
-    return HistoryPage(of: history, after: start, filter, length: Self.pageLength)
   }
 }

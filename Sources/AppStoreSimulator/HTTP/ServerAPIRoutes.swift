@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
@@ -8,10 +8,10 @@ struct ServerAPIRoutes: Sendable {
   let store: SimulatedAppStore
   let tokens: ConnectTokenVerifier
   let environment: Environment
-  /// What stands before `/inApps`: nothing in production, `/sandbox` in the sandbox.
+  /// The path prefix: empty in production, `/sandbox` in the sandbox.
   let prefix: String
 
-  /// The longest page that Apple gives.
+  /// Apple's page length.
   static let pageLength = 20
 
   func add(to router: inout Router) {
@@ -22,7 +22,7 @@ struct ServerAPIRoutes: Sendable {
     }
   }
 
-  /// What every request goes through: the journal, the caller's token, and the fault that befalls it.
+  /// Serves a request: records it, checks its token and applies a fault.
   private func serve(_ request: Request, _ endpoint: ServerEndpoint) async throws -> Response {
     let bundleID = await tokens.bundleID(ofAuthorization: request.headers[.authorization])
     let fault = store.takeFault(for: endpoint, in: environment)
@@ -48,15 +48,15 @@ struct ServerAPIRoutes: Sendable {
     case .slow:
       try await Task.sleep(for: .seconds(fault?.delay ?? 1))
       return try answer(request, endpoint, callers: app)
-    case .close: throw HangUp()
-    case .cut: throw HangUp(sending: try answer(request, endpoint, callers: app).firstHalf)
+    case .close: throw ConnectionAbort()
+    case .cut: throw ConnectionAbort(sending: try answer(request, endpoint, callers: app).firstHalf)
     }
   }
 
   private func answer(
     _ request: Request, _ endpoint: ServerEndpoint, callers app: StoreApp?
   ) throws -> Response {
-    // Apple answers 401 without JSON, for a bad token and for an app that was never released alike.
+    // Apple answers 401 without JSON both for an invalid token and for an app that was never released.
     guard let app, app.isReleased || environment != .production else { return Self.unauthorized }
     do {
       return try answer(request, endpoint, of: app)
@@ -70,18 +70,14 @@ struct ServerAPIRoutes: Sendable {
   ) throws -> Response {
     switch endpoint {
     case .transactionInfo: try transactionInfo(request, of: app)
-    case .appTransaction: try appTransaction(request, of: app)
-    case .history, .historyV1: try history(request, of: app)
-    case .refundHistory: try refundHistory(request, of: app)
+    case .history: try history(request, of: app)
     case .orderLookup: try lookUpOrder(request, of: app)
     case .statuses: try statuses(request, of: app)
     case .extend: try extend(request, of: app)
     case .extendAll: try extendAll(request, of: app)
     case .extendAllStatus: try extensionStatus(request, of: app)
     case .accountToken: try setAccountToken(request, of: app)
-    case .consumption: try takeConsumption(request, of: app, version: 2)
-    case .consumptionV1: try takeConsumption(request, of: app, version: 1)
-    case .finish: try finish(request, of: app)
+    case .consumption: try takeConsumption(request, of: app)
     case .notificationHistory: try notificationHistory(request, of: app)
     case .testNotification: try requestTestNotification(of: app)
     case .testNotificationStatus: try testNotificationStatus(request, of: app)
@@ -94,20 +90,20 @@ struct ServerAPIRoutes: Sendable {
     let code = fault?.code ?? .generalInternal
     var response = ServerAPIError(code: code, message: "The simulator was told to fail.").response
     if code == .rateLimitExceeded {
-      // A time in milliseconds and not seconds to wait: Apple's own unit.
+      // Apple's unit: a UNIX time in milliseconds, not a number of seconds.
       let end = store.clock().addingTimeInterval(fault?.retryAfter ?? 1)
       response.headers[.retryAfter] = end.millisecondsSince1970?.description
     }
     return response
   }
 
-  // MARK: What the endpoints share
+  // MARK: Shared
 
   func sign(_ payload: some SignedPayload) throws -> String {
     try store.identity.authority.signer.sign(payload)
   }
 
-  /// Apple leaves the number out in the sandbox.
+  /// Apple omits the number in the sandbox.
   func appAppleID(of app: StoreApp) -> Int64? {
     environment == .production ? app.appAppleID : nil
   }
@@ -119,7 +115,7 @@ struct ServerAPIRoutes: Sendable {
     try Self.checked(request.parameters[name], orThrow: error)
   }
 
-  /// What can be a transaction id: digits, and not too many.
+  /// Checks that a text is a transaction id: 1 to 32 digits.
   static func checked(_ id: String?, orThrow error: ServerAPIError) throws(ServerAPIError) -> String {
     guard let id, (1...32).contains(id.utf8.count),
       id.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
@@ -127,7 +123,7 @@ struct ServerAPIRoutes: Sendable {
     return id
   }
 
-  /// The body as JSON of Apple's shape.
+  /// Decodes the body.
   func body<Value: Decodable>(_ request: Request, as type: Value.Type = Value.self) throws -> Value {
     guard let value = try? JSONDecoder().decode(type, from: Data(request.body)) else {
       throw ServerAPIError.generalBadRequest
@@ -136,9 +132,9 @@ struct ServerAPIRoutes: Sendable {
   }
 }
 
-/// A member of a body that is read by itself, because Apple's error names the one that is wrong.
+/// A member of a body that is decoded separately, because Apple's error names the wrong one.
 struct Member<Value: Decodable>: Decodable {
-  /// The value; nil if it is of another kind.
+  /// The value; nil if it has another type.
   let value: Value?
 
   init(from decoder: any Decoder) throws {
@@ -147,7 +143,7 @@ struct Member<Value: Decodable>: Decodable {
 }
 
 extension Response {
-  /// The answer up to the middle of its body.
+  /// The response up to the middle of its body.
   fileprivate var firstHalf: [UInt8] {
     var head = "HTTP/1.1 \(status.code) \(status.reasonPhrase)\r\nContent-Length: \(body.count)\r\n"
     for field in headers { head += "\(field.name): \(field.value)\r\n" }

@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import Logging
 import Synchronization
@@ -16,11 +16,11 @@ public final class SimulatorServer: Sendable {
   private let server: HTTPServer
   private let delivering = Mutex<Task<Void, Never>?>(nil)
 
-  /// A server that does not listen yet.
+  /// Makes a server that does not listen yet.
   ///
   /// - Parameters:
-  ///   - port: 0 for one that the system chooses.
-  ///   - environment: where purchases of the control API take place that name none.
+  ///   - port: 0 for a free one.
+  ///   - environment: for purchases of the control API that name none.
   public init(
     store: SimulatedAppStore, host: String = "127.0.0.1", port: UInt16 = 0,
     environment: Environment = .production, logger: Logger = Logger(label: "appstore-simulator")
@@ -34,13 +34,12 @@ public final class SimulatorServer: Sendable {
     }
     self.store = store
     var configuration = HTTPServerConfiguration(host: host, port: port)
-    // Slow answers are a fault that can be asked for.
+    // A slow response is one of the faults.
     configuration.deadlines.handler = .seconds(ControlRoutes.longestDelay + 20)
     server = HTTPServer(configuration: configuration, router: router, logger: logger)
   }
 
-  /// Listens, sends notifications as they become due, and returns the address with the port that is in
-  /// use.
+  /// Listens, sends notifications as they become due, and returns the address with the actual port.
   public func start() throws -> SocketAddress {
     let address = try server.start()
     let task = Task { [store] in await store.keepDelivering() }
@@ -48,7 +47,7 @@ public final class SimulatorServer: Sendable {
     return address
   }
 
-  /// Finishes what is under way and stops.
+  /// Finishes the requests under way and stops.
   public func shutdown() async {
     delivering.withLock { $0 }?.cancel()
     await server.shutdown(within: .seconds(2))

@@ -1,14 +1,14 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// Something that the store signed in the course of a life, before signing.
+/// A fact of a life before signing.
 public enum LifeFact: Hashable, Sendable {
-  /// A transaction as it stood when it was signed.
+  /// The state of a transaction at the time of signing.
   case transaction(TransactionInfo)
   /// A renewal info.
   case renewal(RenewalInfo)
 
-  /// The purchase that it is about.
+  /// The purchase.
   public var originalTransactionID: String {
     switch self {
     case .transaction(let transaction): transaction.originalTransactionId
@@ -16,7 +16,7 @@ public enum LifeFact: Hashable, Sendable {
     }
   }
 
-  /// When it was signed.
+  /// The time of signing.
   public var signedDate: Date {
     switch self {
     case .transaction(let transaction): transaction.signedDate
@@ -26,20 +26,20 @@ public enum LifeFact: Hashable, Sendable {
 }
 
 extension StoreNotification {
-  /// The facts that the notification carries about a purchase.
+  /// The facts about a purchase in the notification.
   public var facts: [LifeFact] {
     (transaction.map { [.transaction($0)] } ?? []) + (renewalInfo.map { [.renewal($0)] } ?? [])
   }
 }
 
-/// Something that happened in a life.
+/// An event of a life.
 public struct LifeEvent: Sendable {
-  /// When.
+  /// The time.
   public let at: Date
-  /// What, for a person.
+  /// The description.
   public let what: String
-  /// What the store sent because of it, in order.
+  /// The notifications in order.
   public let notifications: [StoreNotification]
-  /// What was true of each purchase right after it.
+  /// The true state of each purchase after the event.
   public let truths: [PurchaseTruth]
 }

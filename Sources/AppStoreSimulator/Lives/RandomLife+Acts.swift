@@ -1,13 +1,14 @@
 import AppStore
-import FoundationEssentials
+import Foundation
+import Platform
 
 extension RandomLife {
-  /// A kind of thing that can happen, and how often it does among those that can.
+  /// The kinds of acts with their frequencies.
   enum Act: CaseIterable {
     case subscribe, buyOnce, renew, fail, recover, endGrace, expire, stopRenewing, resumeRenewing
     case changeProduct, redeem, refund, refundEarlier, declineRefund, reverseRefund, requestConsumption
     case share, revoke, extend, failToExtend, extendAll, announcePrice, acceptPrice
-    case changePrice, updateMetadata, migrate, externalPurchase, rescindConsent, test
+    case externalPurchase, rescindConsent, test
 
     private var weight: Int {
       switch self {
@@ -17,8 +18,8 @@ extension RandomLife {
       case .stopRenewing, .resumeRenewing, .expire, .refund, .redeem: 8
       case .buyOnce, .reverseRefund, .refundEarlier, .share: 6
       case .extend, .revoke, .announcePrice, .acceptPrice: 4
-      case .requestConsumption, .declineRefund, .changePrice, .externalPurchase, .extendAll: 3
-      case .failToExtend, .updateMetadata, .migrate, .rescindConsent, .test: 1
+      case .requestConsumption, .declineRefund, .externalPurchase, .extendAll: 3
+      case .failToExtend, .rescindConsent, .test: 1
       }
     }
 
@@ -27,7 +28,7 @@ extension RandomLife {
     static func any(using random: inout SplitMix64) -> Act { lots.randomElement(using: &random) ?? .renew }
   }
 
-  /// - Returns: what happened, for a person; nil if the store refused or there was nothing to do it with.
+  /// - Returns: a description; nil if the store refused or no purchase fits.
   mutating func carryOut(_ act: Act) -> String? {
     switch act {
     case .subscribe: subscribe()
@@ -64,9 +65,6 @@ extension RandomLife {
     case .failToExtend: perform(.failToExtend)
     case .announcePrice: perform(.announcePrice(5990))
     case .acceptPrice: perform(.acceptPrice)
-    case .changePrice: perform(.changePrice(6990))
-    case .updateMetadata: perform(.updateMetadata)
-    case .migrate: perform(.migrate)
     case .extendAll: extendAll()
     case .externalPurchase, .rescindConsent, .test: announce(act)
     }
@@ -99,7 +97,7 @@ extension RandomLife {
 
   // MARK: Commands
 
-  /// On the purchase that the last command chose, or any.
+  /// Carries out a command on a fitting purchase.
   private mutating func perform(_ command: SubscriptionCommand) -> String? {
     guard let id = subject(of: command) else { return nil }
     let outcome = attempt { store, now throws(StoreRefusal) in try store.perform(command, on: id, at: now) }
@@ -117,7 +115,7 @@ extension RandomLife {
     }
   }
 
-  /// Whether the store would charge now: from a day before the end of the paid time on.
+  /// Whether the store would charge now: from a day before the end of the paid period.
   private func isDue(_ id: String) -> Bool {
     guard let truth = store.truth(of: id, at: end), let expiresDate = truth.expiresDate else { return false }
     return truth.autoRenews && store.sharing.purchaser(of: id) == nil && end >= expiresDate - 86_400
@@ -153,7 +151,7 @@ extension RandomLife {
       notification = attempt { store, now throws(StoreRefusal) in try store.test(bundleID: bundleID, at: now)
       }
     }
-    return notification.map { "the store says \($0.type.rawValue)" }
+    return notification.map { "the store sends \($0.type.rawValue)" }
   }
 
   // MARK: Choices

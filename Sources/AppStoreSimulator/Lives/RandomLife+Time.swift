@@ -1,9 +1,8 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension RandomLife {
-  /// Lets time pass: none, some, or until an instant at which something changes by itself, give or take a
-  /// millisecond.
+  /// Passes time: none, some, or until about an instant at which the state changes by itself.
   mutating func pass() {
     switch Int.random(in: 0..<100, using: &random) {
     case 0..<20: break
@@ -17,7 +16,7 @@ extension RandomLife {
     let boundaries =
       purchases.compactMap { store.truth(of: $0, at: end) }.flatMap(Self.boundaries)
       .filter { $0 >= end }.sorted()
-    // The nearest one mostly, or nothing would ever be renewed in time.
+    // Mostly the nearest one, so that renewals come in time.
     guard let boundary = chance(80) ? boundaries.first : boundaries.randomElement(using: &random) else {
       return advance(to: end + Double.random(in: 0..<(40 * 86_400), using: &random))
     }

@@ -1,48 +1,49 @@
 import AppStore
-import FoundationEssentials
+import Foundation
+import Platform
 
-/// A customer's life with an app, made up from a seed: purchases of several products, renewals, failures,
-/// changes, refunds, a family, over weeks to years.
+/// A random history of one customer, made from a seed: purchases, renewals, failures, changes, refunds and family
+/// sharing over weeks to years.
 ///
-/// Each step lets some time pass and lets something happen that the store does not refuse. Instants at which
-/// something changes are chosen more often than others: the end of the paid time to the millisecond, the last
-/// millisecond of billing grace, the day before a renewal in which the App Store charges ahead, the same
-/// millisecond as the step before. In between a device posts what it holds, which can be old.
+/// Each step passes some time and carries out a random act that the store accepts. Boundaries are preferred: the end of
+/// the paid period to the millisecond, the last millisecond of billing grace, the day before a renewal in which the App
+/// Store charges ahead, and the millisecond of the previous step. In between, a device posts facts that it holds, old
+/// ones too.
 ///
 /// ```swift
 /// let life = RandomLife(seed: 7)
-/// life.facts                                    // everything that was signed, oldest first
+/// life.facts                                    // all signed facts, oldest first
 /// life.store.truth(of: life.purchases[0], at: life.end)
-/// print(life)                                   // the history, for a person
+/// print(life)                                   // the history as text
 /// ```
 public struct RandomLife: Sendable {
-  /// What the life was made from; the same seed and app give the same life.
+  /// The seed; the same seed and app give the same life.
   public let seed: UInt64
-  /// The app whose customer it is.
+  /// The app.
   public let app: StoreApp
-  /// The store as it is at the end; what it says for later instants is what time alone will do.
+  /// The store at the end of the life. Its state at later instants is the effect of time alone.
   public private(set) var store: SimulatedStore
-  /// What happened, in order.
+  /// The events in order.
   public private(set) var events: [LifeEvent] = []
-  /// What devices posted in between: facts signed for a notification, or the same signed again later.
+  /// The facts that devices posted: signed for a notification, or signed again later.
   public private(set) var posts: [LifeFact] = []
-  /// The original transaction ids of everything that was bought or shared, in order.
+  /// The original transaction ids of all purchases and shares, in order.
   public private(set) var purchases: [String] = []
-  /// When the last thing happened.
+  /// The time of the last event.
   public private(set) var end: Date
 
   let subscriptionIDs: [String]
   let oneTimeIDs: [String]
   var random: SplitMix64
-  /// The app's own ids of its customer; a device can change hands.
+  /// The app's own customer ids; two, because a device can change hands.
   var customerTokens: [UUID] = []
 
-  /// Lives a life.
+  /// Makes a life.
   ///
   /// - Parameters:
-  ///   - seed: decides everything.
-  ///   - app: what can be bought; see ``StoreApp/everything``.
-  ///   - steps: at most so many things happen.
+  ///   - seed: determines the whole life.
+  ///   - app: the products on sale; see ``StoreApp/everything``.
+  ///   - steps: the largest number of events.
   public init(
     seed: UInt64, app: StoreApp = .everything, environment: Environment = .production,
     from start: Date = Date(timeIntervalSince1970: 1_767_225_600), steps: Int = 40
@@ -64,14 +65,14 @@ public struct RandomLife: Sendable {
     }
   }
 
-  /// Everything that was signed, each fact where it was first said: notifications, and what devices posted.
+  /// All signed facts: those of notifications, then those that devices posted.
   public var facts: [LifeFact] { notificationFacts + posts }
 
-  /// What Get Notification History tells: the facts of everything that was sent, oldest first.
+  /// The facts of all notifications, oldest first, as in Get Notification History.
   public var notificationFacts: [LifeFact] { store.notifications.flatMap(\.facts) }
 
-  /// What Get All Subscription Statuses, and for one-time purchases Get Transaction Info, answer at
-  /// `instant`, which is at the end or later: the last word on each purchase, signed then.
+  /// The current facts of each purchase, signed at `instant`, which is not before the end: the responses of Get All
+  /// Subscription Statuses, and of Get Transaction Info for one-time purchases.
   public func statuses(at instant: Date) -> [LifeFact] {
     var store = store
     return purchases.flatMap { store.lastWord(on: $0, at: instant) }
@@ -79,9 +80,9 @@ public struct RandomLife: Sendable {
 
   // MARK: Steps
 
-  /// Something happens that the store does not refuse.
+  /// Carries out a random act that the store accepts.
   ///
-  /// - Returns: false if nothing could happen, which only an app that sells nothing leads to.
+  /// - Returns: false if the store accepts none, as for an app without products.
   private mutating func takeStep() -> Bool {
     for _ in 0..<64 {
       let act = purchases.isEmpty ? Act.subscribe : Act.any(using: &random)
@@ -99,8 +100,8 @@ public struct RandomLife: Sendable {
     return false
   }
 
-  /// A device posts a transaction that it holds, as it was signed for a notification or signed again now, and
-  /// perhaps the renewal info.
+  /// Records a post of a device: a transaction as signed for a notification or signed again now, sometimes with its
+  /// renewal info.
   private mutating func post() {
     let sent = store.notifications.randomElement(using: &random)
     if chance(50), let old = sent?.facts.randomElement(using: &random) {
@@ -118,7 +119,7 @@ public struct RandomLife: Sendable {
 
   mutating func advance(to instant: Date) { end = max(end, instant.wholeMilliseconds) }
 
-  /// Lets the store do something now; nil where it refuses.
+  /// Calls the store at the current time; nil if it refuses.
   mutating func attempt<Value>(
     _ body: (inout SimulatedStore, Date) throws(StoreRefusal) -> Value
   ) -> Value? {
@@ -127,7 +128,7 @@ public struct RandomLife: Sendable {
 }
 
 extension RandomLife: CustomStringConvertible {
-  /// The history, a line for each event and each notification.
+  /// The history with a line for each event and notification.
   public var description: String {
     var lines = ["life \(seed) of \(app.bundleID)"]
     for event in events {

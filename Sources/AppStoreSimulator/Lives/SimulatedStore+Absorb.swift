@@ -1,9 +1,9 @@
-import FoundationEssentials
+import Foundation
 import Synchronization
 
 extension SimulatedStore {
-  /// Takes over what happened in another store of the same environment: its app, its customers and their
-  /// purchases, and what it sent. Ids are random enough never to meet.
+  /// Adds the apps, customers, purchases and notifications of another store of the same environment. Their ids are
+  /// random and do not collide.
   mutating func absorb(_ other: SimulatedStore) {
     precondition(other.environment == environment)
     for app in other.apps.values { put(app) }
@@ -19,7 +19,7 @@ extension SimulatedStore {
 }
 
 extension SimulatedAppStore {
-  /// Lets a life have happened here: its facts are signed and its notifications remembered, none of them sent.
+  /// Adds a life to the store: signs its facts and records its notifications without sending them.
   ///
   /// - Returns: the notifications, oldest first.
   @discardableResult

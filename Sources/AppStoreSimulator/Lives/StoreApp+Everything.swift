@@ -1,9 +1,8 @@
 import AppStore
 
 extension StoreApp {
-  /// An app that sells everything that the rules tell apart: levels, lengths and groups of subscriptions,
-  /// a week's that is shorter than its billing grace, what a family may share, and one-time purchases of
-  /// every kind.
+  /// An app with all product variants: levels, lengths and groups of subscriptions, a weekly one that is shorter than
+  /// its billing grace, family-shareable products, and one-time purchases of every kind.
   public static let everything = StoreApp(
     bundleID: "com.example.everything", appAppleID: 1_500_000_009,
     products: [

@@ -1,13 +1,12 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// The apps on sale, in the form of receiptd's own configuration, so that one file can serve both.
+/// The apps on sale, in the form of receiptd's configuration, so that one file can serve both.
 ///
-/// Of each app `bundleID`, `appAppleID`, `products` and the `rank` of its `tiers` are read, and what
-/// receiptd has no use for may be added: `isReleased` and `billingGrace` of an app; `type`, `period`,
-/// `group`, `rank`, `price` (milliunits, or units by currency as receiptd has it), `currency`, `freeTrial` and `isFamilyShareable` of a product.
-/// What is left out is guessed: `monthly` or `annual` in a product's id tells its period, and a product
-/// without a period is a non-consumable.
+/// Of each app it reads `bundleID`, `appAppleID`, `products` and the `rank` of its `tiers`. Members for the simulator
+/// alone are `isReleased` and `billingGrace` of an app, and `type`, `period`, `group`, `rank`, `price` (milliunits, or
+/// receiptd's units by currency), `currency`, `freeTrial` and `isFamilyShareable` of a product. Defaults: `monthly` or
+/// `annual` in a product's id gives its period, and a product without a period is a non-consumable.
 public struct CatalogFile: Decodable, Sendable {
   /// The apps.
   public let apps: [StoreApp]
@@ -30,7 +29,7 @@ struct CatalogApp: Decodable {
   let appAppleID: Int64?
   let version: String?
   let isReleased: Bool?
-  /// An ISO 8601 duration; the empty text switches billing grace off.
+  /// An ISO 8601 duration; the empty text turns billing grace off.
   let billingGrace: String?
   let products: [String: CatalogProduct]?
   let tiers: [String: Tier]?
@@ -45,7 +44,7 @@ struct CatalogApp: Decodable {
     if let billingGrace { app.billingGrace = StorePeriod(billingGrace) }
     for (id, product) in products ?? [:] {
       let rank = product.rank ?? product.tier.flatMap { tiers?[$0]?.rank } ?? 1
-      // Older builds of an app sell the same product under another name.
+      // Older builds of an app sell the product under an alias.
       for name in [id] + (product.aliases ?? []) {
         app.products[name] = product.storeProduct(id: name, rank: rank)
       }
@@ -97,7 +96,7 @@ struct CatalogProduct: Decodable {
   }
 }
 
-/// What a product costs: one amount, or one in each currency.
+/// The price of a product: one amount, or one per currency.
 enum CatalogPrice: Decodable {
   case milliunits(Int64)
   case units([String: Double])
@@ -111,7 +110,7 @@ enum CatalogPrice: Decodable {
     }
   }
 
-  /// The currency it is sold in, where it has prices in several: USD if that is among them.
+  /// The currency of the price: the wanted one, else USD, else the first.
   func currency(preferring wanted: String?) -> String? {
     guard case .units(let amounts) = self else { return nil }
     return [wanted, "USD"].compactMap(\.self).first { amounts[$0] != nil } ?? amounts.keys.min()

@@ -1,15 +1,15 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// What an app told of how a purchase was used: the body of Send Consumption Information as it came.
+/// A received body of Send Consumption Information.
 public struct ConsumptionReport: Encodable, Sendable {
-  /// A value of the body, none of which has parts.
+  /// A scalar value of the body.
   public enum Value: Codable, Hashable, Sendable {
     case bool(Bool)
     case number(Int64)
     case text(String)
 
-    /// Decodes one of the three.
+    /// Decodes a boolean, number or text.
     public init(from decoder: any Decoder) throws {
       let container = try decoder.singleValueContainer()
       if let value = try? container.decode(Bool.self) {
@@ -32,16 +32,14 @@ public struct ConsumptionReport: Encodable, Sendable {
     }
   }
 
-  /// When, by the store's clock.
+  /// The time by the store's clock.
   public var at: Date
   /// The app.
   public var bundleID: String
   /// Production or sandbox.
   public var environment: Environment
-  /// The purchase that it is about.
+  /// The transaction.
   public var transactionID: String
-  /// The version of the endpoint, 1 or 2.
-  public var version: Int
-  /// The body, by Apple's names.
+  /// The body by Apple's member names.
   public var body: [String: Value]
 }

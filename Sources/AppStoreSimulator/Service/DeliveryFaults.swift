@@ -1,22 +1,23 @@
 import AppStore
+import Platform
 
-/// What goes wrong on the way to the webhook. Nothing, by default.
+/// The faults of notification delivery; none by default.
 public struct DeliveryFaults: Codable, Hashable, Sendable {
-  /// How likely an attempt is to be lost on the way, 0 to 1. The store notes it as `TIMED_OUT`.
+  /// The probability that an attempt is lost, 0 to 1. The store records it as `TIMED_OUT`.
   public var loss = 0.0
-  /// How many of the next attempts are lost.
+  /// The number of next attempts that are lost.
   public var lose = 0
-  /// How likely a notification is to be sent twice, 0 to 1.
+  /// The probability that a notification is sent twice, 0 to 1.
   public var duplicates = 0.0
-  /// How many notifications are held back, to be sent together in another order; below 2 none are.
+  /// The number of notifications that are held and then sent together, shuffled; below 2 none are held.
   public var reorder = 0
-  /// How many seconds of the store's time a notification is held back.
+  /// The delay of a notification in seconds of the store's time.
   public var delay = 0.0
 
   /// No faults.
   public init() {}
 
-  /// Decodes what is there and leaves the rest without faults.
+  /// Decodes the present members; missing ones mean no fault.
   public init(from decoder: any Decoder) throws {
     let container = try decoder.container(keyedBy: CodingKeys.self)
     loss = try container.decodeIfPresent(Double.self, forKey: .loss) ?? 0
@@ -27,17 +28,17 @@ public struct DeliveryFaults: Codable, Hashable, Sendable {
   }
 }
 
-/// The way to the webhook as a value: it is asked what becomes of each notification.
-struct DeliveryWay: Sendable {
-  /// What becomes of a notification that is ready to be sent.
+/// Decides as a value how each notification is delivered.
+struct DeliveryPlan: Sendable {
+  /// The decision about a notification.
   enum Verdict: Hashable, Sendable {
-    /// It is sent now.
+    /// Send it now.
     case send
-    /// It waits for others, with which it will be shuffled.
+    /// Hold it until more notifications are there.
     case hold
-    /// It completes the number: all of these are sent now, in this order.
+    /// Send all of these now, in this order.
     case release([String])
-    /// It is sent after so many seconds.
+    /// Send it after so many seconds.
     case putOff(Double)
   }
 
@@ -49,15 +50,15 @@ struct DeliveryWay: Sendable {
     random = SplitMix64(state: seed)
   }
 
-  /// Puts other faults in force.
+  /// Replaces the faults.
   ///
-  /// - Returns: what was held back and is to be sent now.
+  /// - Returns: the held notifications, to be sent now.
   mutating func set(_ faults: DeliveryFaults) -> [String] {
     self.faults = faults
     return release()
   }
 
-  /// What was held back, shuffled; it is held no more.
+  /// Releases the held notifications, shuffled.
   mutating func release() -> [String] {
     let released = held.shuffled(using: &random)
     held = []
@@ -72,7 +73,7 @@ struct DeliveryWay: Sendable {
     return faults.delay > 0 ? .putOff(faults.delay) : .send
   }
 
-  /// How often one attempt arrives: not at all where it is lost.
+  /// The number of times that one attempt arrives: 0 if it is lost.
   mutating func copies() -> Int {
     if faults.lose > 0 {
       faults.lose -= 1
@@ -83,7 +84,7 @@ struct DeliveryWay: Sendable {
   }
 
   private mutating func happens(_ probability: Double) -> Bool {
-    // Asked only where there is a chance, so that a seed gives the same faults with and without the others.
+    // Draws only for a set probability, so that faults without one do not change the sequence.
     probability > 0 && Double.random(in: 0..<1, using: &random) < probability
   }
 }

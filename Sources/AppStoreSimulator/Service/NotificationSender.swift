@@ -1,22 +1,22 @@
 import AppStore
 import Curl
-import FoundationEssentials
+import Foundation
 import HTTPTypes
 
-/// Carries notifications to a webhook: over the network, or, in a test, wherever the test wants.
+/// Sends notifications to a webhook; a test can replace the network.
 public protocol NotificationSender: Sendable {
-  /// Posts a signed payload once and says how that went.
+  /// Posts a signed payload once.
   func send(_ signedPayload: String, to url: String) async -> SendOutcome
 }
 
-/// How one attempt to deliver a notification went.
+/// The outcome of one delivery attempt.
 public struct SendOutcome: Hashable, Sendable {
-  /// Apple's word for it (`sendAttemptResult`): `SUCCESS`, `TIMED_OUT`, …
+  /// Apple's `sendAttemptResult`: `SUCCESS`, `TIMED_OUT`, …
   public var result: SendAttemptResult
-  /// The status that the server answered with, if it answered.
+  /// The status of the response; nil without one.
   public var status: Int?
 
-  /// An outcome.
+  /// Makes an outcome.
   public init(result: SendAttemptResult, status: Int? = nil) {
     self.result = result
     self.status = status
@@ -25,27 +25,27 @@ public struct SendOutcome: Hashable, Sendable {
   /// Whether the notification counts as delivered.
   public var isSuccess: Bool { result == .success }
 
-  /// The outcome of an answer: 200 to 206 means delivered.
+  /// The outcome of a response: 200 to 206 means delivered.
   public static func answered(_ status: Int) -> SendOutcome {
     SendOutcome(
       result: (200...206).contains(status) ? .success : .unsuccessfulHTTPResponseCode, status: status)
   }
 }
 
-/// An attempt to deliver a notification.
+/// A delivery attempt.
 public struct SendAttempt: Hashable, Sendable {
-  /// When, by the store's clock.
+  /// The time by the store's clock.
   public var attemptDate: Date
-  /// How it went.
+  /// The outcome.
   public var outcome: SendOutcome
 }
 
-/// Posts notifications through libcurl.
+/// Posts notifications with libcurl.
 public struct CurlNotificationSender: NotificationSender {
   private let client: CurlClient
   private let timeout: Duration
 
-  /// A sender that waits `timeout` for an answer.
+  /// Makes a sender with a timeout for the response.
   public init(
     client: CurlClient = CurlClient(configuration: CurlConfiguration(userAgent: "App Store Server")),
     timeout: Duration = .seconds(30)
@@ -56,7 +56,7 @@ public struct CurlNotificationSender: NotificationSender {
 
   /// Posts `{"signedPayload": "…"}`.
   public func send(_ signedPayload: String, to url: String) async -> SendOutcome {
-    // A compact JWS has no character that JSON would escape.
+    // A compact JWS needs no JSON escaping.
     let request = CurlRequest(
       method: .post, url: url, headers: [.contentType: "application/json"],
       body: Array("{\"signedPayload\":\"\(signedPayload)\"}".utf8), timeout: timeout)

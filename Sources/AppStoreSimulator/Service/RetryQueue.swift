@@ -1,9 +1,8 @@
-import FoundationEssentials
+import Foundation
 
-/// Which notifications are to be sent later, and when: the App Store's schedule as a value. It is told of
-/// every attempt and asked what is due.
+/// The App Store's retry schedule as a value: it takes the outcome of every attempt and returns the due notifications.
 struct RetryQueue: Sendable {
-  /// Hours from one attempt to the next. After the sixth attempt the App Store gives up.
+  /// The hours between attempts. The App Store gives up after the sixth attempt.
   static let hours: [Double] = [1, 12, 24, 48, 72]
 
   private let timeScale: TimeScale
@@ -14,35 +13,33 @@ struct RetryQueue: Sendable {
     self.timeScale = timeScale
   }
 
-  /// When the next one is due.
+  /// The earliest due time.
   var nextDue: Date? { due.values.min() }
 
-  /// When that notification is sent again; nil if it is not.
+  /// The due time of a notification; nil if it has none.
   func due(_ uuid: String) -> Date? { due[uuid] }
 
-  /// An attempt was made that failed: the notification is due again after a while, unless it was refused
-  /// for good or has been tried often enough.
+  /// Records a failed attempt and schedules the next one, unless the refusal is final or was the last attempt.
   mutating func failed(_ uuid: String, at date: Date, outcome: SendOutcome) {
     let attempts = failures[uuid, default: 0]
     failures[uuid] = attempts + 1
-    // Apple does not repeat what the server called a bad request.
+    // Apple does not retry after 400.
     guard outcome.status != 400, attempts < Self.hours.count else { return due[uuid] = nil }
     due[uuid] = timeScale.date(date, addingHours: Self.hours[attempts])
   }
 
-  /// It arrived, and is not sent again.
+  /// Records a delivery.
   mutating func delivered(_ uuid: String) {
     due[uuid] = nil
     failures[uuid] = nil
   }
 
-  /// It is sent at `date` instead of now.
+  /// Schedules a notification for `date`.
   mutating func putOff(_ uuid: String, until date: Date) {
     due[uuid] = date
   }
 
-  /// What is due at `now`, the longest overdue first. It is for the caller to send it and to say how that
-  /// went.
+  /// Removes and returns the notifications due at `now`, the longest overdue first.
   mutating func takeDue(at now: Date) -> [String] {
     let taken = due.filter { $0.value <= now }.sorted { ($0.value, $0.key) < ($1.value, $1.key) }.map(\.key)
     for uuid in taken { due[uuid] = nil }

@@ -1,55 +1,56 @@
 import AppStore
+import Platform
 
-/// What the App Store Server API does wrong.
+/// A fault of the App Store Server API.
 public struct ServerFault: Codable, Hashable, Sendable {
-  /// What happens in place of the answer, or to it.
+  /// The kinds of faults.
   public enum Kind: String, Codable, CaseIterable, Sendable {
-    /// Apple's error of that ``ServerFault/code``.
+    /// Apple's error with the ``ServerFault/code``.
     case error
-    /// 401 without JSON, as Apple answers for an app that was never released.
+    /// 401 without JSON, Apple's response for an app that was never released.
     case unauthorized
-    /// The right answer, ``ServerFault/delay`` seconds late.
+    /// The right response, ``ServerFault/delay`` seconds late.
     case slow
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     case close
     /// The connection is closed in the middle of the body.
     case cut
   }
 
-  /// What happens.
+  /// The kind of fault.
   public var fault: Kind
-  /// The code of an ``Kind/error``: the first three digits are the status.
+  /// For ``Kind/error``: the code; its first three digits are the status.
   public var code: AppStoreErrorCode?
-  /// Of code 4290000: in how many seconds of the store's time `Retry-After` ends.
+  /// For code 4290000: the distance of `Retry-After` in seconds of the store's time.
   public var retryAfter: Double?
-  /// Of ``Kind/slow``: how many real seconds.
+  /// For ``Kind/slow``: the delay in real seconds.
   public var delay: Double?
-  /// Where; nil for every endpoint.
+  /// The endpoint; nil for all.
   public var endpoint: ServerEndpoint?
-  /// Production or sandbox; nil for both.
+  /// The environment; nil for both.
   public var environment: Environment?
-  /// To how many requests; nil for all until the fault is cleared.
+  /// The number of requests; nil for all until the fault is cleared.
   public var requests: Int?
-  /// How likely, 0 to 1; nil for always.
+  /// The probability, 0 to 1; nil for always.
   public var probability: Double?
 
   private init(_ fault: Kind) { self.fault = fault }
 
-  /// Apple's error of that code.
+  /// Makes an error with Apple's code.
   public static func error(_ code: AppStoreErrorCode) -> ServerFault {
     var fault = ServerFault(.error)
     fault.code = code
     return fault
   }
 
-  /// 429 with `Retry-After` so many seconds ahead.
+  /// Makes a 429 with `Retry-After` so many seconds ahead.
   public static func rateLimit(retryAfter seconds: Double) -> ServerFault {
     var fault = error(.rateLimitExceeded)
     fault.retryAfter = seconds
     return fault
   }
 
-  /// The right answer, so many real seconds late.
+  /// Makes a delay in real seconds.
   public static func slow(_ seconds: Double) -> ServerFault {
     var fault = ServerFault(.slow)
     fault.delay = seconds
@@ -58,19 +59,19 @@ public struct ServerFault: Codable, Hashable, Sendable {
 
   /// 401 without JSON.
   public static let unauthorized = ServerFault(.unauthorized)
-  /// The connection is closed without an answer.
+  /// The connection is closed without a response.
   public static let close = ServerFault(.close)
   /// The connection is closed in the middle of the body.
   public static let cut = ServerFault(.cut)
 
-  /// The same at one endpoint only.
+  /// Limits the fault to one endpoint.
   public func at(_ endpoint: ServerEndpoint) -> ServerFault {
     var fault = self
     fault.endpoint = endpoint
     return fault
   }
 
-  /// The same for the next requests only.
+  /// Limits the fault to the next requests.
   public func next(_ requests: Int) -> ServerFault {
     var fault = self
     fault.requests = requests
@@ -78,7 +79,7 @@ public struct ServerFault: Codable, Hashable, Sendable {
   }
 }
 
-/// The faults of the API that are in force, as a value.
+/// The active faults of the API, as a value.
 struct ServerFaults: Sendable {
   private(set) var all: [ServerFault] = []
   private var random: SplitMix64
@@ -91,7 +92,7 @@ struct ServerFaults: Sendable {
 
   mutating func clear() { all = [] }
 
-  /// The fault that befalls a request: the first that fits.
+  /// Takes the first fault that applies to a request.
   mutating func take(for endpoint: ServerEndpoint, in environment: Environment) -> ServerFault? {
     for index in all.indices {
       let fault = all[index]

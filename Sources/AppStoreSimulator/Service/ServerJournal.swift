@@ -1,41 +1,41 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// A request that the App Store Server API got.
+/// A request to the App Store Server API.
 public struct ServerRequest: Codable, Hashable, Sendable {
-  /// When, in real time: milliseconds since 1970.
+  /// The real time in milliseconds since 1970.
   public var at: Int64
   /// `GET`, `POST` or `PUT`.
   public var method: String
-  /// Path and query, without what stands before `/inApps`.
+  /// Path and query from `/inApps` on.
   public var path: String
-  /// What was asked.
+  /// The endpoint.
   public var endpoint: ServerEndpoint
   /// Production or sandbox.
   public var environment: Environment
-  /// The app of the bearer token; nil without a good one.
+  /// The app of the bearer token; nil without a valid one.
   public var bundleID: String?
-  /// The fault that befell it.
+  /// The applied fault.
   public var fault: ServerFault.Kind?
-  /// What was answered; nil while it is not, and for a connection that was closed without an answer.
+  /// The status of the response; nil before it, and for a connection that was closed without one.
   public var status: Int?
 }
 
-/// The latest requests, so that a test can count calls and see at what rate they came.
+/// A bounded log of the latest requests, for tests that count requests or check their rate.
 struct ServerJournal: Sendable {
   private let capacity: Int
   private(set) var requests: [ServerRequest] = []
-  /// The number of the oldest one that is kept.
+  /// The number of the oldest kept request.
   private var first = 0
 
   init(capacity: Int = 10_000) {
     self.capacity = capacity
   }
 
-  /// - Returns: the number by which the answer is noted.
+  /// - Returns: the number for recording the response.
   mutating func note(_ request: ServerRequest) -> Int {
     if requests.count == capacity {
-      // Half at a time, because each removal moves what stays.
+      // Drops half at once, because each removal moves the rest.
       let dropped = max(1, capacity / 2)
       requests.removeFirst(dropped)
       first += dropped

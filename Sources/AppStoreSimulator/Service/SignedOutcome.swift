@@ -1,29 +1,29 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// What a command led to, signed.
+/// The signed result of a command.
 public struct SignedOutcome: Sendable {
-  /// The transaction that it is about.
+  /// The transaction.
   public let transaction: TransactionInfo
   /// The transaction as JWS.
   public let signedTransaction: String
-  /// What is to come, for a subscription.
+  /// The renewal info of a subscription.
   public let renewalInfo: RenewalInfo?
   /// The renewal info as JWS.
   public let signedRenewalInfo: String?
-  /// The notification, which carries the two.
+  /// The notification with both payloads.
   public let notification: SignedNotification
-  /// What else is sent because of it, in order.
+  /// The further notifications, in order.
   public let others: [SignedNotification]
 
   /// The id of the transaction.
   public var transactionID: String { transaction.transactionId }
-  /// The id of the order, which stands in the customer's receipt e-mail; nil for what the family shares.
+  /// The order id of the customer's receipt e-mail; nil for a family-shared purchase.
   public var orderID: String? {
     transaction.inAppOwnershipType == .familyShared
       ? nil : OrderID(transactionID: transaction.transactionId).text
   }
-  /// The id of the purchase that it belongs to.
+  /// The original transaction id.
   public var originalTransactionID: String { transaction.originalTransactionId }
 
   init(_ outcome: StoreOutcome, by signer: PayloadSigner) throws {
@@ -38,19 +38,19 @@ public struct SignedOutcome: Sendable {
   }
 }
 
-/// A notification as it is sent.
+/// A signed notification with its delivery attempts.
 public struct SignedNotification: Sendable {
-  /// What it says, before signing.
+  /// The content before signing.
   public let content: StoreNotification
-  /// The JWS: what stands in `{"signedPayload": "…"}`.
+  /// The JWS for `{"signedPayload": "…"}`.
   public let signedPayload: String
-  /// How often and how it was sent.
+  /// The delivery attempts.
   public internal(set) var attempts: [SendAttempt] = []
 
   /// `notificationUUID`.
   public var uuid: String { content.uuid }
 
-  /// Whether an attempt arrived.
+  /// Whether an attempt succeeded.
   public var isDelivered: Bool { attempts.contains { $0.outcome.isSuccess } }
 
   init(_ content: StoreNotification, by signer: PayloadSigner) throws {
@@ -67,7 +67,7 @@ public struct SignedNotification: Sendable {
       notificationType: content.type, notificationUUID: content.uuid, signedDate: content.signedDate)
     payload.subtype = content.subtype
     payload.version = "2.0"
-    // Exactly one of the four, as Apple has it.
+    // Exactly one of the four, as at Apple.
     if let summary = content.summary {
       payload.summary = summary
     } else if let token = content.externalPurchaseToken {
@@ -86,7 +86,7 @@ public struct SignedNotification: Sendable {
 extension StoreNotification {
   fileprivate func data(signedTransaction: String?, signedRenewalInfo: String?) -> NotificationData {
     var data = NotificationData(environment: environment, bundleId: bundleID)
-    // Apple leaves the number out in the sandbox.
+    // Apple omits the number in the sandbox.
     if environment == .production { data.appAppleId = appAppleID }
     data.bundleVersion = bundleVersion
     data.signedTransactionInfo = signedTransaction
@@ -104,7 +104,7 @@ extension StoreNotification {
   }
 }
 
-/// The notifications of a store, found by their UUID.
+/// The notifications of a store, indexed by UUID.
 struct NotificationLog: Sendable {
   private(set) var all: [SignedNotification] = []
   private var positions: [String: Int] = [:]

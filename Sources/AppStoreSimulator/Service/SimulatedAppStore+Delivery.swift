@@ -1,37 +1,35 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import Synchronization
 
 extension SimulatedAppStore {
   /// Every notification, oldest first.
   public var notifications: [SignedNotification] { state.withLock { $0.log.all } }
 
-  /// The notification of that UUID.
+  /// The notification with a UUID.
   public func notification(_ uuid: String) -> SignedNotification? { state.withLock { $0.log[uuid] } }
 
-  /// Sets where notifications go; nil for nowhere.
+  /// Sets the webhook; nil turns delivery off.
   public func setWebhook(_ url: String?) {
     state.withLock { $0.webhook = url }
-    ringBell()
+    wakeDelivery()
   }
 
-  /// Whether notifications go anywhere.
+  /// Whether a webhook is set.
   public var hasWebhook: Bool { state.withLock { $0.webhook != nil } }
 
-  /// Whether notifications that fail from now on become due again.
+  /// Turns retries of later failures on or off.
   public func setRetries(_ isOn: Bool) {
     state.withLock { $0.retries = isOn }
   }
 
-  /// Hands a notification to the way to the webhook, where ``DeliveryFaults`` may befall it, and remembers
-  /// how that went.
+  /// Delivers a notification to the webhook, subject to ``DeliveryFaults``, and records the attempt.
   ///
-  /// - Returns: the attempt; nil if none was made: there is no such notification or no webhook, or it is
-  ///   held back.
+  /// - Returns: the attempt; nil without one: unknown notification, no webhook, or held by a fault.
   @discardableResult
   public func deliver(_ uuid: String) async -> SendAttempt? {
-    let verdict = state.withLock { state -> DeliveryWay.Verdict? in
-      state.webhook == nil || state.log[uuid] == nil ? nil : state.way.judge(uuid)
+    let verdict = state.withLock { state -> DeliveryPlan.Verdict? in
+      state.webhook == nil || state.log[uuid] == nil ? nil : state.plan.judge(uuid)
     }
     switch verdict {
     case nil, .hold: return nil
@@ -42,16 +40,16 @@ extension SimulatedAppStore {
     case .putOff(let seconds):
       let due = clock().addingTimeInterval(seconds)
       state.withLock { $0.queue.putOff(uuid, until: due) }
-      ringBell()
+      wakeDelivery()
       return nil
     }
   }
 
-  /// Posts a notification now, whatever holds others back; it can still be lost on the way.
+  /// Posts a notification now. Only the faults `loss`, `lose` and `duplicates` apply.
   @discardableResult
   func send(_ uuid: String) async -> SendAttempt? {
     let (payload, webhook, copies) = state.withLock { state in
-      (state.log[uuid]?.signedPayload, state.webhook, state.way.copies())
+      (state.log[uuid]?.signedPayload, state.webhook, state.plan.copies())
     }
     guard let payload, let webhook else { return nil }
     guard copies > 0 else {
@@ -73,25 +71,25 @@ extension SimulatedAppStore {
       if notification.isDelivered {
         state.queue.delivered(uuid)
       } else if state.retries, notification.content.environment == .production {
-        // The sandbox never tries again.
+        // The sandbox never retries.
         state.queue.failed(uuid, at: date, outcome: outcome)
       }
     }
-    ringBell()
+    wakeDelivery()
     return attempt
   }
 
-  // MARK: What is sent later
+  // MARK: Scheduled deliveries
 
-  /// When a notification will be sent that failed or was put off; nil if it will not.
+  /// The time of the next attempt; nil if there is none.
   public func nextAttempt(of uuid: String) -> Date? { state.withLock { $0.queue.due(uuid) } }
 
-  /// Sends what is due by the store's clock: what failed before and what was put off.
+  /// Sends the notifications that are due by the store's clock.
   ///
-  /// - Returns: the UUIDs of what was sent, the longest overdue first.
+  /// - Returns: their UUIDs, the longest overdue first.
   @discardableResult
   public func deliverDue() async -> [String] {
-    // One after the other: whoever has wound the clock and comes second waits for what the first took.
+    // Calls run one after the other, so that each returns after all due notifications were sent.
     let task = state.withLock { state in
       let earlier = state.delivering
       let task = Task {
@@ -109,7 +107,7 @@ extension SimulatedAppStore {
     let due = state.withLock { $0.webhook == nil ? [] : $0.queue.takeDue(at: now) }
     await withTaskGroup(of: Void.self) { group in
       for (index, uuid) in due.enumerated() {
-        // One server that is slow to answer must not keep back all that is due for long.
+        // Up to 16 at once, so that a slow webhook does not delay the rest.
         if index >= 16 { await group.next() }
         group.addTask { _ = await self.send(uuid) }
       }
@@ -117,20 +115,19 @@ extension SimulatedAppStore {
     return due
   }
 
-  /// Sends what becomes due, as the clock runs or is wound, until the task is cancelled. One task may do so
-  /// at a time.
+  /// Sends notifications as they become due, until the task is cancelled. Only one task may call this at a time.
   public func keepDelivering() async {
-    let (rings, bell) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    state.withLock { $0.bell = bell }
-    bell.yield()
+    let (wakeUps, wakeUp) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    state.withLock { $0.wakeUp = wakeUp }
+    wakeUp.yield()
     var timer: Task<Void, any Error>?
-    for await _ in rings {
+    for await _ in wakeUps {
       timer?.cancel()
       await deliverDue()
       guard let wait = secondsUntilNextDue() else { continue }
       timer = Task {
         try await Task.sleep(for: .seconds(wait))
-        bell.yield()
+        wakeUp.yield()
       }
     }
     timer?.cancel()
@@ -139,30 +136,30 @@ extension SimulatedAppStore {
   private func secondsUntilNextDue() -> Double? {
     guard let due = state.withLock({ $0.webhook == nil ? nil : $0.queue.nextDue }) else { return nil }
     guard let virtualClock else {
-      // Nobody says how fast a clock of the caller's runs, so it is looked at again and again.
+      // The rate of the caller's clock is unknown, so it is polled.
       return min(max(due.timeIntervalSince(clock()), 0.01), 0.25)
     }
-    // Not beyond a day, because a duration has an end.
+    // At most a day, because a duration is bounded.
     return virtualClock.realSeconds(until: due).map { min($0 + 0.001, 86_400) }
   }
 
-  func ringBell() {
-    _ = state.withLock { $0.bell }?.yield()
+  /// Wakes `keepDelivering()`.
+  func wakeDelivery() {
+    _ = state.withLock { $0.wakeUp }?.yield()
   }
 
   // MARK: Faults
 
-  /// What goes wrong on the way to the webhook.
-  public var deliveryFaults: DeliveryFaults { state.withLock { $0.way.faults } }
+  /// The active delivery faults.
+  public var deliveryFaults: DeliveryFaults { state.withLock { $0.plan.faults } }
 
-  /// Puts faults on the way to the webhook in force, in place of those that were, and sends what these held
-  /// back.
+  /// Replaces the delivery faults and sends the held notifications.
   public func setDeliveryFaults(_ faults: DeliveryFaults) async {
-    for uuid in state.withLock({ $0.way.set(faults) }) { await send(uuid) }
+    for uuid in state.withLock({ $0.plan.set(faults) }) { await send(uuid) }
   }
 
-  /// Sends what is held back to be reordered, though the number is not complete.
+  /// Sends the notifications that are held for reordering.
   public func releaseHeld() async {
-    for uuid in state.withLock({ $0.way.release() }) { await send(uuid) }
+    for uuid in state.withLock({ $0.plan.release() }) { await send(uuid) }
   }
 }

@@ -1,18 +1,18 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import Synchronization
 
-// What tests want of the App Store Server API besides its answers.
+// Faults, requests and consumption reports of the App Store Server API, for tests.
 extension SimulatedAppStore {
-  /// The faults of the API that are in force.
+  /// The active faults.
   public var serverFaults: [ServerFault] { state.withLock { $0.faults.all } }
 
-  /// Puts a fault of the API in force, behind those that are.
+  /// Adds a fault after the active ones.
   public func add(_ fault: ServerFault) {
     state.withLock { $0.faults.add(fault) }
   }
 
-  /// Lets the API answer as it should.
+  /// Removes all faults.
   public func clearServerFaults() {
     state.withLock { $0.faults.clear() }
   }
@@ -21,10 +21,10 @@ extension SimulatedAppStore {
     state.withLock { $0.faults.take(for: endpoint, in: environment) }
   }
 
-  /// The latest requests that the API got, oldest first; up to 10,000.
+  /// The latest requests, oldest first; up to 10,000.
   public var serverRequests: [ServerRequest] { state.withLock { $0.journal.requests } }
 
-  /// Forgets the requests so far.
+  /// Clears the log of requests.
   public func clearServerRequests() {
     state.withLock { $0.journal.clear() }
   }
@@ -37,7 +37,7 @@ extension SimulatedAppStore {
     state.withLock { $0.journal.answered(number, status: status) }
   }
 
-  /// What apps told of how purchases were used, oldest first.
+  /// The consumption reports, oldest first.
   public var consumptionReports: [ConsumptionReport] { state.withLock { $0.consumption } }
 
   func keep(_ report: ConsumptionReport) {

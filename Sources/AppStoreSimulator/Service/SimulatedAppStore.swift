@@ -1,9 +1,9 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import Synchronization
 
-/// The App Store as the outside sees it: a ``SimulatedStore`` for each environment, whose facts are signed,
-/// remembered and sent to a webhook.
+/// A simulated App Store: a ``SimulatedStore`` for each environment, whose payloads are signed, recorded and sent to a
+/// webhook.
 ///
 /// ```swift
 /// let store = try SimulatedAppStore(apps: [app])
@@ -12,9 +12,9 @@ import Synchronization
 /// let delivery = await store.deliver(renewed.notification.uuid)
 /// ```
 public final class SimulatedAppStore: Sendable {
-  /// Who signs, and whose tokens the API takes.
+  /// The signing authority and the key of the API.
   public let identity: StoreIdentity
-  /// The clock, where it is one that can be wound.
+  /// The clock, if it can be set.
   public let virtualClock: VirtualClock?
 
   let clock: @Sendable () -> Date
@@ -28,25 +28,25 @@ public final class SimulatedAppStore: Sendable {
     var webhook: String?
     var retries: Bool
     var queue: RetryQueue
-    var way: DeliveryWay
-    /// What is sending what was due.
+    var plan: DeliveryPlan
+    /// The task that sends due notifications.
     var delivering: Task<[String], Never>?
-    /// Wakes whoever keeps delivering.
-    var bell: AsyncStream<Void>.Continuation?
+    /// Wakes `keepDelivering()`.
+    var wakeUp: AsyncStream<Void>.Continuation?
     var faults: ServerFaults
     var journal = ServerJournal()
     var consumption: [ConsumptionReport] = []
   }
 
-  /// A store with these apps on sale and nothing sold, on a clock that can be wound.
+  /// Makes a store with a clock that can be set.
   ///
   /// - Parameters:
   ///   - identity: a new one by default.
-  ///   - webhook: where notifications go; without one they are only remembered.
-  ///   - seed: decides every id that the store gives out, and which faults happen by chance.
-  ///   - clock: the store's time.
-  ///   - retries: whether notifications that failed become due again, as Apple repeats them.
-  ///   - sender: what carries notifications to the webhook.
+  ///   - webhook: the address for notifications; nil only records them.
+  ///   - seed: determines the ids and the random faults.
+  ///   - clock: the store's clock.
+  ///   - retries: whether failed notifications are sent again on Apple's schedule.
+  ///   - sender: sends notifications to the webhook.
   public convenience init(
     identity: StoreIdentity? = nil, apps: [StoreApp] = [], timeScale: TimeScale = .calendar,
     webhook: String? = nil, seed: UInt64 = .random(in: .min ... .max),
@@ -56,10 +56,10 @@ public final class SimulatedAppStore: Sendable {
     try self.init(
       identity: identity, apps: apps, timeScale: timeScale, webhook: webhook, seed: seed,
       virtualClock: clock, clock: { clock.now }, retries: retries, sender: sender)
-    clock.onChange { [weak self] in self?.ringBell() }
+    clock.onChange { [weak self] in self?.wakeDelivery() }
   }
 
-  /// A store with these apps on sale and nothing sold, on a clock of the caller's.
+  /// Makes a store with the caller's clock.
   public convenience init(
     identity: StoreIdentity? = nil, apps: [StoreApp] = [], timeScale: TimeScale = .calendar,
     webhook: String? = nil, seed: UInt64 = .random(in: .min ... .max),
@@ -87,23 +87,23 @@ public final class SimulatedAppStore: Sendable {
     state = Mutex(
       State(
         stores: Dictionary(uniqueKeysWithValues: stores), webhook: webhook, retries: retries,
-        queue: RetryQueue(timeScale: timeScale), way: DeliveryWay(seed: seed),
+        queue: RetryQueue(timeScale: timeScale), plan: DeliveryPlan(seed: seed),
         faults: ServerFaults(seed: seed)))
   }
 
-  /// Puts an app on sale in both environments.
+  /// Adds an app to both environments.
   public func put(_ app: StoreApp) {
     state.withLock { state in
       for environment in state.stores.keys { state.stores[environment]?.put(app) }
     }
   }
 
-  /// The app of that bundle id.
+  /// The app with a bundle id.
   public func app(_ bundleID: String) -> StoreApp? {
     state.withLock { $0.stores[.production]?.apps[bundleID] }
   }
 
-  /// A customer buys. See ``SimulatedStore/buy(_:at:)``.
+  /// Buys a product. See ``SimulatedStore/buy(_:at:)``.
   public func buy(
     _ request: PurchaseRequest, in environment: Environment = .production
   ) throws -> SignedOutcome {
@@ -111,7 +111,7 @@ public final class SimulatedAppStore: Sendable {
       withStore(of: environment) { store, now throws(StoreRefusal) in try store.buy(request, at: now) })
   }
 
-  /// Something happens to a purchase. See ``SimulatedStore/perform(_:on:at:)``.
+  /// Carries out a command on a purchase. See ``SimulatedStore/perform(_:on:at:)``.
   public func perform(
     _ command: SubscriptionCommand, on originalTransactionID: String
   ) throws -> SignedOutcome {
@@ -121,7 +121,7 @@ public final class SimulatedAppStore: Sendable {
       })
   }
 
-  /// The `TEST` notification of an app.
+  /// Sends the `TEST` notification of an app.
   public func test(
     bundleID: String, in environment: Environment = .production
   ) throws -> SignedNotification {
@@ -131,7 +131,7 @@ public final class SimulatedAppStore: Sendable {
       })
   }
 
-  /// Something happens to an external purchase token. See
+  /// Sends an event of an external purchase token. See
   /// ``SimulatedStore/externalPurchase(_:id:bundleID:at:)``.
   public func externalPurchase(
     _ event: ExternalPurchaseEvent, id: String? = nil, bundleID: String,
@@ -143,7 +143,7 @@ public final class SimulatedAppStore: Sendable {
       })
   }
 
-  /// A parent withdraws consent. See ``SimulatedStore/rescindConsent(bundleID:accountID:at:)``.
+  /// Withdraws a parent's consent. See ``SimulatedStore/rescindConsent(bundleID:accountID:at:)``.
   public func rescindConsent(
     bundleID: String, accountID: String? = nil, in environment: Environment = .production
   ) throws -> SignedNotification {
@@ -153,7 +153,8 @@ public final class SimulatedAppStore: Sendable {
       })
   }
 
-  /// A signed app transaction. See ``SimulatedStore/appTransaction(of:accountID:originalPurchaseDate:originalVersion:at:)``.
+  /// Returns a signed app transaction. See
+  /// ``SimulatedStore/appTransaction(of:accountID:originalPurchaseDate:originalVersion:at:)``.
   public func appTransaction(
     of bundleID: String, accountID: String? = nil, originalPurchaseDate: Date? = nil,
     originalVersion: String? = nil, in environment: Environment = .production
@@ -166,7 +167,7 @@ public final class SimulatedAppStore: Sendable {
     return (payload, try identity.authority.signer.sign(payload))
   }
 
-  /// What is true now of the purchase that a transaction belongs to.
+  /// The true state of the purchase with a transaction.
   public func truth(of transactionID: String) -> PurchaseTruth? {
     let now = clock()
     return state.withLock { state in
@@ -174,9 +175,9 @@ public final class SimulatedAppStore: Sendable {
     }
   }
 
-  // MARK: The store's two halves
+  // MARK: Environments
 
-  /// Lets the API read a store, at the store's time.
+  /// Runs `body` on the store of an environment at the current time.
   func withStore<Value: Sendable>(
     of environment: Environment,
     _ body: (inout SimulatedStore, Date) throws(StoreRefusal) -> Value
@@ -186,7 +187,7 @@ public final class SimulatedAppStore: Sendable {
       guard var store = state.stores[environment] else {
         throw .unknownEnvironment(environment.rawValue)
       }
-      // Taken out, so that the store is changed in place and not copied.
+      // Removed while it changes, so that the value is not copied.
       state.stores[environment] = nil
       defer { state.stores[environment] = store }
       return try body(&store, now)

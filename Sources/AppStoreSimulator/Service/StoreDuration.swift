@@ -1,20 +1,20 @@
-import FoundationEssentials
+import Foundation
 
-/// A length of the store's time, written as in ISO 8601: `P1D`, `P1M`, `P1DT12H`, `PT90S`.
+/// A duration of the store's time in ISO 8601: `P1D`, `P1M`, `P1DT12H`, `PT90S`.
 ///
-/// Where the store's month is shortened, so are all of its units.
+/// A shortened month of the store shortens all units.
 struct StoreDuration: Hashable, Sendable {
   private(set) var periods: [StorePeriod] = []
   private(set) var hours = 0
   private(set) var minutes = 0
   private(set) var seconds = 0
 
-  /// Reads ISO 8601; nil for anything else.
+  /// Parses ISO 8601; nil for other texts.
   init?(_ text: String) {
     var rest = text.utf8[...]
     guard rest.popFirst() == UInt8(ascii: "P"), !rest.isEmpty else { return nil }
     var isTime = false
-    // The designators that are still allowed, in the order that they must have.
+    // The designators that may still follow, in order.
     var designators = Array("YMWD".utf8)[...]
     while let first = rest.first {
       if first == UInt8(ascii: "T"), !isTime {
@@ -60,7 +60,7 @@ extension TimeScale {
     return self.date(day, addingHours: hours)
   }
 
-  /// So many hours after `date`: 720 of them are a month where months are shortened.
+  /// A number of hours after `date`; 720 hours are a shortened month.
   func date(_ date: Date, addingHours hours: Double) -> Date {
     date.addingTimeInterval(hours * (monthSeconds.map { $0 / 720 } ?? 3600)).wholeMilliseconds
   }

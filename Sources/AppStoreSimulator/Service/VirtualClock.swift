@@ -1,13 +1,13 @@
-import FoundationEssentials
+import Foundation
 import Synchronization
 
-/// A time that runs at any rate and can be wound forward, as a value: it is told the real time.
+/// A time with a variable rate that can be set forward, as a value that takes the real time.
 ///
-/// It never goes back, also where the real time does.
+/// It never goes back, not even if the real time does.
 struct PacedTime: Sendable {
   private var latest: Date
   private var lastReal: Date
-  /// Seconds of this time for each real one.
+  /// Seconds of this time per real second.
   private(set) var rate: Double
 
   init(startingAt start: Date, rate: Double, real: Date) {
@@ -24,9 +24,9 @@ struct PacedTime: Sendable {
     return latest
   }
 
-  /// Winds to a time that is found from the present one.
+  /// Sets the time to a function of the current one.
   ///
-  /// - Returns: the present one if the other does not lie ahead; nothing has changed then.
+  /// - Returns: the current time if the new one is earlier; the time has not changed then.
   mutating func wind(at real: Date, to find: (Date) -> Date) -> Date? {
     let now = now(at: real)
     let date = find(now)
@@ -41,7 +41,7 @@ struct PacedTime: Sendable {
   }
 }
 
-/// A clock that a test or an operator holds in hand: it can be wound forward, frozen, or run fast.
+/// A clock that a test or an operator can set forward, stop or run fast.
 ///
 /// ```swift
 /// let clock = VirtualClock(startingAt: start, rate: 0)  // stands still
@@ -54,12 +54,12 @@ public final class VirtualClock: Sendable {
   private let real: @Sendable () -> Date
   private let listeners = Mutex<[@Sendable () -> Void]>([])
 
-  /// The clock was asked to go back, or to run at a rate that is none.
+  /// The reasons why the clock refuses a change.
   public enum Refusal: Error, Hashable, Sendable {
     case goesBack(from: Date)
     case notARate(Double)
 
-    /// A sentence for a person.
+    /// The message of the response.
     public var message: String {
       switch self {
       case .goesBack(let now): "time never goes back, and it is \(now.formatted(.iso8601))"
@@ -69,9 +69,9 @@ public final class VirtualClock: Sendable {
   }
 
   /// - Parameters:
-  ///   - start: the time that it shows first; the real time if nil.
-  ///   - rate: seconds of this clock for each real one; 0 stands still.
-  ///   - real: the time that makes it run.
+  ///   - start: the initial time; nil for the real time.
+  ///   - rate: seconds of this clock per real second; 0 stops it.
+  ///   - real: the real time.
   public init(
     startingAt start: Date? = nil, rate: Double = 1, real: @escaping @Sendable () -> Date = { Date() }
   ) {
@@ -83,34 +83,34 @@ public final class VirtualClock: Sendable {
   /// The time.
   public var now: Date { time.withLock { $0.now(at: real()) } }
 
-  /// Seconds of this clock for each real one.
+  /// Seconds of this clock per real second.
   public var rate: Double { time.withLock { $0.rate } }
 
-  /// Winds to a time ahead.
+  /// Sets the clock to a later time.
   public func set(to date: Date) throws(Refusal) {
     try wind { _ in date }
   }
 
-  /// Winds forward by so many seconds.
+  /// Advances the clock by a number of seconds.
   public func advance(by seconds: TimeInterval) throws(Refusal) {
     try wind { $0.addingTimeInterval(seconds) }
   }
 
-  /// Winds to a time that is found from the present one.
+  /// Sets the clock to a function of the current time.
   func wind(to find: (Date) -> Date) throws(Refusal) {
     let now = time.withLock { $0.wind(at: real(), to: find) }
     if let now { throw .goesBack(from: now) }
     announce()
   }
 
-  /// Lets it run at another rate; 0 makes it stand still.
+  /// Sets the rate; 0 stops the clock.
   public func run(at rate: Double) throws(Refusal) {
     guard rate >= 0, rate.isFinite else { throw .notARate(rate) }
     time.withLock { $0.run(at: rate, real: real()) }
     announce()
   }
 
-  /// How many real seconds it takes until `date`; nil while the clock stands still short of it.
+  /// The real seconds until `date`; nil while the clock is stopped before it.
   func realSeconds(until date: Date) -> TimeInterval? {
     time.withLock { time in
       let left = date.timeIntervalSince(time.now(at: real()))
@@ -119,7 +119,7 @@ public final class VirtualClock: Sendable {
     }
   }
 
-  /// Calls `listener` whenever the clock was wound or its rate changed.
+  /// Calls `listener` after each change of the clock or its rate.
   func onChange(_ listener: @escaping @Sendable () -> Void) {
     listeners.withLock { $0.append(listener) }
   }

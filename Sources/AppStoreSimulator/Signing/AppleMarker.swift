@@ -1,10 +1,9 @@
 import SwiftASN1
 import X509
 
-/// The extensions by which Apple marks the certificates that may sign App Store data.
+/// The marker extensions of the certificates that may sign App Store data.
 ///
-/// A chain is Apple's for this purpose only when both are present: Apple's root signs many other
-/// certificates. Their value is an ASN.1 NULL.
+/// A chain needs both, because Apple's root signs many other certificates. Their value is an ASN.1 NULL.
 enum AppleMarker {
   /// On the leaf, "Mac App Store Receipt Signing".
   static let receiptSigning: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]

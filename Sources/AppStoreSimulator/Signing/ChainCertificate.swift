@@ -1,13 +1,13 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 import SwiftASN1
 import X509
 
-/// How to make one certificate of a chain.
+/// The properties of one certificate of a chain.
 struct ChainCertificate {
-  /// Who the certificate is for: nothing chains to a leaf.
+  /// The role of the certificate.
   enum Role: Equatable {
-    /// Signs other certificates; `maxPathLength` is how many authorities may follow below.
+    /// Signs certificates; `maxPathLength` is the number of authorities allowed below.
     case authority(maxPathLength: Int)
     case leaf
   }
@@ -18,10 +18,9 @@ struct ChainCertificate {
   var validity: Range<Date>
   var marker: ASN1ObjectIdentifier?
 
-  /// Signs the certificate with the key of its issuer; without an issuer it signs itself.
+  /// Signs the certificate with the key of its issuer; without an issuer it is self-signed.
   ///
-  /// Key identifiers, basic constraints and key usage are what OpenSSL's strict mode asks for, which
-  /// Apple's own libraries turn on.
+  /// Key identifiers, basic constraints and key usage satisfy OpenSSL's strict mode, which Apple's libraries use.
   func issued(
     by issuer: Certificate?, key issuerKey: Certificate.PrivateKey
   ) throws -> Certificate {

@@ -1,8 +1,7 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 
-/// An App Store Connect API key: what a server signs its bearer tokens with when it calls the App Store
-/// Server API.
+/// An App Store Connect API key, with which a server signs its bearer tokens for the App Store Server API.
 public struct ConnectKey: Sendable {
   /// The `kid` of the tokens: ten capital letters and digits.
   public let keyID: String
@@ -28,6 +27,6 @@ public struct ConnectKey: Sendable {
     self.privateKey = privateKey
   }
 
-  /// The private key as PKCS #8 in PEM, the contents of the `.p8` file that App Store Connect hands out.
+  /// The private key as PKCS #8 in PEM, the content of App Store Connect's `.p8` file.
   public var pem: String { privateKey.pemRepresentation + "\n" }
 }

@@ -1,6 +1,6 @@
 import AppStore
 import Crypto
-import FoundationEssentials
+import Foundation
 
 /// Signs payloads as compact JWS (RFC 7515, section 7.1) with ES256 and an `x5c` header, as the App Store
 /// does for transactions, renewal infos, app transactions and notifications.
@@ -10,8 +10,7 @@ public struct PayloadSigner: Sendable {
   /// DER of leaf, intermediate and root, in the order of `x5c`.
   public let certificates: [[UInt8]]
 
-  /// The encoded header and its dot. It is the same for every payload, and at some 3 kB worth computing
-  /// once.
+  /// The encoded header and its dot, computed once for all payloads.
   private let headerSegment: [UInt8]
 
   init(key: P256.Signing.PrivateKey, certificates: [[UInt8]]) {
@@ -22,18 +21,18 @@ public struct PayloadSigner: Sendable {
     headerSegment = Self.segment("{\"alg\":\"ES256\",\"x5c\":[\(chain)]}".utf8)
   }
 
-  /// Signs `json` as it stands.
+  /// Signs `json` unchanged.
   public func sign(json: some Collection<UInt8>) throws -> String {
     try sign(json: json, headerSegment: headerSegment)
   }
 
-  /// Signs `json` under a header of the caller's choice, for tests of what must be refused: another `alg`,
-  /// `crit`, a missing or a fourth certificate. The signature itself is always ES256 with the leaf's key.
+  /// Signs `json` under any header, for tests of refusals: another `alg`, `crit`, a missing or a fourth certificate.
+  /// The signature is always ES256 with the leaf's key.
   public func sign(json: some Collection<UInt8>, header: some Collection<UInt8>) throws -> String {
     try sign(json: json, headerSegment: Self.segment(header))
   }
 
-  /// Signs a payload of Apple's shape.
+  /// Signs a payload.
   public func sign(_ payload: some SignedPayload) throws -> String {
     try sign(json: JSONEncoder().encode(payload))
   }

@@ -1,14 +1,13 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 import SwiftASN1
 import X509
 
-/// A root, an intermediate and a leaf of our own, shaped like Apple's, that sign what the simulator
-/// says the App Store signed.
+/// A test authority in Apple's form: root, intermediate and leaf that sign the simulator's payloads.
 ///
 /// The root is a P-384 authority, the intermediate a P-256 authority that carries the marker extension
-/// 1.2.840.113635.100.6.2.1, and each leaf a P-256 certificate with 1.2.840.113635.100.6.11.1. A server
-/// trusts it by being given ``rootDER`` or ``rootPEM`` in place of Apple's root.
+/// 1.2.840.113635.100.6.2.1, and each leaf a P-256 certificate with 1.2.840.113635.100.6.11.1. A server trusts it if
+/// its configured root is ``rootDER`` or ``rootPEM``.
 ///
 /// ```swift
 /// let authority = try SigningAuthority()
@@ -16,8 +15,8 @@ import X509
 /// let unmarked = try authority.makeSigner(marked: false)  // a verifier must refuse what this signs
 /// ```
 public struct SigningAuthority: Sendable {
-  /// From 2020 to the end of 2049: wide enough for any date that a test or a demo thinks of, and below
-  /// 2050, from which on X.509 writes dates in another form (RFC 5280, section 4.1.2.5).
+  /// From 2020 to the end of 2049: wide enough for tests and demos, and before 2050, when X.509 changes its date format
+  /// (RFC 5280, section 4.1.2.5).
   public static let wideValidity =
     Date(timeIntervalSince1970: 1_577_836_800)..<Date(timeIntervalSince1970: 2_524_607_999)
 
@@ -26,15 +25,14 @@ public struct SigningAuthority: Sendable {
   let intermediate: Certificate
   let intermediateKey: P256.Signing.PrivateKey
 
-  /// The signer that the simulator uses: leaf with its marker, valid as long as the authority.
+  /// The simulator's signer: a marked leaf, valid as long as the authority.
   public let signer: PayloadSigner
 
   /// Makes new keys and certificates.
   ///
   /// - Parameters:
   ///   - validity: of the root, the intermediate and ``signer``'s leaf.
-  ///   - intermediateMarked: whether the intermediate carries its marker. A verifier must refuse every
-  ///     chain through an intermediate without it.
+  ///   - intermediateMarked: whether the intermediate has its marker. A verifier must refuse a chain without it.
   public init(
     validity: Range<Date> = Self.wideValidity, intermediateMarked: Bool = true
   ) throws {
@@ -71,7 +69,7 @@ public struct SigningAuthority: Sendable {
       key: leafKey, certificates: try [leaf.derBytes, intermediate.derBytes, root.derBytes])
   }
 
-  /// The root certificate as DER, as Apple publishes its own.
+  /// The root certificate as DER.
   public var rootDER: [UInt8] { signer.certificates[2] }
 
   /// The root certificate as PEM.
@@ -79,12 +77,12 @@ public struct SigningAuthority: Sendable {
     get throws { try root.serializeAsPEM().pemString + "\n" }
   }
 
-  /// Issues another leaf with a key of its own.
+  /// Issues another leaf with a new key.
   ///
   /// - Parameters:
-  ///   - validity: of the leaf. App Store data is judged at its `signedDate`, so a leaf that is not valid
-  ///     then must be refused, and one that has expired since must not.
-  ///   - marked: whether the leaf carries its marker. A verifier must refuse it without.
+  ///   - validity: of the leaf. A verifier must refuse a leaf that was not valid at `signedDate`, and accept one that
+  ///     expired later.
+  ///   - marked: whether the leaf has its marker. A verifier must refuse a leaf without it.
   public func makeSigner(
     validity: Range<Date> = Self.wideValidity, marked: Bool = true
   ) throws -> PayloadSigner {

@@ -1,28 +1,27 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 import SwiftASN1
 import X509
 
-/// Who the simulated store is: the authority that signs for it and the key of its App Store Server API.
+/// The identity of the simulated store: its signing authority and the key of its App Store Server API.
 ///
-/// Kept in a folder, so that a simulator that starts again is the same store to the servers that trust it.
+/// It is kept in a folder, so that servers trust a restarted simulator too.
 public struct StoreIdentity: Sendable {
-  /// Signs what the store says.
+  /// Signs the payloads.
   public let authority: SigningAuthority
 
-  /// What callers of the App Store Server API must sign their tokens with.
+  /// The key with which callers of the App Store Server API sign their tokens.
   public let connectKey: ConnectKey
 
-  /// An identity from its parts, new ones by default.
+  /// Makes an identity from its parts.
   public init(authority: SigningAuthority, connectKey: ConnectKey = ConnectKey()) {
     self.authority = authority
     self.connectKey = connectKey
   }
 
-  /// Loads the identity in `folder`, or makes one there if the folder has none yet.
+  /// Loads the identity in `folder`, or makes one if there is none.
   ///
-  /// - Throws: a file system error, or ``StoreIdentityError`` if a file there cannot be read as what it
-  ///   should be.
+  /// - Throws: a file system error, or ``StoreIdentityError`` for a malformed file.
   public static func loadOrMake(in folder: URL) throws -> StoreIdentity {
     let files = IdentityFiles(folder: folder)
     if FileManager.default.fileExists(atPath: files.connect.path) { return try load(from: folder) }
@@ -31,7 +30,7 @@ public struct StoreIdentity: Sendable {
     return identity
   }
 
-  /// Loads what ``save(to:)`` wrote.
+  /// Loads the files of ``save(to:)``.
   public static func load(from folder: URL) throws -> StoreIdentity {
     let files = IdentityFiles(folder: folder)
     let connect = try files.read(files.connect) {
@@ -55,8 +54,7 @@ public struct StoreIdentity: Sendable {
   }
 
   /// Writes the identity into `folder`: certificates in PEM (the root as `root.der` too), keys in PEM and
-  /// readable by their owner only, `AuthKey_<key id>.p8`, and `receiptd.env` with the settings by which
-  /// receiptd trusts and calls this store.
+  /// readable by their owner only, `AuthKey_<key id>.p8`, and `receiptd.env` with receiptd's settings for this store.
   public func save(to folder: URL) throws {
     let files = IdentityFiles(folder: folder)
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -79,7 +77,7 @@ public struct StoreIdentity: Sendable {
       APP_STORE_ISSUER_ID='\(connectKey.issuerID)'
 
       """, to: files.settings)
-    // Last, because its presence says that the folder is complete.
+    // Written last: its presence marks a complete folder.
     let connect = ConnectSettings(keyID: connectKey.keyID, issuerID: connectKey.issuerID)
     try JSONEncoder().encode(connect).write(to: files.connect)
   }
@@ -90,11 +88,11 @@ public struct StoreIdentity: Sendable {
   }
 }
 
-/// A file of a store's folder that is not what it should be.
+/// A malformed file of a store's folder.
 public struct StoreIdentityError: Error, CustomStringConvertible {
   /// The file's path.
   public let file: String
-  /// What is wrong with it.
+  /// The error.
   public let cause: String
 
   /// One line that names the file.
@@ -105,7 +103,7 @@ private struct IdentityFiles {
   let folder: URL
 
   init(folder: URL) {
-    // Absolute, because receiptd.env is read from other working directories.
+    // Absolute, because receiptd.env is read in other working directories.
     self.folder = URL(fileURLWithPath: folder.path).standardizedFileURL
   }
 

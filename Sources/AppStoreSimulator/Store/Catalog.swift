@@ -8,16 +8,14 @@ public struct StoreApp: Codable, Hashable, Sendable {
   public var appAppleID: Int64
   /// `bundleVersion` of notifications and `applicationVersion` of app transactions.
   public var version: String
-  /// Whether the app was ever released. The production API knows nothing of an app that was not, and
-  /// answers 401 to its developer.
+  /// Whether the app was ever released. The production API answers 401 for an app that was not.
   public var isReleased = true
-  /// How long billing grace lasts where it is switched on (App Store Connect offers 3, 16 and 28 days);
-  /// nil where it is off.
+  /// The length of billing grace (App Store Connect offers 3, 16 and 28 days); nil if it is off.
   public var billingGrace: StorePeriod?
-  /// What can be bought, by product id.
+  /// The products by product id.
   public var products: [String: StoreProduct]
 
-  /// An app with these products; the billing grace of sixteen days is on unless nil is given.
+  /// Makes an app with a billing grace of 16 days by default.
   public init(
     bundleID: String, appAppleID: Int64, version: String = "1.0",
     billingGrace: StorePeriod? = StorePeriod(16, .day), products: [StoreProduct] = []
@@ -34,24 +32,24 @@ public struct StoreApp: Codable, Hashable, Sendable {
 public struct StoreProduct: Codable, Hashable, Sendable {
   /// The product id.
   public var id: String
-  /// What kind of purchase it is.
+  /// The kind of product.
   public var type: ProductType
-  /// How long one purchase lasts; nil for what does not renew.
+  /// The length of a period; nil for products that do not renew.
   public var period: StorePeriod?
-  /// The subscription group's number; nil for what does not renew.
+  /// The number of the subscription group; nil for products that do not renew.
   public var group: String?
-  /// The level within the group: changing to a higher rank is an upgrade.
+  /// The level within the group: a change to a higher rank is an upgrade.
   public var rank: Int
   /// The price in milliunits of ``currency``: 4990 is 4.99.
   public var price: Int64
   /// ISO 4217.
   public var currency: String
-  /// What a new subscriber may be given first.
+  /// The offer for new subscribers.
   public var introductoryOffer: StoreOffer?
-  /// Whether the customer's family may use it.
+  /// Whether the customer's family may use the product.
   public var isFamilyShareable: Bool
 
-  /// An auto-renewable subscription.
+  /// Makes an auto-renewable subscription.
   public static func subscription(
     _ id: String, period: StorePeriod = .month, group: String = "20000001", rank: Int = 1,
     price: Int64 = 4990, currency: String = "USD", introductoryOffer: StoreOffer? = nil,
@@ -62,7 +60,7 @@ public struct StoreProduct: Codable, Hashable, Sendable {
       currency: currency, introductoryOffer: introductoryOffer, isFamilyShareable: isFamilyShareable)
   }
 
-  /// A product that is charged once: a non-consumable unless another type is given.
+  /// Makes a product that is charged once: a non-consumable by default.
   public static func oneTime(
     _ id: String, type: ProductType = .nonConsumable, price: Int64 = 990, currency: String = "USD",
     isFamilyShareable: Bool = false
@@ -73,20 +71,20 @@ public struct StoreProduct: Codable, Hashable, Sendable {
   }
 }
 
-/// An offer at which a subscription is bought for its first period.
+/// An offer for one period of a subscription.
 public struct StoreOffer: Codable, Hashable, Sendable {
   /// Introductory, promotional, offer code or win-back.
   public var type: OfferType
   /// Free, or paid by period or up front.
   public var discountType: OfferDiscountType
-  /// How long the first period lasts.
+  /// The length of the period.
   public var period: StorePeriod
-  /// What it costs, in milliunits.
+  /// The price in milliunits.
   public var price: Int64
   /// `offerIdentifier`; introductory offers have none.
   public var identifier: String?
 
-  /// An offer.
+  /// Makes an offer.
   public init(
     type: OfferType, discountType: OfferDiscountType, period: StorePeriod, price: Int64,
     identifier: String? = nil
@@ -98,7 +96,7 @@ public struct StoreOffer: Codable, Hashable, Sendable {
     self.identifier = identifier
   }
 
-  /// A lower price for one month by a promotional offer, an offer code or a win-back offer.
+  /// Makes a discount for one month: a promotional offer, an offer code or a win-back offer.
   public static func discount(
     _ type: OfferType, price: Int64 = 990, period: StorePeriod = .month, identifier: String = "offer"
   ) -> StoreOffer {
@@ -106,7 +104,7 @@ public struct StoreOffer: Codable, Hashable, Sendable {
       type: type, discountType: .payUpFront, period: period, price: price, identifier: identifier)
   }
 
-  /// A free introductory period, a week by default.
+  /// Makes a free introductory period, a week by default.
   public static func freeTrial(_ period: StorePeriod = .week) -> StoreOffer {
     StoreOffer(type: .introductoryOffer, discountType: .freeTrial, period: period, price: 0)
   }

@@ -1,12 +1,12 @@
-/// Who has what from whom: purchases by their original transaction ids.
+/// The links between purchasers' and family members' purchases, by original transaction id.
 struct FamilySharing: Sendable {
   private var members: [String: [String]] = [:]
   private var purchasers: [String: String] = [:]
 
-  /// The members' purchases that follow a purchaser's, in the order in which they were shared.
+  /// The members' purchases of a purchaser's purchase, in the order of sharing.
   func members(of purchase: String) -> [String] { members[purchase] ?? [] }
 
-  /// The purchase that a member's follows; nil if it follows none.
+  /// The purchaser's purchase of a member's purchase; nil if it has none.
   func purchaser(of member: String) -> String? { purchasers[member] }
 
   mutating func begin(_ purchase: String, for member: String) {
@@ -20,7 +20,7 @@ struct FamilySharing: Sendable {
     members[purchase]?.removeAll { $0 == member }
   }
 
-  /// Adds the sharing of other families.
+  /// Adds the links of other families.
   mutating func merge(_ other: FamilySharing) {
     members.merge(other.members) { own, _ in own }
     purchasers.merge(other.purchasers) { own, _ in own }

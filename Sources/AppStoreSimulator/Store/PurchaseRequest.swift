@@ -1,30 +1,29 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 /// A customer's purchase.
 public struct PurchaseRequest: Hashable, Sendable {
   /// The app.
   public var bundleID: String
-  /// What is bought.
+  /// The product.
   public var productID: String
-  /// The Apple Account; nil for a customer who was never seen before.
+  /// The Apple Account; nil for a new one.
   public var accountID: String?
   /// The app's own id of its customer.
   public var appAccountToken: UUID?
   /// The offer for the first period.
   public var offer: StoreOffer?
-  /// Whether a purchase with an offer is announced by `OFFER_REDEEMED`, as the App Store once did, and not
-  /// by `SUBSCRIBED`.
+  /// Whether the notification of a purchase with an offer is `OFFER_REDEEMED`, the older form, instead of `SUBSCRIBED`.
   public var announcesOffer: Bool
-  /// Bought, or received from a family that is not known here. What a known purchaser shares comes by
-  /// ``SubscriptionCommand/share(accountID:)``.
+  /// Bought, or shared by a family outside of this store. ``SubscriptionCommand/share(accountID:)`` shares a purchase
+  /// of this store.
   public var ownership: InAppOwnershipType
-  /// When it was bought; nil for now.
+  /// The time of the purchase; nil for now.
   public var purchaseDate: Date?
-  /// How many; more than one of consumables only.
+  /// The quantity; more than one only for consumables.
   public var quantity: Int
 
-  /// A purchase at full price by a new customer, unless said otherwise.
+  /// Makes a request; by default at full price by a new customer.
   public init(
     bundleID: String, productID: String, accountID: String? = nil, appAccountToken: UUID? = nil,
     offer: StoreOffer? = nil, announcesOffer: Bool = false, ownership: InAppOwnershipType = .purchased,

@@ -1,19 +1,18 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// Why the App Store Server API does not set an app account token.
+/// The reasons why the App Store Server API does not set an app account token.
 enum AccountTokenRefusal: Error, Hashable, Sendable {
   /// The app has no such transaction.
   case notFound
-  /// It was shared by the family: the app's account is that of the one who bought it.
+  /// A family member shares the transaction; the token belongs to the purchaser.
   case familyShared
-  /// It is a renewal or another later transaction.
+  /// The transaction is a renewal or another later one.
   case notOriginal
 }
 
 extension SimulatedStore {
-  /// Sets the app's own id of its customer on a purchase. What is signed from now on carries it, renewals
-  /// included.
+  /// Sets the app's own customer id on a purchase. All later payloads carry it, including renewals.
   mutating func setAppAccountToken(
     _ token: UUID, of transactionID: String, in bundleID: String, at now: Date
   ) -> Result<Void, AccountTokenRefusal> {

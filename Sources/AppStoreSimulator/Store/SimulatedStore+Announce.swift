@@ -1,13 +1,13 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// What the App Store says of a token for purchases outside of the store (`EXTERNAL_PURCHASE_TOKEN`).
+/// An event of a token for purchases outside of the store (`EXTERNAL_PURCHASE_TOKEN`).
 public enum ExternalPurchaseEvent: String, Hashable, Sendable, CaseIterable {
-  /// The token was made: `CREATED`.
+  /// The token was created: `CREATED`.
   case created
-  /// It was not reported to Apple in time: `UNREPORTED`.
+  /// The token was not reported to Apple in time: `UNREPORTED`.
   case unreported
-  /// It is still active, as Apple says every month: `ACTIVE_TOKEN_REMINDER`.
+  /// The monthly reminder of an active token: `ACTIVE_TOKEN_REMINDER`.
   case reminder = "active-token-reminder"
 
   var subtype: Subtype {
@@ -19,12 +19,12 @@ public enum ExternalPurchaseEvent: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// What is about an app or a customer of it, not about a purchase.
+// Notifications about an app or a customer instead of a purchase.
 extension SimulatedStore {
-  /// Something happens to an external purchase token: `EXTERNAL_PURCHASE_TOKEN`.
+  /// Sends an event of an external purchase token: `EXTERNAL_PURCHASE_TOKEN`.
   ///
-  /// - Parameter id: the token's; ignored where one is made.
-  /// - Throws: ``StoreRefusal/unknownExternalPurchase(_:)`` where the token was not made.
+  /// - Parameter id: the id of the token; ignored for `created`.
+  /// - Throws: ``StoreRefusal/unknownExternalPurchase(_:)`` if the token does not exist.
   public mutating func externalPurchase(
     _ event: ExternalPurchaseEvent, id: String? = nil, bundleID: String, at now: Date
   ) throws(StoreRefusal) -> StoreNotification {
@@ -35,7 +35,7 @@ extension SimulatedStore {
       let prefix = environment == .sandbox ? "SANDBOX_" : ""
       made.externalPurchaseId = prefix + identifiers.uuid().uuidString.lowercased()
       made.tokenCreationDate = now.wholeMilliseconds
-      // Apple gives no number; the reminders come monthly while it lasts, so it outlasts some.
+      // Apple documents no lifetime. A year leaves room for several monthly reminders.
       made.tokenExpirationDate = timeScale.date(now.wholeMilliseconds, adding: .year)
       made.tokenType = "SERVICES"
       made.appAppleId = app.appAppleID
@@ -53,8 +53,8 @@ extension SimulatedStore {
     }
   }
 
-  /// A parent withdraws the consent to a child's use of the app: `RESCIND_CONSENT`, with the app transaction
-  /// of the child's account. Purchases stay as they are.
+  /// Withdraws a parent's consent to a child's use of the app: `RESCIND_CONSENT` with the app transaction of the
+  /// child's account. Purchases do not change.
   public mutating func rescindConsent(
     bundleID: String, accountID: String? = nil, at now: Date
   ) throws(StoreRefusal) -> StoreNotification {
@@ -62,9 +62,9 @@ extension SimulatedStore {
     return try announce(.rescindConsent, bundleID: bundleID, at: now) { $0.appTransaction = transaction }
   }
 
-  /// An extension of many renewal dates is done: `RENEWAL_EXTENSION`, `SUMMARY`.
+  /// Reports the end of a mass extension: `RENEWAL_EXTENSION`, `SUMMARY`.
   ///
-  /// - Parameter summary: the product, the request and the counts; app and environment are filled in.
+  /// - Parameter summary: product, request and counts; the store sets app and environment.
   public mutating func summarizeExtension(
     _ summary: NotificationSummary, bundleID: String, at now: Date
   ) throws(StoreRefusal) -> StoreNotification {

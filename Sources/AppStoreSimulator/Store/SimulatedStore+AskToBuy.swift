@@ -1,10 +1,11 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
-  /// A child asks to buy (Ask to Buy): StoreKit answers the app with `pending`, and until somebody of the family decides
-  /// there is no transaction, nothing is signed and nobody is notified.
-  /// - Returns: what the request is approved or declined by.
+  /// Records a child's request to buy (Ask to Buy). StoreKit answers the app with `pending`; until a parent decides
+  /// there is no transaction, no signed payload and no notification.
+  ///
+  /// - Returns: the id for approving or declining the request.
   public mutating func ask(_ request: PurchaseRequest) throws(StoreRefusal) -> UUID {
     _ = try product(request.productID, of: request.bundleID)
     let id = identifiers.uuid()
@@ -12,8 +13,7 @@ extension SimulatedStore {
     return id
   }
 
-  /// The request is approved: from this instant on it is a purchase like any other, which StoreKit brings to the app
-  /// by `Transaction.updates`.
+  /// Approves a request, which becomes a purchase now. StoreKit delivers it to the app by `Transaction.updates`.
   public mutating func approve(_ request: UUID, at now: Date) throws(StoreRefusal) -> StoreOutcome {
     let purchase = try pending(request)
     let outcome = try buy(purchase, at: now)
@@ -21,7 +21,7 @@ extension SimulatedStore {
     return outcome
   }
 
-  /// The request is declined: nothing was ever bought, and the app is told nothing.
+  /// Declines a request: there is no purchase, and the app gets no notification.
   public mutating func decline(_ request: UUID) throws(StoreRefusal) {
     _ = try pending(request)
     pendingPurchases[request] = nil
@@ -34,18 +34,18 @@ extension SimulatedStore {
 }
 
 extension SimulatedAppStore {
-  /// A child asks to buy. See ``SimulatedStore/ask(_:)``.
+  /// Records a child's request to buy. See ``SimulatedStore/ask(_:)``.
   public func ask(_ request: PurchaseRequest, in environment: Environment = .production) throws -> UUID {
     try withStore(of: environment) { store, _ throws(StoreRefusal) in try store.ask(request) }
   }
 
-  /// What a child asked for is approved. See ``SimulatedStore/approve(_:at:)``.
+  /// Approves a request. See ``SimulatedStore/approve(_:at:)``.
   public func approve(_ request: UUID, in environment: Environment = .production) throws -> SignedOutcome {
     try record(
       withStore(of: environment) { store, now throws(StoreRefusal) in try store.approve(request, at: now) })
   }
 
-  /// What a child asked for is declined. See ``SimulatedStore/decline(_:)``.
+  /// Declines a request. See ``SimulatedStore/decline(_:)``.
   public func decline(_ request: UUID, in environment: Environment = .production) throws {
     try withStore(of: environment) { store, _ throws(StoreRefusal) in try store.decline(request) }
   }

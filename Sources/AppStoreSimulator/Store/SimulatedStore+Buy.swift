@@ -1,9 +1,9 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
-  /// A customer buys: `SUBSCRIBED` (`INITIAL_BUY`, or `RESUBSCRIBE` where they had a subscription of the
-  /// group before, which goes on under its original transaction id) or `ONE_TIME_CHARGE`.
+  /// Buys a product: `SUBSCRIBED` or `ONE_TIME_CHARGE`. The subtype is `INITIAL_BUY`, or `RESUBSCRIBE` after an earlier
+  /// subscription of the group, which continues under its original transaction id.
   public mutating func buy(
     _ request: PurchaseRequest, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
@@ -19,7 +19,7 @@ extension SimulatedStore {
     var transaction = newTransaction(of: product, in: request.bundleID, at: purchaseDate)
     transaction.inAppOwnershipType = request.ownership
     transaction.appTransactionId = download.appTransactionID
-    // Apple gives family members no token: the app set it for the one who bought.
+    // Family members have no token: the app set it for the purchaser.
     if request.ownership == .purchased { transaction.appAccountToken = request.appAccountToken }
     if product.period == nil { return try buyOnce(transaction, quantity: request.quantity, at: now) }
     var outcome = try subscribe(transaction, to: product, by: request, at: now)
@@ -27,7 +27,7 @@ extension SimulatedStore {
     return outcome
   }
 
-  /// A transaction with new ids, the product's price and the storefront of the United States.
+  /// Makes a transaction with new ids, the product's price and the storefront of the United States.
   mutating func newTransaction(
     of product: StoreProduct, in bundleID: String, at purchaseDate: Date
   ) -> TransactionInfo {
@@ -98,9 +98,9 @@ extension SimulatedStore {
       earlier == nil ? .initialBuy : .resubscribe, about: transaction.transactionId, at: now)
   }
 
-  /// The subscription of the group that the customer had before in the same way, bought or shared.
+  /// The customer's earlier subscription of the group with the same ownership.
   ///
-  /// - Throws: ``StoreRefusal/alreadySubscribed(originalTransactionID:)`` where it has not ended.
+  /// - Throws: ``StoreRefusal/alreadySubscribed(originalTransactionID:)`` if it has not ended.
   func earlierSubscription(
     like purchase: TransactionInfo, at now: Date
   ) throws(StoreRefusal) -> StoreSubscription? {
@@ -128,7 +128,7 @@ extension SimulatedStore {
     purchases[customer, default: []].append(transaction.transactionId)
   }
 
-  /// Sets when the first period ends and what it costs, by the offer if there is one.
+  /// Sets the end and the price of the first period, by the offer if there is one.
   func setFirstPeriod(
     of transaction: inout TransactionInfo, product: StoreProduct, offer: StoreOffer?
   ) {
@@ -137,7 +137,7 @@ extension SimulatedStore {
     if let offer { transaction.apply(offer) }
   }
 
-  /// What the account has of the app, got at `date` if it is new.
+  /// The account's download of the app; a new one is dated `date`.
   mutating func download(
     of bundleID: String, by accountID: String, version: String, at date: Date
   ) -> StoreAccount.Download {
@@ -149,12 +149,11 @@ extension SimulatedStore {
     return download
   }
 
-  /// The app transaction of an account, which gets the app now if it has not got it yet.
+  /// Returns the app transaction of an account. A new account downloads the app now.
   ///
   /// - Parameters:
-  ///   - accountID: nil for a customer who was never seen before.
-  ///   - originalPurchaseDate, originalVersion: when the customer first got the app, and which version;
-  ///     only for an account that has not got it yet.
+  ///   - accountID: nil for a new account.
+  ///   - originalPurchaseDate, originalVersion: time and version of the first download; only for a new account.
   public mutating func appTransaction(
     of bundleID: String, accountID: String? = nil, originalPurchaseDate: Date? = nil,
     originalVersion: String? = nil, at now: Date
@@ -171,7 +170,7 @@ extension SimulatedStore {
     transaction.originalApplicationVersion = download.originalVersion
     transaction.originalPlatform = .iOS
     transaction.appTransactionId = download.appTransactionID
-    // Only the device that has the hashed identifier can check these two; any well-formed value will do.
+    // Only the device can check these two; any well-formed value works.
     transaction.deviceVerification = identifiers.deviceVerification()
     transaction.deviceVerificationNonce = identifiers.uuid()
     return transaction
@@ -179,7 +178,7 @@ extension SimulatedStore {
 }
 
 extension TransactionInfo {
-  /// Sets what the period costs by the offer.
+  /// Sets the price of the period by the offer.
   mutating func apply(_ offer: StoreOffer) {
     price = offer.price
     offerType = offer.type
@@ -188,11 +187,12 @@ extension TransactionInfo {
     offerPeriod = offer.period.text
   }
 
-  /// Makes this the transaction that comes after `previous` in a subscription.
+  /// Makes this the successor of `previous` in a subscription.
   ///
-  /// Purchase dates go up, because the latest one tells which transaction is current. One purchase is dated earlier
-  /// than `previous`: the one that replaces a renewal which was charged ahead and has not begun.
-  /// - Parameter lastSigned: the last `signedDate` of the store; such a purchase is made after it.
+  /// Purchase dates increase, because the latest one marks the current transaction. Only a purchase that replaces a
+  /// renewal charged ahead is dated before `previous`.
+  ///
+  /// - Parameter lastSigned: the last `signedDate` of the store, which such a purchase follows.
   mutating func continues(_ previous: TransactionInfo, lastSigned: Date) {
     originalTransactionId = previous.originalTransactionId
     originalPurchaseDate = previous.originalPurchaseDate

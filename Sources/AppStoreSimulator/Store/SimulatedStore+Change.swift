@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
   mutating func setAutoRenew(
@@ -13,8 +13,8 @@ extension SimulatedStore {
       about: current(of: subscription).transactionId, at: now)
   }
 
-  /// Apple's rule: a higher level, or the same level for the same length of time, is bought at once; a
-  /// lower level or another length waits for the renewal.
+  /// Apple's rule: a higher level, or the same level with the same length, takes effect at once; a lower level or
+  /// another length waits for the renewal.
   mutating func changeProduct(
     _ id: String, to productID: String, appAccountToken: UUID?, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
@@ -23,8 +23,8 @@ extension SimulatedStore {
       announcing: .didChangeRenewalPref, at: now)
   }
 
-  /// An offer for who has an active subscription: on the current product from the next period on, on another
-  /// one together with the change to it.
+  /// Redeems an offer in an active subscription: for the next period of the current product, or together with a change
+  /// to another product.
   mutating func redeem(
     _ offer: StoreOffer, on id: String, productID: String?, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
@@ -32,7 +32,7 @@ extension SimulatedStore {
     guard [.active, .billingGracePeriod].contains(try status(of: subscription, at: now)) else {
       throw .notActive
     }
-    // The other two are for customers who were never or are no longer subscribed.
+    // The other kinds are for customers without an active subscription.
     guard [.promotionalOffer, .offerCode].contains(offer.type) else { throw .notEligible(offer.type) }
     let present = try current(of: subscription).productId
     return try change(
@@ -65,7 +65,7 @@ extension SimulatedStore {
       type, next.id == present.id ? nil : .downgrade, about: current.transactionId, at: now)
   }
 
-  /// - Returns: the id of the transaction that replaced the current one.
+  /// - Returns: the id of the new transaction.
   private mutating func upgrade(
     _ subscription: StoreSubscription, to product: StoreProduct, offer: StoreOffer?, appAccountToken: UUID?,
     at now: Date
@@ -108,15 +108,5 @@ extension SimulatedStore {
     subscription.priceIncrease?.isAccepted = true
     subscriptions[id] = subscription
     return try notify(.priceIncrease, .accepted, about: current(of: subscription).transactionId, at: now)
-  }
-
-  /// With Advanced Commerce the app sets the price; the customer has agreed to it in the app.
-  mutating func changePrice(
-    _ id: String, _ price: Int64, at now: Date
-  ) throws(StoreRefusal) -> StoreOutcome {
-    var subscription = try renewable(id)
-    subscription.priceIncrease = .init(price: price, isAccepted: true)
-    subscriptions[id] = subscription
-    return try notify(.priceChange, about: current(of: subscription).transactionId, at: now)
   }
 }

@@ -1,11 +1,11 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// What the App Store Server API extended.
+/// The extensions by the App Store Server API.
 struct RenewalExtensions: Sendable {
-  /// When each subscription was extended, oldest first, by original transaction id.
+  /// The times of extension, oldest first, by original transaction id.
   var dates: [String: [Date]] = [:]
-  /// The extensions en masse.
+  /// The mass extensions.
   var requests: [Key: MassExtension] = [:]
 
   struct Key: Hashable, Sendable {
@@ -15,15 +15,15 @@ struct RenewalExtensions: Sendable {
   }
 }
 
-/// Why the App Store Server API does not extend a subscription.
+/// The reasons why the App Store Server API does not extend a subscription.
 enum ExtensionRefusal: Error, Hashable, Sendable {
   /// The app has no such subscription.
   case notFound
-  /// Family members follow the one who bought it.
+  /// The subscription is a family member's and follows the purchaser's.
   case familyShared
-  /// Not active, in a free period, or with a charge that has failed ahead.
+  /// The subscription is not active, is in a free period, or its next charge has failed.
   case ineligible
-  /// Extended twice within a year already.
+  /// The subscription was extended twice within a year.
   case tooOften
 }
 
@@ -43,9 +43,9 @@ struct MassExtension: Sendable {
     .init(bundleID: bundleID, productID: productID, requestIdentifier: requestIdentifier)
   }
 
-  /// What the last notification says.
+  /// The content of the last notification.
   var summary: NotificationSummary {
-    // Of which app and environment is for the store to fill in.
+    // The store sets app and environment.
     var summary = NotificationSummary(environment: .production, bundleId: bundleID)
     summary.productId = productID
     summary.requestIdentifier = requestIdentifier
@@ -57,7 +57,7 @@ struct MassExtension: Sendable {
 }
 
 extension SimulatedStore {
-  /// Extends one subscription as the API does: `RENEWAL_EXTENDED`.
+  /// Extends one subscription by the rules of the API: `RENEWAL_EXTENDED`.
   mutating func extend(
     _ id: String, in bundleID: String, days: Int, at now: Date
   ) throws(StoreRefusal) -> Result<StoreOutcome, ExtensionRefusal> {
@@ -73,16 +73,16 @@ extension SimulatedStore {
   /// Extends every active subscription of a product: `RENEWAL_EXTENDED` for each, `RENEWAL_EXTENSION` with
   /// `FAILURE` for each that cannot be extended, and `RENEWAL_EXTENSION` with `SUMMARY` at the end.
   ///
-  /// - Returns: what is to be sent; nothing for a request identifier that was used before.
+  /// - Returns: the notifications; none for a request identifier that was used before.
   mutating func extendAll(
     _ request: MassExtension, at now: Date
   ) throws(StoreRefusal) -> [StoreNotification] {
     guard extensions.requests[request.key] == nil else { return [] }
     var request = request
     var sent: [StoreNotification] = []
-    // In order, because the same seed is to give the same notifications.
+    // Sorted, so that one seed always gives the same notifications.
     for id in subscriptions.keys.sorted() {
-      guard let subscription = subscriptions[id], try isMeant(subscription, by: request, at: now) else {
+      guard let subscription = subscriptions[id], try includes(subscription, in: request, at: now) else {
         continue
       }
       switch try extend(id, in: request.bundleID, days: request.days, at: now) {
@@ -100,11 +100,11 @@ extension SimulatedStore {
     return sent + [summary]
   }
 
-  private func isMeant(
-    _ subscription: StoreSubscription, by request: MassExtension, at now: Date
+  private func includes(
+    _ subscription: StoreSubscription, in request: MassExtension, at now: Date
   ) throws(StoreRefusal) -> Bool {
     let current = try current(of: subscription)
-    // What the family shares is extended with the purchaser's.
+    // A family member's subscription is extended with the purchaser's.
     guard current.bundleId == request.bundleID, current.productId == request.productID,
       current.inAppOwnershipType != .familyShared,
       try status(of: subscription, at: now) == .active

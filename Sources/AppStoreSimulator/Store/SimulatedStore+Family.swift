@@ -1,9 +1,9 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
-  /// Gives a member of the purchaser's family what the purchaser has: a purchase with an id of its own,
-  /// `FAMILY_SHARED`, handed over now, paid until the purchaser's end, and without `appAccountToken`.
+  /// Shares a purchase with a family member: a `FAMILY_SHARED` purchase with its own id, dated now, with the
+  /// purchaser's expiry, and without `appAccountToken`.
   mutating func share(
     _ id: String, with accountID: String?, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
@@ -44,11 +44,11 @@ extension SimulatedStore {
       .subscribed, earlier == nil ? .initialBuy : .resubscribe, about: transaction.transactionId, at: now)
   }
 
-  /// Lets what happened to the purchaser's happen to the purchases of the family.
+  /// Applies an event of the purchaser's purchase to the family members' purchases.
   ///
-  /// What Apple documents: a refund of the purchaser's ends the members' by `REVOKE`; a failed charge and its
-  /// recovery are sent for each member. The rest (renewals, ends, changes) is taken to go the same way, for
-  /// the members' transactions show it. Where the new product cannot be shared, the members lose it.
+  /// Apple documents that a refund revokes the members' purchases (`REVOKE`) and that a failed charge and its recovery
+  /// are sent for each member. Renewals, expiries and changes are assumed to work the same way. A change to a product
+  /// that cannot be shared revokes the members' purchases.
   mutating func tellFamily(
     of id: String, _ notification: StoreNotification, at now: Date
   ) throws(StoreRefusal) -> [StoreNotification] {
@@ -100,7 +100,7 @@ extension SimulatedStore {
 }
 
 extension StoreSubscription {
-  /// Takes over how the purchaser's goes on.
+  /// Copies the renewal state of the purchaser's subscription.
   fileprivate mutating func follow(_ purchaser: StoreSubscription, to transactionID: String) {
     sharedTransactionID = transactionID
     renewsAs = purchaser.renewsAs

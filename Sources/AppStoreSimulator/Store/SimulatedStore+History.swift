@@ -1,19 +1,19 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 /// A transaction in a customer's history.
 struct HistoryRecord: Sendable {
-  /// When something last happened to it, which is what the App Store sorts by.
+  /// The time of the last change, by which the App Store sorts.
   var modified: Date
-  /// The transaction as it stands, to be signed now.
+  /// The current state of the transaction, for signing now.
   var transaction: TransactionInfo
 }
 
 extension SimulatedStore {
-  /// Every transaction of a customer in an app, the one that was last modified last.
+  /// All transactions of a customer in an app, ordered by modification.
   ///
-  /// - Parameter id: any transaction id of the customer, or their app transaction id; nil is returned if
-  ///   the app knows neither.
+  /// - Parameter id: any transaction id of the customer, or the app transaction id.
+  /// - Returns: nil for an unknown id.
   mutating func history(
     ofCustomerWith id: String, in bundleID: String, at now: Date
   ) -> [HistoryRecord]? {
@@ -23,7 +23,7 @@ extension SimulatedStore {
       .flatMap { subscriptions[$0]?.transactionIDs ?? [$0] }
       .compactMap { transactions[$0] }
       .map { transaction in
-        // What the store keeps was signed when something last happened.
+        // A stored transaction has the signed date of its last change.
         let modified = max(transaction.signedDate, transaction.revocationDate ?? .distantPast)
         var record = HistoryRecord(modified: modified.wholeMilliseconds, transaction: transaction)
         record.transaction.signedDate = signedDate
@@ -32,18 +32,7 @@ extension SimulatedStore {
       .sorted { ($0.modified, $0.transaction.transactionId) < ($1.modified, $1.transaction.transactionId) }
   }
 
-  /// The app transaction of a customer; nil if the app does not know the id.
-  mutating func appTransaction(
-    ofCustomerWith id: String, in bundleID: String, at now: Date
-  ) throws(StoreRefusal) -> AppTransaction? {
-    guard let customer = customer(with: id, in: bundleID),
-      let account = accounts.first(where: { $0.value.downloads[bundleID]?.appTransactionID == customer })?.key
-    else { return nil }
-    return try appTransaction(of: bundleID, accountID: account, at: now)
-  }
-
-  /// The original transaction ids of everything that a transaction's customer bought in an app; empty if
-  /// the app does not know the id.
+  /// The original transaction ids of a customer's purchases in an app; empty for an unknown id.
   func purchases(ofCustomerWith id: String, in bundleID: String) -> Set<String> {
     Set(customer(with: id, in: bundleID).flatMap { purchases[$0] } ?? [])
   }

@@ -1,8 +1,8 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
-  /// Records and returns the notification of what just happened to `transactionID`.
+  /// Records and returns a notification about a transaction.
   mutating func notify(
     _ type: NotificationType, _ subtype: Subtype? = nil, about transactionID: String,
     consumptionRequestReason: ConsumptionRequestReason? = nil, at now: Date
@@ -27,14 +27,14 @@ extension SimulatedStore {
     return StoreOutcome(notification: notification, transaction: transaction, renewalInfo: renewalInfo)
   }
 
-  /// The `TEST` notification, which a developer asks for.
+  /// Sends the `TEST` notification.
   public mutating func test(bundleID: String, at now: Date) throws(StoreRefusal) -> StoreNotification {
     try announce(.test, bundleID: bundleID, at: now)
   }
 
-  /// Records and returns a notification that is about no purchase.
+  /// Records and returns a notification without a purchase.
   ///
-  /// - Parameter fill: puts in what it is about.
+  /// - Parameter fill: sets its content.
   mutating func announce(
     _ type: NotificationType, _ subtype: Subtype? = nil, bundleID: String, at now: Date,
     _ fill: (inout StoreNotification) -> Void = { _ in }

@@ -1,14 +1,13 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
-  /// Makes something happen to a purchase.
+  /// Carries out a command on a purchase.
   ///
   /// - Parameters:
-  ///   - command: what happens.
-  ///   - originalTransactionID: the subscription; for refunds and what belongs to them, any purchase.
-  ///   - now: when.
-  /// - Throws: ``StoreRefusal`` where the App Store would not do it. Nothing has changed then.
+  ///   - originalTransactionID: the subscription; for commands about refunds, any purchase.
+  ///   - now: the time of the command.
+  /// - Throws: ``StoreRefusal`` if the App Store would refuse it. The store has not changed then.
   public mutating func perform(
     _ command: SubscriptionCommand, on originalTransactionID: String, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
@@ -39,10 +38,9 @@ extension SimulatedStore {
       return try redeem(offer, on: id, productID: productID, at: now)
     case .announcePrice(let price): return try announcePrice(id, price, at: now)
     case .acceptPrice: return try acceptPrice(id, at: now)
-    case .changePrice(let price): return try changePrice(id, price, at: now)
-    case .updateMetadata: return try notifyUnchanged(id, .metadataUpdate, at: now)
-    case .migrate: return try notifyUnchanged(id, .migration, at: now)
-    case .failToExtend: return try notifyUnchanged(id, .renewalExtension, .failure, at: now)
+    case .failToExtend:
+      return try notify(
+        .renewalExtension, .failure, about: current(of: subscription(id)).transactionId, at: now)
     case .refund(let transactionID, let percentage, let reason):
       return try refund(
         latest(of: id, unless: transactionID), percentage: percentage, reason: reason, at: now)
@@ -59,14 +57,7 @@ extension SimulatedStore {
     }
   }
 
-  /// Says something of a subscription that has nothing to do with its time or its renewal.
-  private mutating func notifyUnchanged(
-    _ id: String, _ type: NotificationType, _ subtype: Subtype? = nil, at now: Date
-  ) throws(StoreRefusal) -> StoreOutcome {
-    try notify(type, subtype, about: current(of: subscription(id)).transactionId, at: now)
-  }
-
-  /// The transaction that was named, which must be of the purchase, or else the purchase's latest.
+  /// Returns the named transaction, which must belong to the purchase, or else the latest transaction of the purchase.
   private func latest(
     of originalTransactionID: String, unless named: String?
   ) throws(StoreRefusal) -> String {
@@ -82,14 +73,14 @@ extension SimulatedStore {
 }
 
 extension SubscriptionCommand {
-  /// Whether the members of the purchaser's family are told what became of theirs.
+  /// Whether the command applies to the family members' purchases too.
   fileprivate var reachesFamily: Bool {
     switch self {
     case .renew, .failToRenew, .recover, .endGrace, .expire, .setAutoRenew, .changeProduct, .redeem, .extend,
       .refund:
       true
     case .declineRefund, .reverseRefund, .revoke, .share, .failToExtend, .announcePrice, .acceptPrice,
-      .changePrice, .updateMetadata, .migrate, .requestConsumption:
+      .requestConsumption:
       false
     }
   }

@@ -1,7 +1,7 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// What the App Store Server API tells of one subscription.
+/// The state of one subscription in the App Store Server API.
 struct SubscriptionState: Sendable {
   var group: String
   var status: SubscriptionStatus
@@ -10,7 +10,7 @@ struct SubscriptionState: Sendable {
 }
 
 extension SimulatedStore {
-  /// A transaction of an app as it stands, to be signed now; nil if the app has none of that id.
+  /// The current state of a transaction, for signing now; nil for an unknown id.
   mutating func signable(
     _ transactionID: String, of bundleID: String, at now: Date
   ) -> TransactionInfo? {
@@ -24,7 +24,7 @@ extension SimulatedStore {
     subscriptions[originalTransactionID]?.transactionIDs ?? [originalTransactionID]
   }
 
-  /// The latest transaction of a purchase and, of a subscription, the renewal info, to be signed now.
+  /// The latest transaction of a purchase and the renewal info of a subscription, for signing now.
   mutating func lastWord(on originalTransactionID: String, at now: Date) -> [LifeFact] {
     let signedDate = signingDate(at: now)
     guard let latest = transactionIDs(of: originalTransactionID).last, var transaction = transactions[latest]
@@ -36,10 +36,10 @@ extension SimulatedStore {
     return [.transaction(transaction), .renewal(renewalInfo)]
   }
 
-  /// Every subscription that a customer has or had in an app.
+  /// All current and former subscriptions of a customer in an app.
   ///
-  /// - Parameter id: any transaction id of the customer, or their app transaction id; nil is returned if
-  ///   the app knows neither.
+  /// - Parameter id: any transaction id of the customer, or the app transaction id.
+  /// - Returns: nil for an unknown id.
   mutating func subscriptions(
     ofCustomerWith id: String, in bundleID: String, at now: Date
   ) throws(StoreRefusal) -> [SubscriptionState]? {
@@ -58,7 +58,7 @@ extension SimulatedStore {
     return states
   }
 
-  /// The app transaction id of the customer that an id belongs to.
+  /// The app transaction id of the customer with a transaction id or app transaction id.
   func customer(with id: String, in bundleID: String) -> String? {
     if let transaction = transactions[id] {
       return transaction.bundleId == bundleID ? transaction.appTransactionId : nil

@@ -1,9 +1,9 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
-  /// Refunds one transaction. Where it is the one that a subscription stands on, the store turns renewal off
-  /// and says so in a second notification; a refund of an earlier period leaves renewal as it is.
+  /// Refunds one transaction. A refund of the current period also turns renewal off, with a second notification; a
+  /// refund of an earlier period does not.
   mutating func refund(
     _ transactionID: String, percentage: Int, reason: RevocationReason, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
@@ -25,7 +25,7 @@ extension SimulatedStore {
     return outcome
   }
 
-  /// Takes a refund back. Renewal stays off: the customer has to turn it on again.
+  /// Reverses a refund. Renewal stays off until the customer turns it on.
   mutating func reverseRefund(
     _ transactionID: String, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {

@@ -1,5 +1,5 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
   mutating func renew(_ id: String, at now: Date) throws(StoreRefusal) -> StoreOutcome {
@@ -70,7 +70,7 @@ extension SimulatedStore {
   mutating func extend(_ id: String, days: Int, at now: Date) throws(StoreRefusal) -> StoreOutcome {
     let subscription = try renewable(id)
     var current = try current(of: subscription)
-    // As Apple: neither where a charge has failed nor after the end.
+    // Apple extends neither after a failed charge nor after the end.
     if subscription.billing.hasFailed { throw .inBillingRetry }
     guard try status(of: subscription, at: now) == .active else { throw .notActive }
     current.expiresDate = current.expiresDate.map { timeScale.date($0, adding: StorePeriod(days, .day)) }
@@ -78,7 +78,7 @@ extension SimulatedStore {
     return try notify(.renewalExtended, about: current.transactionId, at: now)
   }
 
-  /// A subscription that goes on: neither ended nor refunded.
+  /// Returns a subscription that is neither ended nor refunded.
   func renewable(_ id: String) throws(StoreRefusal) -> StoreSubscription {
     let subscription = try subscription(id)
     if case .ended = subscription.billing { throw .ended }
@@ -114,13 +114,12 @@ extension SimulatedStore {
     return try notify(type, subtype, about: transaction.transactionId, at: now)
   }
 
-  /// When the period after `previous` starts and ends.
+  /// The start and end of the period after `previous`.
   ///
-  /// The App Store charges up to a day ahead, and the new period follows on the old one; also where the
-  /// charge came late but the customer had access meanwhile (billing grace), or where it is only the
-  /// command that comes late. It starts when it is paid where the customer had no access before, and where
-  /// a period that followed on would be over already. A renewal that is commanded long before it is due
-  /// counts as bought now and adds a period to the time that was paid.
+  /// The App Store charges up to a day ahead, and the new period follows the old one. It also follows after a late
+  /// charge within billing grace, and after a late command. It starts at the payment if the customer had no access
+  /// before, or if a following period would be over already. A renewal long before its due date starts now and extends
+  /// the paid time by a period.
   private func nextPeriod(
     after previous: TransactionInfo, of period: StorePeriod, billing: StoreSubscription.Billing, at now: Date
   ) -> (start: Date, end: Date) {

@@ -1,9 +1,8 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
 extension SimulatedStore {
-  /// What is true at `now` of the purchase that `transactionID`, original or later, belongs to; nil if the
-  /// store has no such transaction.
+  /// The state at `now` of the purchase with a transaction, original or later; nil for an unknown id.
   public func truth(of transactionID: String, at now: Date) -> PurchaseTruth? {
     guard let named = transactions[transactionID] else { return nil }
     guard let subscription = subscriptions[named.originalTransactionId] else {
@@ -22,7 +21,7 @@ extension SimulatedStore {
     return truth
   }
 
-  /// Where a renewal was charged ahead, what was paid for before it lasts until it begins. A purchase or an
+  /// The product that is paid for at `now`: before a renewal charged ahead begins, the previous one. A purchase or an
   /// upgrade counts at once.
   private func entitledProductID(of subscription: StoreSubscription, at now: Date) -> String? {
     var periods = subscription.transactionIDs.lazy.reversed().compactMap { transactions[$0] }.makeIterator()
@@ -47,7 +46,7 @@ extension SimulatedStore {
       grantsAccess: status == .active || status == .billingGracePeriod, autoRenews: false, asOf: now)
   }
 
-  /// The status that the App Store gives a subscription at `now`: time ends what no command has ended.
+  /// The status of a subscription at `now`. Time alone can end a period.
   func status(
     of subscription: StoreSubscription, at now: Date
   ) throws(StoreRefusal) -> SubscriptionStatus {
@@ -61,7 +60,7 @@ extension SimulatedStore {
     }
   }
 
-  /// When Apple gives up on a charge that failed at the end of `transaction`: it tries for at most 60 days.
+  /// The end of billing retry after `transaction`: Apple retries for at most 60 days.
   func retryEnd(after transaction: TransactionInfo) -> Date {
     transaction.expiresDate.map { timeScale.date($0, adding: StorePeriod(60, .day)) } ?? .distantFuture
   }

@@ -1,12 +1,11 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// The App Store of one environment as a value: what is on sale, who bought what, and what happened to it.
+/// The App Store of one environment as a value: products, customers, purchases and notifications.
 ///
-/// It does no input or output and has no clock: every command takes the time, and answers with what the
-/// store would sign and send. The same seed and the same commands give the same answers. Time never turns
-/// back in what it says: dates it signs are strictly increasing, by a millisecond where the clock stands
-/// still, because the latest `signedDate` is how a server tells which of two facts is the newer.
+/// It does no I/O and has no clock: every command takes the time and returns the payloads that the store would sign and
+/// send. The same seed and commands give the same results. Signed dates strictly increase, by a millisecond while the
+/// clock stands still, because servers order facts by `signedDate`.
 ///
 /// ```swift
 /// var store = SimulatedStore(environment: .production, apps: [app], seed: 1)
@@ -18,30 +17,30 @@ import FoundationEssentials
 public struct SimulatedStore: Sendable {
   /// Production or sandbox.
   public let environment: Environment
-  /// How long periods last.
+  /// The length of periods.
   public let timeScale: TimeScale
-  /// What is on sale, by bundle id.
+  /// The apps by bundle id.
   public private(set) var apps: [String: StoreApp] = [:]
-  /// Everything sent, oldest first.
+  /// All notifications, oldest first.
   public internal(set) var notifications: [StoreNotification] = []
 
   var transactions: [String: TransactionInfo] = [:]
   var subscriptions: [String: StoreSubscription] = [:]
   var accounts: [String: StoreAccount] = [:]
-  /// The original transaction ids of what a customer bought in an app, by app transaction id, oldest first.
+  /// The original transaction ids of a customer's purchases, oldest first, by app transaction id.
   var purchases: [String: [String]] = [:]
-  /// What children asked for and nobody decided yet.
+  /// The undecided Ask to Buy requests.
   var pendingPurchases: [UUID: PurchaseRequest] = [:]
-  /// Who has what from whom.
+  /// The family sharing of purchases.
   var sharing = FamilySharing()
-  /// The tokens of external purchases, by their id.
+  /// The tokens of external purchases by id.
   var externalPurchaseTokens: [String: ExternalPurchaseToken] = [:]
-  /// What the API extended, and when.
+  /// The extensions by the API.
   var extensions = RenewalExtensions()
   var identifiers: StoreIdentifiers
   var lastSigned = Date.distantPast
 
-  /// An empty store.
+  /// Makes an empty store.
   public init(
     environment: Environment, apps: [StoreApp] = [], timeScale: TimeScale = .calendar, seed: UInt64
   ) {
@@ -51,12 +50,12 @@ public struct SimulatedStore: Sendable {
     for app in apps { put(app) }
   }
 
-  /// Puts an app on sale, or replaces what is known of it.
+  /// Adds or replaces an app.
   public mutating func put(_ app: StoreApp) {
     apps[app.bundleID] = app
   }
 
-  /// The date to sign with: `now`, or just after the last one if the clock has not moved.
+  /// The date for signing: `now`, or a millisecond after the last one if the clock has not moved.
   mutating func signingDate(at now: Date) -> Date {
     let date = max(now.wholeMilliseconds, (lastSigned + 0.001).wholeMilliseconds)
     lastSigned = date
@@ -86,31 +85,30 @@ public struct SimulatedStore: Sendable {
     return subscription
   }
 
-  /// The transaction that a subscription stands on now.
+  /// The current transaction of a subscription.
   func current(of subscription: StoreSubscription) throws(StoreRefusal) -> TransactionInfo {
     try transaction(subscription.transactionIDs.last ?? subscription.originalTransactionID)
   }
 }
 
-/// What a command led to.
+/// The result of a command.
 public struct StoreOutcome: Hashable, Sendable {
-  /// The notification that the store sends, with the facts that it carries.
+  /// The notification.
   public var notification: StoreNotification
-  /// The transaction that it is about.
+  /// The transaction of the notification.
   public var transaction: TransactionInfo
-  /// What is to come, for a subscription.
+  /// The renewal info of a subscription.
   public var renewalInfo: RenewalInfo?
-  /// What else the store sends because of it, in order: that it turned renewal off, and to each family
-  /// member what became of theirs.
+  /// The further notifications of the command, in order: renewal turned off, and one for each family member's purchase.
   public var others: [StoreNotification] = []
 
-  /// The purchase that the transaction belongs to.
+  /// The purchase of the transaction.
   public var originalTransactionID: String { transaction.originalTransactionId }
 }
 
 /// An Apple Account.
 struct StoreAccount: Sendable {
-  /// What the account has of one app.
+  /// The download of one app.
   struct Download: Sendable {
     let appTransactionID: String
     var originalPurchaseDate: Date

@@ -1,18 +1,19 @@
 import AppStore
-import FoundationEssentials
+import Foundation
+import Platform
 
-/// Where the store's ids come from: the same seed gives the same ids in the same order, so that a life
-/// that went wrong can be lived again.
+/// Generates the store's ids. The same seed gives the same ids in the same order, so that a failing life can be
+/// repeated.
 struct StoreIdentifiers: Sendable {
   private var random: SplitMix64
   private var lastTransaction: UInt64
   private var lastOrderLine: UInt64
 
   init(environment: Environment, seed: UInt64) {
-    // Two environments of one seed must not give out the same UUIDs.
+    // Two environments with one seed must not generate the same UUIDs.
     random = SplitMix64(state: environment == .production ? seed : ~seed)
-    // As with Apple, the number of digits tells production (15) from the sandbox (16), and the two never
-    // meet. The random start keeps a simulator that was started again from giving out its old ids.
+    // As at Apple, ids of production have 15 digits and those of the sandbox 16. The random start prevents a restarted
+    // simulator from reusing ids.
     let base: UInt64 = environment == .production ? 100_000_000_000_000 : 2_000_000_000_000_000
     lastTransaction = base + random.next() % 800_000_000_000_000
     lastOrderLine = base + random.next() % 800_000_000_000_000
@@ -28,7 +29,7 @@ struct StoreIdentifiers: Sendable {
     return String(lastOrderLine)
   }
 
-  /// 18 digits, the length of Apple's.
+  /// A random id of 18 digits, as at Apple.
   mutating func appTransactionID() -> String {
     String(700_000_000_000_000_000 + random.next() % 100_000_000_000_000_000)
   }
@@ -36,10 +37,10 @@ struct StoreIdentifiers: Sendable {
   /// A random UUID (version 4).
   mutating func uuid() -> UUID { UUID(randomFrom: &random) }
 
-  /// A name for a customer who was given none.
+  /// A name for a new Apple Account.
   mutating func accountID() -> String { "account-\(uuid().uuidString.lowercased())" }
 
-  /// As long as a SHA-384, in base64.
+  /// Random bytes of the length of a SHA-384, in base64.
   mutating func deviceVerification() -> String {
     var bytes: [UInt8] = []
     for _ in 0..<48 { bytes.append(UInt8(truncatingIfNeeded: random.next())) }
@@ -47,21 +48,8 @@ struct StoreIdentifiers: Sendable {
   }
 }
 
-/// Steele, Lea and Flood's generator: 64 bits of state, any seed is as good as another.
-struct SplitMix64: RandomNumberGenerator, Sendable {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
-}
-
 extension UUID {
-  /// A random UUID (version 4) that the generator decides.
+  /// Makes a random UUID (version 4) with the generator.
   init(randomFrom random: inout SplitMix64) {
     let (high, low) = (random.next(), random.next())
     func byte(_ word: UInt64, _ index: UInt64) -> UInt8 {

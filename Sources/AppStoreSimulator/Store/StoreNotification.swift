@@ -1,15 +1,15 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// A notification that the store sends, before it is signed.
+/// A notification before signing.
 public struct StoreNotification: Hashable, Sendable {
   /// `notificationUUID`, in lower case.
   public var uuid: String
   /// `notificationType`.
   public var type: NotificationType
-  /// `subtype`; absent where the type has none.
+  /// `subtype`; nil if the type has none.
   public var subtype: Subtype?
-  /// `signedDate`, of the notification and of what it carries.
+  /// `signedDate` of the notification and its inner payloads.
   public var signedDate: Date
   /// Production or sandbox.
   public var environment: Environment
@@ -19,18 +19,18 @@ public struct StoreNotification: Hashable, Sendable {
   public var appAppleID: Int64
   /// `bundleVersion`.
   public var bundleVersion: String
-  /// The subscription's status; absent for one-time purchases and `TEST`.
+  /// The subscription's status; nil for one-time purchases and `TEST`.
   public var status: SubscriptionStatus?
-  /// What is signed as `signedTransactionInfo`.
+  /// The content of `signedTransactionInfo`.
   public var transaction: TransactionInfo?
-  /// What is signed as `signedRenewalInfo`.
+  /// The content of `signedRenewalInfo`.
   public var renewalInfo: RenewalInfo?
-  /// Why the customer wants their money back.
+  /// The reason of the refund request.
   public var consumptionRequestReason: ConsumptionRequestReason?
-  /// The outcome of an extension of many renewal dates; stands in place of a purchase.
+  /// The outcome of a mass extension; replaces a purchase.
   public var summary: NotificationSummary?
-  /// A token for purchases outside of the store; stands in place of a purchase.
+  /// A token for purchases outside of the store; replaces a purchase.
   public var externalPurchaseToken: ExternalPurchaseToken?
-  /// What is signed as `signedAppTransactionInfo`; stands in place of a purchase.
+  /// The content of `signedAppTransactionInfo`; replaces a purchase.
   public var appTransaction: AppTransaction?
 }

@@ -1,7 +1,7 @@
-import FoundationEssentials
+import Foundation
 
-/// The length of a subscription or an offer: a number of calendar units, written as in ISO 8601 (`P1M`),
-/// which is how Apple writes `offerPeriod`.
+/// The length of a subscription period or an offer: a number of calendar units in ISO 8601 (`P1M`), the form of Apple's
+/// `offerPeriod`.
 public struct StorePeriod: Hashable, Sendable {
   /// The units that App Store Connect offers.
   public enum Unit: Character, Sendable {
@@ -11,12 +11,12 @@ public struct StorePeriod: Hashable, Sendable {
     case year = "Y"
   }
 
-  /// How many units.
+  /// The number of units.
   public var count: Int
-  /// Of which length.
+  /// The unit.
   public var unit: Unit
 
-  /// `count` times `unit`.
+  /// Makes a period.
   public init(_ count: Int, _ unit: Unit) {
     self.count = count
     self.unit = unit
@@ -29,7 +29,7 @@ public struct StorePeriod: Hashable, Sendable {
   /// A year.
   public static let year = StorePeriod(1, .year)
 
-  /// Reads a duration of one unit, `P3D`, `P1W`, `P6M`, `P1Y`; nil for anything else.
+  /// Parses a duration of one unit, such as `P3D`, `P1W`, `P6M` or `P1Y`; nil for other texts.
   public init?(_ text: String) {
     guard text.count >= 3, text.first == "P", let last = text.last, let unit = Unit(rawValue: last)
     else { return nil }
@@ -65,10 +65,10 @@ extension StorePeriod: Codable {
   }
 }
 
-/// How long a month lasts in the simulated store.
+/// The length of a month in the simulated store.
 ///
-/// Apple's sandbox shortens periods so that a tester sees a renewal in minutes. Here the month can have
-/// any length; the other units keep their proportion to it: a year has twelve months, a month thirty days.
+/// Apple's sandbox shortens periods so that a tester sees a renewal within minutes. Here a month can have any length; a
+/// year has twelve months, and a month thirty days.
 public struct TimeScale: Hashable, Sendable {
   /// The length of a month in seconds; nil for the real calendar.
   public let monthSeconds: Double?
@@ -76,7 +76,7 @@ public struct TimeScale: Hashable, Sendable {
   /// The real calendar (Gregorian, UTC).
   public static let calendar = TimeScale(monthSeconds: nil)
 
-  /// A month of `monthSeconds`; nil for the real calendar.
+  /// Makes a time scale; nil for the real calendar.
   public init(monthSeconds: Double?) {
     self.monthSeconds = monthSeconds
   }
@@ -108,13 +108,13 @@ public struct TimeScale: Hashable, Sendable {
       case .month: (.month, period.count)
       case .year: (.year, period.count)
       }
-    // Adding a bounded number of these units to a Gregorian date always has an answer.
+    // Adding a bounded number of these units to a Gregorian date always succeeds.
     return (Self.gregorian.date(byAdding: component, value: count, to: date) ?? date).wholeMilliseconds
   }
 }
 
 extension Date {
-  /// The date as it survives the wire: App Store dates are whole milliseconds.
+  /// The date rounded to whole milliseconds, the precision of App Store dates.
   var wholeMilliseconds: Date {
     Date(timeIntervalSince1970: (timeIntervalSince1970 * 1000).rounded() / 1000)
   }

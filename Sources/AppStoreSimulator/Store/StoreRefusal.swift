@@ -1,31 +1,31 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// What the store will not do, because the App Store would not either.
+/// The reasons why the store refuses a command, as the App Store would.
 public enum StoreRefusal: Error, Hashable, Sendable {
   case unknownEnvironment(String)
   case unknownApp(String)
   case unknownProduct(String)
   case unknownTransaction(String)
-  /// Nobody asked for it, or it was decided already.
+  /// The request does not exist, or was decided already.
   case unknownRequest(UUID)
-  /// The command is about renewals and the transaction is a one-time purchase.
+  /// The command needs a subscription, and the transaction is a one-time purchase.
   case notASubscription(String)
-  /// The customer has this subscription of the group already.
+  /// The customer has a subscription of the group.
   case alreadySubscribed(originalTransactionID: String)
-  /// The customer owns this non-consumable already.
+  /// The customer owns the non-consumable.
   case alreadyOwned(transactionID: String)
   /// The subscription has not ended yet.
   case paidTimeRuns(until: Date)
   /// The billing grace period has not ended yet.
   case billingGraceRuns(until: Date)
-  /// There is no failed charge to recover from or to give up.
+  /// No charge has failed.
   case notInBillingRetry
-  /// The charge has failed already and is being tried again.
+  /// The charge has failed already and is retried.
   case inBillingRetry
-  /// There was no billing grace.
+  /// Billing grace does not run.
   case notInBillingGrace
-  /// The subscription has ended; only buying it again goes on.
+  /// The subscription has ended; only a new purchase continues it.
   case ended
   /// The customer has turned renewal off.
   case renewalIsOff
@@ -35,28 +35,28 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   case notRefunded
   case notFamilyShareable(String)
   case notFamilyShared
-  /// The other product is not in the subscription's group.
+  /// The product is not in the subscription's group.
   case otherGroup(String)
   case noPriceIncrease
-  /// Neither paid time nor billing grace runs.
+  /// Neither the paid period nor billing grace runs.
   case notActive
-  /// The family member's purchase follows the purchaser's and takes no command but to be revoked.
+  /// The family member's purchase follows the purchaser's; only `revoke` is allowed.
   case followsPurchaser(originalTransactionID: String)
-  /// New customers get introductory offers, those who left win-back offers.
+  /// Introductory offers are for new customers, win-back offers for former subscribers.
   case notEligible(OfferType)
   case unknownExternalPurchase(String)
 
-  /// A sentence for a person.
+  /// The message of the response.
   public var message: String {
     switch self {
     case .unknownEnvironment(let name): "the simulator has no environment \(name)"
     case .unknownApp(let bundleID): "no app has the bundle id \(bundleID)"
     case .unknownProduct(let productID): "the app has no product \(productID)"
     case .unknownTransaction(let id): "there is no transaction \(id)"
-    case .unknownRequest(let id): "no purchase waits for a decision by the id \(id)"
+    case .unknownRequest(let id): "there is no pending purchase \(id)"
     case .notASubscription(let id): "\(id) is not an auto-renewable subscription"
-    case .alreadySubscribed(let id): "the customer has a subscription of this group: \(id)"
-    case .alreadyOwned(let id): "the customer owns this: \(id)"
+    case .alreadySubscribed(let id): "the customer has a subscription of the group: \(id)"
+    case .alreadyOwned(let id): "the customer owns the product: transaction \(id)"
     case .paidTimeRuns(let date): "the paid time runs until \(date.formatted(.iso8601))"
     case .billingGraceRuns(let date): "the billing grace runs until \(date.formatted(.iso8601))"
     case .notInBillingRetry: "no charge has failed"
@@ -78,7 +78,7 @@ public enum StoreRefusal: Error, Hashable, Sendable {
     }
   }
 
-  /// Whether something that was named does not exist, rather than being in a state that forbids it.
+  /// Whether the named object does not exist, instead of being in the wrong state.
   public var isUnknownName: Bool {
     switch self {
     case .unknownEnvironment, .unknownApp, .unknownProduct, .unknownTransaction, .unknownRequest,

@@ -1,9 +1,9 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// A subscription as the store keeps it.
+/// The stored state of a subscription.
 struct StoreSubscription: Sendable {
-  /// Where the charging stands.
+  /// The state of billing.
   ///
   /// ```
   /// settled ── charge fails ──▶ grace(until) ── unpaid ──▶ retrying ── given up ──▶ ended
@@ -14,11 +14,11 @@ struct StoreSubscription: Sendable {
   enum Billing: Hashable, Sendable {
     /// Paid, or not yet due.
     case settled
-    /// A charge failed; access goes on until the date.
+    /// A charge failed; access continues until the date.
     case grace(until: Date)
-    /// A charge failed and is tried again; no access beyond the paid time.
+    /// A charge failed and is retried; access ends with the paid period.
     case retrying
-    /// Nothing will be charged again.
+    /// No further charge follows.
     case ended(ExpirationIntent)
   }
 
@@ -29,20 +29,20 @@ struct StoreSubscription: Sendable {
 
   let originalTransactionID: String
   let bundleID: String
-  /// Oldest first; the last one is current, and what it replaced never comes back.
+  /// Oldest first; the last one is current, and a replaced one never becomes current again.
   var transactionIDs: [String]
   var recentStart: Date
   var renewsAs: String
   var autoRenews: Bool
   var billing: Billing
   var priceIncrease: PriceIncrease?
-  /// The offer that was redeemed for the next period.
+  /// The redeemed offer for the next period.
   var nextOffer: StoreOffer?
-  /// Of a family member's: the purchaser's transaction that the latest one stands for.
+  /// For a family member's subscription: the purchaser's transaction that the latest one copies.
   var sharedTransactionID: String?
 }
 
-/// What is true of a purchase, in the store's own words, for tests to compare with what a server concluded.
+/// The true state of a purchase, for tests to compare with a server's conclusions.
 public struct PurchaseTruth: Codable, Hashable, Sendable {
   /// The purchase.
   public var originalTransactionID: String
@@ -54,29 +54,28 @@ public struct PurchaseTruth: Codable, Hashable, Sendable {
   public var environment: Environment
   /// The product of the latest transaction.
   public var productID: String
-  /// The product that was paid for at ``asOf``. It differs from ``productID`` where a downgrade was charged
-  /// ahead and its period has not begun.
+  /// The product that is paid for at ``asOf``. It differs from ``productID`` after a downgrade that was charged ahead.
   public var entitledProductID: String
-  /// Its kind.
+  /// The kind of product.
   public var type: ProductType?
   /// Bought or shared.
   public var ownership: InAppOwnershipType?
-  /// Whose it is, as the app said when it was bought.
+  /// The app's own id of the customer.
   public var appAccountToken: UUID?
-  /// When the latest transaction was charged.
+  /// The purchase date of the latest transaction.
   public var purchaseDate: Date
-  /// Until when it is paid; nil for what never expires.
+  /// The end of the paid period; nil if it never expires.
   public var expiresDate: Date?
-  /// Until when billing grace lasts, where a charge has failed and was given some.
+  /// The end of billing grace after a failed charge.
   public var gracePeriodExpiresDate: Date?
   /// The store's status at ``asOf``; a one-time purchase is active or revoked.
   public var status: SubscriptionStatus
-  /// Whether the customer may use it at ``asOf``.
+  /// Whether the customer has access at ``asOf``.
   public var grantsAccess: Bool
-  /// Whether it will renew.
+  /// Whether it renews.
   public var autoRenews: Bool
-  /// What it will renew as; nil where it will not.
+  /// The product of the next period; nil if it does not renew.
   public var renewsAs: String?
-  /// When this was so.
+  /// The time of this state.
   public var asOf: Date
 }

@@ -1,60 +1,51 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 
-/// What can happen to a subscription after it was bought, or to any transaction.
+/// An event of a subscription after the purchase, or of any transaction.
 ///
-/// Each command does what the App Store does when it happens, and sends the notification that the App
-/// Store sends.
+/// Each command changes the store and sends notifications as the App Store does.
 public enum SubscriptionCommand: Hashable, Sendable {
   /// The next period is charged: `DID_RENEW`.
   case renew
-  /// The charge fails: `DID_FAIL_TO_RENEW`, with `GRACE_PERIOD` where billing grace is given. `nil` asks
-  /// the app's setting.
+  /// The charge fails: `DID_FAIL_TO_RENEW`, with `GRACE_PERIOD` if billing grace is given; `nil` uses the app's
+  /// setting.
   case failToRenew(grace: Bool?)
-  /// A failed charge succeeds after all: `DID_RENEW`, `BILLING_RECOVERY`.
+  /// A failed charge succeeds: `DID_RENEW`, `BILLING_RECOVERY`.
   case recover
-  /// Billing grace ends unpaid: `GRACE_PERIOD_EXPIRED`. The store goes on retrying.
+  /// Billing grace ends unpaid: `GRACE_PERIOD_EXPIRED`. The store keeps retrying.
   case endGrace
-  /// The subscription ends: `EXPIRED` with the subtype of the intent; `nil` stands for the billing error
-  /// where a charge has failed, else for the customer who cancelled.
+  /// The subscription ends: `EXPIRED` with the subtype of the intent; `nil` means billing error
+  /// after a failed charge, else cancelled by the customer.
   case expire(ExpirationIntent?)
   /// The customer turns renewal on or off: `DID_CHANGE_RENEWAL_STATUS`.
   case setAutoRenew(Bool)
-  /// The customer changes to another product of the group: `DID_CHANGE_RENEWAL_PREF` with `UPGRADE` (at
-  /// once), `DOWNGRADE` (at the next renewal) or, back to the current one, no subtype. A change that takes
-  /// effect at once may bring another `appAccountToken`.
+  /// The customer changes to another product of the group: `DID_CHANGE_RENEWAL_PREF` with `UPGRADE` (at once),
+  /// `DOWNGRADE` (at the next renewal) or, back to the current product, no subtype. A change at once may set another
+  /// `appAccountToken`.
   case changeProduct(String, appAccountToken: UUID? = nil)
-  /// The customer redeems an offer while the subscription is active: `OFFER_REDEEMED`. For another product it
-  /// goes with a change to that product (`UPGRADE` at once, `DOWNGRADE` at the next renewal); for the current
-  /// one it applies to the next period, and there is no subtype.
+  /// The customer redeems an offer in an active subscription: `OFFER_REDEEMED`. For another product it includes the
+  /// change to it (`UPGRADE` at once, `DOWNGRADE` at the next renewal). For the current product it applies to the next
+  /// period, without a subtype.
   case redeem(StoreOffer, productID: String?)
-  /// A transaction is refunded, the current one where none is named: `REFUND`. The percentage is a whole
-  /// number up to 100; less makes the refund prorated.
+  /// A transaction is refunded, by default the current one: `REFUND`. A percentage below 100 makes the refund prorated.
   case refund(transactionID: String?, percentage: Int, reason: RevocationReason)
   /// A refund is refused: `REFUND_DECLINED`.
   case declineRefund(transactionID: String?)
-  /// A refund is taken back: `REFUND_REVERSED`.
+  /// A refund is reversed: `REFUND_REVERSED`.
   case reverseRefund(transactionID: String?)
-  /// A family member loses what the family shared: `REVOKE`.
+  /// A family member loses a shared purchase: `REVOKE`.
   case revoke
-  /// The purchaser shares with a member of the family, a new account where none is named: `SUBSCRIBED` or
-  /// `ONE_TIME_CHARGE`, about the member's own purchase. From then on what happens to the purchaser's
-  /// subscription happens to the member's.
+  /// The purchaser shares with a family member, by default a new account: `SUBSCRIBED` or `ONE_TIME_CHARGE` about the
+  /// member's own purchase. Later events of the purchaser's subscription apply to the member's too.
   case share(accountID: String?)
   /// The current period is made longer: `RENEWAL_EXTENDED`.
   case extend(days: Int)
-  /// An extension of many could not extend this one: `RENEWAL_EXTENSION`, `FAILURE`.
+  /// A mass extension fails for this subscription: `RENEWAL_EXTENSION`, `FAILURE`.
   case failToExtend
   /// A higher price is announced, which the customer must accept: `PRICE_INCREASE`, `PENDING`.
   case announcePrice(Int64)
-  /// The customer accepts it: `PRICE_INCREASE`, `ACCEPTED`.
+  /// The customer accepts the price: `PRICE_INCREASE`, `ACCEPTED`.
   case acceptPrice
-  /// Advanced Commerce: the app sets the price of the next period: `PRICE_CHANGE`.
-  case changePrice(Int64)
-  /// Advanced Commerce: the app changes what the subscription is called: `METADATA_UPDATE`.
-  case updateMetadata
-  /// Advanced Commerce: the app takes the subscription over: `MIGRATION`.
-  case migrate
-  /// The customer asks for a refund and the store asks the app: `CONSUMPTION_REQUEST`.
+  /// The customer requests a refund, and the store requests the consumption: `CONSUMPTION_REQUEST`.
   case requestConsumption(transactionID: String?, reason: ConsumptionRequestReason)
 }

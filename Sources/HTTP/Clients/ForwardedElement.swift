@@ -1,7 +1,9 @@
+import Platform
+
 /// One element of `Forwarded`: `for=192.0.2.60;proto=http;by=203.0.113.43` (RFC 7239 §4).
 enum ForwardedElement {
-  /// The address in `for`; nil if there is none or two, if it is `unknown` or a name of the proxy's own, or if anything in
-  /// the element is not as it should be.
+  /// The address in `for`; nil if `for` is missing, repeated, `unknown` or an obfuscated name, or if the element is
+  /// malformed.
   static func address(in element: Substring.UTF8View) -> IPAddress? {
     var rest = element.trimmingBlanks
     var found: IPAddress?
@@ -24,7 +26,7 @@ enum ForwardedElement {
     return found
   }
 
-  /// A name in lower case and its value, without blanks between them.
+  /// Removes a pair from the front: the name in lower case, and the value.
   private static func takePair(from text: inout Substring.UTF8View) -> (name: [UInt8], value: [UInt8])? {
     let name = text.prefix(while: ASCII.isTokenCharacter)
     text = text[name.endIndex...]
@@ -34,7 +36,7 @@ enum ForwardedElement {
     return (name.map(ASCII.lowercased), value)
   }
 
-  /// A token or a quoted string (RFC 9110 §5.6.2, §5.6.4), without what quotes it.
+  /// Removes a token or a quoted string (RFC 9110 §5.6.2, §5.6.4) from the front, and returns its text.
   private static func takeValue(from text: inout Substring.UTF8View) -> [UInt8]? {
     guard text.first == UInt8(ascii: "\"") else {
       let token = text.prefix(while: ASCII.isTokenCharacter)

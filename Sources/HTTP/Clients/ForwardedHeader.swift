@@ -1,22 +1,23 @@
 public import HTTPTypes
+import Platform
 
-/// The field in which the proxies in front of this server write who called them.
+/// The header field in which proxies name their caller.
 ///
-/// A proxy hands on what it does not know, so whatever it does not write itself is the caller's own. That is why one
-/// field is believed and the other never looked at: a server that took whichever is there would let callers choose.
+/// A proxy forwards the fields that it does not write, so the client controls them. Only the configured field is read; a
+/// server that accepted either field would let clients forge their address.
 public enum ForwardedHeader: String, Sendable, Hashable, CaseIterable {
-  /// `X-Forwarded-For`, which is no standard but is what most proxies send: addresses with commas between them.
+  /// `X-Forwarded-For`, a de facto standard: addresses separated by commas.
   case xForwardedFor = "x-forwarded-for"
-  /// `Forwarded` (RFC 7239): elements with commas between them, in which `for=` is the address.
+  /// `Forwarded` (RFC 7239): elements separated by commas, with the address in `for=`.
   case forwarded
 
   /// Whether this is the field.
   func names(_ field: HTTPField) -> Bool { field.name.canonicalName == rawValue }
 
-  /// Where the last element of a list begins.
+  /// The start of the last element of a list.
   ///
-  /// The end of the list is the proxy's, and what is before it the caller's; so quotes are counted from the end, where
-  /// they are in pairs, and a quote that a caller has opened and not closed changes nothing.
+  /// Quotation marks are matched from the end, which the trusted proxy wrote. So an unclosed quotation mark from the client
+  /// has no effect.
   func startOfLastElement(of list: Substring.UTF8View) -> Substring.UTF8View.Index {
     let comma = UInt8(ascii: ",")
     guard self == .forwarded else {
@@ -33,14 +34,14 @@ public enum ForwardedHeader: String, Sendable, Hashable, CaseIterable {
     return list.startIndex
   }
 
-  /// Whether an odd number of backslashes stands before it (RFC 9110 §5.6.4).
+  /// Whether an odd number of backslashes precedes the byte (RFC 9110 §5.6.4).
   private static func isEscaped(
     _ place: Substring.UTF8View.Index, in text: Substring.UTF8View
   ) -> Bool {
     !text[..<place].reversed().prefix { $0 == UInt8(ascii: "\\") }.count.isMultiple(of: 2)
   }
 
-  /// The address that an element tells, without its port; nil if it tells none or cannot be read.
+  /// The address in an element, without its port; nil if there is none or it is malformed.
   func address(in element: Substring.UTF8View) -> IPAddress? {
     switch self {
     case .xForwardedFor: ForwardedNode.address(in: element.trimmingBlanks, isBracketed: false)
@@ -50,13 +51,13 @@ public enum ForwardedHeader: String, Sendable, Hashable, CaseIterable {
 }
 
 extension HTTPField {
-  /// Whether it is a field in which proxies write who called them.
+  /// Whether proxies name their caller in this field.
   public var isForwarded: Bool { ForwardedHeader.allCases.contains { $0.names(self) } }
 }
 
-/// An address as proxies write it, by some with a port, which is dropped (RFC 7239 §6).
+/// A node identifier: an address with an optional port, which is ignored (RFC 7239 §6).
 enum ForwardedNode {
-  /// - Parameter isBracketed: whether an IPv6 address must stand in brackets also where no port follows.
+  /// - Parameter isBracketed: whether an IPv6 address without a port needs brackets too.
   static func address(in text: Substring.UTF8View, isBracketed: Bool) -> IPAddress? {
     let colon = UInt8(ascii: ":")
     if text.first == UInt8(ascii: "[") {
@@ -83,7 +84,7 @@ enum ForwardedNode {
 }
 
 extension Substring.UTF8View {
-  /// Without spaces and tabs at its ends.
+  /// The text without spaces and tabs at its ends.
   var trimmingBlanks: Substring.UTF8View {
     let isBlank: (UInt8) -> Bool = { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
     var text = drop(while: isBlank)

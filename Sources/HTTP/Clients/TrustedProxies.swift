@@ -1,38 +1,37 @@
 import HTTPTypes
+import Platform
 
-/// The proxies in front of this server whose word on who asks is believed.
+/// The proxies in front of this server whose header fields name the client.
 ///
-/// A proxy adds the address that it was called from at the end of a field, behind whatever the caller had written there
-/// himself. So the list is read from its end: what a trusted proxy added is believed, and the first
-/// address that is not a trusted proxy's is the client's. Whatever stands before it may be a lie.
+/// A proxy appends the address of its caller to a list; the caller may have forged the entries before it. So the list is
+/// read from its end. The first address that is not a trusted proxy's is the client's, and the rest is ignored.
 public struct TrustedProxies: Sendable, Hashable {
-  /// Further proxies than this have not been seen in one chain; a list of them is an attack.
+  /// Real chains are shorter; a longer list is an attack.
   static let maximumHops = 32
 
   private let networks: [IPNetwork]
   private let header: ForwardedHeader
 
-  /// The proxies with an address in one of these.
+  /// The proxies with an address in one of these networks.
   /// - Parameter header: the field that they write.
   public init(_ networks: [IPNetwork] = [], header: ForwardedHeader = .xForwardedFor) {
     self.networks = networks
     self.header = header
   }
 
-  /// Whether there are none.
+  /// Whether no proxy is trusted.
   public var isEmpty: Bool { networks.isEmpty }
 
   /// Whether the address is a trusted proxy's.
   public func contain(_ address: IPAddress) -> Bool { networks.contains { $0.contains(address) } }
 
-  /// Who asks.
+  /// The client's address.
   ///
   /// - Parameters:
-  ///   - peer: the other end of the connection.
-  ///   - forwardedFor: the values of all fields with the name of the header, in their order, which count as one list
-  ///     (RFC 9110 §5.3).
-  /// - Returns: the last address in the list that is not a trusted proxy's; the first one if all are trusted; the peer
-  ///   if it is not trusted, if there is no list, or if what a trusted proxy wrote cannot be read.
+  ///   - peer: the address of the other end of the connection.
+  ///   - forwardedFor: the values of all fields with the header's name, in order; they form one list (RFC 9110 §5.3).
+  /// - Returns: the last address in the list that is not a trusted proxy's, or the first one if all are trusted. The peer,
+  ///   if it is not trusted, if there is no list, or if the entry of a trusted proxy is malformed.
   public func client(of peer: IPAddress, forwardedFor: some BidirectionalCollection<String>) -> IPAddress {
     guard contain(peer) else { return peer }
     var nearest = peer
@@ -54,7 +53,7 @@ public struct TrustedProxies: Sendable, Hashable {
 }
 
 extension TrustedProxies {
-  /// Who sent this head over a connection from `peer`. Its fields are looked at only for a trusted proxy.
+  /// The client of a request on a connection from `peer`. The header fields are read only if `peer` is trusted.
   func client(of head: RequestHead, from peer: IPAddress) -> IPAddress {
     guard !networks.isEmpty, contain(peer) else { return peer }
     return client(of: peer, forwardedFor: head.fields.filter(header.names).map(\.value))

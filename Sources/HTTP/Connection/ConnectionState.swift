@@ -1,88 +1,87 @@
 import HTTPTypes
+import Platform
 import Sockets
 
-/// One connection's side of HTTP/1.1, as a value: it is told what happened and says what to do. It does no
-/// I/O and has no clock.
+/// The server side of one HTTP/1.1 connection as a state machine. It takes events and returns steps; it does no I/O and
+/// has no clock.
 ///
-/// One request is served at a time. What has arrived of the next one is kept, but not looked at, until the
-/// current one is answered and the answer is on its way: so answers cannot change places, and a client
-/// that sends without reading comes to a halt.
+/// It serves one request at a time. The bytes of pipelined requests are buffered, and not decoded until the current
+/// response is sent. So responses keep their order, and a client that sends without reading is stopped.
 ///
-///     idle ──bytes──▶ head ──▶ routing ──admit──▶ body ──▶ handling ──answer──▶ idle
+///     idle ──bytes──▶ head ──▶ routing ──admit──▶ body ──▶ handling ──response──▶ idle
 ///                      │           │                │           │
-///                      └───────────┴──── refuse ────┴───────────┴── last answer ──▶ closing ──▶ lingering
+///                      └───────────┴──── refuse ────┴───────────┴── last response ──▶ closing ──▶ lingering
 struct ConnectionState {
-  /// What to do next.
+  /// The next action of the caller.
   enum Step {
-    /// Nothing, until bytes, an answer or time arrive.
+    /// Wait for bytes, a response or a deadline.
     case wait
-    /// Find out who answers this, then call ``ConnectionState/admit(maximumBodyLength:now:)`` or
-    /// ``ConnectionState/reject(_:)``.
+    /// Find the route, then call ``ConnectionState/admit(maximumBodyLength:now:)`` or ``ConnectionState/reject(_:)``.
     case route(RequestHead)
     /// Write `100 Continue`.
     case sendContinue
-    /// The request is whole. Answer it, then call ``ConnectionState/answer(now:)``.
+    /// Run the handler of the complete request, then call ``ConnectionState/beginResponse(now:)``.
     case handle(body: [UInt8])
-    /// The handler took too long: give it up and answer in its place.
+    /// Cancel the handler, whose deadline has passed, and respond in its place.
     case abandonHandler
-    /// Answer with this problem, then call ``ConnectionState/answer(now:)``.
+    /// Respond with this problem, then call ``ConnectionState/beginResponse(now:)``.
     indirect case refuse(Problem)
-    /// No more will be sent.
+    /// Close the sending half.
     case finishSending
     /// Close the connection.
     case close(CloseReason)
   }
 
-  /// How an answer has to be written.
-  struct AnswerForm: Equatable {
+  /// The parts of a response's encoding that depend on the connection.
+  struct ResponseOptions: Equatable {
     var version = HTTPVersion.http11
-    /// The request was `HEAD`.
+    /// Whether the request was `HEAD`.
     var omitsBody = false
-    /// The connection ends after this answer.
+    /// Whether the connection is closed after this response.
     var closes = false
   }
 
   private enum Phase {
-    /// Nothing of the next request has arrived.
+    /// No byte of the next request has arrived.
     case idle
-    /// Some of the head has arrived.
+    /// Part of the head has arrived.
     case head
-    /// The head was handed out.
+    /// The caller finds the route.
     case routing(BodyFraming, expectsContinue: Bool)
-    /// Some of the body has not arrived.
+    /// The body is incomplete.
     case body
-    /// The request is whole, but was not handed out yet.
+    /// The request is complete, and its handler has not started.
     case ready(body: [UInt8])
-    /// An answer is being made.
+    /// The handler runs.
     case handling
-    /// The request will be answered with this problem.
+    /// The response will be this problem.
     indirect case refused(Problem)
-    /// The last answer has been given.
+    /// The last response was encoded.
     case closing
-    /// What still arrives is discarded until the client closes its side. Closing at once would make the
-    /// system reset the connection, and the client might lose the answer (RFC 9112 §9.6).
+    /// Received bytes are dropped until the client closes its side. To close at once would reset the connection, and the
+    /// client could lose the response (RFC 9112 §9.6).
     case lingering
   }
 
   private let limits: HTTPLimits
-  private let waits: Waits
+  private let timeouts: Timeouts
   private var phase = Phase.idle
   private var input = InputBuffer()
   private var headDecoder: HeadDecoder
   private var bodyDecoder: BodyDecoder?
-  private var form = AnswerForm()
+  private var options = ResponseOptions()
   private var requestCount = 0
   private var shouldSendContinue = false
   private var hasInputEnded = false
   private var isDraining = false
-  /// When the output that the client does not read has to be gone, if there is any.
+  /// When the queued output must be sent; nil while the queue is empty.
   private var outputDeadline: MonotonicInstant?
   private var phaseDeadline: MonotonicInstant
-  /// When the first byte of the current request was seen.
+  /// When the first byte of the current request arrived.
   private(set) var requestBegan: MonotonicInstant
 
-  /// ``HTTPDeadlines`` in nanoseconds, as they are needed for every request.
-  struct Waits {
+  /// ``HTTPDeadlines`` in nanoseconds, converted once.
+  struct Timeouts {
     let head: UInt64
     let body: UInt64
     let handler: UInt64
@@ -100,32 +99,31 @@ struct ConnectionState {
     }
   }
 
-  init(limits: HTTPLimits, waits: Waits, now: MonotonicInstant) {
+  init(limits: HTTPLimits, timeouts: Timeouts, now: MonotonicInstant) {
     self.limits = limits
-    self.waits = waits
+    self.timeouts = timeouts
     headDecoder = HeadDecoder(limits: limits)
-    phaseDeadline = now.advanced(byNanoseconds: waits.idle)
+    phaseDeadline = now.advanced(byNanoseconds: timeouts.idle)
     requestBegan = now
   }
 
-  /// When ``deadlinePassed(now:)`` has to be called.
+  /// When to call ``deadlinePassed(now:)``.
   var deadline: MonotonicInstant { outputDeadline ?? phaseDeadline }
 
-  /// Whether more bytes should be read. Beside what waits to be looked at there is room for some more, so
-  /// that the end of the connection is noticed.
+  /// Whether to read more bytes. Some bytes are read ahead, so that the end of the connection is noticed.
   var wantsInput: Bool { input.count < 65_536 }
 
-  /// Bytes of a request that is still coming, or of what waits behind the one that is under way.
-  var heldBytes: Int { input.count + (bodyDecoder?.heldBytes ?? 0) }
+  /// The memory of an incomplete request and of pipelined requests.
+  var bufferedBytes: Int { input.count + (bodyDecoder?.bufferedBytes ?? 0) }
 
-  // MARK: What happened
+  // MARK: Events
 
   mutating func received(_ bytes: UnsafeRawBufferPointer, now: MonotonicInstant) {
     switch phase {
     case .closing, .lingering:
       return
-    case .handling where form.closes:
-      // Nothing is served behind the last answer.
+    case .handling where options.closes:
+      // No request is served after the last response.
       return
     case .idle:
       beginHead(now)
@@ -135,29 +133,29 @@ struct ConnectionState {
     input.append(bytes)
   }
 
-  /// The client will send no more, but may still wait for answers.
+  /// The client has closed its sending half, and may still wait for responses.
   mutating func inputEnded() { hasInputEnded = true }
 
-  /// The system did not take all of the output.
+  /// The socket did not accept all of the output.
   mutating func outputBlocked(now: MonotonicInstant) {
-    if outputDeadline == nil { outputDeadline = now.advanced(byNanoseconds: waits.write) }
+    if outputDeadline == nil { outputDeadline = now.advanced(byNanoseconds: timeouts.write) }
   }
 
-  /// The system has taken all of the output.
-  mutating func outputDrained(now: MonotonicInstant) {
+  /// The socket has accepted all of the output.
+  mutating func outputFlushed(now: MonotonicInstant) {
     outputDeadline = nil
     switch phase {
-    case .idle: phaseDeadline = now.advanced(byNanoseconds: waits.idle)
-    case .head: phaseDeadline = now.advanced(byNanoseconds: waits.head)
-    case .lingering: phaseDeadline = now.advanced(byNanoseconds: waits.linger)
+    case .idle: phaseDeadline = now.advanced(byNanoseconds: timeouts.idle)
+    case .head: phaseDeadline = now.advanced(byNanoseconds: timeouts.head)
+    case .lingering: phaseDeadline = now.advanced(byNanoseconds: timeouts.linger)
     default: break
     }
   }
 
-  /// The server is stopping: the request that is under way is the last one.
+  /// The server is stopping: the current request is the last one.
   mutating func drain() { isDraining = true }
 
-  /// Time is up for what the connection waits for.
+  /// The ``deadline`` may have passed.
   mutating func deadlinePassed(now: MonotonicInstant) -> Step {
     guard now >= deadline else { return .wait }
     guard outputDeadline == nil else { return .close(.deadline) }
@@ -176,14 +174,14 @@ struct ConnectionState {
     }
   }
 
-  /// The server has no memory left for what is held.
-  mutating func shed() -> Step {
+  /// The server has reached its limit of buffered bytes, and this connection has many of them.
+  mutating func shedLoad() -> Step {
     switch phase {
     case .head, .body:
       return refuse(.overloaded("Too much is being sent to the server at once."))
     case .handling:
-      // Its answer is on its way and will be the last; what waits behind it cannot be told apart any more.
-      form.closes = true
+      // Pipelined requests are dropped, so the response to the current request is the last.
+      options.closes = true
       input.removeAll()
       return .wait
     case .idle, .routing, .ready, .refused, .closing, .lingering:
@@ -191,9 +189,9 @@ struct ConnectionState {
     }
   }
 
-  // MARK: What to do
+  // MARK: Steps
 
-  /// What to do next; to be asked until it says to wait.
+  /// The next step. Call it until it returns ``Step/wait``.
   mutating func next(now: MonotonicInstant) -> Step {
     guard outputDeadline == nil else { return .wait }
     switch phase {
@@ -213,14 +211,14 @@ struct ConnectionState {
       return .wait
     case .closing:
       phase = .lingering
-      phaseDeadline = now.advanced(byNanoseconds: waits.linger)
+      phaseDeadline = now.advanced(byNanoseconds: timeouts.linger)
       return .finishSending
     case .lingering:
       return hasInputEnded ? .close(.finished) : .wait
     }
   }
 
-  /// The request that was handed out for routing has a taker, who takes a body of that length.
+  /// A route was found that accepts a body of up to `maximumBodyLength` bytes.
   mutating func admit(maximumBodyLength: Int, now: MonotonicInstant) {
     guard case .routing(let framing, let expectsContinue) = phase else { return }
     guard framing != .none else {
@@ -230,48 +228,48 @@ struct ConnectionState {
     do throws(Problem) {
       bodyDecoder = try BodyDecoder(framing: framing, maximumLength: maximumBodyLength, limits: limits)
       phase = .body
-      phaseDeadline = now.advanced(byNanoseconds: waits.body)
-      // RFC 9110 §10.1.1: not needed once some of the body is there.
+      phaseDeadline = now.advanced(byNanoseconds: timeouts.body)
+      // RFC 9110 §10.1.1: not needed when part of the body has arrived.
       shouldSendContinue = expectsContinue && input.isEmpty
     } catch {
       phase = .refused(error)
     }
   }
 
-  /// The request that was handed out for routing is refused without its body being read.
+  /// The request is refused without reading its body.
   mutating func reject(_ problem: Problem) { phase = .refused(problem) }
 
-  /// An answer is about to be written.
-  mutating func answer(now: MonotonicInstant) -> AnswerForm {
-    var answer = form
-    answer.closes =
-      form.closes || isDraining || requestCount >= limits.requestsPerConnection
+  /// The caller is about to encode a response.
+  mutating func beginResponse(now: MonotonicInstant) -> ResponseOptions {
+    var response = options
+    response.closes =
+      options.closes || isDraining || requestCount >= limits.requestsPerConnection
       || (hasInputEnded && input.isEmpty)
-    form = AnswerForm()
-    if answer.closes {
+    options = ResponseOptions()
+    if response.closes {
       phase = .closing
       input.removeAll()
     } else if input.isEmpty {
       input.removeAll()
       phase = .idle
-      phaseDeadline = now.advanced(byNanoseconds: waits.idle)
+      phaseDeadline = now.advanced(byNanoseconds: timeouts.idle)
     } else {
       beginHead(now)
     }
-    return answer
+    return response
   }
 
-  // MARK: Steps
+  // MARK: Transitions
 
   private mutating func beginHead(_ now: MonotonicInstant) {
     phase = .head
-    phaseDeadline = now.advanced(byNanoseconds: waits.head)
+    phaseDeadline = now.advanced(byNanoseconds: timeouts.head)
     requestBegan = now
   }
 
   private mutating func beginHandling(_ now: MonotonicInstant) {
     phase = .handling
-    phaseDeadline = now.advanced(byNanoseconds: waits.handler)
+    phaseDeadline = now.advanced(byNanoseconds: timeouts.handler)
   }
 
   private mutating func nextOfHead() -> Step {
@@ -281,7 +279,7 @@ struct ConnectionState {
         return hasInputEnded ? refuse(.invalidRequest("The request ended before its head did.")) : .wait
       }
       requestCount += 1
-      form = AnswerForm(
+      options = ResponseOptions(
         version: head.version, omitsBody: head.method == .head, closes: !head.wantsKeepAlive)
       phase = .routing(head.framing, expectsContinue: head.expectsContinue)
       return .route(head)
@@ -298,7 +296,7 @@ struct ConnectionState {
     let bytes = input.bytes
     do throws(Problem) {
       guard let body = try bodyDecoder?.decode(bytes.span, from: &input.position) else {
-        // Thousands of bodies may be coming, and each of them has its own place already.
+        // The body has a buffer of its own, and thousands of connections may receive bodies.
         if input.isEmpty { input.removeAll() }
         return hasInputEnded ? refuse(.invalidRequest("The request ended before its body did.")) : .wait
       }
@@ -310,9 +308,9 @@ struct ConnectionState {
     }
   }
 
-  /// Answers with a problem and ends the connection: where the next request begins is not certain.
+  /// Responds with a problem and closes the connection, because the start of the next request is unknown.
   private mutating func refuse(_ problem: Problem) -> Step {
-    form.closes = true
+    options.closes = true
     bodyDecoder = nil
     phase = .handling
     phaseDeadline = .distantFuture

@@ -1,21 +1,22 @@
 import HTTPTypes
 import Logging
+import Platform
 import Sockets
 
-/// Does what a ``ConnectionState`` says: the part between the socket and the handlers.
+/// Connects a ``ConnectionState`` with the socket and the request handlers: it passes events in and performs the steps.
 final class HTTPConnection {
   private let server: ServerLoop
   private let connection: Connection
   private let peer: IPAddress
   private var state: ConnectionState
-  private var exchange: Exchange?
+  private var request: RequestContext?
   private var task: Task<Void, Never>?
-  private var exchangeCount = 0
-  /// What of the loop's ``ServerLoop/heldBytes`` is this connection's, as far as ``account()`` knows.
-  private(set) var heldBytes = 0
+  private var handlerCount = 0
+  /// This connection's part of ``ServerLoop/bufferedBytes`` at the last ``updateBufferedBytes()``.
+  private(set) var bufferedBytes = 0
 
-  /// The request that is being answered; an object, because it is looked at in several places.
-  private final class Exchange {
+  /// The current request with its route. A class, so that passing it copies one reference.
+  private final class RequestContext {
     let head: RequestHead
     let match: Router.Match
     let requestID: RequestID
@@ -38,7 +39,7 @@ final class HTTPConnection {
     self.server = server
     peer = IPAddress(connection.remoteAddress)
     state = ConnectionState(
-      limits: server.core.limits, waits: server.core.waits, now: .now)
+      limits: server.core.limits, timeouts: server.core.timeouts, now: .now)
     connection.deadline = state.deadline
   }
 
@@ -47,30 +48,30 @@ final class HTTPConnection {
     run(&state, now: .now)
   }
 
-  func cut() { connection.close(because: .shutdown) }
+  func close() { connection.close(because: .shutdown) }
 
-  /// Gives up what is held for the client: cuts it off if it does not fetch its answers, otherwise refuses what is still
-  /// coming, or forgets what waits behind the request that is under way.
-  func shed() {
+  /// Frees the buffers: closes the connection if the client does not read its responses, otherwise refuses the incomplete
+  /// request or drops the pipelined ones.
+  func shedLoad() {
     if connection.queuedByteCount > 0 {
       connection.close(because: .overloaded)
     } else {
       let now = MonotonicInstant.now
-      _ = perform(state.shed(), &state, now: now)
+      _ = perform(state.shedLoad(), &state, now: now)
       run(&state, now: now)
     }
-    account()
+    updateBufferedBytes()
   }
 
-  /// Tells the loop what is held for the client now.
-  func account() {
-    let held = connection.isOpen ? state.heldBytes + connection.queuedByteCount : 0
-    guard held != heldBytes else { return }
-    server.heldBytes += held - heldBytes
-    heldBytes = held
+  /// Updates the loop's count of buffered bytes.
+  func updateBufferedBytes() {
+    let count = connection.isOpen ? state.bufferedBytes + connection.queuedByteCount : 0
+    guard count != bufferedBytes else { return }
+    server.bufferedBytes += count - bufferedBytes
+    bufferedBytes = count
   }
 
-  // MARK: Doing what the state says
+  // MARK: Steps
 
   private func run(_ state: inout ConnectionState, now: MonotonicInstant) {
     while connection.isOpen, perform(state.next(now: now), &state, now: now) {}
@@ -95,9 +96,9 @@ final class HTTPConnection {
       handle(body: body, &state, now: now)
     case .abandonHandler:
       abandonHandler()
-      answer(.failure(Problem.overloaded("The answer was not ready in time.")), &state, now: now)
+      respond(.failure(Problem.overloaded("The response was not ready in time.")), &state, now: now)
     case .refuse(let problem):
-      answer(.failure(problem), &state, now: now)
+      respond(.failure(problem), &state, now: now)
     case .finishSending:
       flush(&state, now: now)
       connection.finishSending()
@@ -106,23 +107,23 @@ final class HTTPConnection {
       connection.close(because: reason)
       return false
     }
-    // Many small answers go out in one system call, but not so many that memory grows.
+    // Several small responses are sent with one system call; the limit bounds the memory.
     if server.output.count > 65_536 { flush(&state, now: now) }
     return true
   }
 
   private func route(_ head: RequestHead, _ state: inout ConnectionState, now: MonotonicInstant) {
     let match = head.withPath { server.router.match(head.method, $0) }
-    exchange = Exchange(
+    request = RequestContext(
       head: head, match: match,
-      requestID: head.givenID.map { .given($0) } ?? server.makeRequestID(),
+      requestID: head.clientRequestID.map { .client($0) } ?? server.makeRequestID(),
       client: server.core.trustedProxies.client(of: head, from: peer),
       trace: server.makeTrace(for: head))
     switch match {
     case .route(let endpoint, _):
       state.admit(maximumBodyLength: endpoint.route.maximumBodyLength, now: now)
     case .problem(let problem) where head.expectsContinue:
-      // The client asked before it sent its body.
+      // The client waits for permission to send its body.
       state.reject(problem)
     case .problem, .options:
       state.admit(maximumBodyLength: server.core.limits.unroutedBody, now: now)
@@ -130,45 +131,44 @@ final class HTTPConnection {
   }
 
   private func handle(body: [UInt8], _ state: inout ConnectionState, now: MonotonicInstant) {
-    guard let exchange else { return }
-    switch exchange.match {
+    guard let context = request else { return }
+    switch context.match {
     case .options(let allow):
-      answer(.success(Response(status: .noContent, headers: [.allow: allow])), &state, now: now)
+      respond(.success(Response(status: .noContent, headers: [.allow: allow])), &state, now: now)
     case .problem(let problem):
-      answer(.failure(problem), &state, now: now)
+      respond(.failure(problem), &state, now: now)
     case .route(let endpoint, let parameters):
       do {
-        let request = try makeRequest(exchange, endpoint.route, parameters, body)
+        let request = try makeRequest(context, endpoint.route, parameters, body)
         switch endpoint.route.handler {
-        case .immediate(let handler): answer(.success(try handler(request)), &state, now: now)
-        case .asynchronous(let handler): start(handler, request, in: exchange.trace)
+        case .immediate(let handler): respond(.success(try handler(request)), &state, now: now)
+        case .asynchronous(let handler): start(handler, request, in: context.trace)
         }
       } catch {
-        answer(.failure(error), &state, now: now)
+        respond(.failure(error), &state, now: now)
       }
     }
   }
 
   private func makeRequest(
-    _ exchange: Exchange, _ route: Route, _ parameters: PathParameters, _ body: [UInt8]
+    _ context: RequestContext, _ route: Route, _ parameters: PathParameters, _ body: [UInt8]
   ) throws(Problem) -> Request {
     Request(
-      head: exchange.head,
-      query: try exchange.head.query.map { query throws(Problem) in try Query(decoding: query) } ?? Query(),
+      head: context.head,
+      query: try context.head.query.map { query throws(Problem) in try Query(decoding: query) } ?? Query(),
       parameters: parameters, body: body, remoteAddress: connection.remoteAddress,
-      clientAddress: exchange.client, routePattern: route.pattern, requestID: exchange.requestID)
+      clientAddress: context.client, routePattern: route.pattern, requestID: context.requestID)
   }
 
   // MARK: Handlers in tasks
 
-  /// Runs the handler in a task whose code runs on this loop, as far as it is not sent elsewhere: that
-  /// spares two hops between threads for each request.
+  /// Runs the handler in a task that prefers this loop, which saves two changes of threads for each request.
   private func start(
     _ handler: @escaping @Sendable (Request) async throws -> Response, _ request: Request,
     in trace: TraceContext
   ) {
-    exchangeCount += 1
-    let number = exchangeCount
+    handlerCount += 1
+    let number = handlerCount
     let bound = LoopBound(self, to: connection.loop)
     task = Task(executorPreference: connection.loop) {
       let result: Result<Response, any Error>
@@ -182,14 +182,14 @@ final class HTTPConnection {
   }
 
   private func handlerFinished(_ number: Int, _ result: Result<Response, any Error>) {
-    // Whose connection is gone, or whose deadline has passed, speaks to nobody.
-    guard number == exchangeCount, task != nil, connection.isOpen else { return }
+    // Drop the response: the connection is closed or the handler's deadline has passed.
+    guard number == handlerCount, task != nil, connection.isOpen else { return }
     task = nil
     let now = MonotonicInstant.now
-    answer(result, &state, now: now)
+    respond(result, &state, now: now)
     run(&state, now: now)
-    account()
-    server.makeRoom()
+    updateBufferedBytes()
+    server.enforceBufferLimit()
   }
 
   private func abandonHandler() {
@@ -197,67 +197,69 @@ final class HTTPConnection {
     task = nil
   }
 
-  // MARK: Answers
+  // MARK: Responses
 
-  private func answer(
+  private func respond(
     _ result: Result<Response, any Error>, _ state: inout ConnectionState, now: MonotonicInstant
   ) {
-    let requestID = exchange?.requestID ?? server.makeRequestID()
+    let requestID = request?.requestID ?? server.makeRequestID()
     let response: Response
     switch result {
     case .success(let success): response = success
-    case .failure(let hangUp as HangUp):
-      server.output.append(contentsOf: hangUp.sending)
+    case .failure(let abort as ConnectionAbort):
+      server.output.append(contentsOf: abort.sending)
       flush(&state, now: now)
       return connection.close(because: .finished)
     case .failure(let problem as Problem): response = Response(problem, requestID: requestID)
-    case .failure(let error): response = conceal(error, requestID)
+    case .failure(let error): response = internalError(for: error, requestID)
     }
     let began = state.requestBegan
-    let form = state.answer(now: now)
+    let options = state.beginResponse(now: now)
     let start = server.output.count
-    let status = encode(response, form, requestID)
+    let status = encode(response, options, requestID)
     if let onResponse = server.core.onResponse {
       onResponse(
         RequestSummary(
-          method: RequestSummary.boundedName(of: exchange?.head.method),
-          route: exchange.flatMap(\.match.pattern) ?? "unmatched",
-          routeIndex: exchange?.match.route?.index, status: status,
+          method: RequestSummary.boundedName(of: request?.head.method),
+          route: request.flatMap(\.match.pattern) ?? "unmatched",
+          routeIndex: request?.match.route?.index, status: status,
           nanoseconds: MonotonicInstant.now.nanoseconds(since: began),
-          bytesSent: server.output.count - start, trace: exchange?.trace ?? server.makeTrace(for: nil),
-          id: requestID, remoteAddress: connection.remoteAddress, clientAddress: exchange?.client ?? peer))
+          bytesSent: server.output.count - start, trace: request?.trace ?? server.makeTrace(for: nil),
+          id: requestID, remoteAddress: connection.remoteAddress, clientAddress: request?.client ?? peer))
     }
-    exchange = nil
+    request = nil
   }
 
   /// - Returns: the status that was written.
   private func encode(
-    _ response: Response, _ form: ConnectionState.AnswerForm, _ requestID: RequestID
+    _ response: Response, _ options: ConnectionState.ResponseOptions, _ requestID: RequestID
   ) -> Int {
     let dateField = server.currentDateField()
     do throws(ResponseEncoder.UnsafeField) {
       try ResponseEncoder.encode(
-        response, form: form, cacheControl: server.router.cacheControl, requestID: requestID,
+        response, options: options, cacheControl: server.router.cacheControl, requestID: requestID,
         dateField: dateField, to: &server.output)
       return response.status.code
     } catch {
-      // Its own fields are constants, so the second attempt cannot fail.
-      let substitute = conceal(error, requestID)
+      // The fields of this response are constants, so the second attempt cannot fail.
+      let substitute = internalError(for: error, requestID)
       try? ResponseEncoder.encode(
-        substitute, form: form, cacheControl: server.router.cacheControl, requestID: requestID,
+        substitute, options: options, cacheControl: server.router.cacheControl, requestID: requestID,
         dateField: dateField,
         to: &server.output)
       return substitute.status.code
     }
   }
 
-  /// What went wrong is for the log; the client learns that something did.
-  private func conceal(_ error: any Error, _ requestID: RequestID) -> Response {
+  /// Logs the error, which the client must not see.
+  ///
+  /// - Returns: a 500 without the cause.
+  private func internalError(for error: any Error, _ requestID: RequestID) -> Response {
     server.core.logger.error(
-      "A handler failed",
+      "a request handler failed",
       metadata: [
-        "request": "\(requestID)", "trace": "\(exchange?.trace.traceID ?? "")",
-        "route": "\(exchange?.match.pattern ?? "unmatched")",
+        "request": "\(requestID)", "trace": "\(request?.trace.traceID ?? "")",
+        "route": "\(request?.match.pattern ?? "unmatched")",
         "error": "\(error)",
       ])
     return Response(Problem.internalError, requestID: requestID)
@@ -265,9 +267,9 @@ final class HTTPConnection {
 
   private func flush(_ state: inout ConnectionState, now: MonotonicInstant) {
     guard !server.output.isEmpty else { return }
-    let isDrained = server.output.withUnsafeBytes { connection.send($0) }
-    if !isDrained { state.outputBlocked(now: now) }
-    // One large answer must not leave its memory with the loop for good.
+    let isFlushed = server.output.withUnsafeBytes { connection.send($0) }
+    if !isFlushed { state.outputBlocked(now: now) }
+    // Free the memory of a large response.
     server.output.removeAll(keepingCapacity: server.output.capacity <= 131_072)
   }
 }
@@ -277,32 +279,32 @@ extension HTTPConnection: ConnectionHandler {
     let now = MonotonicInstant.now
     state.received(bytes, now: now)
     run(&state, now: now)
-    account()
-    server.makeRoom()
+    updateBufferedBytes()
+    server.enforceBufferLimit()
   }
 
   func connectionReachedEnd(_ connection: Connection) {
     state.inputEnded()
     run(&state, now: .now)
-    account()
+    updateBufferedBytes()
   }
 
-  func connectionDrained(_ connection: Connection) {
+  func connectionFlushed(_ connection: Connection) {
     let now = MonotonicInstant.now
-    state.outputDrained(now: now)
+    state.outputFlushed(now: now)
     run(&state, now: now)
-    account()
+    updateBufferedBytes()
   }
 
   func connection(_ connection: Connection, deadlinePassedAt now: MonotonicInstant) {
     _ = perform(state.deadlinePassed(now: now), &state, now: now)
     run(&state, now: now)
-    account()
+    updateBufferedBytes()
   }
 
   func connection(_ connection: Connection, closedBecause reason: CloseReason) {
     abandonHandler()
-    account()
+    updateBufferedBytes()
     server.remove(connection)
   }
 }

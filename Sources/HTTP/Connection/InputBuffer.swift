@@ -1,7 +1,7 @@
-/// What has arrived and was not taken yet.
+/// The received bytes that were not decoded yet.
 struct InputBuffer {
   private(set) var bytes: [UInt8] = []
-  /// Up to where it was taken.
+  /// The end of the decoded bytes.
   var position = 0
 
   var count: Int { bytes.count - position }
@@ -18,8 +18,7 @@ struct InputBuffer {
     bytes.append(contentsOf: more)
   }
 
-  /// Forgets all, and gives the memory back if it is more than a small request needs: most of thousands of
-  /// connections are idle at any time.
+  /// Removes all bytes, and frees the memory if it is more than a small request needs, because most connections are idle.
   mutating func removeAll() {
     bytes.removeAll(keepingCapacity: bytes.capacity <= 1024)
     position = 0

@@ -1,7 +1,6 @@
 /// The host and port of a `Host` field or an absolute-form target (RFC 3986 §3.2).
 enum Authority {
-  /// Whether this is a host that is not empty, and a port or none; user information is refused, since an
-  /// `http` address has none (RFC 9110 §4.2.4).
+  /// Whether the bytes are a host and an optional port. User information is refused (RFC 9110 §4.2.4).
   static func isValid(_ bytes: Span<UInt8>) -> Bool {
     guard !bytes.isEmpty else { return false }
     var index = 0
@@ -26,7 +25,7 @@ enum Authority {
     return isPort(bytes.extracting((index + 1)...))
   }
 
-  /// RFC 3986 lets the port be empty after its colon; nobody sends that, and what it means is a guess.
+  /// RFC 3986 allows an empty port after the colon; it is refused here, because no client sends it.
   private static func isPort(_ bytes: Span<UInt8>) -> Bool {
     guard bytes.count <= 5, let port = DecimalDigits.parse(bytes) else { return false }
     return port <= 65_535

@@ -1,18 +1,18 @@
-/// Gathers the body of one request.
+/// Collects the body of one request.
 struct BodyDecoder {
   private var framing: Framing
   private var body: [UInt8] = []
 
-  /// Bytes that what was gathered takes: up to twice as many as came.
-  var heldBytes: Int { body.capacity }
+  /// The memory of the body so far: up to twice its length.
+  var bufferedBytes: Int { body.capacity }
 
   private enum Framing {
     case length(remaining: Int)
     case chunked(ChunkedDecoder)
   }
 
-  /// - Parameter maximumLength: what the route takes.
-  /// - Throws: 413 if the head already announces more.
+  /// - Parameter maximumLength: the route's limit.
+  /// - Throws: 413 if `Content-Length` exceeds the limit.
   init(framing: BodyFraming, maximumLength: Int, limits: HTTPLimits) throws(Problem) {
     switch framing {
     case .none:
@@ -20,14 +20,16 @@ struct BodyDecoder {
     case .length(let length):
       guard length <= maximumLength else { throw .payloadTooLarge(maximum: maximumLength) }
       self.framing = .length(remaining: length)
-      // What is announced is not believed beyond what arrives soon: the memory is the server's.
+      // A client could announce large bodies and never send them, so not all of the memory is reserved.
       body.reserveCapacity(min(length, 65_536))
     case .chunked:
       self.framing = .chunked(ChunkedDecoder(maximumLength: maximumLength, limits: limits))
     }
   }
 
-  /// Takes what belongs to the body off `input` from `position` on, and returns the body once it is whole.
+  /// Decodes `input` from `position` on, and moves `position` to the end of the body's bytes.
+  ///
+  /// - Returns: the body once it is complete.
   mutating func decode(_ input: Span<UInt8>, from position: inout Int) throws(Problem) -> [UInt8]? {
     switch framing {
     case .length(let remaining):
@@ -37,7 +39,7 @@ struct BodyDecoder {
       framing = .length(remaining: remaining - count)
       return count == remaining ? body : nil
     case .chunked(var decoder):
-      // After an error nobody asks again, so it need not be put back then.
+      // An error ends the connection, so the decoder is not stored then.
       let isComplete = try decoder.decode(input, from: &position, into: &body)
       framing = .chunked(decoder)
       return isComplete ? body : nil

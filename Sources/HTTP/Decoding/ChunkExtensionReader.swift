@@ -1,9 +1,9 @@
-/// Checks the extensions of a chunk, byte by byte, and drops them (RFC 9112 §7.1.1).
+/// Validates the extensions of a chunk, byte by byte, and drops them (RFC 9112 §7.1.1).
 ///
 ///     chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
 ///
-/// A name is a token, a value a token or a quoted string. White space that no `;` or `=` follows is refused, as is a
-/// CR or LF inside a quoted string: each moves the end of the line for a parser that is less strict.
+/// A name is a token, a value is a token or a quoted string. White space without a following `;` or `=` is refused, and so
+/// is a CR or LF inside a quoted string: a less strict parser finds the end of the line elsewhere.
 struct ChunkExtensionReader {
   private var state: State
 
@@ -23,7 +23,7 @@ struct ChunkExtensionReader {
   }
 
   /// - Parameter first: the byte that follows the size.
-  /// - Returns: nil if no extension begins with it.
+  /// - Returns: nil if no extension begins with the byte.
   init?(first: UInt8) {
     switch first {
     case UInt8(ascii: ";"): state = .beforeName
@@ -40,9 +40,9 @@ struct ChunkExtensionReader {
     }
   }
 
-  /// Takes one byte that does not end the line.
+  /// Checks one byte that does not end the line.
   ///
-  /// - Throws: 400 if the grammar has no place for it.
+  /// - Throws: 400 if the grammar does not allow it.
   mutating func take(_ byte: UInt8) throws(Problem) {
     guard let next = next(after: byte) else {
       throw .invalidRequest("A chunk extension must be a name, or a name and a value, after a semicolon.")

@@ -1,14 +1,14 @@
-/// Takes the chunked transfer coding off a body (RFC 9112 §7.1).
+/// Decodes the chunked transfer coding of a body (RFC 9112 §7.1).
 ///
-/// A size is hexadecimal digits, well-formed extensions, which are discarded, and CR LF. Signs, bare line feeds, other
-/// spaces, and data that is not followed by CR LF are refused: servers differ in how they read them. Trailer fields must
-/// be well-formed and are discarded.
+/// A chunk header is hexadecimal digits, well-formed extensions, which are dropped, and CR LF. Signs, bare line feeds,
+/// other spaces, and data without CR LF are refused, because servers interpret them differently. Trailer fields must be
+/// well-formed and are dropped.
 struct ChunkedDecoder {
   private let limits: HTTPLimits
   private let maximumLength: Int
   private var state = State.size(value: 0, digits: 0)
   private var lines = LineReader()
-  /// Bytes of all extensions of the body so far: a body of one-byte chunks must not bring an extension for each.
+  /// The length of all extensions so far: a body of one-byte chunks must not have a long extension for each.
   private var extensionLength = 0
   private var trailerLength = 0
   private var trailerCount = 0
@@ -28,9 +28,9 @@ struct ChunkedDecoder {
     self.limits = limits
   }
 
-  /// Takes what it can off `input` from `position` on, and appends the data to `body`.
+  /// Decodes `input` from `position` on, moves `position`, and appends the data to `body`.
   ///
-  /// - Returns: whether that was all of the body.
+  /// - Returns: whether the body is complete.
   mutating func decode(
     _ input: Span<UInt8>, from position: inout Int, into body: inout [UInt8]
   ) throws(Problem) -> Bool {
@@ -45,7 +45,7 @@ struct ChunkedDecoder {
         let found = lines.line(in: input, at: position)
         let length = found.length
         try checkTrailer(with: length)
-        guard try found.isWhole() else { return false }
+        guard try found.isComplete() else { return false }
         let line = input.extracting(position..<(position + length))
         position += length + 2
         if line.isEmpty { return true }
@@ -59,7 +59,7 @@ struct ChunkedDecoder {
     return false
   }
 
-  /// Takes one byte of what stands around the data.
+  /// Decodes one byte that is not data.
   private mutating func takeDelimiter(_ byte: UInt8, bodyLength: Int) throws(Problem) {
     switch state {
     case .size(let value, let digits):
@@ -122,7 +122,7 @@ struct ChunkedDecoder {
     }
     let field = try FieldLine(parsing: line)
     let name = line.extracting(..<field.nameEnd)
-    // RFC 9110 §6.5.1: fields for framing and routing must not be here, where they come too late.
+    // RFC 9110 §6.5.1: fields for framing and routing must not be trailers.
     guard !ASCII.isEqual(name, lowercase: "content-length"), !ASCII.isEqual(name, lowercase: "host"),
       !ASCII.isEqual(name, lowercase: "transfer-encoding")
     else {

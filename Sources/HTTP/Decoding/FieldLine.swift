@@ -1,15 +1,15 @@
-/// One line of a header or trailer section (RFC 9112 §5): where its name and its value lie.
+/// The ranges of the name and the value in one line of a header or trailer section (RFC 9112 §5).
 struct FieldLine {
-  /// Where the name ends.
+  /// The end of the name.
   let nameEnd: Int
   /// The value, without the white space around it.
   let value: Range<Int>
-  /// Whether the value is ASCII, as all but a few are.
+  /// Whether the value is ASCII.
   let isASCII: Bool
 
   /// - Parameter line: without its CR LF, and not empty.
-  /// - Throws: 400 for anything but a token, a colon that follows at once, and visible characters. A line
-  ///   that continues the one before (obs-fold) begins with white space, which no token does.
+  /// - Throws: 400 unless the line is a token, a colon directly after it, and visible characters. A continuation line
+  ///   (obs-fold) begins with white space, so it is refused too.
   init(parsing line: Span<UInt8>) throws(Problem) {
     var index = 0
     while index < line.count, ASCII.isTokenCharacter(line[index]) { index += 1 }

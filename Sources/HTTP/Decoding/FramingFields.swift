@@ -1,37 +1,35 @@
-/// The fields of a header section that decide where a request ends and what happens to its connection,
-/// gathered as they come.
+/// Collects the header fields that decide the framing of a request and the life of its connection.
 struct FramingFields {
   private var contentLength: Int?
   private var isChunked = false
-  /// Where the host is in the head.
+  /// The range of the host in the head.
   private var host: Range<Int>?
   private var connectionClose = false
   private var connectionKeepAlive = false
   private var expectsContinue = false
   private var unknownExpectation = false
-  private var givenID: Range<Int>?
+  private var clientRequestID: Range<Int>?
   private var traceparent: Range<Int>?
   private var hasTraceparent = false
   private var contentType: Range<Int>?
   private var hasContentType = false
 
-  /// Looks at one field.
+  /// Reads one field.
   ///
-  /// - Parameter place: where the value is in the head.
-  /// - Throws: 400 if it is one of these and malformed, or there twice; 501 for a transfer coding that is
-  ///   not known.
+  /// - Parameter place: the range of the value in the head.
+  /// - Throws: 400 if a framing field is malformed or repeated; 501 for an unknown transfer coding.
   mutating func take(name: Span<UInt8>, value: Span<UInt8>, at place: Range<Int>) throws(Problem) {
-    // Most fields are none of these, which their length alone tells mostly.
+    // The length alone rules out most other fields.
     switch name.count {
     case 4 where ASCII.isEqual(name, lowercase: "host"): try takeHost(value, at: place)
     case 6 where ASCII.isEqual(name, lowercase: "expect"): takeExpect(value)
     case 10 where ASCII.isEqual(name, lowercase: "connection"): takeConnection(value)
     case 11 where ASCII.isEqual(name, lowercase: "traceparent"):
-      // Of several, nobody knows which is meant (Trace Context, section 3.2): it is as if there were none.
+      // Several fields count as none (Trace Context, section 3.2).
       traceparent = hasTraceparent ? nil : place
       hasTraceparent = true
     case 12 where ASCII.isEqual(name, lowercase: "x-request-id"):
-      if RequestID.isAcceptable(value) { givenID = place }
+      if RequestID.isAcceptable(value) { clientRequestID = place }
     case 12 where ASCII.isEqual(name, lowercase: "content-type"):
       contentType = hasContentType ? nil : place
       hasContentType = true
@@ -41,12 +39,12 @@ struct FramingFields {
     }
   }
 
-  /// Makes the head of what was gathered.
+  /// Makes the head from the collected fields.
   ///
   /// - Parameters:
-  ///   - bytes: the line and all fields.
-  ///   - fields: where the fields are in them.
-  /// - Throws: what is wrong with the fields taken together.
+  ///   - bytes: the request line and all fields.
+  ///   - fields: the range of the fields in `bytes`.
+  /// - Throws: 400 or 417 if the fields contradict each other.
   func head(_ line: RequestLine, bytes: [UInt8], fields: Range<Int>) throws(Problem) -> RequestHead {
     if line.version == .http11, host == nil {
       throw .invalidRequest("A request of HTTP/1.1 needs a Host field.")
@@ -66,10 +64,11 @@ struct FramingFields {
       expectsContinue: expectsContinue && line.version == .http11 && framing != .none,
       wantsKeepAlive: !connectionClose && (line.version == .http11 || connectionKeepAlive),
       bytes: bytes,
-      places: RequestHead.Places(
+      ranges: RequestHead.Ranges(
         path: line.target.path.moved(by: line.targetStart),
         query: line.target.query?.moved(by: line.targetStart),
-        authority: line.target.authority?.moved(by: line.targetStart) ?? host, givenID: givenID,
+        authority: line.target.authority?.moved(by: line.targetStart) ?? host,
+        clientRequestID: clientRequestID,
         traceparent: traceparent, contentType: contentType, fields: fields))
   }
 
@@ -80,7 +79,7 @@ struct FramingFields {
   }
 
   private mutating func takeContentLength(_ value: Span<UInt8>) throws(Problem) {
-    // RFC 9110 §8.6 lets equal duplicates pass; they are only ever sent by whoever tries something.
+    // RFC 9110 §8.6 allows equal duplicates; in practice only attacks send them.
     guard contentLength == nil else { throw .invalidRequest("There are two Content-Length fields.") }
     guard let length = DecimalDigits.parse(value) else {
       throw .invalidRequest("Content-Length must be decimal digits, and not too many.")

@@ -1,8 +1,7 @@
 import HTTPTypes
 
 extension HTTPField.Name {
-  /// The name that the bytes spell. The most common ones are known, which saves two strings each; they
-  /// come out in their usual spelling.
+  /// The field name in these bytes. Common names are constants in their usual spelling, which saves two strings each.
   init?(copying bytes: Span<UInt8>) {
     switch bytes.count {
     case 4 where ASCII.isEqual(bytes, lowercase: "host"): self = .host
@@ -18,6 +17,6 @@ extension HTTPField.Name {
     }
   }
 
-  /// Not among the names of swift-http-types, which keeps it in `:authority`.
+  /// swift-http-types has no constant for it, because it uses `:authority`.
   static let host = HTTPField.Name("Host") ?? .accept  // Never `accept`: "Host" is a token.
 }

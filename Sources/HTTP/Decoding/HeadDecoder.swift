@@ -1,7 +1,7 @@
-/// Turns bytes into request heads, one line at a time.
+/// Decodes request heads, one line at a time.
 ///
-/// It is fed the same buffer again with more at its end until the head is whole; what it has understood
-/// it does not look at again. Whatever the pieces in which bytes arrive, the outcome is the same.
+/// The caller passes the same buffer, with more bytes at its end, until the head is complete. Decoded lines are not read
+/// again. The result does not depend on how the bytes are split.
 struct HeadDecoder {
   private let limits: HTTPLimits
   private var lines = LineReader()
@@ -9,9 +9,9 @@ struct HeadDecoder {
   private var hasRequestLine = false
   private var framing = FramingFields()
   private var fieldCount = 0
-  /// Bytes of the head in lines that are done, what stands before the request line included.
+  /// The length of the decoded lines, with an empty line before the request line.
   private var length = 0
-  /// Where the request line and the fields begin.
+  /// The offsets of the request line and of the fields.
   private var start = 0
   private var fieldsStart = 0
 
@@ -19,8 +19,9 @@ struct HeadDecoder {
     self.limits = limits
   }
 
-  /// Takes a head off `input` from `position` on, once its empty line is there. The decoder is then ready for
-  /// the next one.
+  /// Decodes a head that starts at `position`, and moves `position` behind it.
+  ///
+  /// - Returns: nil until the head's empty line has arrived. Afterwards the decoder is ready for the next head.
   mutating func decode(_ input: Span<UInt8>, from position: inout Int) throws(Problem) -> RequestHead? {
     while position + length < input.count {
       let lineStart = position + length
@@ -28,7 +29,7 @@ struct HeadDecoder {
       let found = lines.line(in: input, at: lineStart)
       let lineLength = found.length
       try checkLength(ofLine: lineLength)
-      guard try found.isWhole() else { return nil }
+      guard try found.isComplete() else { return nil }
       let line = input.extracting(lineStart..<(lineStart + lineLength))
       if hasRequestLine, line.isEmpty {
         let head = try framing.head(
@@ -52,8 +53,7 @@ struct HeadDecoder {
       requestLine = try RequestLine(parsing: line)
       hasRequestLine = true
     }
-    // RFC 9112 §2.2: one empty line before a request is forgiven, for clients of old that end a body with
-    // one too many.
+    // RFC 9112 §2.2: one empty line before a request is ignored, because old clients send one after a body.
   }
 
   private mutating func takeField(_ line: Span<UInt8>) throws(Problem) {
@@ -67,8 +67,8 @@ struct HeadDecoder {
       at: field.value.moved(by: length - start))
   }
 
-  /// What cannot begin a request, such as the first byte of TLS, is refused before its line is whole: its
-  /// end may never come.
+  /// Refuses a first byte that no request has, such as that of a TLS handshake, before the end of the line: it may never
+  /// come.
   private func checkBeginning(_ byte: UInt8) throws(Problem) {
     guard ASCII.isTokenCharacter(byte) || byte == ASCII.carriageReturn else {
       throw .invalidRequest("This is not the beginning of an HTTP request.")

@@ -1,28 +1,27 @@
-import Glibc
+import Foundation
 
-/// Finds the ends of lines in bytes that arrive in pieces, and counts them against limits.
+/// Finds the ends of lines in bytes that arrive in pieces.
 ///
-/// A line ends with CR LF and with nothing else: whoever takes a bare LF for an end, while a proxy in front
-/// does not, sees two requests where the proxy saw one.
+/// Only CR LF ends a line. If the server accepted a bare LF and the proxy in front of it did not, the server would see two
+/// requests where the proxy saw one.
 struct LineReader {
-  /// How much of the unfinished line has been searched: a slow drip must not cost a search of it all for
-  /// each byte.
+  /// The length of the incomplete line that was searched, so that a client that sends single bytes does not cause a
+  /// search of the whole line for each.
   private var searched = 0
 
-  /// A line, or as much of it as has arrived.
+  /// A line, or the part of it that has arrived.
   struct Line {
-    /// Its bytes, without the end. While the end has not arrived, a CR that may be the beginning of it is not
-    /// counted: or else a line of just the allowed length would be refused if it arrived in two pieces.
+    /// The length without CR LF. A CR at the end of an incomplete line is not counted; otherwise a line of exactly the
+    /// allowed length would be refused when it arrives in two pieces.
     let length: Int
     fileprivate let end: End
 
     fileprivate enum End { case none, bareLineFeed, carriageReturnLineFeed }
 
-    /// Whether its end has arrived; to be asked after the length has been looked at, since of a line that is too
-    /// long the end may never come.
+    /// Whether the end of the line has arrived. Check the length first: the end of an overlong line may never come.
     ///
-    /// - Throws: 400 if it ends with a bare LF. A CR elsewhere is for the grammar of the line to refuse.
-    func isWhole() throws(Problem) -> Bool {
+    /// - Throws: 400 if the line ends with a bare LF. The grammar of the line refuses a CR elsewhere.
+    func isComplete() throws(Problem) -> Bool {
       guard end != .bareLineFeed else { throw .invalidRequest("A line must end with CR LF.") }
       return end != .none
     }
@@ -41,7 +40,7 @@ struct LineReader {
 }
 
 extension Span<UInt8> {
-  /// The index of the first such byte at or after `start`.
+  /// The index of the first `byte` at or after `start`.
   func firstIndex(of byte: UInt8, from start: Int) -> Int? {
     withUnsafeBufferPointer { bytes in
       guard let base = bytes.baseAddress, start < bytes.count,

@@ -1,46 +1,45 @@
 import HTTPTypes
 import Synchronization
 
-/// A request's line and header section: checked, and taken apart as far as framing and routing need it.
+/// A validated request line and header section, parsed as far as framing and routing need it.
 ///
-/// The bytes are kept and the rest is made from them on demand, since most handlers look at two or three of
-/// the ten fields that a client sends. An object, because it is handed from the decoder to the connection and
-/// on to the request.
+/// It keeps the bytes and makes the header fields on demand, because most handlers read two or three of the ten fields that
+/// a client sends. It is a class, so that passing it from decoder to connection to request copies one reference.
 final class RequestHead: Sendable {
   let method: HTTPRequest.Method
   let version: HTTPVersion
   let framing: BodyFraming
-  /// Whether the client holds its body back until it is told to continue.
+  /// Whether the client waits for `100 Continue` before it sends the body.
   let expectsContinue: Bool
-  /// Whether the client is ready to send another request after this one.
+  /// Whether the client may send another request on the connection.
   let wantsKeepAlive: Bool
-  /// From the request line to the last field, with each line's end.
+  /// The bytes from the request line to the last field, with line ends.
   let bytes: [UInt8]
-  private let places: Places
+  private let ranges: Ranges
   private let madeFields: Mutex<HTTPFields?>
 
-  /// Where the parts are in the bytes.
-  struct Places {
+  /// The ranges of the parts in the bytes.
+  struct Ranges {
     /// Empty for the root of an absolute-form target that ends with its host.
     var path = 0..<0
-    /// Without the question mark.
+    /// The query without the question mark.
     var query: Range<Int>?
-    /// From the target or `Host`.
+    /// The host and port from the target or `Host`.
     var authority: Range<Int>?
-    /// The client's own `X-Request-ID`, if it is fit to be used.
-    var givenID: Range<Int>?
-    /// `traceparent`, well-formed or not, if it is there once.
+    /// The client's own `X-Request-ID`, if it is acceptable.
+    var clientRequestID: Range<Int>?
+    /// `traceparent`, well-formed or not, if there is exactly one.
     var traceparent: Range<Int>?
-    /// `Content-Type`, if it is there once.
+    /// `Content-Type`, if there is exactly one.
     var contentType: Range<Int>?
     /// All lines after the first.
     var fields = 0..<0
   }
 
-  /// A head that was decoded.
+  /// A decoded head.
   init(
     method: HTTPRequest.Method, version: HTTPVersion, framing: BodyFraming, expectsContinue: Bool,
-    wantsKeepAlive: Bool, bytes: [UInt8], places: Places
+    wantsKeepAlive: Bool, bytes: [UInt8], ranges: Ranges
   ) {
     self.method = method
     self.version = version
@@ -48,11 +47,11 @@ final class RequestHead: Sendable {
     self.expectsContinue = expectsContinue
     self.wantsKeepAlive = wantsKeepAlive
     self.bytes = bytes
-    self.places = places
+    self.ranges = ranges
     madeFields = Mutex(nil)
   }
 
-  /// A head made by hand, for requests that did not come over a connection.
+  /// A head for a request that did not come over a connection.
   init(method: HTTPRequest.Method, path: String, query: String, authority: String?, fields: HTTPFields) {
     self.method = method
     version = .http11
@@ -60,56 +59,56 @@ final class RequestHead: Sendable {
     expectsContinue = false
     wantsKeepAlive = true
     var bytes = Array(path.utf8)
-    var places = Places(path: 0..<bytes.count)
+    var ranges = Ranges(path: 0..<bytes.count)
     bytes += query.utf8
-    if !query.isEmpty { places.query = places.path.upperBound..<bytes.count }
+    if !query.isEmpty { ranges.query = ranges.path.upperBound..<bytes.count }
     if let authority {
       let start = bytes.count
       bytes += authority.utf8
-      places.authority = start..<bytes.count
+      ranges.authority = start..<bytes.count
     }
     self.bytes = bytes
-    self.places = places
+    self.ranges = ranges
     madeFields = Mutex(fields)
   }
 
-  /// The path as sent, not percent-decoded; `*` for all of the server.
-  var path: String { places.path.isEmpty ? "/" : text(places.path) }
+  /// The path as sent, not percent-decoded; `*` for the whole server.
+  var path: String { ranges.path.isEmpty ? "/" : text(ranges.path) }
 
-  /// Lets `body` look at the path's bytes.
+  /// Calls `body` with the path's bytes.
   func withPath<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
     let bytes = bytes
-    return body(bytes.span.extracting(places.path))
+    return body(bytes.span.extracting(ranges.path))
   }
 
   /// The query as sent, without the question mark; nil if there is none.
-  var query: String? { places.query.map(text) }
+  var query: String? { ranges.query.map(text) }
 
-  /// The host and port that the client asked for; nil only in HTTP/1.0.
-  var authority: String? { places.authority.map(text) }
+  /// The requested host and port; nil only in HTTP/1.0.
+  var authority: String? { ranges.authority.map(text) }
 
-  /// The client's own `X-Request-ID`, if it is fit to be used.
-  var givenID: String? { places.givenID.map(text) }
+  /// The client's own `X-Request-ID`, if it is acceptable.
+  var clientRequestID: String? { ranges.clientRequestID.map(text) }
 
-  /// The trace that the client's `traceparent` names.
+  /// The trace of the client's `traceparent`.
   func trace(using generator: inout some RandomNumberGenerator) -> TraceContext? {
-    guard let place = places.traceparent else { return nil }
+    guard let place = ranges.traceparent else { return nil }
     let bytes = bytes
     return TraceContext(continuing: bytes.span.extracting(place), using: &generator)
   }
 
   /// Whether `Content-Type` says that the body is JSON.
   ///
-  /// Looked up in the bytes, because most routes that take JSON ask for no other field, and none then has to be made.
+  /// Read from the bytes, because most routes for JSON use no other header field.
   var announcesJSON: Bool {
-    if let place = places.contentType {
+    if let place = ranges.contentType {
       let bytes = bytes
       return MediaType.isJSON(bytes.span.extracting(place))
     }
     return fields[.contentType].map { MediaType.isJSON($0.utf8.span) } ?? false
   }
 
-  /// The header section in its order; made when it is first asked for.
+  /// The header fields in their order; made at the first use.
   var fields: HTTPFields {
     madeFields.withLock { made in
       if let made { return made }
@@ -127,16 +126,16 @@ final class RequestHead: Sendable {
     var fields = HTTPFields()
     let bytes = bytes
     let span = bytes.span
-    var start = places.fields.lowerBound
-    while start < places.fields.upperBound, let end = span.firstIndex(of: ASCII.lineFeed, from: start) {
+    var start = ranges.fields.lowerBound
+    while start < ranges.fields.upperBound, let end = span.firstIndex(of: ASCII.lineFeed, from: start) {
       let line = span.extracting(start..<(end - 1))
       start = end + 1
-      // Every line was found good when it was decoded.
+      // The decoder has validated every line.
       guard let field = try? FieldLine(parsing: line),
         let name = HTTPField.Name(copying: line.extracting(..<field.nameEnd))
       else { continue }
       let value = line.extracting(field.value)
-      // Of bytes that are not ASCII the field keeps the bytes, which may be in any encoding.
+      // A value that is not ASCII may be in any encoding, so the field keeps its bytes.
       fields.append(
         field.isASCII
           ? HTTPField(name: name, value: String(copying: value))
@@ -146,13 +145,13 @@ final class RequestHead: Sendable {
   }
 }
 
-/// The two versions that are spoken.
+/// The supported versions of HTTP.
 enum HTTPVersion: Equatable {
   case http10
   case http11
 }
 
-/// How the end of a body is found (RFC 9112 §6.3).
+/// How the length of a body is determined (RFC 9112 §6.3).
 enum BodyFraming: Equatable {
   case none
   /// `Content-Length`; never 0, which is ``none``.

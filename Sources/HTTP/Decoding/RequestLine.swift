@@ -3,12 +3,12 @@ import HTTPTypes
 /// The first line of a request (RFC 9112 §3), with exactly one space between its parts.
 struct RequestLine {
   var method = HTTPRequest.Method.get
-  /// Where the target begins in the line.
+  /// The offset of the target in the line.
   var targetStart = 0
   var target = RequestTarget()
   var version = HTTPVersion.http11
 
-  /// The place of a line that has not come yet.
+  /// A placeholder until the line is decoded.
   init() {}
 
   /// - Parameter line: without its CR LF.
@@ -28,13 +28,13 @@ struct RequestLine {
     guard !token.isEmpty, token.indices.allSatisfy({ ASCII.isTokenCharacter(token[$0]) }) else {
       throw .invalidRequest("The method is not a token.")
     }
-    // Methods are case-sensitive; these are looked for first to save a string for each request.
+    // Methods are case-sensitive. These are compared first, which saves a string for each request.
     if token.isEqual(to: "GET") { return .get }
     if token.isEqual(to: "POST") { return .post }
     if token.isEqual(to: "PUT") { return .put }
     guard token.count <= 32, let method = HTTPRequest.Method(String(copying: token)), method != .connect
     else {
-      // The answer to a method that no server here knows (RFC 9110 §15.6.2); nothing is left to be written.
+      // RFC 9110 §15.6.2.
       throw .notImplemented("This method is not implemented.")
     }
     return method
@@ -64,7 +64,7 @@ extension Span<UInt8> {
 }
 
 extension String {
-  /// The text of bytes that are known to be ASCII.
+  /// The text of ASCII bytes.
   init(copying bytes: Span<UInt8>) {
     self = bytes.withUnsafeBufferPointer { String(decoding: $0, as: UTF8.self) }
   }

@@ -1,18 +1,18 @@
 import HTTPTypes
 
-/// What a request asks for (RFC 9112 §3.2): where its parts are in the target's bytes.
+/// The parts of a request target (RFC 9112 §3.2), as ranges of its bytes.
 struct RequestTarget: Equatable {
-  /// Begins with a slash or is `*`; empty stands for the root.
+  /// The path: begins with a slash, or is `*`; empty for the root.
   var path = 0..<0
-  /// Without the question mark; nil if there is none.
+  /// The query without the question mark; nil if there is none.
   var query: Range<Int>?
-  /// The host and port of an absolute-form target, which outranks `Host`.
+  /// The host and port of an absolute-form target, which take precedence over `Host`.
   var authority: Range<Int>?
 
   /// The root.
   init() {}
 
-  /// Takes origin form, absolute form with `http` or `https`, and `*` for `OPTIONS`.
+  /// Parses origin form, absolute form with `http` or `https`, and `*` for `OPTIONS`.
   init(parsing bytes: Span<UInt8>, method: HTTPRequest.Method) throws(Problem) {
     if bytes.count == 1, bytes[0] == UInt8(ascii: "*") {
       guard method == .options else { throw .invalidRequest("Only OPTIONS can have the target '*'.") }
@@ -38,7 +38,7 @@ struct RequestTarget: Equatable {
     query = question.map { ($0 + 1)..<bytes.count }
   }
 
-  /// Where the authority of an absolute-form target is.
+  /// The range of the authority in an absolute-form target.
   private static func authority(_ bytes: Span<UInt8>) throws(Problem) -> Range<Int> {
     let start: Int
     if bytes.count > 7, ASCII.isEqual(bytes.extracting(..<7), lowercase: "http://") {

@@ -1,11 +1,11 @@
-/// What a `Transfer-Encoding` field says (RFC 9112 §6.1).
+/// The value of a `Transfer-Encoding` field (RFC 9112 §6.1).
 enum TransferCoding {
   /// Exactly `chunked`.
   case chunked
   /// A well-formed coding, or list of them, that this server does not know.
   case unknown
-  /// No list of codings, or one in which `chunked` is not last, is repeated, or has parameters: the end
-  /// of the body could be anywhere.
+  /// Not a list of codings, or a list in which `chunked` is not last, is repeated or has parameters: the end of the body
+  /// is ambiguous.
   case malformed
 
   init(parsing value: Span<UInt8>) {
@@ -31,13 +31,13 @@ enum TransferCoding {
       }
       count += 1
     }
-    // `chunked` alone in a list such as `, chunked` is a list that was tampered with.
+    // A list such as `, chunked` does not come from a well-behaved client.
     self = isWellFormed && count > (mentionsChunked ? 1 : 0) ? .unknown : .malformed
   }
 }
 
 extension Span<UInt8> {
-  /// Calls `body` with each element between commas, trimmed; empty ones included.
+  /// Calls `body` with each element between commas, trimmed, and with empty elements.
   func forEachListElement(_ body: (Span<UInt8>) -> Void) {
     var start = 0
     while start <= count {

@@ -7,7 +7,7 @@ struct CivilDate: Hashable {
   let month: Int64
   let day: Int64
 
-  /// The given day, or nil if the calendar has none such.
+  /// The given day, or nil if the calendar does not have it.
   init?(year: Int64, month: Int64, day: Int64) {
     guard (1...12).contains(month), day >= 1, day <= Self.days(in: month, of: year) else { return nil }
     self.year = year
@@ -15,7 +15,7 @@ struct CivilDate: Hashable {
     self.day = day
   }
 
-  /// The day that is so many days after 1970-01-01.
+  /// The day that is this many days after 1970-01-01.
   init(daysSinceEpoch: Int64) {
     let (era, dayOfEra) = (daysSinceEpoch + Self.daysFromMarchOfYear0).flooredDivision(by: 146_097)
     let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
@@ -26,7 +26,7 @@ struct CivilDate: Hashable {
     year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
   }
 
-  /// How many days after 1970-01-01 this is.
+  /// The number of days since 1970-01-01.
   var daysSinceEpoch: Int64 {
     let (era, yearOfEra) = (month <= 2 ? year - 1 : year).flooredDivision(by: 400)
     let monthFromMarch = month > 2 ? month - 3 : month + 9
@@ -48,7 +48,7 @@ struct CivilDate: Hashable {
 }
 
 extension Int64 {
-  /// Quotient and remainder with the remainder never negative, as calendars count.
+  /// Quotient and remainder, with a remainder that is never negative.
   func flooredDivision(by divisor: Int64) -> (quotient: Int64, remainder: Int64) {
     let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
     return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)

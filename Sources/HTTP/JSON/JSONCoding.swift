@@ -1,12 +1,12 @@
-import FoundationEssentials
+import Foundation
 public import JSON
 
-/// How values become JSON and come from it: times are RFC 3339 in UTC, slashes are not escaped.
+/// Encodes values as JSON and decodes them. Times are RFC 3339 in UTC, and slashes are not escaped.
 ///
-/// Two ways, one for each type: what every request carries is `JSONWritable` and `JSONReadable`, which is many times
-/// as fast; what is asked for now and then is `Codable`, which is less to write.
+/// The types of the most frequent requests are `JSONReadable` and `JSONWritable`, which is many times as fast. All other
+/// types are `Codable`, which needs less code.
 public enum JSONCoding {
-  /// How deep arrays and objects may nest. Decoders recurse; an attacker should not choose how far.
+  /// The nesting limit of arrays and objects, because decoders are recursive.
   public static let maximumDepth = 32
 
   private static let encoder = encoder(times: .seconds)
@@ -14,7 +14,7 @@ public enum JSONCoding {
 
   private static func encoder(times precision: RFC3339.Precision) -> JSONEncoder {
     let encoder = JSONEncoder()
-    // Sorted, because otherwise the order differs from one answer to the next, and people read them.
+    // Otherwise the order would differ from one response to the next.
     encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
     encoder.dateEncodingStrategy = .custom { date, encoder in
       var container = encoder.singleValueContainer()
@@ -36,10 +36,10 @@ public enum JSONCoding {
     return decoder
   }()
 
-  /// The JSON of a value, in UTF-8, on one line, keys in alphabetical order.
+  /// The JSON of a value in UTF-8 on one line, with the keys in alphabetical order.
   ///
-  /// - Parameter precision: how exact times are.
-  /// - Throws: what the value's `encode(to:)` throws, or `EncodingError`.
+  /// - Parameter precision: the precision of times.
+  /// - Throws: the error of the value's `encode(to:)`.
   public static func encode(
     _ value: some Encodable, times precision: RFC3339.Precision = .seconds
   ) throws -> [UInt8] {
@@ -49,7 +49,7 @@ public enum JSONCoding {
     }
   }
 
-  /// A value from JSON in UTF-8, in one pass: for what is read many times a second.
+  /// A `JSONReadable` value from JSON in UTF-8.
   ///
   /// - Throws: as ``decode(_:from:)`` does.
   public static func read<Value: JSONReadable>(
@@ -62,18 +62,21 @@ public enum JSONCoding {
     }
   }
 
-  /// A value from JSON in UTF-8.
+  /// A `Decodable` value from JSON in UTF-8.
   ///
-  /// - Throws: ``Problem``: 400 `invalid_json` for bytes that are not UTF-8 or not JSON, or nested deeper
-  ///   than ``maximumDepth``; 400 `invalid_request`, naming the member, for JSON of another shape.
+  /// Foundation's decoder accepts trailing commas and does not check the members that the type ignores, so the bytes are
+  /// checked first. It would also accept UTF-16.
+  ///
+  /// - Throws: ``Problem``: 400 `invalid_json` for bytes that are not UTF-8 or not JSON, or nested deeper than
+  ///   ``maximumDepth``; 400 `invalid_request` with the name of the member for JSON of another shape.
   public static func decode<Value: Decodable>(
     _ type: Value.Type = Value.self, from bytes: [UInt8]
   ) throws(Problem) -> Value {
-    try JSONShape.check(bytes)
+    try check(bytes)
     do {
       return try bytes.withUnsafeBytes { buffer in
         guard let base = buffer.baseAddress else { throw Problem.invalidJSON("The body is empty.") }
-        // Not copied: the decoder has let go of the bytes when it returns.
+        // Not copied: the decoder keeps no reference to the bytes.
         let data = Data(
           bytesNoCopy: UnsafeMutableRawPointer(mutating: base), count: buffer.count, deallocator: .none)
         return try decoder.decode(Value.self, from: data)
@@ -84,6 +87,17 @@ public enum JSONCoding {
       throw Problem(error)
     } catch {
       throw .invalidRequest("The body could not be read.")
+    }
+  }
+
+  /// Checks that the bytes are JSON in UTF-8, nested to at most ``maximumDepth``.
+  ///
+  /// - Throws: 400 `invalid_json`.
+  static func check(_ bytes: [UInt8]) throws(Problem) {
+    do throws(JSONFailure) {
+      try JSONReader.check(bytes, maximumDepth: maximumDepth)
+    } catch {
+      throw Problem(error, in: bytes)
     }
   }
 }

@@ -1,4 +1,4 @@
-/// What `Content-Type` says (RFC 9110 §8.3.1), as far as anybody here asks.
+/// The media type in `Content-Type` (RFC 9110 §8.3.1).
 enum MediaType {
   /// Whether it is `application/json` or any `…/…+json`, with or without parameters.
   static func isJSON(_ value: Span<UInt8>) -> Bool {

@@ -1,6 +1,5 @@
 extension Problem {
-  /// What a client did wrong, from what the decoder says; the decoder's own text is for developers of
-  /// decoders and is not passed on.
+  /// The problem for a body that the decoder refused. The decoder's own text is not sent to the client.
   init(_ error: DecodingError) {
     switch error {
     case .keyNotFound(let key, let context):
@@ -18,7 +17,7 @@ extension Problem {
     }
   }
 
-  /// `events[0].name`, as one would write it in JavaScript.
+  /// `events[0].name`, as in JavaScript.
   private static func path(_ keys: [any CodingKey]) -> String {
     guard !keys.isEmpty else { return "the body" }
     return keys.reduce(into: "") { path, key in

@@ -1,7 +1,7 @@
 import JSON
 
 extension Problem {
-  /// What a client did wrong, from what the reader says.
+  /// The problem for a body that the reader refused.
   init(_ failure: JSONFailure, in body: [UInt8]) {
     let path = failure.path.isEmpty ? "the body" : Self.path(failure.path)
     switch failure.reason {
@@ -13,11 +13,11 @@ extension Problem {
     case .missing: self = .invalidRequest("'\(path)' is missing.")
     case .null: self = .invalidRequest("'\(path)' must not be null.")
     case .mismatch(let form): self = .invalidRequest("'\(path)' must be \(form.words).")
-    case .unfit(let expectation): self = .invalidRequest("'\(path)': \(expectation).")
+    case .invalid(let expectation): self = .invalidRequest("'\(path)': \(expectation).")
     }
   }
 
-  /// `events[0].name`, as one would write it in JavaScript.
+  /// `events[0].name`, as in JavaScript.
   private static func path(_ steps: [JSONFailure.Step]) -> String {
     steps.reduce(into: "") { path, step in
       switch step {

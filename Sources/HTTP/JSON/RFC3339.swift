@@ -1,28 +1,27 @@
-public import FoundationEssentials
+public import Foundation
 
-/// Times as RFC 3339 writes them, in UTC with whole seconds: `2026-12-11T00:00:00Z`.
+/// Formats and parses times as in RFC 3339, in UTC with whole seconds: `2026-12-11T00:00:00Z`.
 ///
-/// Written by hand because every answer carries several: Foundation's formatter takes microseconds
-/// each, and its parser forgives what RFC 3339 does not allow.
+/// Foundation's formatter takes microseconds for each time, of which a response has several, and its parser accepts more
+/// than RFC 3339.
 public enum RFC3339 {
-  /// How exact a text is.
+  /// The precision of a text.
   public enum Precision: Sendable {
-    /// Whole seconds: `ISO8601DateFormatter`, as clients set it up, reads no fraction. Rounded down, so that no text
-    /// is later than the time that it stands for.
+    /// Whole seconds, because clients' `ISO8601DateFormatter` reads no fraction by default. Rounded down, so that the text is
+    /// not later than the time.
     case seconds
-    /// Rounded to the millisecond, which is left out where it is zero: for logs.
+    /// Milliseconds, omitted where they are zero: for logs.
     case milliseconds
   }
 
   /// The text of a time.
   ///
-  /// What lies outside of the years 0000 to 9999, which RFC 3339 cannot write, becomes the nearest time
-  /// that it can.
+  /// A time outside the years 0000 to 9999 becomes the nearest time that RFC 3339 can write.
   public static func string(from date: Date, to precision: Precision = .seconds) -> String {
     withUTF8(of: date, to: precision) { String(decoding: $0, as: UTF8.self) }
   }
 
-  /// Lets `body` look at the text of a time, without a string being made of it.
+  /// Calls `body` with the text of a time, without making a string.
   static func withUTF8<Result>(
     of date: Date, to precision: Precision = .seconds, _ body: (UnsafeBufferPointer<UInt8>) -> Result
   ) -> Result {
@@ -50,10 +49,10 @@ public enum RFC3339 {
     }
   }
 
-  /// The time that the text stands for, or nil if it is not exactly as RFC 3339 §5.6 writes it.
+  /// The time of the text, or nil unless the text is exactly as in RFC 3339 §5.6.
   ///
-  /// An offset other than `Z` is taken. Fractions may have 1 to 9 digits. `T` and `Z` are upper case, and
-  /// the second 60 is refused: a leap second cannot be told from the second after it.
+  /// Offsets are accepted, and fractions of 1 to 9 digits. `T` and `Z` must be upper case. The second 60 is refused, because
+  /// a `Date` cannot represent a leap second.
   public static func date(from text: String) -> Date? {
     var reader = DigitReader(bytes: Array(text.utf8))
     guard let year = reader.read(digits: 4, then: "-"), let month = reader.read(digits: 2, then: "-"),
@@ -71,7 +70,7 @@ public enum RFC3339 {
   private static let latest: Int64 = 253_402_300_799_999
 }
 
-/// Puts zero-padded numbers into a text that is being made.
+/// Writes zero-padded numbers into a buffer.
 private struct DigitWriter {
   let output: UnsafeMutableBufferPointer<UInt8>
   var count = 0
@@ -87,7 +86,7 @@ private struct DigitWriter {
   }
 }
 
-/// Takes fixed-width numbers off the front of a text.
+/// Reads fixed-width numbers from the front of a text.
 private struct DigitReader {
   let bytes: [UInt8]
   var position = 0
@@ -110,7 +109,7 @@ private struct DigitReader {
     return value
   }
 
-  /// The nanoseconds of `.123`, 0 if there is no fraction, nil if it has no digit or more than nine.
+  /// The nanoseconds of `.123`; 0 without a fraction, nil if it has no digit or more than nine.
   mutating func readFraction() -> Int64? {
     guard take(".") else { return 0 }
     var value: Int64 = 0

@@ -2,23 +2,22 @@ import HTTPTypes
 public import JSON
 
 extension Request {
-  /// The body as a value, by ``JSONCoding``.
+  /// The body as a `Decodable` value.
   ///
-  /// - Throws: 400 `invalid_json` for bytes that are not JSON in UTF-8, 400 `invalid_request`, naming the
-  ///   member, for JSON of another shape.
+  /// - Throws: 400 `invalid_json` for bytes that are not JSON in UTF-8; 400 `invalid_request` with the name of the member
+  ///   for JSON of another shape.
   public func decodeJSON<Value: Decodable>(_ type: Value.Type = Value.self) throws(Problem) -> Value {
     try JSONCoding.decode(type, from: body)
   }
 
-  /// The body as a value, in one pass.
+  /// The body as a `JSONReadable` value.
   ///
   /// - Throws: as ``decodeJSON(_:)`` does.
   public func readJSON<Value: JSONReadable>(_ type: Value.Type = Value.self) throws(Problem) -> Value {
     try JSONCoding.read(type, from: body)
   }
 
-  /// Checks that the body is announced as JSON: `application/json` or any `…/…+json`, with or without
-  /// parameters.
+  /// Checks that `Content-Type` is `application/json` or any `…/…+json`, with or without parameters.
   ///
   /// - Throws: 415 `unsupported_media_type`.
   public func requireJSON() throws(Problem) {

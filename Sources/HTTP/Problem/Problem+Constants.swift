@@ -12,7 +12,7 @@ extension Problem {
       status: .badRequest, code: .invalidRequest, detail: detail, message: "The request is not valid.")
   }
 
-  /// Nothing lives here: 404 `not_found`.
+  /// The path does not exist: 404 `not_found`.
   public static func notFound(_ detail: String = "There is nothing at this path.") -> Problem {
     Problem(status: .notFound, code: .notFound, detail: detail, message: "Not found.")
   }
@@ -33,29 +33,27 @@ extension Problem {
       message: "The request took too long to arrive.")
   }
 
-  /// The body is longer than the route takes: 413 `payload_too_large`.
+  /// The body is longer than the route's limit: 413 `payload_too_large`.
   public static func payloadTooLarge(maximum: Int) -> Problem {
     Problem(
       status: .contentTooLarge, code: .payloadTooLarge, detail: "At most \(maximum) bytes are accepted here.",
       message: "The body is too large.")
   }
 
-  /// The route takes another media type: 415 `unsupported_media_type`.
+  /// The route expects another media type: 415 `unsupported_media_type`.
   public static func unsupportedMediaType(_ detail: String) -> Problem {
     Problem(
       status: .unsupportedMediaType, code: .unsupportedMediaType,
       detail: detail, message: "The body has an unsupported media type.")
   }
 
-  /// Something failed that is no fault of the client's: 500 `internal`.
-  ///
-  /// It has no room for a cause on purpose: the cause belongs in the log.
+  /// The server failed: 500 `internal`. It has no cause, because the cause belongs in the log.
   public static let internalError = Problem(
     status: .internalServerError, code: .internalError,
     detail: "The request could not be completed. Its requestID names it in our log.",
     message: "Something went wrong on our side.")
 
-  /// The answer was not ready within its deadline, or there are too many connections: 503 `overloaded`.
+  /// The response was not ready within its deadline, or too many connections are open: 503 `overloaded`.
   public static func overloaded(_ detail: String, retryAfterSeconds: Int = 1) -> Problem {
     Problem(
       status: .serviceUnavailable, code: .overloaded, detail: detail,

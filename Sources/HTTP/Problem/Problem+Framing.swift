@@ -1,7 +1,7 @@
 import HTTPTypes
 
-// What the decoder answers before any route is asked. After each of these the connection is closed: where
-// the next request begins is no longer certain.
+// The problems of decoding. After each of them the connection is closed, because the start of the next request is
+// unknown.
 extension Problem {
   static func headersTooLarge(_ detail: String) -> Problem {
     Problem(

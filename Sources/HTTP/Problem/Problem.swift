@@ -1,30 +1,29 @@
 public import HTTPTypes
 
-/// An answer that says what went wrong, in the form of RFC 9457 (problem details).
+/// An error response in the form of RFC 9457 (problem details).
 ///
-/// A handler throws one to end a request with an error that the client may read. Anything else that
-/// a handler throws becomes ``internalError`` and its text stays in the server's log: a client never
-/// learns of SQL, paths, or other people's identifiers.
+/// A handler throws a problem to send an error to the client. Any other error becomes ``internalError``, and its text is
+/// only logged: clients never see SQL, paths, or another customer's identifiers.
 public struct Problem: Error, Sendable, Hashable {
   /// The HTTP status, also written as the member `status`.
   public var status: HTTPResponse.Status
-  /// What a program decides on; see ``Code``.
+  /// The error code for programs; see ``Code``.
   public var code: Code
-  /// A summary that is the same for every occurrence of the code (RFC 9457 §3.1.3). Problems of the type
-  /// `about:blank`, as all of these, use the status's own phrase (RFC 9457 §4.2.1).
+  /// A summary, the same for every occurrence of the code (RFC 9457 §3.1.3). Problems of the type `about:blank`, as all
+  /// of these, use the reason phrase of the status (RFC 9457 §4.2.1).
   public var title: String
-  /// What is particular to this occurrence, for the developer of the client (RFC 9457 §3.1.4).
+  /// The details of this occurrence, for the developer of the client (RFC 9457 §3.1.4).
   public var detail: String
-  /// A sentence that an app may show to a person, written as the member `error`.
+  /// A sentence that an app may show to its user, written as the member `error`.
   public var message: String
-  /// Further header fields of the answer, such as `Retry-After`, `Allow` or `WWW-Authenticate`.
+  /// Further header fields of the response, such as `Retry-After`, `Allow` or `WWW-Authenticate`.
   public var headers: HTTPFields
 
-  /// A problem with a code of the caller's own.
+  /// A problem from its parts.
   ///
   /// - Parameters:
-  ///   - title: defaults to the status's own phrase.
-  ///   - message: defaults to `detail`, which then should be fit for a person to read.
+  ///   - title: defaults to the reason phrase of the status.
+  ///   - message: defaults to `detail`.
   public init(
     status: HTTPResponse.Status, code: Code, title: String? = nil, detail: String,
     message: String? = nil, headers: HTTPFields = HTTPFields()
@@ -39,42 +38,42 @@ public struct Problem: Error, Sendable, Hashable {
 }
 
 extension Problem {
-  /// The word that a client's program compares, written as the member `code`.
+  /// The error code that a client's program compares, written as the member `code`.
   public struct Code: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral {
-    /// The word on the wire, in snake case.
+    /// The value of the member, in snake case.
     public let rawValue: String
 
-    /// A code from its word on the wire.
+    /// A code from the value of the member.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// A code from a literal, so that services can declare their own as constants.
+    /// A code from a literal.
     public init(stringLiteral value: String) { rawValue = value }
 
     /// The body is not JSON in UTF-8, or is nested too deep.
     public static let invalidJSON: Code = "invalid_json"
     /// The request breaks HTTP's grammar, or its parameters or body have the wrong shape.
     public static let invalidRequest: Code = "invalid_request"
-    /// Nothing lives at this path.
+    /// The path does not exist.
     public static let notFound: Code = "not_found"
     /// The path exists, but not with this method; `Allow` names those that do.
     public static let methodNotAllowed: Code = "method_not_allowed"
     /// The client took too long to send its request.
     public static let requestTimeout: Code = "request_timeout"
-    /// The body is longer than this route takes.
+    /// The body is longer than the route's limit.
     public static let payloadTooLarge: Code = "payload_too_large"
-    /// The request target is longer than the server reads.
+    /// The request line is longer than the limit.
     public static let uriTooLong: Code = "uri_too_long"
-    /// The body is not of a media type that this route takes.
+    /// The route expects another media type.
     public static let unsupportedMediaType: Code = "unsupported_media_type"
     /// An `Expect` other than `100-continue`.
     public static let expectationFailed: Code = "expectation_failed"
     /// The header section has too many fields, or is too long.
     public static let headersTooLarge: Code = "headers_too_large"
-    /// Something failed that is no fault of the client's.
+    /// The server failed.
     public static let internalError: Code = "internal"
-    /// A transfer coding or method that this server does not know.
+    /// The server does not support the transfer coding or the method.
     public static let notImplemented: Code = "not_implemented"
-    /// Too much to do: the answer was not ready within its deadline, or there are too many connections.
+    /// The response was not ready within its deadline, or too many connections are open.
     public static let overloaded: Code = "overloaded"
     /// Neither HTTP/1.0 nor HTTP/1.1.
     public static let httpVersionNotSupported: Code = "http_version_not_supported"

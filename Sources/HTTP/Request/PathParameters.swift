@@ -1,7 +1,7 @@
-public import FoundationEssentials
+public import Foundation
 import Identifiers
 
-/// What stood in the path where the route's pattern has `{name}`, percent-decoded.
+/// The percent-decoded values of the route pattern's `{name}` segments.
 public struct PathParameters: Sendable, Hashable, ExpressibleByDictionaryLiteral {
   private var items: [Item]
 
@@ -13,7 +13,7 @@ public struct PathParameters: Sendable, Hashable, ExpressibleByDictionaryLiteral
   /// No parameters.
   public init() { items = [] }
 
-  /// Parameters made by hand, for tests of handlers.
+  /// Parameters from a literal, for tests.
   public init(dictionaryLiteral elements: (String, String)...) {
     items = elements.map(Item.init)
   }
@@ -22,7 +22,7 @@ public struct PathParameters: Sendable, Hashable, ExpressibleByDictionaryLiteral
     items.append(Item(name: name, value: value))
   }
 
-  /// The value of the parameter, or nil if the pattern has none of that name. It is never empty.
+  /// The value of the parameter, which is never empty; nil if the pattern does not have it.
   public subscript(name: String) -> String? {
     for item in items where item.name == name { return item.value }
     return nil
@@ -30,7 +30,7 @@ public struct PathParameters: Sendable, Hashable, ExpressibleByDictionaryLiteral
 
   /// The value of the parameter, converted.
   ///
-  /// - Throws: 400 `invalid_request` that names the parameter and what it should have been.
+  /// - Throws: 400 `invalid_request` with the name of the parameter and the expected form.
   public func require<Value: PathParameterValue>(
     _ name: String, as type: Value.Type = Value.self
   ) throws(Problem) -> Value {
@@ -41,12 +41,12 @@ public struct PathParameters: Sendable, Hashable, ExpressibleByDictionaryLiteral
   }
 }
 
-/// A type that a path parameter can be converted to.
+/// A type of path parameters.
 public protocol PathParameterValue {
-  /// The form that is expected, to end the sentence "must be …".
+  /// The expected form, as the end of the sentence "must be …".
   static var pathParameterForm: String { get }
 
-  /// The value that the decoded text stands for, or nil if it has another form.
+  /// The value of the decoded text, or nil if it has another form.
   init?(pathParameter text: String)
 }
 
@@ -54,7 +54,7 @@ extension String: PathParameterValue {
   /// Any text.
   public static var pathParameterForm: String { "a text" }
 
-  /// Any text is taken as it is.
+  /// Accepts any text.
   public init?(pathParameter text: String) { self = text }
 }
 
@@ -62,7 +62,7 @@ extension UUID: PathParameterValue {
   /// The usual 36 characters.
   public static var pathParameterForm: String { "a UUID" }
 
-  /// Takes the 8-4-4-4-12 form of RFC 9562 §4, in either case.
+  /// Accepts the 8-4-4-4-12 form of RFC 9562 §4, in either case.
   public init?(pathParameter text: String) { self.init(rfc9562: text) }
 }
 
@@ -70,7 +70,7 @@ extension Int: PathParameterValue {
   /// Decimal digits.
   public static var pathParameterForm: String { "a whole number in decimal digits" }
 
-  /// Takes decimal digits only: no sign, no spaces.
+  /// Accepts decimal digits only.
   public init?(pathParameter text: String) {
     guard let value = DecimalDigits.parse(text.utf8.span) else { return nil }
     self = value

@@ -1,8 +1,7 @@
-/// Percent-decoding of RFC 3986 §2.1, with nothing forgiven.
+/// Strict percent-decoding (RFC 3986 §2.1).
 enum PercentDecoding {
-  /// The text that `bytes` stands for, or nil if an escape is cut short or not hexadecimal, the result
-  /// is not UTF-8, or it holds a control character: NUL and line breaks have no business in an
-  /// identifier, and end up in logs and C strings.
+  /// The decoded text, or nil if an escape is malformed, or if the result is not UTF-8 or has a control character: NUL and
+  /// line breaks would reach logs and C strings.
   ///
   /// - Parameter plusIsSpace: as in `application/x-www-form-urlencoded`, which queries follow.
   static func decode(_ bytes: Span<UInt8>, plusIsSpace: Bool = false) -> String? {

@@ -1,4 +1,4 @@
-/// The query of a request's target, as decoded `name=value` pairs in the order in which they came.
+/// The query of a request target, as decoded `name=value` pairs in their order.
 public struct Query: Sendable, Hashable {
   /// The query as sent, without the question mark; empty if there was none.
   public let raw: String
@@ -17,7 +17,7 @@ public struct Query: Sendable, Hashable {
 
   /// Decodes a query such as `bundleID=com.example&limit=5`.
   ///
-  /// `+` stands for a space, a name without `=` has the empty value, empty parts are skipped.
+  /// `+` is a space, a name without `=` has an empty value, and empty parts are skipped.
   ///
   /// - Throws: 400 `invalid_request` for a bad escape, bytes that are not UTF-8, or control characters.
   public init(decoding raw: String) throws(Problem) {
@@ -61,8 +61,7 @@ public struct Query: Sendable, Hashable {
 
   /// The first value of that name.
   ///
-  /// - Throws: 400 `invalid_request` if there is none, or more than one: which of them counts would
-  ///   depend on who reads it.
+  /// - Throws: 400 `invalid_request` if there is none, or more than one, because servers differ in which of them counts.
   public func require(_ name: String) throws(Problem) -> String {
     let values = values(for: name)
     guard let value = values.first, values.count == 1 else {

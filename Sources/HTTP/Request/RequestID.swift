@@ -1,16 +1,16 @@
-/// What names a request in logs and answers.
+/// The identifier of a request in logs and responses.
 ///
-/// A generated one stays two integers until somebody wants its text, which most requests never do.
+/// A generated one is two integers until its text is needed, which is rare.
 enum RequestID: Sendable, Hashable {
-  case given(String)
+  case client(String)
   case generated(UInt64, UInt64)
 
-  /// A new identifier. It names, it does not protect: a fast generator will do.
+  /// A new identifier. It need not be secret, so any generator is acceptable.
   static func generate(using generator: inout some RandomNumberGenerator) -> RequestID {
     .generated(generator.next(), generator.next())
   }
 
-  /// Whether a client's own `X-Request-ID` is fit to be logged and echoed.
+  /// Whether a client's own `X-Request-ID` may be logged and echoed.
   static func isAcceptable(_ value: Span<UInt8>) -> Bool {
     guard (1...128).contains(value.count) else { return false }
     for index in value.indices {
@@ -28,7 +28,7 @@ enum RequestID: Sendable, Hashable {
   /// Appends the text of the identifier.
   func write(to output: inout [UInt8]) {
     switch self {
-    case .given(let text):
+    case .client(let text):
       output.append(contentsOf: text.utf8)
     case .generated(let high, let low):
       Self.writeHex(high, to: &output)
@@ -44,14 +44,14 @@ enum RequestID: Sendable, Hashable {
     withUnsafeBytes(of: digits) { output.append(contentsOf: $0) }
   }
 
-  /// Eight hexadecimal digits, made all at once.
+  /// Eight hexadecimal digits, computed together.
   static func hexDigits(of value: UInt32) -> UInt64 {
-    // Each four bits get a byte of their own.
+    // Each group of four bits gets a byte of its own.
     var digits = UInt64(value)
     digits = (digits | digits << 16) & 0x0000_FFFF_0000_FFFF
     digits = (digits | digits << 8) & 0x00FF_00FF_00FF_00FF
     digits = (digits | digits << 4) & 0x0F0F_0F0F_0F0F_0F0F
-    // A byte of 10 or more reaches 16 when 6 is added; from "9" + 1 to "a" are 39 further.
+    // A byte of 10 or more reaches 16 when 6 is added. The distance from "9" + 1 to "a" is 39.
     let letters = (digits + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
     return digits + 0x3030_3030_3030_3030 + letters * 39
   }
@@ -59,7 +59,7 @@ enum RequestID: Sendable, Hashable {
 
 extension RequestID: CustomStringConvertible {
   var description: String {
-    if case .given(let text) = self { return text }
+    if case .client(let text) = self { return text }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(32)
     write(to: &bytes)

@@ -1,17 +1,16 @@
-/// Where a request stands in a trace that may span several services (W3C Trace Context, `traceparent`).
+/// The position of a request in a distributed trace (W3C Trace Context, `traceparent`).
 ///
-/// `tracestate` is not read and not passed on: nothing here has anything to say in it, and the specification lets an
-/// intermediary drop it.
+/// `tracestate` is not read and not forwarded, which the specification allows.
 public struct TraceContext: Sendable, Hashable {
-  /// The trace: the same in every service that it touches.
+  /// The trace id, the same in all services.
   private let traceHigh: UInt64
   private let traceLow: UInt64
-  /// What we do in the trace, which what we call is a child of.
+  /// The id of this service's span, the parent of the calls that it makes.
   private let span: UInt64
-  /// Whether whoever began the trace records it.
+  /// The `sampled` flag of the caller.
   private let isSampled: Bool
 
-  /// The trace of the work that the current task does, if it belongs to one.
+  /// The trace of the current task.
   @TaskLocal public static var current: TraceContext?
 
   /// A new trace.
@@ -20,10 +19,10 @@ public struct TraceContext: Sendable, Hashable {
       traceHigh: generator.next(), traceLow: generator.nonZero(), span: generator.nonZero(), isSampled: false)
   }
 
-  /// A new trace, of the system's random numbers.
+  /// A new trace with the system's random numbers.
   public static func new() -> TraceContext {
-    // Not left to asynchronous callers: a variable of no size across their suspensions is all in one place, where
-    // thread sanitizer sees a race.
+    // Not a variable of asynchronous callers: across a suspension, variables without size share one address, which the
+    // thread sanitizer reports as a race.
     var generator = SystemRandomNumberGenerator()
     return new(using: &generator)
   }
@@ -35,10 +34,11 @@ public struct TraceContext: Sendable, Hashable {
     self.isSampled = isSampled
   }
 
-  /// Continues the trace that a caller named.
+  /// Continues the trace of a caller.
   ///
-  /// - Parameter traceparent: the value of the field (Trace Context, section 3.2). Nil comes of one that is not
-  ///   well-formed, whose ids are all zero, or whose version is `ff`; what later versions append is passed over.
+  /// - Parameter traceparent: the value of the field (Trace Context, section 3.2). The additions of later versions are
+  ///   ignored.
+  /// - Returns: nil if the value is malformed, an id is zero, or the version is `ff`.
   public init?(
     continuing traceparent: Span<UInt8>, using generator: inout some RandomNumberGenerator
   ) {
@@ -59,7 +59,7 @@ public struct TraceContext: Sendable, Hashable {
   private static let length = 55
   private static let hyphens = [2, 35, 52]
 
-  /// Lower case only, as the specification wants it.
+  /// The number in lower-case digits, as the specification requires.
   private static func hex(_ digits: Span<UInt8>) -> UInt64? {
     var value: UInt64 = 0
     for index in digits.indices {
@@ -77,7 +77,7 @@ public struct TraceContext: Sendable, Hashable {
   /// The trace's 32 hexadecimal digits, for logs.
   public var traceID: String { Self.text(traceHigh, traceLow) }
 
-  /// The field for what is called on behalf of this.
+  /// The value of `traceparent` for calls on behalf of this request.
   public var traceparent: String {
     "00-\(traceID)-\(Self.text(span))-\(isSampled ? "01" : "00")"
   }
@@ -95,6 +95,6 @@ public struct TraceContext: Sendable, Hashable {
 }
 
 extension RandomNumberGenerator {
-  /// Zero means none in a trace.
+  /// A number for an id, which must not be zero.
   fileprivate mutating func nonZero() -> UInt64 { max(next(), 1) }
 }

@@ -1,6 +1,6 @@
-import Glibc
+import Foundation
 
-/// The `Date` field, which changes once a second at most, and the name of the field that follows it.
+/// The `Date` field of one second, and the name of the field after it.
 struct DateField {
   let second: Int64
   let line: [UInt8]
@@ -13,8 +13,8 @@ struct DateField {
   /// The field for this second.
   static var current: DateField { DateField(secondsSinceEpoch: Int64(time(nil))) }
 
-  /// `Date: Sun, 06 Nov 1994 08:49:37 GMT`, the IMF-fixdate of RFC 9110 §5.6.7, and on the
-  /// next line `X-Request-ID: `, so that one copy writes both.
+  /// `Date: Sun, 06 Nov 1994 08:49:37 GMT` (IMF-fixdate, RFC 9110 §5.6.7), and `X-Request-ID: ` on the next line, so that
+  /// one copy writes both.
   static func line(_ secondsSinceEpoch: Int64) -> [UInt8] {
     let (days, secondOfDay) = secondsSinceEpoch.flooredDivision(by: 86_400)
     let date = CivilDate(daysSinceEpoch: days)

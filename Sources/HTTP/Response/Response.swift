@@ -1,26 +1,26 @@
 public import HTTPTypes
 public import JSON
 
-/// One answer, whole.
+/// A complete response.
 ///
-/// `Content-Length`, `Date`, `Connection`, `Transfer-Encoding` and `X-Request-ID` belong to the server:
-/// it writes them itself and ignores what stands in ``headers`` under these names.
+/// The server writes `Content-Length`, `Date`, `Connection`, `Transfer-Encoding` and `X-Request-ID` itself, and ignores
+/// fields of these names in ``headers``.
 public struct Response: Sendable, Hashable {
   /// The status.
   public var status: HTTPResponse.Status
-  /// The header section, without what the server writes itself.
+  /// The header fields, without those that the server writes.
   public var headers: HTTPFields
   /// The body. For `HEAD` only its length is sent.
   public var body: [UInt8]
 
-  /// An answer with the given parts.
+  /// A response from its parts.
   public init(status: HTTPResponse.Status = .ok, headers: HTTPFields = HTTPFields(), body: [UInt8] = []) {
     self.status = status
     self.headers = headers
     self.body = body
   }
 
-  /// An answer without a body.
+  /// A response without a body.
   public static func empty(_ status: HTTPResponse.Status) -> Response { Response(status: status) }
 
   /// Plain text in UTF-8, with 200.
@@ -40,13 +40,13 @@ public struct Response: Sendable, Hashable {
 
   /// A value as JSON, by ``JSONCoding``, with 200.
   ///
-  /// - Throws: what the value's `encode(to:)` throws; a handler that lets it pass answers 500.
+  /// - Throws: the error of the value's `encode(to:)`.
   public static func json(_ value: some Encodable) throws -> Response { try .json(.ok, value) }
 
   /// A value as JSON, by ``JSONCoding``: times in RFC 3339, slashes not escaped.
   ///
-  /// - Parameter precision: how exact times are.
-  /// - Throws: what the value's `encode(to:)` throws; a handler that lets it pass answers 500.
+  /// - Parameter precision: the precision of times.
+  /// - Throws: the error of the value's `encode(to:)`.
   public static func json(
     _ status: HTTPResponse.Status, _ value: some Encodable, times precision: RFC3339.Precision = .seconds
   ) throws -> Response {
@@ -61,7 +61,7 @@ public struct Response: Sendable, Hashable {
     Response(status: status, headers: json, body: JSONWriter.bytes(of: value))
   }
 
-  // Made once: to put fields together takes longer than to look for the route.
+  // Constants, because to make header fields takes longer than routing.
   private static let plainText: HTTPFields = [.contentType: "text/plain; charset=utf-8"]
   private static let json: HTTPFields = [.contentType: "application/json"]
 }

@@ -1,8 +1,8 @@
 import HTTPTypes
 
-/// Turns responses into bytes.
+/// Encodes responses.
 enum ResponseEncoder {
-  /// A header field that would end where its value does not.
+  /// A header field whose value has a control character, so that it could add fields or responses.
   struct UnsafeField: Error {
     let name: String
   }
@@ -12,12 +12,13 @@ enum ResponseEncoder {
   /// Appends the response to `output`.
   ///
   /// - Parameters:
-  ///   - cacheControl: the `Cache-Control` if the response does not name its own.
-  ///   - dateField: the whole line, as ``DateField`` makes it.
-  /// - Throws: if a field's value holds CR, LF, NUL or another control character, which would let whoever
-  ///   chose it write further fields or answers. Nothing has been appended then.
+  ///   - cacheControl: the `Cache-Control` of a response without one.
+  ///   - dateField: the line of ``DateField``.
+  /// - Throws: ``UnsafeField`` if a field's value has CR, LF, NUL or another control character (response splitting). Then
+  ///   no byte was appended.
   static func encode(
-    _ response: Response, form: ConnectionState.AnswerForm, cacheControl: String? = nil, requestID: RequestID,
+    _ response: Response, options: ConnectionState.ResponseOptions, cacheControl: String? = nil,
+    requestID: RequestID,
     dateField: [UInt8], to output: inout [UInt8]
   ) throws(UnsafeField) {
     let start = output.count
@@ -42,17 +43,17 @@ enum ResponseEncoder {
       output.append("\r\nContent-Length: ")
       DecimalDigits.write(response.body.count, to: &output)
     }
-    if form.closes {
+    if options.closes {
       output.append("\r\nConnection: close\r\n\r\n")
-    } else if form.version == .http10 {
+    } else if options.version == .http10 {
       output.append("\r\nConnection: keep-alive\r\n\r\n")
     } else {
       output.append("\r\n\r\n")
     }
-    if hasContent, !form.omitsBody { output.append(contentsOf: response.body) }
+    if hasContent, !options.omitsBody { output.append(contentsOf: response.body) }
   }
 
-  /// - Returns: whether the value holds no control character; else nothing has been appended.
+  /// - Returns: whether the field was appended; false if the value has a control character.
   static func append(name: String, value: String, to output: inout [UInt8]) -> Bool {
     let bytes = value.utf8.span
     guard !bytes.containsControlCharacters else { return false }
@@ -65,7 +66,7 @@ enum ResponseEncoder {
 
   /// Whether the server writes this field itself.
   private static func isReserved(_ name: String) -> Bool {
-    // Their lengths tell most others apart, which is quicker than to compare texts.
+    // To compare lengths first is faster.
     switch name.utf8.count {
     case 4: name == "date"
     case 10: name == "connection" || name == "keep-alive"
@@ -78,8 +79,7 @@ enum ResponseEncoder {
 }
 
 extension Span<UInt8> {
-  /// Whether there is anything below the space but tabs. It looks at all bytes, so that it can do so many
-  /// at a time.
+  /// Whether a byte is below the space and not a tab. The loop has no early exit, so that the compiler vectorizes it.
   fileprivate var containsControlCharacters: Bool {
     withUnsafeBufferPointer { bytes in
       bytes.reduce(false) { found, byte in found || (byte < 0x20 && byte != ASCII.tab) }

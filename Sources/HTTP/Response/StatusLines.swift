@@ -1,6 +1,6 @@
 import HTTPTypes
 
-/// The status lines of the usual answers, ready to be sent.
+/// The status lines of responses, encoded in advance for the usual statuses.
 enum StatusLines {
   private static let prepared: [[UInt8]] = {
     let usual: [HTTPResponse.Status] = [
@@ -15,10 +15,9 @@ enum StatusLines {
     }
   }()
 
-  /// The line with its CR LF. Clients are told not to read the phrase (RFC 9112 §4), so the usual one is
-  /// sent where there is one.
+  /// The line with CR LF. Clients ignore the reason phrase (RFC 9112 §4), so the usual one is sent.
   static func line(for status: HTTPResponse.Status) -> [UInt8] {
-    // Three digits are all that the grammar allows.
+    // The grammar allows three digits.
     guard (100..<600).contains(status.code) else { return prepared[500] }
     let line = prepared[status.code]
     return line.isEmpty ? make(status) : line

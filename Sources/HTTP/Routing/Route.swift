@@ -1,22 +1,22 @@
 public import HTTPTypes
 
-/// One entry of a ``Router``: what is answered to a method at a pattern.
+/// A route of a ``Router``: a method, a path pattern and a handler.
 public struct Route: Sendable {
-  /// Its place in ``Router/routes``: what is kept for each route is found by it without a search.
+  /// The index in ``Router/routes``, for tables with one entry per route.
   public let index: Int
   /// The method.
   public let method: HTTPRequest.Method
   /// The pattern, such as `/api/v1/profiles/{userID}/premium`: a bounded label for logs and metrics.
   public let pattern: String
-  /// The longest body that is read; a longer one is answered 413 before the handler hears of it.
+  /// The longest body; a longer one gets 413, and the handler does not run.
   public let maximumBodyLength: Int
   let handler: Handler
 
-  /// How a route answers.
+  /// The handler of a route.
   enum Handler: Sendable {
-    /// On the event loop, at once.
+    /// Runs on the event loop without a task.
     case immediate(@Sendable (Request) throws -> Response)
-    /// In a task of its own, which is cancelled when the client is gone or the deadline has passed.
+    /// Runs in a task, which is cancelled when the connection is lost or the deadline has passed.
     case asynchronous(@Sendable (Request) async throws -> Response)
   }
 }

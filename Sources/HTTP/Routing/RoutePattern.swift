@@ -1,4 +1,4 @@
-/// A path with holes: `/api/v1/devices/{deviceID}/children`.
+/// A path with parameters: `/api/v1/devices/{deviceID}/children`.
 struct RoutePattern: Hashable {
   enum Segment: Hashable {
     case literal([UInt8])
@@ -7,24 +7,24 @@ struct RoutePattern: Hashable {
 
   let segments: [Segment]
 
-  /// Patterns are constants of the program, so a malformed one is a mistake of its author's and stops
-  /// the program when its routes are listed, before it serves anything.
+  /// Parses a pattern. Patterns are constants, so a malformed one stops the program when the router is built.
   init(_ pattern: String) {
-    precondition(pattern.utf8.first == UInt8(ascii: "/"), "A route's pattern begins with a slash: \(pattern)")
+    precondition(
+      pattern.utf8.first == UInt8(ascii: "/"), "A route pattern must begin with a slash: \(pattern)")
     guard pattern != "/" else {
       segments = []
       return
     }
     segments = pattern.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
       .map { segment in
-        precondition(!segment.isEmpty, "A route's pattern has no empty segment: \(pattern)")
+        precondition(!segment.isEmpty, "A route pattern must not have an empty segment: \(pattern)")
         guard segment.first == UInt8(ascii: "{"), segment.last == UInt8(ascii: "}") else {
           precondition(
             segment.allSatisfy { ASCII.isTargetCharacter($0) && $0 != UInt8(ascii: "%") },
-            "A route's pattern is written plain: \(pattern)")
+            "A route pattern must not be percent-encoded: \(pattern)")
           return .literal(Array(segment))
         }
-        precondition(segment.count > 2, "A route's parameter has a name: \(pattern)")
+        precondition(segment.count > 2, "A route parameter needs a name: \(pattern)")
         return .parameter(String(decoding: segment.dropFirst().dropLast(), as: UTF8.self))
       }
   }

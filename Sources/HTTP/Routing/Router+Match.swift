@@ -1,18 +1,18 @@
 import HTTPTypes
 
 extension Router {
-  /// Who answers a request.
+  /// The result of routing a request.
   enum Match {
     case route(Endpoint, PathParameters)
-    /// `OPTIONS` at a path that has no route for it.
+    /// `OPTIONS` for a path that has no route for it.
     case options(allow: String)
-    /// Nobody: the problem says why.
+    /// No route matches.
     indirect case problem(Problem)
   }
 
-  /// Finds who answers the method at the path.
+  /// Finds the route for a method and a path.
   ///
-  /// - Parameter path: as sent, beginning with a slash, or `*`; empty stands for the root.
+  /// - Parameter path: as sent, with a slash at its start, or `*`; empty for the root.
   func match(_ method: HTTPRequest.Method, _ path: Span<UInt8>) -> Match {
     guard path.count != 1 || path[0] != UInt8(ascii: "*") else {
       return .options(allow: Self.allow(routes.map(\.method).unique))
@@ -49,7 +49,7 @@ extension Router {
     var node = 0
     var start = 1
     var isMissing = false
-    // To the end even if it is clear that nothing is there: a malformed path is malformed on any server.
+    // Every segment is checked, even after it is clear that no route matches: a malformed path gets 400, not 404.
     while start <= bytes.count {
       let end =
         start < bytes.count ? bytes.firstIndex(of: UInt8(ascii: "/"), from: start) ?? bytes.count : start
@@ -83,7 +83,7 @@ extension Router.Node {
     return nil
   }
 
-  /// The route for the method; `HEAD` is answered by the one for `GET` (RFC 9110 §9.3.2).
+  /// The route for the method; for `HEAD` that for `GET` (RFC 9110 §9.3.2).
   func endpoint(for method: HTTPRequest.Method) -> Router.Endpoint? {
     for endpoint in endpoints where endpoint.route.method == method { return endpoint }
     return method == .head ? endpoint(for: .get) : nil

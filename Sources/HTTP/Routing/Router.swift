@@ -2,27 +2,27 @@ public import HTTPTypes
 
 /// Finds the handler for a method and a path.
 ///
-/// A pattern such as `/api/v1/profiles/{userID}/premium` matches segment by segment. The path is split at
-/// its slashes first and decoded after, so that `%2F` is part of a value and never a border. A literal
-/// segment wins over a parameter. `HEAD` is answered by the route for `GET`, `OPTIONS` by a 204 with
-/// `Allow`, unless they have routes of their own.
+/// A pattern such as `/api/v1/profiles/{userID}/premium` matches segment by segment. The path is split at its slashes and
+/// decoded afterwards, so that `%2F` is part of a value and never a separator. A literal segment takes precedence over a
+/// parameter. Unless they have routes of their own, `HEAD` uses the route for `GET`, and `OPTIONS` responds with 204 and
+/// `Allow`.
 public struct Router: Sendable {
   /// The routes in the order in which they were added.
   public private(set) var routes: [Route] = []
-  /// `Cache-Control` of every answer that does not name its own, refused requests and unknown paths included.
+  /// `Cache-Control` of every response without one, including refusals and unknown paths.
   let cacheControl: String?
   var nodes: [Node] = [Node()]
 
-  /// A place in the tree of segments.
+  /// A node in the tree of segments.
   struct Node: Sendable {
     var literals: [(name: [UInt8], node: Int)] = []
     var parameter: Int?
     var endpoints: [Endpoint] = []
-    /// The value of `Allow`: the methods with a route, and those that are answered for them.
+    /// The value of `Allow`: the methods with a route, `HEAD` and `OPTIONS`.
     var allow = ""
   }
 
-  /// A route where it is found; an object, because it is handed on for each request.
+  /// A route in the tree. A class, so that passing it copies one reference.
   final class Endpoint: Sendable {
     let route: Route
     let parameterNames: [String]
@@ -33,19 +33,18 @@ public struct Router: Sendable {
     }
   }
 
-  /// A router without routes, which answers 404 to everything.
+  /// A router without routes, which responds to every request with 404.
   ///
-  /// - Parameter cacheControl: the `Cache-Control` of answers that do not name their own; nil for no such field. A
-  ///   default for all protects a route that is added later, too.
+  /// - Parameter cacheControl: the `Cache-Control` of responses without one; nil for no such field. It also protects routes
+  ///   that are added later.
   public init(cacheControl: String? = nil) { self.cacheControl = cacheControl }
 
   /// Adds a route whose handler runs in a task of its own.
   ///
-  /// The handler's code runs on the connection's event loop, what it awaits runs where it likes: it may compute
-  /// for a moment, but must not block. The task is cancelled when the connection is lost or the handler's
-  /// deadline has passed; a client that only ends its sending half is still answered.
+  /// The handler runs on the connection's event loop, so it must not block. The task is cancelled when the connection is
+  /// lost or the handler's deadline has passed. A client that closes only its sending half still gets its response.
   ///
-  /// - Parameter maximumBodyLength: in bytes; a longer body is answered 413.
+  /// - Parameter maximumBodyLength: in bytes; a longer body gets 413.
   /// - Precondition: the pattern is well-formed and has no route for this method yet.
   public mutating func on(
     _ method: HTTPRequest.Method, _ pattern: String, maximumBodyLength: Int = 65_536,
@@ -54,8 +53,8 @@ public struct Router: Sendable {
     add(method, pattern, maximumBodyLength, .asynchronous(handler))
   }
 
-  /// Adds a route that is answered on the event loop itself: for what neither waits nor computes long,
-  /// since every connection of that loop waits meanwhile.
+  /// Adds a route whose handler runs on the event loop without a task. It must return quickly, because the other
+  /// connections of the loop wait for it.
   ///
   /// - Precondition: the pattern is well-formed and has no route for this method yet.
   public mutating func onImmediate(

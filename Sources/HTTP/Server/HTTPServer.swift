@@ -1,11 +1,12 @@
 public import Logging
+import Platform
 public import Sockets
 import Synchronization
 
 /// Serves a ``Router`` over HTTP/1.1.
 ///
-/// Handlers run where their connection's event loop is, so that a request costs no change of threads; what
-/// they await runs where it likes. Several servers can share the loops.
+/// A handler runs on its connection's event loop, so that a request needs no change of threads. Several servers can share
+/// the loops.
 public final class HTTPServer: Sendable {
   private let configuration: HTTPServerConfiguration
   private let core: ServerCore
@@ -15,7 +16,7 @@ public final class HTTPServer: Sendable {
 
   /// A server that does not listen yet.
   ///
-  /// - Parameter onResponse: is told of every answer, on the event loop that gave it: it must not wait.
+  /// - Parameter onResponse: called for every response on its event loop; it must not block.
   public init(
     configuration: HTTPServerConfiguration, router: Router, logger: Logger,
     onResponse: (@Sendable (RequestSummary) -> Void)? = nil
@@ -24,20 +25,21 @@ public final class HTTPServer: Sendable {
     let loops = configuration.eventLoops.map { EventLoopGroup(count: $0) } ?? .shared
     let core = ServerCore(
       limits: configuration.limits,
-      heldBytes: configuration.limits.heldBytes(ofLoops: loops.loops.count),
-      waits: ConnectionState.Waits(configuration.deadlines),
+      bufferedBytes: configuration.limits.bufferedBytes(ofLoops: loops.loops.count),
+      timeouts: ConnectionState.Timeouts(configuration.deadlines),
       trustedProxies: configuration.trustedProxies, logger: logger, onResponse: onResponse)
     self.core = core
     self.loops = loops
     serverLoops = loops.loops.map { LoopBound(ServerLoop(core: core, router: router, loop: $0), to: $0) }
   }
 
-  /// Listens, and returns the address with the port that is in use.
+  /// Starts to listen.
   ///
+  /// - Returns: the address with the port in use.
   /// - Throws: `SocketError` if the address cannot be resolved or bound.
   /// - Precondition: the server was not started before.
   public func start() throws -> SocketAddress {
-    let listener = try Listener(listening, loops: loops, events: events())
+    let listener = try Listener(listenerConfiguration, loops: loops, events: events())
     self.listener.withLock { current in
       precondition(current == nil, "A server is started once.")
       current = listener
@@ -45,13 +47,13 @@ public final class HTTPServer: Sendable {
     return listener.address
   }
 
-  /// Where to listen, and to how many.
-  var listening: Listener.Configuration {
+  /// The configuration of the listener.
+  var listenerConfiguration: Listener.Configuration {
     var settings = Listener.Configuration(host: configuration.host, port: configuration.port)
     settings.backlog = configuration.backlog
     settings.maximumConnections = configuration.limits.connections
     settings.maximumConnectionsPerAddress = configuration.limits.connectionsPerAddress
-    settings.speaksForMany = { [proxies = configuration.trustedProxies] peer in
+    settings.isExemptFromAddressLimit = { [proxies = configuration.trustedProxies] peer in
       let address = IPAddress(peer)
       return address.isLoopback || proxies.contain(address)
     }
@@ -63,32 +65,35 @@ public final class HTTPServer: Sendable {
     var events = Listener.Events { [serverLoops] connection in
       serverLoops[connection.loop.index].value.add(connection)
     }
-    events.onTrouble = { core.logger.error("Accepting connections rests", metadata: ["error": "\($0)"]) }
+    events.onAcceptError = {
+      core.logger.error("cannot accept connections; retrying", metadata: ["error": "\($0)"])
+    }
     events.onRefusal = { address in
-      core.logger.notice("Too many connections", metadata: ["remoteAddress": "\(address)"])
+      core.logger.notice(
+        "a connection was refused: too many are open", metadata: ["remoteAddress": "\(address)"])
       return Self.refusal()
     }
     return events
   }
 
-  /// What a connection beyond the limits is told.
+  /// The response to a connection beyond the limits.
   private static func refusal() -> [UInt8] {
     var generator = SystemRandomNumberGenerator()
     let requestID = RequestID.generate(using: &generator)
     var bytes: [UInt8] = []
-    // Its fields are constants, so it does not throw.
+    // The fields are constants, so this does not throw.
     try? ResponseEncoder.encode(
       Response(.overloaded("There are too many connections."), requestID: requestID),
-      form: ConnectionState.AnswerForm(closes: true), cacheControl: "no-store", requestID: requestID,
+      options: ConnectionState.ResponseOptions(closes: true), cacheControl: "no-store", requestID: requestID,
       dateField: DateField.current.line, to: &bytes)
     return bytes
   }
 
-  /// How many connections are open.
+  /// The number of open connections.
   public var connectionCount: Int { listener.withLock { $0?.connectionCount ?? 0 } }
 
-  /// Lets another router answer from now on, and returns when every connection has it. A request whose head has come
-  /// before is answered by the router that it met: nothing is refused or cut for the change.
+  /// Replaces the router, and returns when all connections use the new one. A request whose head has arrived before is
+  /// answered by the old one: no request is refused or interrupted.
   public func replaceRouter(_ router: Router) async {
     for (loop, server) in zip(loops.loops, serverLoops) {
       await withCheckedContinuation { replaced in
@@ -100,39 +105,39 @@ public final class HTTPServer: Sendable {
     }
   }
 
-  /// Returns when each of the event loops has had a turn, which shows that none of them stands still.
-  public func awaitTurns() async {
+  /// Returns when each event loop has run an item of its queue, which shows that no loop is blocked.
+  public func waitUntilResponsive() async {
     for loop in loops.loops {
-      await withCheckedContinuation { turn in loop.execute { turn.resume() } }
+      await withCheckedContinuation { responded in loop.execute { responded.resume() } }
     }
   }
 
-  /// Bytes that are held for clients now, by event loop.
-  func heldBytes() async -> [Int] {
-    var held: [Int] = []
+  /// The buffered bytes of each event loop.
+  func bufferedBytes() async -> [Int] {
+    var buffered: [Int] = []
     for (loop, server) in zip(loops.loops, serverLoops) {
-      held.append(
+      buffered.append(
         await withCheckedContinuation { counted in
-          loop.execute { counted.resume(returning: server.value.heldBytes) }
+          loop.execute { counted.resume(returning: server.value.bufferedBytes) }
         })
     }
-    return held
+    return buffered
   }
 
-  /// Accepts no more connections; what is connected goes on.
+  /// Closes the listening socket. Open connections stay open.
   public func stopAccepting() {
     listener.withLock { $0 }?.stop()
   }
 
-  /// Accepts no more, closes idle connections, lets running requests finish with `Connection: close`, and
-  /// returns when all are gone; what is left after `limit` is cut.
+  /// Stops accepting, closes idle connections, and sends `Connection: close` with the responses to running requests.
+  /// Connections that are open after `limit` are closed. Returns when all connections are closed.
   public func shutdown(within limit: Duration) async {
     guard let listener = listener.withLock({ $0 }) else { return }
-    // First of all, so that whoever sees its connection end cannot open a new one.
+    // First, so that a client whose connection is closed cannot open a new one.
     await withCheckedContinuation { stopped in listener.stop { stopped.resume() } }
     for (loop, server) in zip(loops.loops, serverLoops) {
       loop.execute { server.value.drain() }
-      loop.execute(after: limit) { server.value.cut() }
+      loop.execute(after: limit) { server.value.closeAll() }
     }
     await listener.allConnectionsEnded()
   }

@@ -1,18 +1,18 @@
-/// Where a server listens and what it allows.
+/// The address, limits and timeouts of a server.
 public struct HTTPServerConfiguration: Sendable, Hashable {
   /// A name or a numeric IPv4 or IPv6 address; `::` takes both families.
   public var host: String
   /// The port, or 0 for one that the system chooses.
   public var port: UInt16
-  /// How much a client may send.
+  /// The limits of sizes and counts.
   public var limits = HTTPLimits()
-  /// How long anything may take.
+  /// The timeouts.
   public var deadlines = HTTPDeadlines()
-  /// Whose word on who asks is believed.
+  /// The proxies whose header fields name the client.
   public var trustedProxies = TrustedProxies()
-  /// How many event loops share the connections; nil for one for each active core.
+  /// The number of event loops of its own; nil for the shared ones, one for each active core.
   public var eventLoops: Int?
-  /// How many connections the system keeps until they are accepted.
+  /// The most connections that the system queues until they are accepted.
   public var backlog: Int32 = 1024
 
   /// A configuration with the defaults for everything but the address.

@@ -1,35 +1,35 @@
 import HTTPTypes
+import Platform
 public import Sockets
 
-/// What a log line or a metric wants to know of an answer that was given.
+/// A completed request, for the request log and the metrics.
 public struct RequestSummary: Sendable {
-  /// The method if it is one of RFC 9110's or `PATCH`, else `OTHER`: a client must not be able to make up
-  /// labels.
+  /// A method of RFC 9110 or `PATCH`, else `OTHER`: a client must not be able to create labels.
   public let method: String
-  /// The pattern of the route, or `unmatched`: never the path, which a client makes up.
+  /// The pattern of the route, or `unmatched`: never the path, which the client chooses.
   public let route: String
-  /// The place of the route in ``Router/routes``; nil if none matched.
+  /// The index of the route in ``Router/routes``; nil if none matched.
   public let routeIndex: Int?
-  /// The status of the answer.
+  /// The status of the response.
   public let status: Int
-  /// ``duration`` in nanoseconds, for metrics: as an integer it is cheaper to make and to take.
+  /// ``duration`` in nanoseconds, for metrics: an integer is cheaper.
   public let nanoseconds: UInt64
-  /// The bytes of the answer, its head included.
+  /// The length of the response with its head.
   public let bytesSent: Int
-  /// The trace that the request belongs to: the caller's, or one of its own.
+  /// The client's trace, or a new one.
   public let trace: TraceContext
   let id: RequestID
   /// The other end of the connection.
   public let remoteAddress: SocketAddress
-  /// Who asked; see ``Request/clientAddress``.
+  /// The client's address; see ``Request/clientAddress``.
   public let clientAddress: IPAddress
 }
 
 extension RequestSummary {
-  /// From the first byte of the request to the answer's hand-over to the socket.
+  /// The time from the first byte of the request until the response was encoded.
   public var duration: Duration { .nanoseconds(nanoseconds) }
 
-  /// What `X-Request-ID` said. Its text is made when it is asked for, which for most requests is never.
+  /// The `X-Request-ID` of the response; the text is made at each call.
   public var requestID: String { id.description }
 
   static func boundedName(of method: HTTPRequest.Method?) -> String {

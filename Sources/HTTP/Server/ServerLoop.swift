@@ -1,21 +1,22 @@
-import Glibc
+import Foundation
+import Platform
 import Sockets
 
-/// What the connections of one server on one event loop share. Touched on that loop only.
+/// The state that the connections of one server share on one event loop. Only code on that loop uses it.
 final class ServerLoop {
   let core: ServerCore
   let loop: EventLoop
-  /// Who answers requests whose head comes from now on.
+  /// The router for requests whose head arrives from now on.
   var router: Router
-  /// Where answers are written before they are sent. Empty between events, so one will do for all
-  /// connections.
+  /// The buffer in which responses are encoded. It is empty between events, so all connections share it.
   var output: [UInt8] = []
-  /// Bytes of requests that are still coming, of what waits behind others, and of answers that were not fetched.
-  var heldBytes = 0
+  /// The memory of the loop's connections for incomplete and waiting requests and for unread responses.
+  var bufferedBytes = 0
   private var connections: [ObjectIdentifier: HTTPConnection] = [:]
   private var isDraining = false
   private var dateField = DateField(secondsSinceEpoch: 0)
-  private var generator = IdentifierGenerator()
+  /// Identifiers have to differ, not to be secret.
+  private var generator = SplitMix64(state: .random(in: .min ... .max))
 
   init(core: ServerCore, router: Router, loop: EventLoop) {
     self.core = core
@@ -35,33 +36,34 @@ final class ServerLoop {
     connections[ObjectIdentifier(connection)] = nil
   }
 
-  /// Ends idle connections, and the others after the request that is under way.
+  /// Closes idle connections at once and the others after their current request.
   func drain() {
     isDraining = true
     for connection in connections.values { connection.drain() }
   }
 
-  /// Ends all connections, whatever they are doing.
-  func cut() {
-    for connection in connections.values { connection.cut() }
+  /// Closes all connections at once.
+  func closeAll() {
+    for connection in connections.values { connection.close() }
   }
 
-  /// Gives up the connections for which most is held if all together hold too much. So whoever asks briefly and
-  /// fetches the answer is served, whatever many others do; and an eighth of the room is made at once, since looking for
-  /// them takes a while where there are thousands.
-  func makeRoom() {
-    guard heldBytes > core.heldBytes else { return }
-    // What of the answers has been fetched meanwhile nobody has told.
-    for connection in connections.values { connection.account() }
-    for connection in connections.values.sorted(by: { $0.heldBytes > $1.heldBytes }) {
-      if heldBytes <= core.heldBytes / 8 * 7 { break }
-      connection.shed()
+  /// Sheds load when the buffered bytes exceed the limit, from the connections with most of them first.
+  ///
+  /// So clients with small requests that read their responses are served under overload. An eighth of the memory is freed
+  /// at once, because sorting thousands of connections is expensive.
+  func enforceBufferLimit() {
+    guard bufferedBytes > core.bufferedBytes else { return }
+    // The client may have read some of its responses since the last count.
+    for connection in connections.values { connection.updateBufferedBytes() }
+    for connection in connections.values.sorted(by: { $0.bufferedBytes > $1.bufferedBytes }) {
+      if bufferedBytes <= core.bufferedBytes / 8 * 7 { break }
+      connection.shedLoad()
     }
   }
 
   func makeRequestID() -> RequestID { .generate(using: &generator) }
 
-  /// The trace that a request goes on with: the caller's where it named one, else a new one.
+  /// The trace of the client's request, or a new one.
   func makeTrace(for head: RequestHead?) -> TraceContext {
     head?.trace(using: &generator) ?? .new(using: &generator)
   }
@@ -71,18 +73,5 @@ final class ServerLoop {
     let now = Int64(time(nil))
     if now != dateField.second { dateField = DateField(secondsSinceEpoch: now) }
     return dateField.line
-  }
-}
-
-/// SplitMix64, seeded from the system: identifiers have to differ, not to be secret.
-private struct IdentifierGenerator: RandomNumberGenerator {
-  private var state = UInt64.random(in: .min ... .max)
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
   }
 }

@@ -1,15 +1,15 @@
-/// What to send in one go.
+/// Statements that are sent together.
 enum Batch {
-  /// Statements in a pipeline, answered by their rows; and COMMIT after them.
+  /// Statements in a pipeline, with or without a COMMIT after them.
   case queries([Query], commits: Bool = false)
-  /// Statements in a pipeline, and others after them under a savepoint of this name.
+  /// Statements in a pipeline, and further ones after a savepoint of this name.
   case attempt([Query], savepoint: String, [Query])
-  /// A statement without values or rows that is not worth preparing: COMMIT, ROLLBACK.
+  /// A statement without values or rows, which is not prepared: COMMIT, ROLLBACK.
   case command(String)
-  /// Any number of statements without values, in the simple protocol.
+  /// Statements without values in the simple query protocol.
   case script(String)
 
-  /// Why this cannot be sent, checked before anything of it is.
+  /// The reason why the batch cannot be sent; nil if it can.
   var problem: PostgresError? {
     let queries: [Query]
     switch self {

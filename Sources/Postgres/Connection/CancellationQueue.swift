@@ -1,9 +1,10 @@
 import Dispatch
 import Synchronization
 
-/// Sends requests to stop a query, which block, one after the other on a thread of their own.
-/// When many have piled up, because the server does not answer, further ones are dropped: their
-/// connections are gone already, and the server notices that by itself in the end.
+/// Sends cancel requests one after the other on a queue of its own, because sending blocks.
+///
+/// When the server does not answer and the queue is full, further requests are dropped. Their connections are closed
+/// already, which the server notices later.
 final class CancellationQueue: Sendable {
   private static let limit = 32
   private let queue = DispatchQueue(label: "postgres.cancel")

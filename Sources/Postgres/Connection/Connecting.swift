@@ -1,21 +1,19 @@
 import CLibpq
-import Glibc
+import Foundation
 
 extension LibpqSession {
   /// Connects and logs in. Blocks: call it on a thread of its own.
   ///
-  /// libpq's non-blocking way (`PQconnectStart`) resolves names in a blocking call all the same,
-  /// and leaves to its caller the time-out per host that lets a silent first host of several be
-  /// passed over. The blocking way does both, and `target_session_attrs`, as its users know it.
+  /// libpq's non-blocking call (`PQconnectStart`) also resolves names with a blocking call, and has no timeout per host. The
+  /// blocking call has that timeout, which is needed to try the next host, and supports `target_session_attrs`.
   static func connect(_ configuration: PostgresConfiguration) throws(PostgresError) -> LibpqSession {
     let seconds = max(2, configuration.connectTimeout.components.seconds)
     let silence = max(1000, configuration.queryTimeout.components.seconds * 1000)
-    // Of a keyword that is given twice, the later one holds: what stands before `dbname` is a
-    // default, and the URI that `dbname` expands to has the last word.
+    // The last occurrence of a keyword counts: those before `dbname` are defaults, and the URI in `dbname` overrides them.
     let options: KeyValuePairs<String, String> = [
       "connect_timeout": String(seconds),
       "fallback_application_name": configuration.applicationName,
-      // Without these, a peer that vanished is noticed after two hours, or a quarter of one.
+      // The system's defaults notice a vanished peer after two hours, or 15 minutes while sending.
       "keepalives_idle": "30", "keepalives_interval": "5", "keepalives_count": "3",
       "tcp_user_timeout": String(silence),
       "dbname": configuration.uri,
@@ -34,11 +32,9 @@ extension LibpqSession {
     return session
   }
 
-  /// The server, too, may be the one whom nobody tells that the other has vanished: a transaction that nobody
-  /// continues would keep its locks for hours. Whoever is silent for as long as we wait for an answer has
-  /// gone.
+  /// Makes the server end a transaction whose client has vanished; its locks would be held for hours.
   ///
-  /// PgBouncer refuses these options. What the URI says comes last, and so has the last word here too.
+  /// PgBouncer refuses these options. The options of the URI come last, so they override these.
   private static func options(_ configuration: PostgresConfiguration, _ silence: Int64) -> String {
     guard configuration.setsOptions else { return configuration.serverOptions }
     return "-c idle_in_transaction_session_timeout=\(silence) \(configuration.serverOptions)"

@@ -1,54 +1,54 @@
 import CLibpq
-import Glibc
+import Foundation
 
-/// One `PGconn` in non-blocking mode, with libpq's calls under names of their own. No policy.
+/// A `PGconn` in non-blocking mode, with a method for each libpq call.
 ///
-/// Not thread-safe, as `PGconn` is not: whoever holds it takes care that calls do not overlap.
+/// It is not thread-safe, as `PGconn` is not: the owner must serialize the calls.
 struct LibpqSession {
   let handle: OpaquePointer
 
-  /// The socket. Stays the same from connecting to `PQfinish`.
+  /// The socket, the same until `PQfinish`.
   var socket: Int32 { PQsocket(handle) }
 
-  /// libpq has given the connection up.
+  /// Whether libpq has closed the connection.
   var isBroken: Bool { PQstatus(handle) == CONNECTION_BAD }
 
-  /// The server process, as it was announced at login. A pooler announces a number of its own.
+  /// The process id of the server from the login. A pooler sends a number of its own.
   var announcedProcess: Int32 { PQbackendPID(handle) }
 
-  /// Outside of any transaction.
+  /// Whether no transaction is open.
   var isIdle: Bool { PQtransactionStatus(handle) == PQTRANS_IDLE }
 
-  /// In a transaction in which a statement failed.
+  /// Whether a statement of the open transaction has failed.
   var isInFailedTransaction: Bool { PQtransactionStatus(handle) == PQTRANS_INERROR }
 
-  /// A result can be had without waiting for the socket.
+  /// Whether `nextResult()` does not wait for the socket.
   var hasResult: Bool { PQisBusy(handle) == 0 }
 
-  /// libpq's last error on one line, without its advice in indented lines.
+  /// libpq's last error on one line, without its indented hints.
   var errorMessage: String {
     let message = PQerrorMessage(handle).map { String(cString: $0) } ?? ""
     let lines = message.split(separator: "\n").filter { !$0.hasPrefix("\t") }
     return lines.isEmpty ? "the connection was lost" : lines.joined(separator: "; ")
   }
 
-  /// Something has come that nobody has read: data or the end.
+  /// Whether the socket has unread data or an end of file.
   var isReadable: Bool {
     var descriptor = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
     return poll(&descriptor, 1, 0) > 0
   }
 
-  /// Reads what the socket has.
+  /// Reads from the socket.
   ///
-  /// - Returns: false when the connection is lost; what came before the loss can still be taken.
+  /// - Returns: false if the connection is lost; results that arrived before can still be read.
   func consumeInput() -> Bool { PQconsumeInput(handle) == 1 }
 
-  /// The next result; nil ends the results of one statement.
+  /// The next result; nil at the end of the results of one statement.
   func nextResult() -> OpaquePointer? { PQgetResult(handle) }
 
-  /// Sends as much as the socket takes.
+  /// Sends as many bytes as the socket accepts.
   ///
-  /// - Returns: whether something is left, or nil when the connection is lost.
+  /// - Returns: whether bytes are left; nil if the connection is lost.
   func flush() -> Bool? {
     switch PQflush(handle) {
     case 0: false
@@ -63,7 +63,7 @@ struct LibpqSession {
 
   func sync() -> Bool { PQpipelineSync(handle) == 1 }
 
-  /// Sends statements without values in the simple protocol; not in a pipeline.
+  /// Sends statements without values in the simple query protocol, outside of pipeline mode.
   func send(script: String) -> Bool { PQsendQuery(handle, script) == 1 }
 
   /// Sends one statement without values.
@@ -71,7 +71,7 @@ struct LibpqSession {
     PQsendQueryParams(handle, statement, 0, nil, nil, nil, nil, 1) == 1
   }
 
-  /// Sends a statement with its values; the answer comes in binary form.
+  /// Sends a statement with its values; the rows have binary format.
   func send(_ query: Query) -> Bool {
     let parameters = query.parameters
     return parameters.withUnsafeValues { count, values in
@@ -86,7 +86,7 @@ struct LibpqSession {
     return PQsendPrepare(handle, name, query.text, Int32(types.count), types) == 1
   }
 
-  /// Runs a prepared statement with a query's values; the answer comes in binary form.
+  /// Runs a prepared statement with these values; the rows have binary format.
   func sendPrepared(_ name: String, _ parameters: PostgresParameters) -> Bool {
     parameters.withUnsafeValues { count, values in
       PQsendQueryPrepared(handle, name, count, values, parameters.lengths, parameters.formats, 1)
@@ -96,10 +96,10 @@ struct LibpqSession {
   func finish() { PQfinish(handle) }
 }
 
-/// What is needed to ask the server to stop what a connection is doing.
+/// A cancel request for the current query of a connection.
 ///
-/// @unchecked, because the compiler cannot know what libpq documents: a `PGcancel` may be used from any
-/// thread, also while its connection is in use or gone. It is used once.
+/// @unchecked, because libpq documents that any thread may use a `PGcancel`, also while its connection is in use or closed.
+/// It is used once.
 struct CancelRequest: @unchecked Sendable {
   private let request: OpaquePointer
 
@@ -108,7 +108,7 @@ struct CancelRequest: @unchecked Sendable {
     self.request = request
   }
 
-  /// Connects to the server and asks. Blocks, and consumes the request.
+  /// Connects to the server and sends the request. Blocks, and frees the request.
   func send() {
     withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { error in
       _ = PQcancel(request, error.baseAddress, Int32(error.count))
@@ -116,6 +116,6 @@ struct CancelRequest: @unchecked Sendable {
     PQfreeCancel(request)
   }
 
-  /// Frees the request without asking.
+  /// Frees the request without sending it.
   func discard() { PQfreeCancel(request) }
 }

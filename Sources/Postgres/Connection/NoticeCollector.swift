@@ -1,9 +1,9 @@
 import CLibpq
 
-/// Takes the notices of one connection, which libpq would print to stderr.
+/// Collects the notices of one connection, which libpq would print to stderr.
 ///
-/// libpq calls back while it parses what was read, which happens only under the lock of the
-/// connection's channel: the same lock that protects this object.
+/// libpq calls back while it parses input. That happens only under the lock of the ``PipelinedConnection``, which also
+/// protects this object.
 final class NoticeCollector {
   private static let limit = 1000
   private var notices: [ServerReport] = []
@@ -19,15 +19,15 @@ final class NoticeCollector {
   }
 
   private func add(_ notice: ServerReport) {
-    // The latest are kept: that a commit did not reach the standby is the last that is said.
+    // Keep the latest notices: the warning that a commit did not reach the standby comes last.
     if notices.count == Self.limit { notices.removeFirst() }
     notices.append(notice)
   }
 
-  /// One of them says that the server ends the session.
+  /// Whether the server has ended the session with one of the notices.
   var endSession: Bool { notices.contains(where: \.endsSession) }
 
-  /// Hands over what has come.
+  /// Removes and returns the notices.
   func take() -> [ServerReport] {
     if notices.isEmpty { return [] }
     defer { notices.removeAll() }

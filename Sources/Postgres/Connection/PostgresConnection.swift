@@ -1,35 +1,35 @@
 import Logging
 import Synchronization
 
-/// A connection lent by a ``PostgresPool``. One task uses it at a time.
+/// A connection of a ``PostgresPool``. One task uses it at a time.
 public final class PostgresConnection: Sendable {
   let id: Int
-  let channel: Channel
+  let pipelined: PipelinedConnection
   let configuration: PostgresConfiguration
   private let logger: Logger?
-  /// How many savepoints there have been.
+  /// The number of savepoints so far, for their names.
   let savepoints = Atomic(0)
-  /// The transaction that is running has been committed by its own statements.
+  /// Whether ``commit(after:)`` has succeeded in the current transaction.
   let hasCommitted = Atomic(false)
 
-  /// A COMMIT of the transaction that is running was sent, and nothing says that it failed.
+  /// Whether a COMMIT of the current transaction was sent and is not known to have failed.
   let mayHaveCommitted = Atomic(false)
-  /// Something has run since the connection was lent, and is not rolled back: the work cannot begin again elsewhere.
-  let hasAnswer = Atomic(false)
+  /// Whether a statement has run since the lease and was not rolled back: the work cannot be repeated.
+  let hasRun = Atomic(false)
 
-  /// ``commit(after:)`` has succeeded in the transaction that is running.
+  /// Whether ``commit(after:)`` has succeeded in the current transaction.
   public var isCommitted: Bool { hasCommitted.load(ordering: .relaxed) }
 
-  init(id: Int, channel: Channel, configuration: PostgresConfiguration, logger: Logger?) {
+  init(id: Int, pipelined: PipelinedConnection, configuration: PostgresConfiguration, logger: Logger?) {
     self.id = id
-    self.channel = channel
+    self.pipelined = pipelined
     self.configuration = configuration
     self.logger = logger
   }
 
   /// Runs one statement.
   ///
-  /// - Parameter timeout: for one that is known to take long; `nil` for the configuration's.
+  /// - Parameter timeout: for a slow statement; `nil` for the configuration's.
   /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled.
   nonisolated(nonsending) public func query(
     _ query: Query, timeout: Duration? = nil
@@ -39,9 +39,8 @@ public final class PostgresConnection: Sendable {
     return rows
   }
 
-  /// Runs the statements in order, all sent at once and answered in one round trip. Outside of a
-  /// transaction they are one transaction of their own (PostgreSQL documentation, "Pipelining").
-  /// The first failure fails the rest and is thrown.
+  /// Runs the statements in order, in one round trip. Outside of a transaction they form one transaction (PostgreSQL
+  /// documentation, "Pipeline Mode"). After the first failure, which is thrown, the rest does not run.
   ///
   /// - Returns: the rows of each.
   nonisolated(nonsending) public func pipeline(_ queries: [Query]) async throws -> [Rows] {
@@ -49,93 +48,94 @@ public final class PostgresConnection: Sendable {
     return try await run(.queries(queries)).results
   }
 
-  /// Inside of a transaction: runs the statements as ``pipeline(_:)`` does and commits, in the same round trip.
-  /// Nothing can be done in the transaction after it. When a statement fails, nothing is committed, and what can be
-  /// done is what can be done after any failure.
+  /// In a transaction: runs the statements as ``pipeline(_:)`` does and commits, in the same round trip. No statement may
+  /// follow. When a statement fails, nothing is committed, and the transaction is in the failed state.
   ///
   /// - Returns: the rows of each.
-  /// - Throws: ``PostgresError``; of kind `.outcomeUnknown` when no answer came, and with
-  ///   ``PostgresError/endedTransaction`` when it was the commit that failed.
+  /// - Throws: ``PostgresError``; of kind `.outcomeUnknown` if no response came, and with
+  ///   ``PostgresError/endedTransaction`` if the commit failed.
   nonisolated(nonsending) public func commit(after queries: [Query]) async throws -> [Rows] {
-    // From here on a cancellation could only make the outcome unknown.
+    // A later cancellation would only make the outcome unknown.
     try Task.checkCancellation()
-    // The server would answer COMMIT with ROLLBACK and call it no error.
-    if channel.isInFailedTransaction { throw PostgresError(.misuse("a statement of the transaction failed")) }
+    // The server would roll back at COMMIT and report no error.
+    if pipelined.isInFailedTransaction {
+      throw PostgresError(.misuse("a statement of the transaction failed"))
+    }
     return try await committing {
       do {
-        let answer = try await run(.queries(queries, commits: true), isCancellable: false)
+        let response = try await run(.queries(queries, commits: true), isCancellable: false)
         hasCommitted.store(true, ordering: .relaxed)
-        try answer.notices.checkCommit()
-        return answer.results
+        try response.notices.checkCommit()
+        return response.results
       } catch let error as PostgresError {
-        throw error.asOutcomeOfCommit.ending(transaction: channel.isIdle)
+        throw error.asOutcomeOfCommit.ending(transaction: pipelined.isIdle)
       }
     }
   }
 
-  /// Runs any number of statements without values, as `psql` would. Outside of a transaction they
-  /// are one transaction, unless they say otherwise.
+  /// Runs statements without values, as `psql` does. Outside of a transaction they form one transaction, unless they begin
+  /// or end transactions.
   ///
   /// - Returns: the server's notices.
   @discardableResult
   nonisolated(nonsending) public func execute(
     script: String, timeout: Duration? = nil
   ) async throws -> [ServerReport] {
-    // Nothing can travel with a script.
-    if channel.hasPending { _ = try await run(.queries([])) }
-    // It may end the transaction, or be several.
+    // Pending statements cannot be sent with a script.
+    if pipelined.hasPending { _ = try await run(.queries([])) }
+    // The script may end the transaction.
     mayHaveCommitted.store(true, ordering: .relaxed)
-    hasAnswer.store(true, ordering: .relaxed)
+    hasRun.store(true, ordering: .relaxed)
     return try await run(.script(script), timeout: timeout).notices
   }
 
-  /// The connection, with nothing run on it for the caller that it is lent to.
-  func lent() -> PostgresConnection {
-    hasAnswer.store(false, ordering: .relaxed)
+  /// Resets the state of the last lease.
+  func leased() -> PostgresConnection {
+    hasRun.store(false, ordering: .relaxed)
     mayHaveCommitted.store(false, ordering: .relaxed)
     return self
   }
 
-  /// Whether work that failed can begin again on another connection: this one is of no use, and has left nothing behind.
+  /// Whether the work that failed can be repeated on another connection: this one is lost, and nothing was committed.
   func canBeReplaced(after error: PostgresError) -> Bool {
-    error.ranNothing && !hasAnswer.load(ordering: .relaxed) && channel.isGone
+    error.ranNothing && !hasRun.load(ordering: .relaxed) && pipelined.isGone
   }
 
-  /// Runs a batch, once more if all that was wrong is that statements must be prepared anew.
+  /// Runs a batch, and repeats it if its statements must be prepared again.
   @discardableResult
   nonisolated(nonsending) func run(
     _ batch: Batch, timeout: Duration? = nil, isCancellable: Bool = true
-  ) async throws -> Channel.Answer {
-    let answer = try await answer(to: batch, timeout: timeout, isCancellable: isCancellable)
-    if let failure = answer.failure { throw failure }
-    return answer
+  ) async throws -> PipelinedConnection.Response {
+    let response = try await response(to: batch, timeout: timeout, isCancellable: isCancellable)
+    if let failure = response.failure { throw failure }
+    return response
   }
 
-  /// The same, with a failure in the answer.
-  nonisolated(nonsending) func answer(
+  /// Runs a batch as ``run(_:timeout:isCancellable:)`` does, and returns a failure in the response.
+  nonisolated(nonsending) func response(
     to batch: Batch, timeout: Duration? = nil, isCancellable: Bool = true
-  ) async throws -> Channel.Answer {
+  ) async throws -> PipelinedConnection.Response {
     let timeout = timeout ?? configuration.queryTimeout
-    let hadAnswer = hasAnswer.load(ordering: .relaxed)
-    // The batch counts as run until the opposite is certain.
-    hasAnswer.store(true, ordering: .relaxed)
-    var answer: Channel.Answer
+    let hadRun = hasRun.load(ordering: .relaxed)
+    // The batch counts as run until it is certain that it did not.
+    hasRun.store(true, ordering: .relaxed)
+    var response: PipelinedConnection.Response
     do {
-      answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
+      response = try await pipelined.run(batch, timeout: timeout, isCancellable: isCancellable)
     } catch let error as PostgresError where error.ranNothing {
-      hasAnswer.store(hadAnswer, ordering: .relaxed)
+      hasRun.store(hadRun, ordering: .relaxed)
       throw error
     }
-    if answer.failure?.isOfReadOnlyServer ?? false, !hadAnswer {
-      // A transaction of its own, or the first part of one: undone either way.
-      hasAnswer.store(false, ordering: .relaxed)
-      answer.failure?.ranNothing = true
+    if response.failure?.isOfReadOnlyServer ?? false, !hadRun {
+      // The batch was a transaction, or the first part of one, and was rolled back.
+      hasRun.store(false, ordering: .relaxed)
+      response.failure?.ranNothing = true
     }
-    if let failure = answer.failure, answer.wasIdle, failure.isCuredByPreparingAgain {
-      answer = try await channel.run(batch, timeout: timeout, isCancellable: isCancellable)
+    if let failure = response.failure, response.wasIdle, failure.isCuredByPreparingAgain {
+      response = try await pipelined.run(batch, timeout: timeout, isCancellable: isCancellable)
     }
-    log(answer.notices)
-    return answer
+    log(response.notices)
+    return response
   }
 
   private func log(_ notices: [ServerReport]) {

@@ -1,40 +1,40 @@
-/// Everything that can go wrong between a query and its rows.
+/// An error of a query, a connection or the pool.
 public struct PostgresError: Error, Sendable {
-  /// What went wrong.
+  /// The kinds of errors.
   public enum Kind: Sendable, Equatable {
-    /// No connection could be made, or it was lost before the answer came. The reason is libpq's.
+    /// No connection could be made, or it was lost before the response. The reason is libpq's.
     case unavailable(String)
-    /// The query's deadline passed. The connection was given up and the server told to stop.
+    /// The query's deadline passed. The connection was closed and a cancel request sent.
     case timedOut
-    /// All connections are in use and none came free in time, or too many already wait for one.
+    /// No connection became free in time, or too many callers wait for one.
     case poolExhausted
     /// The pool was closed.
     case closed
-    /// The connection was lost, or the deadline passed, after COMMIT was sent and before its
-    /// answer came: the transaction may or may not have been committed. Or the wait for a synchronous standby was
-    /// cancelled: it is committed, and a failover may undo it.
+    /// The transaction may or may not be committed: the connection was lost, or the deadline passed, after COMMIT was sent
+    /// and before its response. Or the wait for a synchronous standby was cancelled: the transaction is committed, and a
+    /// failover may undo it.
     case outcomeUnknown(String)
-    /// The server refused the statement with this SQLSTATE
-    /// (PostgreSQL documentation, appendix A). ``PostgresError/report`` has the rest.
+    /// The server refused the statement with this SQLSTATE (PostgreSQL documentation, appendix A). ``PostgresError/report``
+    /// has the details.
     case server(sqlState: String)
     /// A bound value cannot be sent.
     case encoding(String)
     /// A column cannot be read as the type asked for.
     case decoding(String)
-    /// The configuration or the use of the interface is wrong.
+    /// The configuration is wrong, or the caller violated a precondition.
     case misuse(String)
   }
 
-  /// What went wrong.
+  /// The kind of the error.
   public let kind: Kind
-  /// What the server said, where it said something.
+  /// The server's report, if it sent one.
   public let report: ServerReport?
-  /// Something was sent and its answer did not come.
+  /// Whether a statement was sent without getting a response.
   let wasSent: Bool
-  /// Nothing of the work is in the database, and another connection may do all of it: the connection was lost before
-  /// anything ran or what ran was rolled back, or the server takes no writes any more.
+  /// Whether nothing was committed, so that the work can be repeated on another connection: the connection was lost before a
+  /// statement ran, the transaction was rolled back, or the server refuses writes.
   var ranNothing = false
-  /// It was the commit that failed, and nothing is left to be rolled back.
+  /// Whether the commit failed, so that no transaction is open.
   public internal(set) var endedTransaction = false
 
   init(_ kind: Kind, report: ServerReport? = nil, wasSent: Bool = false) {
@@ -47,18 +47,17 @@ public struct PostgresError: Error, Sendable {
     self.init(.server(sqlState: report.sqlState), report: report)
   }
 
-  /// The five characters of the SQLSTATE, where the server gave one.
+  /// The SQLSTATE, if the server sent one.
   public var sqlState: String? { report?.sqlState }
 
-  /// The same transaction may succeed when it is tried again: a serialization failure (40001) or
-  /// a deadlock (40P01).
+  /// Whether the same transaction may succeed when it is repeated: a serialization failure (40001) or a deadlock (40P01).
   public var isRetryable: Bool { sqlState == "40001" || sqlState == "40P01" }
 
-  /// The database cannot be reached or does not take work now; later it may. Class 08, shutdown
-  /// and start-up (57P01, 57P02, 57P03), too many connections (53300), a read-only server
-  /// (25006), a transaction that stood still or went on for too long (25P03, 25P04), a session that did
-  /// nothing for too long (57P05), whatever else ended the session, lost or failed connections, an exhausted
-  /// pool, time-outs.
+  /// Whether the database is unreachable or refuses all work for now.
+  ///
+  /// These are class 08, shutdown and start-up (57P01, 57P02, 57P03), too many connections (53300), a read-only server
+  /// (25006), timeouts of a transaction (25P03, 25P04) or an idle session (57P05), any other end of the session, lost or
+  /// failed connections, an exhausted pool, and timeouts.
   public var isUnavailable: Bool {
     switch kind {
     case .unavailable, .timedOut, .poolExhausted, .closed, .outcomeUnknown: true
@@ -68,28 +67,29 @@ public struct PostgresError: Error, Sendable {
     }
   }
 
-  /// The server, or what stands before it, said this and went: of the session, not of what was asked. The severity
-  /// tells, since reasons are added with each version and by each pooler.
+  /// Whether the server or a pooler ended the session with this error. The severity decides, because each version and each
+  /// pooler has reasons of its own.
   public var endedSession: Bool { report?.endsSession ?? false }
 
-  /// The server refused for a reason that has nothing to do with what was asked and will pass: a lock or a
-  /// statement that took too long (55P03, 57014), a transaction that had to give way (class 40), resources that
-  /// are used up (53), trouble of its system (58), statements that another session prepared (26000, 42P05).
-  public var isPassing: Bool {
+  /// Whether the error is transient and does not concern the statement itself.
+  ///
+  /// These are timeouts of a lock or a statement (55P03, 57014), a transaction rollback (class 40), insufficient resources
+  /// (53), system errors (58), prepared statements of another session (26000, 42P05), and unavailability.
+  public var isTransient: Bool {
     guard case .server(let sqlState) = kind else { return isUnavailable }
     return isUnavailable || ["55P03", "57014", "26000", "42P05"].contains(sqlState)
       || ["40", "53", "58"].contains(String(sqlState.prefix(2)))
   }
 
-  /// The schema lacks something that the statement names, or withholds it: a table, a column, a function, a constraint,
-  /// a privilege. A database that is being restored, and a wrong `search_path`, look like this.
+  /// Whether a table, a column, a function, a constraint or a privilege that the statement needs is missing: the database is
+  /// being restored, or `search_path` is wrong.
   public var isSchemaIncomplete: Bool {
     guard case .server(let sqlState) = kind else { return false }
     return Self.incompleteSchemaStates.contains(sqlState)
   }
 
   /// undefined_table, invalid_schema_name, undefined_column, undefined_function, undefined_object,
-  /// invalid_column_reference (ON CONFLICT without its constraint, which a restore makes last), insufficient_privilege,
+  /// invalid_column_reference (ON CONFLICT without its constraint, which a restore adds last), insufficient_privilege,
   /// invalid_catalog_name.
   private static let incompleteSchemaStates: Set<String> = [
     "42P01", "3F000", "42703", "42883", "42704", "42P10", "42501", "3D000",
@@ -101,13 +101,12 @@ public struct PostgresError: Error, Sendable {
 }
 
 extension PostgresError: CustomStringConvertible {
-  /// A sentence for a log. It holds no bound value: the server's detail is left out, and so is
-  /// what its message quotes where that is data.
+  /// A sentence for a log without bound values: the server's detail is omitted, and so are values that its message quotes.
   public var description: String {
     switch kind {
     case .unavailable(let reason): "the database is unavailable: \(reason)"
-    case .timedOut: "the query took longer than its time-out"
-    case .poolExhausted: "no database connection came free in time"
+    case .timedOut: "the query took longer than its timeout"
+    case .poolExhausted: "no database connection became free in time"
     case .closed: "the connection pool is closed"
     case .outcomeUnknown(let reason): "the outcome of the transaction is unknown: \(reason)"
     case .server(let sqlState): "\(report?.redactedMessage ?? "the server reported an error") (\(sqlState))"

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Statements that were sent under a savepoint, which is still open.
+/// The result of statements that ran under a savepoint, which is still open.
 public struct SavepointAttempt: Sendable {
   let name: String
   /// The rows of each.
@@ -8,60 +8,60 @@ public struct SavepointAttempt: Sendable {
 }
 
 extension PostgresConnection {
-  /// Inside of a transaction: runs statements that may fail without losing the transaction. When
-  /// `body` throws, what it did is undone and its error is thrown on.
+  /// In a transaction: runs `body` under a savepoint. When it throws, its statements are rolled back, and the error is
+  /// rethrown.
   ///
-  /// - Parameter attempt: what `body` goes on with, and what is undone with it.
+  /// - Parameter attempt: an open savepoint to continue, whose statements are rolled back too.
   nonisolated(nonsending) public func savepoint<R>(
     continuing attempt: SavepointAttempt? = nil,
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
     let name = attempt?.name ?? nextSavepoint()
-    if attempt == nil { channel.enqueue("savepoint \(name)") }
+    if attempt == nil { pipelined.enqueue("savepoint \(name)") }
     do {
       let result = try await body(self)
       if isCommitted { return result }
-      // Travels with what comes next, be it COMMIT.
-      if !channel.withdraw("savepoint \(name)") { channel.enqueue("release savepoint \(name)") }
+      // Sent with the next statement, which may be COMMIT.
+      if !pipelined.withdraw("savepoint \(name)") { pipelined.enqueue("release savepoint \(name)") }
       return result
     } catch {
-      if !channel.withdraw("savepoint \(name)") { await rollBack(to: name) }
+      if !pipelined.withdraw("savepoint \(name)") { await rollBack(to: name) }
       throw error
     }
   }
 
-  /// Inside of a transaction: runs `queries` and, in the same round trip, `more` under a savepoint. A failure among
-  /// `more` costs nothing but these.
+  /// In a transaction: runs `queries` and, in the same round trip, `more` under a savepoint. A failure in `more` rolls back
+  /// only `more`.
   ///
-  /// - Parameter time: how much longer all may take for the sake of `more`.
-  /// - Returns: the rows of `queries`; and what `more` came to, to be gone on with in ``savepoint(continuing:_:)``, or
-  ///   why it was undone.
-  /// - Throws: as ``pipeline(_:)``, for `queries` and for a connection or a transaction that is over.
+  /// - Parameter time: added to the timeout because of `more`.
+  /// - Returns: the rows of `queries`; and the open savepoint of `more`, to be continued in ``savepoint(continuing:_:)``, or
+  ///   the error for which it was rolled back.
+  /// - Throws: as ``pipeline(_:)``, for `queries`, a lost connection or an ended transaction.
   nonisolated(nonsending) public func pipeline(
     _ queries: [Query], attempting more: [Query], within time: Duration = .zero
   ) async throws -> (answers: [Rows], attempt: Result<SavepointAttempt, PostgresError>) {
     let name = nextSavepoint()
-    let answer = try await answer(
+    let response = try await response(
       to: .attempt(queries, savepoint: name, more), timeout: configuration.queryTimeout + time)
-    let answers = Array(answer.results.prefix(queries.count))
-    guard let failure = answer.failure else {
-      let rows = Array(answer.results.dropFirst(queries.count))
+    let answers = Array(response.results.prefix(queries.count))
+    guard let failure = response.failure else {
+      let rows = Array(response.results.dropFirst(queries.count))
       return (answers, .success(SavepointAttempt(name: name, rows: rows)))
     }
-    // As many rows as there are `queries`: it was one of `more` that failed, or the savepoint.
+    // All of `queries` have rows, so the savepoint or one of `more` failed.
     guard answers.count == queries.count else { throw failure }
     await rollBack(to: name)
-    // A connection that is lost meanwhile is no failure of `more`, and a transaction that is over is one of `queries` too.
-    if let ending = channel.ending { throw ending }
-    if channel.isInFailedTransaction || channel.isIdle { throw failure }
+    // A lost connection or an ended transaction affects `queries` too.
+    if let closeError = pipelined.closeError { throw closeError }
+    if pipelined.isInFailedTransaction || pipelined.isIdle { throw failure }
     return (answers, .failure(failure))
   }
 
   private nonisolated(nonsending) func rollBack(to name: String) async {
-    if channel.ending != nil || channel.isIdle { return }
+    if pipelined.closeError != nil || pipelined.isIdle { return }
     _ = try? await run(.command("rollback to savepoint \(name)"), isCancellable: false)
   }
 
-  /// A name for each: what is undone must never be another's work.
+  /// A new name for each savepoint, so that a rollback never reaches another one.
   private func nextSavepoint() -> String { "savepoint_\(savepoints.add(1, ordering: .relaxed).newValue)" }
 }

@@ -1,28 +1,27 @@
 import CLibpq
 
-/// What the server says of an error or a notice: the fields of its ErrorResponse or NoticeResponse
-/// message (PostgreSQL documentation, "Error and Notice Message Fields").
+/// An error or a notice of the server: the fields of an ErrorResponse or NoticeResponse message (PostgreSQL documentation,
+/// "Error and Notice Message Fields").
 public struct ServerReport: Sendable, Equatable {
   /// `ERROR`, `FATAL`, `PANIC`, `WARNING`, `NOTICE`, …, never translated.
   public var severity: String
   /// Five characters; `00000` for a plain notice.
   public var sqlState: String
-  /// One line. Quotes the offending value where the error is about a value: log
-  /// ``redactedMessage`` instead.
+  /// One line. It may quote a value, so log ``redactedMessage`` instead.
   public var message: String
-  /// More, often with values of the row: not for a log.
+  /// The detail, often with values of the row: not for a log.
   public var detail: String?
-  /// What to do about it.
+  /// Advice.
   public var hint: String?
-  /// Where in the statement, in characters from 1.
+  /// The position in the statement, in characters from 1.
   public var position: Int?
-  /// What called it: the stack of functions, for PL/pgSQL.
+  /// The call stack of PL/pgSQL functions.
   public var context: String?
-  /// The schema of the table that the error is about.
+  /// The schema of the table.
   public var schema: String?
-  /// The table that the error is about.
+  /// The table with the error.
   public var table: String?
-  /// The column that the error is about.
+  /// The column with the error.
   public var column: String?
   /// The violated constraint.
   public var constraint: String?
@@ -35,8 +34,7 @@ public struct ServerReport: Sendable, Equatable {
     self.message = message
   }
 
-  /// The message without what it quotes, where that is data: errors of class 22, "data
-  /// exception", quote the value they refuse.
+  /// The message without the value that an error of class 22 ("data exception") quotes.
   public var redactedMessage: String {
     guard sqlState.hasPrefix("22"), let first = message.firstIndex(of: "\""),
       let last = message.lastIndex(of: "\""), first < last
@@ -46,17 +44,17 @@ public struct ServerReport: Sendable, Equatable {
 }
 
 extension ServerReport {
-  /// The server, or a pooler before it, ends the session with this report.
+  /// Whether the server or a pooler ends the session with this report.
   var endsSession: Bool { severity == "FATAL" || severity == "PANIC" }
 
-  /// PostgreSQL itself ends the session, at a point where no statement is being committed: an administrator, a fast
-  /// shutdown, a time-out of the session. A pooler names no function of the server.
+  /// Whether PostgreSQL itself ends the session while no statement is being committed: by an administrator, a fast shutdown
+  /// or a timeout of the session. A pooler's report does not name the server's function.
   var interruptsSession: Bool { endsSession && routine == "ProcessInterrupts" }
 
-  /// The fields of an error or notice result. libpq makes results of its own, without a SQLSTATE,
-  /// when the connection breaks; those are nil.
+  /// The fields of an error or notice result; nil for a result without SQLSTATE, which libpq makes when the connection
+  /// breaks.
   init?(_ result: OpaquePointer?) {
-    // V came with PostgreSQL 9.6, and some poolers leave it out; S is translated, if not by those.
+    // Some poolers omit V, which is not translated; S is.
     // The letters of the protocol are the values of libpq's PG_DIAG constants.
     func field(_ letter: Unicode.Scalar) -> String? {
       PQresultErrorField(result, Int32(letter.value)).map { String(cString: $0) }

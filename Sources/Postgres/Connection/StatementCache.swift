@@ -1,8 +1,8 @@
 import CLibpq
 
-/// The prepared statements of one connection, by where their text stands in the program.
+/// An LRU cache of the prepared statements of one connection.
 struct StatementCache {
-  /// A prepared statement, or one whose preparation is on its way.
+  /// A prepared statement, or one whose preparation was sent.
   final class Statement {
     let text: StatementText
     let name: String
@@ -18,8 +18,8 @@ struct StatementCache {
 
   let capacity: Int
   private var statements: [StatementText: Statement] = [:]
-  /// Names that the server still knows and nobody will use again.
-  private(set) var abandoned: [String] = []
+  /// The names of statements that the server has and the cache evicted.
+  private(set) var evicted: [String] = []
   private var uses: UInt64 = 0
   private var lastName = 0
 
@@ -29,7 +29,7 @@ struct StatementCache {
 
   var count: Int { statements.count }
 
-  /// The statement for a query, if it is prepared for the same types of values.
+  /// The statement for a query, if it is prepared for the same parameter types.
   mutating func statement(for query: Query) -> Statement? {
     guard let statement = statements[query.statement], statement.types == query.parameters.types else {
       return nil
@@ -39,37 +39,36 @@ struct StatementCache {
     return statement
   }
 
-  /// Enters a query that is about to be prepared, and gives it a name that was never used before:
-  /// a name that is still being closed cannot be confused with it.
+  /// Adds a query that is about to be prepared, under a new name, so that it differs from names that are being closed.
   mutating func insert(_ query: Query) -> Statement {
     lastName += 1
     uses += 1
     let statement = Statement(text: query.statement, name: "s\(lastName)", types: query.parameters.types)
     statement.lastUse = uses
     if let replaced = statements.updateValue(statement, forKey: query.statement) {
-      abandoned.append(replaced.name)
+      evicted.append(replaced.name)
     } else if statements.count > capacity, let oldest = statements.values.min(by: { $0.lastUse < $1.lastUse })
     {
       statements[oldest.text] = nil
-      abandoned.append(oldest.name)
+      evicted.append(oldest.name)
     }
     return statement
   }
 
-  /// Forgets a statement whose preparation failed or never ran.
+  /// Removes a statement whose preparation failed or did not run.
   mutating func forget(_ statement: Statement) {
     if statements[statement.text] === statement { statements[statement.text] = nil }
   }
 
-  /// Forgets all of them. Those that the server may still know are to be closed.
+  /// Removes all statements. They must be closed unless the server has dropped them too.
   mutating func removeAll(serverForgotToo: Bool) {
-    if !serverForgotToo { abandoned += statements.values.map(\.name) }
+    if !serverForgotToo { evicted += statements.values.map(\.name) }
     statements.removeAll()
   }
 
-  /// Hands over the names to close.
-  mutating func takeAbandoned() -> [String] {
-    defer { abandoned.removeAll() }
-    return abandoned
+  /// Removes and returns the names to close.
+  mutating func takeEvicted() -> [String] {
+    defer { evicted.removeAll() }
+    return evicted
   }
 }

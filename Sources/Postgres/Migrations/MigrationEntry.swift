@@ -1,24 +1,26 @@
-public import FoundationEssentials
+public import Foundation
 
-/// A migration as ``Migrator/status()`` sees it.
+/// A migration in the result of ``Migrator/status()``.
 public struct MigrationEntry: Sendable, Equatable {
-  /// Where a migration stands.
+  /// The state of a migration.
   public enum State: Sendable, Equatable {
     /// Not applied yet.
     case pending
     /// Applied, from the same file.
     case applied(Date)
-    /// Applied, and there is no such file: a newer server ran here.
+    /// Applied, and all files are older: a newer version of the server has migrated this database.
     case unknown(Date)
-    /// Applied from a file that has been edited since.
+    /// Applied, and its file is missing although there are later files: the migrations were squashed.
+    case removed(Date)
+    /// Applied, and its file was edited afterwards.
     case changed(Date)
   }
 
-  /// The digits that the file's name starts with.
+  /// The digits at the start of the file's name.
   public let version: String
-  /// What follows the digits, without `.sql`.
+  /// The rest of the file's name without `.sql`.
   public let name: String
-  /// Where it stands.
+  /// The state.
   public let state: State
 
   /// Compares the files with the rows, in the order of the files; rows without a file come last.
@@ -36,8 +38,11 @@ public struct MigrationEntry: Sendable, Equatable {
         version: file.version, name: file.name,
         state: isSame ? .applied(row.appliedAt) : .changed(row.appliedAt))
     }
+    let last = files.last?.version ?? ""
     let others = rows.filter { !known.contains($0.version) }.map { row in
-      MigrationEntry(version: row.version, name: row.name, state: .unknown(row.appliedAt))
+      MigrationEntry(
+        version: row.version, name: row.name,
+        state: row.version > last ? .unknown(row.appliedAt) : .removed(row.appliedAt))
     }
     return entries + others
   }

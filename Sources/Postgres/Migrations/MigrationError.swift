@@ -1,10 +1,10 @@
-/// Why the migrations cannot be read or applied; names the file.
+/// An error of reading or applying a migration file.
 public struct MigrationError: Error, Sendable {
-  /// What is wrong.
+  /// The kinds of errors.
   public enum Kind: Sendable, Equatable {
     /// The folder or the file cannot be read.
     case unreadable
-    /// The folder has no migrations: surely not the one that was meant.
+    /// The folder has no migrations, so the path is probably wrong.
     case empty
     /// The name is not `<8 to 14 digits>_<name>.sql`.
     case badName
@@ -12,21 +12,23 @@ public struct MigrationError: Error, Sendable {
     case duplicateVersion
     /// The file is not UTF-8.
     case notText
-    /// It was applied, and has been edited since.
+    /// The applied file was edited afterwards.
     case changed
-    /// It ends the transaction that it runs in.
+    /// An applied file is missing although there are later files.
+    case removed
+    /// The file ends the transaction in which it runs.
     case endsTransaction
-    /// The server refused it.
+    /// The server refused the file.
     case failed
   }
 
-  /// What is wrong.
+  /// The kind of the error.
   public let kind: Kind
-  /// The file, or the folder if it is that.
+  /// The file or the folder.
   public let file: String
-  /// The line of the file at which the server stopped, from 1, where it said so.
+  /// The line of the file with the error, from 1, if the server reported it.
   public let line: Int?
-  /// What the server said.
+  /// The server's report.
   public let report: ServerReport?
 
   init(_ kind: Kind, file: String, line: Int? = nil, report: ServerReport? = nil) {
@@ -43,7 +45,7 @@ public struct MigrationError: Error, Sendable {
       report: report)
   }
 
-  /// It waited no longer than it said for a lock (55P03).
+  /// Whether the file's `lock_timeout` passed (55P03).
   var isLockTimeout: Bool { report?.sqlState == "55P03" }
 
   /// The line of a position, which PostgreSQL counts in characters (Unicode scalars) from 1.
@@ -57,12 +59,17 @@ extension MigrationError: CustomStringConvertible {
   public var description: String {
     switch kind {
     case .unreadable: "\(file) cannot be read"
-    case .empty: "\(file) has no migrations in it"
+    case .empty: "\(file) has no migrations"
     case .badName: "\(file) is not named like 20260119_what_it_does.sql"
     case .duplicateVersion: "\(file) has the version of another migration"
     case .notText: "\(file) is not UTF-8 text"
     case .changed:
-      "\(file) was applied already and has been changed since; put the change into a new migration"
+      "\(file) was edited after it was applied; put the change into a new migration"
+    case .removed:
+      """
+      \(file) was applied and its file is missing: a version from before the migrations were folded made this database; \
+      dump its data and restore it into a new database, or start with an empty one
+      """
     case .endsTransaction: "\(file) ends its transaction: remove COMMIT and ROLLBACK from it"
     case .failed: failure
     }

@@ -1,5 +1,5 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 
 /// One file of the migrations folder: `<digits>_<name>.sql`.
 struct MigrationFile: Sendable, Equatable {
@@ -7,7 +7,7 @@ struct MigrationFile: Sendable, Equatable {
   let fileName: String
   /// 8 to 14 digits, a date with or without a time.
   let version: String
-  /// What follows the digits, without `.sql`.
+  /// The rest of the name without `.sql`.
   let name: String
   let sql: String
   /// SHA-256 of the file's bytes, in hexadecimal.
@@ -31,8 +31,8 @@ struct MigrationFile: Sendable, Equatable {
     checksum = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
   }
 
-  /// The `.sql` files of a folder in the order of their names, which is the order to run them in.
-  /// Other files and hidden ones are ignored.
+  /// The `.sql` files of a folder in the order of their names, in which they are applied. Other and hidden files are
+  /// ignored.
   static func read(folder: String) throws(MigrationError) -> [MigrationFile] {
     let names: [String]
     do {
@@ -41,7 +41,7 @@ struct MigrationFile: Sendable, Equatable {
       throw MigrationError(.unreadable, file: folder)
     }
     var files: [MigrationFile] = []
-    // Bytes, not a locale, give the order.
+    // Ordered by bytes, because a locale could order the names differently.
     let wanted = names.filter { $0.hasSuffix(".sql") && !$0.hasPrefix(".") }
     for name in wanted.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
       guard let contents = FileManager.default.contents(atPath: folder + "/" + name) else {

@@ -1,9 +1,8 @@
-import FoundationEssentials
+import Foundation
 
-/// The SQL of `schema_migrations`, which remembers what was applied.
+/// The SQL of `schema_migrations`, the table of applied migrations.
 ///
-/// It lives in the schema that the connection creates tables in. The name is written with its
-/// schema, because a migration may change the search path.
+/// The table is in the connection's current schema. Its name is qualified, because a migration may change `search_path`.
 struct MigrationTable {
   /// A row.
   struct Applied: Sendable {
@@ -25,8 +24,8 @@ struct MigrationTable {
     return MigrationTable(schema: try rows.first?.decode("schema", as: String?.self) ?? "public")
   }
 
-  /// Held until the transaction ends, unlike a session's lock, which a pooler in transaction mode
-  /// would leave with another client. The number is "migrate" in ASCII; `AdvisoryLock` lists it beside all other keys.
+  /// A lock of the transaction: a pooler in transaction mode would pass a session's lock to another client. The number is
+  /// "migrate" in ASCII; `AdvisoryLock` lists it with all other keys.
   static let lock: Query = "select pg_advisory_xact_lock(30796665482998885)"
 
   func exists(_ connection: PostgresConnection) async throws -> Bool {
@@ -70,7 +69,7 @@ struct MigrationTable {
     ).first?.decode("checksum")
   }
 
-  /// Writes down that a file was applied.
+  /// Records an applied file.
   ///
   /// - Returns: when its transaction began.
   func insert(_ file: MigrationFile, _ connection: PostgresConnection) async throws -> Date {
@@ -81,7 +80,7 @@ struct MigrationTable {
         extract(epoch from clock_timestamp() - now()) * 1000)
       returning applied_at
       """)
-    guard let row = rows.first else { throw PostgresError(.misuse("schema_migrations took no row")) }
+    guard let row = rows.first else { throw PostgresError(.misuse("schema_migrations returned no row")) }
     return try row.decode("applied_at")
   }
 }

@@ -1,8 +1,8 @@
-/// Applies the plain SQL files of a folder, each once, in the order of their names, each in a
-/// transaction of its own together with its row in `schema_migrations`.
+/// Applies the SQL files of a folder once each, in the order of their names. Each has a transaction of its own, which also
+/// inserts its row in `schema_migrations`.
 ///
-/// Any number of servers may do so at once: every one of these transactions takes the same advisory
-/// lock first and then looks whether somebody else has applied the file meanwhile.
+/// Several servers may migrate at the same time: each transaction first takes an advisory lock and then checks whether
+/// another server has applied the file.
 public struct Migrator: Sendable {
   private let pool: PostgresPool
   private let folder: String
@@ -14,8 +14,8 @@ public struct Migrator: Sendable {
   /// A migrator for the files in `folder`.
   ///
   /// - Parameters:
-  ///   - timeout: for one file, the wait for another server's migration included.
-  ///   - pause: before a file that gave up waiting for a lock (55P03) is tried again.
+  ///   - timeout: for one file, with the wait for another server's migration.
+  ///   - pause: the delay before a file is retried whose `lock_timeout` passed (55P03).
   public init(
     pool: PostgresPool, folder: String, timeout: Duration = .seconds(600), pause: Duration = .seconds(2)
   ) {
@@ -25,10 +25,9 @@ public struct Migrator: Sendable {
     self.timeout = timeout
   }
 
-  /// Every migration that there is a file or a row for: first the files in order, then the rows
-  /// whose file is unknown here. Changes nothing.
+  /// All migrations with a file or a row: the files in order, then the rows without a file. Changes nothing.
   ///
-  /// - Throws: ``MigrationError`` when the files cannot be read; ``PostgresError``.
+  /// - Throws: ``MigrationError`` if the files cannot be read; ``PostgresError``.
   public func status() async throws -> [MigrationEntry] {
     let files = try MigrationFile.read(folder: folder)
     return try await pool.withConnection { connection in
@@ -43,11 +42,11 @@ public struct Migrator: Sendable {
     try await status().filter { $0.state == .pending }
   }
 
-  /// Runs what is pending. Rows without a file are no error: a newer server may have run here.
+  /// Runs the pending files. Rows later than all files are no error: a newer version may have migrated this database.
   ///
-  /// - Returns: what this call applied; others may have applied some at the same time.
-  /// - Throws: ``MigrationError`` of kind `.changed` before anything is run if an applied file was
-  ///   edited, of kind `.failed` for the first file that fails: those before it stay applied.
+  /// - Returns: the files that this call applied; other servers may have applied some at the same time.
+  /// - Throws: ``MigrationError`` of kind `.changed` or `.removed` before any file is run, if an applied file was edited or
+  ///   is missing; of kind `.failed` for the first file that fails. The files before it stay applied.
   @discardableResult
   public func apply() async throws -> [MigrationEntry] {
     let files = try await filesToRun()
@@ -60,9 +59,8 @@ public struct Migrator: Sendable {
     return applied
   }
 
-  /// Runs one file; again where it lost a deadlock against the servers of the version before, who go on working and
-  /// take the same tables in an order of their own, or where it waits no longer than it said for a table that
-  /// somebody reads or copies, lest all others wait behind it.
+  /// Runs one file, and retries after a deadlock with servers of the previous version, or after its `lock_timeout`. The file
+  /// sets that timeout, because other statements on the table wait behind the migration.
   private func apply(_ file: MigrationFile, _ table: MigrationTable) async throws -> MigrationEntry? {
     var (attempts, waits) = (1, 0)
     while true {
@@ -102,7 +100,7 @@ public struct Migrator: Sendable {
           for file in files {
             guard let entry = try await run(file, table, connection) else { continue }
             entries.append(MigrationEntry(version: entry.version, name: entry.name, state: .pending))
-            // The next one must not see this one's settings, as it would not on its own.
+            // Each file starts with the default settings.
             try await connection.execute(script: "reset all")
           }
           throw EndOfDryRun(entries: entries)
@@ -114,17 +112,22 @@ public struct Migrator: Sendable {
     }
   }
 
-  /// The pending files, once it is sure that no applied one was edited.
+  /// The pending files, after a check that no applied file was edited or is missing.
   private func filesToRun() async throws -> [MigrationFile] {
     let files = try MigrationFile.read(folder: folder)
     let entries = try await status()
+    for entry in entries {
+      if case .removed = entry.state {
+        throw MigrationError(.removed, file: "\(entry.version)_\(entry.name).sql")
+      }
+    }
     for (file, entry) in zip(files, entries) {
       if case .changed = entry.state { throw MigrationError(.changed, file: file.fileName) }
     }
     return zip(files, entries).filter { $1.state == .pending }.map(\.0)
   }
 
-  /// The table of what was applied, made if it is not there.
+  /// The table of applied migrations, created if it does not exist.
   private func openTable(_ connection: PostgresConnection) async throws -> MigrationTable {
     let table = try await MigrationTable.find(connection)
     if try await !table.exists(connection) {
@@ -136,12 +139,12 @@ public struct Migrator: Sendable {
     return table
   }
 
-  /// A connection for one script, which may leave settings behind: nobody else gets it afterwards.
+  /// Runs `body` with a connection that is closed afterwards, because a script may change its settings.
   private func withScriptConnection<R: Sendable>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
     try await pool.withConnection { connection in
-      connection.channel.retire()
+      connection.pipelined.retire()
       return try await body(connection)
     }
   }
@@ -150,9 +153,9 @@ public struct Migrator: Sendable {
     try await connection.run(.queries([MigrationTable.lock]), timeout: timeout)
   }
 
-  /// Runs a file in the transaction that is open and holds the lock.
+  /// Runs a file in the open transaction, which holds the lock.
   ///
-  /// - Returns: nil if somebody else had applied it.
+  /// - Returns: nil if another server has applied it.
   private func run(
     _ file: MigrationFile, _ table: MigrationTable, _ connection: PostgresConnection
   ) async throws -> MigrationEntry? {
@@ -160,7 +163,7 @@ public struct Migrator: Sendable {
       guard checksum == file.checksum else { throw MigrationError(.changed, file: file.fileName) }
       return nil
     }
-    // A setting that ends with the transaction shows whether it is still the same one afterwards.
+    // A setting that is local to the transaction shows afterwards whether the file has ended it.
     _ = try await connection.query("select set_config('migration.version', \(file.version), true)")
     do {
       try await connection.execute(script: file.sql, timeout: timeout)
@@ -172,13 +175,13 @@ public struct Migrator: Sendable {
     guard try mark.first?.decode("version", as: String?.self) == file.version else {
       throw MigrationError(.endsTransaction, file: file.fileName)
     }
-    // The row is written by whoever migrates, also if the file took another role.
+    // The file may have changed the role.
     _ = try await connection.query("reset role")
     do {
       let date = try await table.insert(file, connection)
       return MigrationEntry(version: file.version, name: file.name, state: .applied(date))
     } catch let error as PostgresError {
-      // A role may be allowed what the file does, and not to say that it was done.
+      // The role may lack privileges on schema_migrations.
       guard let report = error.refusal else { throw error }
       throw MigrationError(.failed, file: file.fileName, report: report)
     }
@@ -186,6 +189,6 @@ public struct Migrator: Sendable {
 }
 
 extension PostgresError {
-  /// What the server has against the statement itself, if that is the trouble.
+  /// The server's report, if it refused the statement itself.
   fileprivate var refusal: ServerReport? { isRetryable || isUnavailable ? nil : report }
 }

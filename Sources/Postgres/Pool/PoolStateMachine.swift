@@ -1,15 +1,14 @@
 import DequeModule
+import Platform
 
-/// What a pool decides, without doing it: who gets which connection, when to connect, when to give
-/// up. It is told what happened and when, and answers with ``Effects``.
+/// The decisions of a connection pool: it takes events with their instant and returns ``Effects``. It does no I/O.
 ///
-/// A connection goes `connecting` → `idle` ⇄ `leased` → gone. Whoever finds no idle connection
-/// waits in line; a connection that comes free goes to the head of the line, so while somebody
-/// waits nothing is idle.
+/// A connection goes `connecting` → `idle` ⇄ `leased` → closed. A caller without an idle connection waits in a FIFO queue.
+/// A connection that becomes free goes to the first waiter, so no connection is idle while a caller waits.
 ///
-/// A failed attempt to connect makes the pool `failing`: one attempt at a time, with growing pauses
-/// in between, whether somebody waits or not. When that has lasted as long as anybody would wait,
-/// and nothing is open, newcomers are refused at once. One success ends it.
+/// After a failed attempt to connect the pool is `failing`: it makes one attempt at a time, with exponential backoff, with
+/// or without waiters. After the acquire timeout without an open connection, new callers are refused at once. One success
+/// ends the state.
 struct PoolStateMachine {
   typealias ConnectionID = Int
   typealias WaiterID = UInt64
@@ -21,10 +20,11 @@ struct PoolStateMachine {
     var acquireTimeout: Duration = .seconds(3)
     var idleTimeout: Duration = .seconds(600)
     var maximumLifetime: Duration = .seconds(3600)
-    var backoff = Backoff()
+    /// Between attempts to connect. Full jitter keeps the pools of many servers from connecting at once.
+    var backoff = Backoff(base: .milliseconds(100), maximum: .seconds(1), jitter: 1)
   }
 
-  /// What the owner must do next.
+  /// The actions for the owner.
   struct Effects: Equatable {
     struct Lease: Equatable {
       var waiter: WaiterID
@@ -38,94 +38,94 @@ struct PoolStateMachine {
     var refusals: [Refusal] = []
     var connects: [ConnectionID] = []
     var closes: [ConnectionID] = []
-    /// When to call `tick`, if that is sooner than what was asked for before.
-    var wake: Uptime?
+    /// When to call `tick`, if that is earlier than the last requested instant.
+    var wake: MonotonicInstant?
   }
 
   private struct Waiter {
     var id: WaiterID
-    var deadline: Uptime
+    var deadline: MonotonicInstant
   }
 
   private struct Idle {
     var id: ConnectionID
-    var since: Uptime
-    var expiry: Uptime
+    var since: MonotonicInstant
+    var expiry: MonotonicInstant
   }
 
   private struct Failing {
-    var since: Uptime
-    var attempts: Int
+    var since: MonotonicInstant
+    var backoff: Backoff
     var reason: String
-    /// Nil while an attempt is under way.
-    var nextAttempt: Uptime?
+    /// Nil during an attempt.
+    var nextAttempt: MonotonicInstant?
   }
 
   let limits: Limits
   private var waiters: Deque<Waiter> = []
-  /// The most recently used last; it is used first, so that what is not needed grows old.
+  /// The most recently used last. It is leased first, so that the others reach their idle timeout.
   private var idle: [Idle] = []
-  /// When each open connection has lived long enough.
-  private var expiries: [ConnectionID: Uptime] = [:]
+  /// When each open connection reaches its maximum lifetime.
+  private var expiries: [ConnectionID: MonotonicInstant] = [:]
   private var connecting: Set<ConnectionID> = []
   private var failing: Failing?
   private var isClosing = false
-  /// The connection that was begun last; those begun before it have lower numbers.
+  /// The id of the newest connection; ids are ascending.
   private(set) var lastID: ConnectionID = 0
-  private var announcedWake: Uptime?
+  private var announcedWake: MonotonicInstant?
 
   init(limits: Limits) {
     self.limits = limits
   }
 
-  /// How many connections are open, lent or idle.
+  /// The number of open connections, leased or idle.
   var openCount: Int { expiries.count }
-  /// How many are open and not lent.
+  /// The number of idle connections.
   var idleCount: Int { idle.count }
-  /// How many wait for one.
+  /// The number of waiting callers.
   var waiterCount: Int { waiters.count }
-  /// Closed, and nothing is left.
+  /// Whether the pool is closed and has no connection left.
   var isDrained: Bool { isClosing && expiries.isEmpty && connecting.isEmpty }
 
-  /// An idle connection, if there is one. The quick way of `acquire`.
+  /// Leases an idle connection, if there is one, without the effects of `acquire`.
   mutating func leaseIdle() -> ConnectionID? {
     isClosing ? nil : idle.popLast()?.id
   }
 
-  /// Somebody needs a connection and will be told of it by the effects of this or a later call.
-  mutating func acquire(_ waiter: WaiterID, now: Uptime) -> Effects {
+  /// A caller needs a connection. The effects of this or a later call lease one or refuse the caller.
+  mutating func acquire(_ waiter: WaiterID, now: MonotonicInstant) -> Effects {
     var effects = Effects()
     if let reason = refusal(now) {
       effects.refusals.append(.init(waiter: waiter, reason: reason))
     } else if let connection = leaseIdle() {
       effects.leases.append(.init(waiter: waiter, connection: connection))
     } else {
-      waiters.append(Waiter(id: waiter, deadline: now + limits.acquireTimeout))
+      waiters.append(Waiter(id: waiter, deadline: now.advanced(by: limits.acquireTimeout)))
       connectAsNeeded(now, &effects)
     }
     announceWake(&effects)
     return effects
   }
 
-  private func refusal(_ now: Uptime) -> PostgresError.Kind? {
+  private func refusal(_ now: MonotonicInstant) -> PostgresError.Kind? {
     if isClosing { return .closed }
-    if let failing, expiries.isEmpty, failing.since + limits.acquireTimeout <= now {
+    if let failing, expiries.isEmpty, failing.since.advanced(by: limits.acquireTimeout) <= now {
       return .unavailable(failing.reason)
     }
     return waiters.count >= limits.maximumWaiters ? .poolExhausted : nil
   }
 
-  /// Somebody stopped waiting.
+  /// A caller has stopped waiting.
   ///
-  /// - Returns: false if it had been answered before.
+  /// - Returns: false if it had been leased a connection or refused before.
   mutating func cancel(_ waiter: WaiterID) -> Bool {
     guard let index = waiters.firstIndex(where: { $0.id == waiter }) else { return false }
     waiters.remove(at: index)
     return true
   }
 
-  /// A lent connection came back.
-  mutating func release(_ id: ConnectionID, isReusable: Bool, now: Uptime) -> Effects {
+  /// A leased connection was released.
+  mutating func release(_ id: ConnectionID, isReusable: Bool, now: MonotonicInstant) -> Effects {
     var effects = Effects()
     if isReusable, !isClosing, let expiry = expiries[id], now < expiry {
       offer(id, expiry, now, &effects)
@@ -138,8 +138,8 @@ struct PoolStateMachine {
     return effects
   }
 
-  /// The server closed a connection. A lent one is only forgotten when it comes back.
-  mutating func lost(_ id: ConnectionID, now: Uptime) -> Effects {
+  /// A connection was lost. A leased one is removed when it is released.
+  mutating func lost(_ id: ConnectionID, now: MonotonicInstant) -> Effects {
     var effects = Effects()
     guard let index = idle.firstIndex(where: { $0.id == id }) else { return effects }
     idle.remove(at: index)
@@ -152,8 +152,8 @@ struct PoolStateMachine {
 
   /// An attempt to connect succeeded.
   ///
-  /// - Parameter jitter: from 0 to 1; shortens the connection's life by up to a tenth.
-  mutating func connected(_ id: ConnectionID, now: Uptime, jitter: Double) -> Effects {
+  /// - Parameter jitter: from 0 to 1; shortens the connection's lifetime by up to a tenth.
+  mutating func connected(_ id: ConnectionID, now: MonotonicInstant, jitter: Double) -> Effects {
     var effects = Effects()
     connecting.remove(id)
     failing = nil
@@ -161,7 +161,7 @@ struct PoolStateMachine {
       effects.closes.append(id)
       return effects
     }
-    let expiry = now + limits.maximumLifetime * (1 - jitter / 10)
+    let expiry = now.advanced(by: limits.maximumLifetime * (1 - jitter / 10))
     expiries[id] = expiry
     offer(id, expiry, now, &effects)
     connectAsNeeded(now, &effects)
@@ -171,17 +171,18 @@ struct PoolStateMachine {
 
   /// An attempt to connect failed.
   ///
-  /// - Parameter jitter: from 0 to 1, for the pause.
-  mutating func connectFailed(_ id: ConnectionID, reason: String, now: Uptime, jitter: Double) -> Effects {
+  /// - Parameter jitter: from 0 to 1, for the backoff.
+  mutating func connectFailed(_ id: ConnectionID, reason: String, now: MonotonicInstant, jitter: Double)
+    -> Effects
+  {
     var effects = Effects()
     connecting.remove(id)
     if isClosing { return effects }
-    var failing = failing ?? Failing(since: now, attempts: 0, reason: reason)
+    var failing = failing ?? Failing(since: now, backoff: limits.backoff, reason: reason)
     failing.reason = reason
-    // Attempts that started together count as one.
+    // Simultaneous attempts count as one failure.
     if failing.nextAttempt == nil {
-      failing.attempts += 1
-      failing.nextAttempt = now + limits.backoff.pause(attempts: failing.attempts, jitter: jitter)
+      failing.nextAttempt = now.advanced(by: failing.backoff.failed(random: jitter))
     }
     self.failing = failing
     connectAsNeeded(now, &effects)
@@ -189,8 +190,8 @@ struct PoolStateMachine {
     return effects
   }
 
-  /// Time has passed.
-  mutating func tick(_ now: Uptime) -> Effects {
+  /// The instant of ``Effects/wake`` has come.
+  mutating func tick(_ now: MonotonicInstant) -> Effects {
     var effects = Effects()
     announcedWake = nil
     while let waiter = waiters.first, waiter.deadline <= now {
@@ -204,7 +205,7 @@ struct PoolStateMachine {
     return effects
   }
 
-  /// No new work; what is lent may finish.
+  /// Refuses new callers; leased connections may finish their work.
   mutating func close() -> Effects {
     var effects = Effects()
     isClosing = true
@@ -216,9 +217,9 @@ struct PoolStateMachine {
     return effects
   }
 
-  /// Gives a usable connection to the head of the line, or puts it away.
+  /// Leases a usable connection to the first waiter, or makes it idle.
   private mutating func offer(
-    _ id: ConnectionID, _ expiry: Uptime, _ now: Uptime, _ effects: inout Effects
+    _ id: ConnectionID, _ expiry: MonotonicInstant, _ now: MonotonicInstant, _ effects: inout Effects
   ) {
     if let waiter = waiters.popFirst() {
       effects.leases.append(.init(waiter: waiter.id, connection: id))
@@ -227,10 +228,10 @@ struct PoolStateMachine {
     }
   }
 
-  private mutating func retireIdle(_ now: Uptime, _ effects: inout Effects) {
+  private mutating func retireIdle(_ now: MonotonicInstant, _ effects: inout Effects) {
     var surplus = expiries.count - limits.minimumConnections
     idle.removeAll { connection in
-      let isUnused = surplus > 0 && connection.since + limits.idleTimeout <= now
+      let isUnused = surplus > 0 && connection.since.advanced(by: limits.idleTimeout) <= now
       guard connection.expiry <= now || isUnused else { return false }
       surplus -= 1
       expiries[connection.id] = nil
@@ -239,7 +240,7 @@ struct PoolStateMachine {
     }
   }
 
-  private mutating func connectAsNeeded(_ now: Uptime, _ effects: inout Effects) {
+  private mutating func connectAsNeeded(_ now: MonotonicInstant, _ effects: inout Effects) {
     if isClosing { return }
     if let failing {
       guard let nextAttempt = failing.nextAttempt, nextAttempt <= now, connecting.isEmpty,
@@ -261,17 +262,17 @@ struct PoolStateMachine {
     effects.connects.append(lastID)
   }
 
-  /// The owner has one timer. It is set anew only for something sooner: with a constant time-out
-  /// that is once per time-out, not once per call.
+  /// Requests a `tick`, if it is earlier than the last requested one. With a constant timeout that is once per timeout and
+  /// not once per call.
   private mutating func announceWake(_ effects: inout Effects) {
     var next = waiters.first?.deadline
-    func consider(_ instant: Uptime?) {
+    func consider(_ instant: MonotonicInstant?) {
       guard let instant else { return }
       next = next.map { min($0, instant) } ?? instant
     }
     if connecting.isEmpty { consider(failing?.nextAttempt) }
     if expiries.count > limits.minimumConnections {
-      consider(idle.first.map { $0.since + limits.idleTimeout })
+      consider(idle.first.map { $0.since.advanced(by: limits.idleTimeout) })
     }
     for connection in idle { consider(connection.expiry) }
     guard let next, announcedWake.map({ next < $0 }) ?? true else { return }

@@ -2,28 +2,28 @@
 public enum Pooling: Sendable, Hashable {
   /// A connection to a process of the server itself.
   case direct
-  /// A pooler that was not seen to give a client another process of the server. A pooler in transaction mode looks the same
-  /// while it has no free connection.
+  /// A pooler that did not switch a client to another process of the server. A pooler in transaction mode without a free
+  /// connection gives the same result.
   case session
-  /// A pooler that gives each transaction any process of the server.
+  /// A pooler that assigns any process of the server to each transaction.
   case transaction
 }
 
 extension PostgresConfiguration {
-  /// Finds out whether a pooler is between this process and PostgreSQL, and its mode, with two connections of its own.
+  /// Detects a pooler between this process and PostgreSQL, and its mode, with two connections of its own.
   ///
-  /// A pooler announces a process number of its own at login. In transaction mode, one connection meets several server
-  /// processes, or two connections that are both open meet the same one; in session mode neither can happen.
+  /// A pooler sends a process id of its own at login. In transaction mode, one connection uses several server processes, or
+  /// two open connections use the same one; in session mode neither can happen.
   ///
-  /// - Throws: ``PostgresError`` where no connection can be made.
+  /// - Throws: ``PostgresError`` if no connection can be made.
   public func findPooling() async throws -> Pooling {
     var configuration = self
-    // As a pooler in transaction mode needs it.
+    // A pooler in transaction mode needs these settings.
     configuration.usesPreparedStatements = false
     configuration.setsOptions = false
     configuration.maximumConnections = 2
     configuration.minimumConnections = 0
-    // A pooler without a free connection lets its client wait.
+    // The client of a pooler without a free connection waits.
     configuration.queryTimeout = min(queryTimeout, .seconds(2))
     let pool = PostgresPool(configuration: configuration)
     do {
@@ -37,7 +37,7 @@ extension PostgresConfiguration {
   }
 }
 
-/// Compares the server processes that two connections meet.
+/// Compares the server processes of two connections.
 private struct PoolerProbe {
   let first: PostgresConnection
   let pool: PostgresPool
@@ -45,7 +45,7 @@ private struct PoolerProbe {
   /// Other clients of the pooler may hide its mode in one round.
   private static let rounds = 5
 
-  /// A server process. Its number alone is not unique where the pooler has several servers.
+  /// A server process. Its id alone is not unique if the pooler has several servers.
   private struct Process: Equatable {
     var id: Int32
     var serverStart: String
@@ -60,23 +60,23 @@ private struct PoolerProbe {
 
   nonisolated(nonsending) func run() async throws -> Pooling {
     let process = try await Process(of: first)
-    guard process.id != first.channel.announcedProcess else { return .direct }
+    guard process.id != first.pipelined.announcedProcess else { return .direct }
     do {
       return try await pool.withConnection { second in
         for _ in 0..<Self.rounds {
-          // A pooler that lends the process that has been free for the longest time gives another one now.
+          // A pooler that assigns the least recently used process switches now.
           if try await Process(of: first) != process { return .transaction }
-          // A pooler that lends the one that came back last gives the second connection the process of the first.
-          let isLentOn = try await second.transaction { second in
+          // A pooler that assigns the most recently used process gives the second connection that of the first.
+          let isShared = try await second.transaction { second in
             if try await Process(of: second) == process { return true }
             return try await Process(of: first) != process
           }
-          if isLentOn { return .transaction }
+          if isShared { return .transaction }
         }
         return .session
       }
     } catch is PostgresError {
-      // The pooler has no second connection to the server to give.
+      // The pooler has no second connection to the server.
       return .session
     }
   }

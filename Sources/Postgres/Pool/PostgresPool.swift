@@ -1,59 +1,58 @@
 public import Logging
+import Platform
 
-/// A bounded set of connections to one database (or to one of several hosts, as libpq finds them).
+/// A connection pool with a bounded wait queue, for one database (or for the first usable of several hosts).
 ///
-/// Connections are made when they are needed. While the database is away, callers get
-/// `.unavailable` after at most the acquire time-out, one attempt at a time is made to reach it
-/// with growing, jittered pauses of at most one second, and it is used again once it is back.
-/// Close a pool when it is no longer needed; its connections stay open until then.
+/// Connections are opened on demand. While the database is unreachable, callers get `.unavailable` after at most the acquire
+/// timeout, and the pool retries with exponential backoff of at most one second. Close a pool after use; its connections
+/// stay open until then.
 public final class PostgresPool: Sendable {
-  private let lobby: Lobby
+  private let driver: PoolDriver
   private let configuration: PostgresConfiguration
   private let observer: (any PostgresPoolObserver)?
 
-  /// A pool that has not connected yet. Without a logger it says nothing.
+  /// A pool that has not connected yet.
   public init(
     configuration: PostgresConfiguration, logger: Logger? = nil, observer: (any PostgresPoolObserver)? = nil
   ) {
     self.configuration = configuration
     self.observer = observer
-    lobby = Lobby(configuration: configuration, logger: logger)
+    driver = PoolDriver(configuration: configuration, logger: logger)
   }
 
   /// Runs one statement on a connection of the pool.
   ///
-  /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled. A statement
-  ///   that changes something may have done so when the error is `.unavailable` or `.timedOut`.
+  /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled. After `.unavailable` or `.timedOut`, a
+  ///   statement may still have changed the database.
   nonisolated(nonsending) public func query(_ query: Query) async throws -> Rows {
     try await withConnection { try await $0.query(query) }
   }
 
-  /// Lends a connection for several statements that are not one transaction. One that comes back
-  /// in a transaction is closed, which rolls it back.
+  /// Leases a connection for several statements that are not one transaction. A connection that is released with an open
+  /// transaction is closed, which rolls it back.
   ///
-  /// Where the connection turns out to be of no use, and nothing of the work is in the database, `body` runs once more on
-  /// a new connection: the server ended the session before it ran anything, or takes no writes any more. No second attempt
-  /// begins later than the acquire time-out.
+  /// `body` runs a second time on a new connection if the first one was unusable and nothing was committed: the server ended
+  /// the session before a statement ran, or refuses writes. The second attempt starts within the acquire timeout.
   nonisolated(nonsending) public func withConnection<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
-    // A caller that has waited for long is told of the failure: a second attempt may take as long again.
-    let lastRepetition = Uptime.now + configuration.acquireTimeout
-    // Set for the second attempt.
+    // A second attempt may take as long as the first, so a caller that has waited for long gets the error.
+    let lastRepetition = MonotonicInstant.now.advanced(by: configuration.acquireTimeout)
+    // Connections up to this id are unusable; set for the second attempt.
     var tooOld: Int?
     while true {
       do {
-        let start = Uptime.now
-        let connection = try await lobby.acquire(after: tooOld)
-        defer { lobby.release(connection) }
-        observer?.acquired(after: start.duration(to: .now))
+        let start = MonotonicInstant.now
+        let connection = try await driver.acquire(after: tooOld)
+        defer { driver.release(connection) }
+        observer?.acquired(after: MonotonicInstant.now.duration(since: start))
         do {
           return try await body(connection)
         } catch let error as PostgresError
           where tooOld == nil && connection.canBeReplaced(after: error) && .now < lastRepetition
         {
           observer?.failed(error)
-          tooOld = lobby.lastConnection(before: error)
+          tooOld = driver.lastConnection(before: error)
         }
       } catch {
         if let error = error as? PostgresError { observer?.failed(error) }
@@ -62,34 +61,27 @@ public final class PostgresPool: Sendable {
     }
   }
 
-  /// The threads that read what the server answers. A task that prefers one of them goes on where its answer was read;
-  /// it must not wait for anything but its tasks' awaits, since others' answers wait meanwhile.
-  public var executors: [any TaskExecutor] { lobby.threads }
+  /// The current use of the pool.
+  public var status: PostgresPoolStatus { driver.status }
 
-  /// How the pool fares at this moment.
-  public var status: PostgresPoolStatus { lobby.status }
-
-  /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. BEGIN
-  /// travels with the first statement, so a transaction of one statement takes two round trips.
+  /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. BEGIN is sent with the first
+  /// statement, so a transaction of one statement takes two round trips.
   ///
-  /// `body` runs once more, on another connection, where the server ends the session before COMMIT is sent, or takes no
-  /// writes any more: it must do nothing but work with its connection that may not happen twice.
+  /// `body` runs a second time on another connection if the server ends the session before COMMIT or refuses writes. So its
+  /// other side effects may happen twice.
   ///
-  /// - Throws: what `body` throws; ``PostgresError`` of kind `.outcomeUnknown` when the answer to
-  ///   COMMIT did not come.
+  /// - Throws: the error of `body`; ``PostgresError`` of kind `.outcomeUnknown` if COMMIT got no response.
   nonisolated(nonsending) public func withTransaction<R>(
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
     try await withConnection { try await $0.transaction(body) }
   }
 
-  /// Runs the statements as one transaction in one round trip. The first failure undoes all of
-  /// them and is thrown.
+  /// Runs the statements as one transaction in one round trip. The first failure rolls back all of them and is thrown.
   ///
-  /// - Throws: ``PostgresError``; of kind `.outcomeUnknown` when no answer came.
+  /// - Throws: ``PostgresError``; of kind `.outcomeUnknown` if no response came.
   nonisolated(nonsending) public func transaction(pipeline queries: [Query]) async throws -> [Rows] {
-    // Between two Sync messages the server keeps one implicit transaction: BEGIN and COMMIT
-    // would only add two statements to parse.
+    // A pipeline is an implicit transaction, so BEGIN and COMMIT are not needed.
     do {
       return try await withConnection { try await $0.pipeline(queries) }
     } catch let error as PostgresError {
@@ -97,10 +89,10 @@ public final class PostgresPool: Sendable {
     }
   }
 
-  /// Refuses new work, waits for what is running, and closes every connection.
+  /// Refuses new work, waits for leased connections, and closes all connections.
   ///
-  /// - Parameter grace: how long what is running may take; after that it is cut off.
+  /// - Parameter grace: the longest wait; connections that are leased after it are closed too.
   public func close(grace: Duration = .seconds(5)) async {
-    await lobby.close(grace: grace)
+    await driver.close(grace: grace)
   }
 }

@@ -1,21 +1,21 @@
-/// Is told how a pool fares, on whichever thread it happens: it must not wait.
+/// Receives the events of a pool on any thread. It must not block.
 public protocol PostgresPoolObserver: Sendable {
-  /// Somebody got a connection.
+  /// A caller got a connection.
   func acquired(after wait: Duration)
-  /// Somebody got none, or what was done with it failed.
+  /// A caller got no connection, or its work failed.
   func failed(_ error: PostgresError)
 }
 
-/// How a pool fares at one moment.
+/// The use of a pool at one instant.
 public struct PostgresPoolStatus: Sendable, Hashable {
-  /// The most connections that it may have.
+  /// The limit of connections.
   public var maximum: Int
-  /// How many are open, lent or idle.
+  /// The number of open connections, leased or idle.
   public var open: Int
-  /// How many are open and not lent.
+  /// The number of idle connections.
   public var idle: Int
-  /// How many wait for one.
+  /// The number of waiting callers.
   public var waiting: Int
-  /// How many are lent.
+  /// The number of leased connections.
   public var inUse: Int { open - idle }
 }

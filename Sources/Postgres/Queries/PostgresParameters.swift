@@ -1,15 +1,15 @@
 import CLibpq
 
-/// The values bound to a query, in the layout that libpq's `PQsendQueryParams` takes: parallel
-/// arrays of types, lengths and formats, and all bytes in one buffer.
+/// The bound values of a query, in the layout of libpq's `PQsendQueryParams`: parallel arrays of types, lengths and formats,
+/// and all bytes in one buffer.
 public struct PostgresParameters: Sendable {
   private(set) var bytes: [UInt8] = []
   private(set) var types: [Oid] = []
   private(set) var formats: [Int32] = []
   private(set) var lengths: [Int32] = []
-  /// Where each value starts in `bytes`; -1 is NULL.
+  /// The start of each value in `bytes`; -1 for NULL.
   private(set) var offsets: [Int] = []
-  /// The first value that cannot be sent, as a sentence; sending the query throws it.
+  /// The reason why the first bad value cannot be sent; sending the query throws it.
   private(set) var problem: String?
 
   init() {}
@@ -21,7 +21,7 @@ public struct PostgresParameters: Sendable {
     offsets.reserveCapacity(count)
   }
 
-  /// How many values are bound.
+  /// The number of bound values.
   public var count: Int { types.count }
 
   /// Binds NULL.
@@ -29,33 +29,32 @@ public struct PostgresParameters: Sendable {
     append(type, format: 0, offset: -1, length: 0)
   }
 
-  /// Binds a value in its text form. Text with a NUL character cannot be stored by PostgreSQL;
-  /// such a query throws `.encoding` when it is sent.
+  /// Binds a value in text format. PostgreSQL cannot store a NUL character; such a query throws `.encoding` when it is sent.
   public mutating func appendText(_ text: some StringProtocol, _ type: PostgresType) {
     let offset = bytes.count
     bytes.append(contentsOf: text.utf8)
-    // libpq measures text with strlen, so a NUL inside would silently cut the value.
+    // libpq uses strlen, so a NUL would silently truncate the value.
     if bytes[offset...].contains(0) { refuse("text cannot hold a NUL character") }
     append(type, format: 0, offset: offset, length: bytes.count - offset)
     bytes.append(0)
   }
 
-  /// Binds a value in its binary form, which `write` appends to the buffer.
+  /// Binds a value in binary format, which `write` appends to the buffer.
   public mutating func appendBinary(_ type: PostgresType, _ write: (inout [UInt8]) -> Void) {
     let offset = bytes.count
     write(&bytes)
     append(type, format: 1, offset: offset, length: bytes.count - offset)
-    // Keeps the buffer from being empty, so that an empty value has an address and is not NULL.
+    // The buffer must not be empty, so that an empty value has an address and is not NULL.
     bytes.append(0)
   }
 
-  /// Makes NULL of the value that was bound last.
+  /// Replaces the last value by NULL.
   @usableFromInline
   mutating func makeLastNull() {
     offsets[offsets.count - 1] = -1
   }
 
-  /// Binds all values of others, after those that are here.
+  /// Appends all values of `others`.
   mutating func append(_ others: PostgresParameters) {
     let start = bytes.count
     bytes += others.bytes
@@ -78,8 +77,7 @@ public struct PostgresParameters: Sendable {
     if problem == nil { problem = "parameter $\(count + 1): \(reason)" }
   }
 
-  /// Calls `body` with the arrays as libpq wants them. `values` point into one buffer and are
-  /// valid only during the call.
+  /// Calls `body` with libpq's array of pointers, which are valid only during the call.
   func withUnsafeValues<R>(
     _ body: (_ count: Int32, _ values: UnsafePointer<UnsafePointer<CChar>?>?) throws -> R
   ) rethrows -> R {
@@ -87,7 +85,7 @@ public struct PostgresParameters: Sendable {
     return try bytes.withUnsafeBytes { buffer in
       try withUnsafeTemporaryAllocation(of: UnsafePointer<CChar>?.self, capacity: offsets.count) { values in
         for (index, offset) in offsets.enumerated() {
-          // A null pointer means NULL to libpq.
+          // For libpq a null pointer is NULL.
           let value = offset < 0 ? nil : buffer.baseAddress.map { $0 + offset }
           values.initializeElement(at: index, to: value?.assumingMemoryBound(to: CChar.self))
         }

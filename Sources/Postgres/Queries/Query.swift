@@ -1,17 +1,16 @@
-/// An SQL statement with its values apart from its text.
+/// An SQL statement with bound values.
 ///
 /// ```swift
 /// let query: Query = "select * from subscriptions where device_id = \(deviceID)"
 /// ```
-/// binds `deviceID` as `$1`: no value ever becomes part of the text. A connection remembers the prepared
-/// statement by the place of its literals in the program, so a query should be written in one place, which
-/// each of its uses goes through.
+/// binds `deviceID` as `$1`: a value never becomes part of the text. The prepared statement is cached by the address of its
+/// literals, so write each query in one place of the program.
 public struct Query: Sendable {
   let statement: StatementText
   /// The values.
   public let parameters: PostgresParameters
 
-  /// The statement, with `$1`, `$2`, … where values stand. Put together each time.
+  /// The statement with `$1`, `$2`, … for its values. Made at each call.
   public var text: String { statement.text }
 
   private init(_ statement: StatementText, _ parameters: PostgresParameters) {
@@ -19,12 +18,12 @@ public struct Query: Sendable {
     self.parameters = parameters
   }
 
-  /// A statement made by code, without values. Never pass text that came from outside.
+  /// A statement from a string, without values. Never pass untrusted text.
   public init(unescaped text: String) {
     self.init(unescaped: text, PostgresParameters())
   }
 
-  /// A statement made by code, with the values of another.
+  /// A statement from a string, with the values of another query.
   init(unescaped text: String, _ parameters: PostgresParameters) {
     var statement = StatementText()
     statement.append(fragment: text)
@@ -33,11 +32,11 @@ public struct Query: Sendable {
 }
 
 extension Query {
-  /// The rows of all of these, which have the same columns.
+  /// `UNION ALL` of queries with the same columns.
   ///
-  /// - Precondition: there is one at least.
+  /// - Precondition: there is at least one query.
   public static func union(all queries: [Query]) -> Query {
-    precondition(!queries.isEmpty, "a statement without text is none")
+    precondition(!queries.isEmpty, "union(all:) needs at least one query")
     return queries.dropFirst().reduce(queries[0]) { union, query in "\(union) UNION ALL \(query)" }
   }
 }
@@ -60,15 +59,15 @@ extension Query: ExpressibleByStringInterpolation {
     var statement: StatementText
     @usableFromInline
     var parameters: PostgresParameters
-    /// Of the table of values that is being written.
+    /// The form of the current table of values.
     @usableFromInline
     var form = TableForm.values
 
-    /// How a table of values is sent.
+    /// The forms of a table of values.
     @usableFromInline
     enum TableForm {
       case values
-      case places
+      case indexed
       case arrays
     }
 
@@ -83,45 +82,45 @@ extension Query: ExpressibleByStringInterpolation {
       statement.append(literal)
     }
 
-    /// Binds a value and leaves its `$n` in the text.
+    /// Binds a value and appends its `$n`.
     @inlinable
     public mutating func appendInterpolation(_ value: some PostgresEncodable) {
       value.encode(into: &parameters)
-      leavePlace()
+      appendPlaceholder()
     }
 
-    /// Binds a value, or NULL. (An overload of its own, because the compiler warns of optionals in a string.)
+    /// Binds a value or NULL. A separate overload, because the compiler warns about optionals in a string.
     @inlinable
     public mutating func appendInterpolation<Value: PostgresEncodable>(_ value: Value?) {
       value.encode(into: &parameters)
-      leavePlace()
+      appendPlaceholder()
     }
 
-    /// Puts another statement into this one, with its values.
+    /// Appends another statement with its values.
     public mutating func appendInterpolation(_ query: Query) {
       statement.append(query.statement)
       parameters.append(query.parameters)
     }
 
-    /// Begins a table of values: `FROM \(rows: 3) \(each: ids), \(each: names))) AS new (id, name)`, with the two
-    /// brackets that end it. Each column has an array with a value for each row; in a list of columns, `new.*` is all of
-    /// them.
+    /// Begins a table of values: `FROM \(rows: 3) \(each: ids), \(each: names))) AS new (id, name)`. The text must end it
+    /// with two parentheses. Each column is an array with a value for each row.
     ///
-    /// A table of one row is sent as its values. Of more, each value is taken out of its column's array where it is needed:
-    /// `unnest` with an array for each of thirty columns builds thirty tables first, which takes the server three times as
-    /// long. The places have an array too: of `generate_series` the planner expects a thousand rows, and would rather
-    /// read all of a table than look up so many in it. To get at an element the server walks there from the first one, so
-    /// many rows are left to `unnest`.
+    /// The form depends on the number of rows:
+    /// - One row is sent as values.
+    /// - Some rows are sent as one array per column, and each value is read from its array by the row's index. `unnest` with
+    ///   thirty arrays takes the server three times as long. The indices are an array too, because the planner expects a
+    ///   thousand rows from `generate_series` and then prefers sequential scans.
+    /// - Many rows are sent to `unnest`, because access to an array element takes time in proportion to its index.
     public mutating func appendInterpolation(rows count: Int) {
       switch count {
       case 1:
         form = .values
         statement.append("(VALUES (")
-      case ...Self.rowsByPlace:
-        form = .places
+      case ...Self.maximumIndexedRows:
+        form = .indexed
         statement.append("unnest(")
         appendInterpolation(Array(0..<Int32(clamping: count)).map { $0 + 1 })
-        // A qualified name, which no column of a table that is written can be taken for.
+        // A qualified name, so that it cannot be confused with a column.
         statement.append(") AS given (place), LATERAL ((SELECT ")
       default:
         form = .arrays
@@ -129,11 +128,10 @@ extension Query: ExpressibleByStringInterpolation {
       }
     }
 
-    /// Of up to so many rows each value is taken out of an array by its place. Of a few hundred that costs more than it
-    /// saves.
-    private static let rowsByPlace = 64
+    /// With a few hundred rows, access by index is slower than `unnest`.
+    private static let maximumIndexedRows = 64
 
-    /// A column of a table of values, with as many values as it has rows.
+    /// A column of a table of values, with a value for each row.
     @inlinable
     public mutating func appendInterpolation<Value: PostgresArrayElement>(each values: [Value]) {
       if form == .values, let value = values.first {
@@ -141,26 +139,25 @@ extension Query: ExpressibleByStringInterpolation {
       } else {
         Value.encodeArray(values, into: &parameters)
       }
-      if form == .places { leaveElement() } else { leavePlace() }
+      if form == .indexed { appendElementPlaceholder() } else { appendPlaceholder() }
     }
 
     @usableFromInline
-    mutating func leavePlace() {
+    mutating func appendPlaceholder() {
       statement.appendValue()
     }
 
     @usableFromInline
-    mutating func leaveElement() {
+    mutating func appendElementPlaceholder() {
       statement.appendElement()
     }
 
-    /// Puts an identifier or a fragment that stands in the code into the text as it is.
+    /// Appends a literal fragment, such as an identifier.
     public mutating func appendInterpolation(unescaped fragment: StaticString) {
       statement.append(fragment)
     }
 
-    /// Puts an identifier or a fragment that the code itself made into the text as it is.
-    /// Never pass text that came from outside.
+    /// Appends a fragment that the program made. Never pass untrusted text.
     @_disfavoredOverload
     public mutating func appendInterpolation(unescaped fragment: String) {
       statement.append(fragment: fragment)

@@ -1,24 +1,23 @@
-/// The text of a statement in the pieces that the code has it in.
+/// The text of a statement as a list of pieces, with a fast hash for the cache of prepared statements.
 ///
-/// A connection looks up each statement that it sends. Put together and hashed as text, that would cost more than
-/// to send it: a few kilobytes for a statement of forty columns, each time the same. The literals of the code stay where
-/// they are for the life of the process, so a statement is known by where its literals stand, and the text is
-/// made only to prepare it.
+/// To join and hash the text of each query, often several kilobytes, would cost more than sending it. The literals of the
+/// program have constant addresses, so a statement is identified by these addresses, and its text is made only to prepare
+/// it.
 struct StatementText: Sendable {
   private enum Piece: Sendable {
-    /// Stands in the program.
+    /// A literal of the program.
     case literal(StaticString)
     /// The next `$n`.
     case value
-    /// The next `$n`, which is an array: its element at `given.place`.
+    /// The element at `given.place` of the next `$n`, which is an array.
     case element
-    /// Made by code; its place in `fragments`.
+    /// A fragment that the program made: its index in `fragments`.
     case fragment(Int)
   }
 
   private var pieces: [Piece] = []
   private var fragments: [String] = []
-  /// Sums up what makes two texts equal.
+  /// A hash of all pieces.
   private var fingerprint: UInt64 = 0
 
   init(reservingValues count: Int = 0) {
@@ -26,7 +25,7 @@ struct StatementText: Sendable {
   }
 
   mutating func append(_ literal: StaticString) {
-    // A literal of a single character may have no place of its own.
+    // A literal of a single character may have no address.
     guard literal.hasPointerRepresentation else { return append(fragment: "\(literal)") }
     if literal.utf8CodeUnitCount == 0 { return }
     pieces.append(.literal(literal))
@@ -44,7 +43,7 @@ struct StatementText: Sendable {
     mix(1)
   }
 
-  /// Leaves the place of an element of an array, the one at `given.place`.
+  /// Appends a placeholder for the element at `given.place` of an array.
   mutating func appendElement() {
     pieces.append(.element)
     mix(2)
@@ -62,12 +61,12 @@ struct StatementText: Sendable {
   }
 
   private mutating func mix(_ word: UInt64) {
-    // Multiplication carries each bit upwards only; the shift brings them down again.
+    // Multiplication mixes bits into higher ones only; the shift mixes them into lower ones.
     fingerprint = (fingerprint ^ word) &* 0x9E37_79B9_7F4A_7C15
     fingerprint ^= fingerprint >> 32
   }
 
-  /// What is sent to the server, with `$1`, `$2`, … where values stand.
+  /// The text for the server, with `$1`, `$2`, … for its values.
   var text: String {
     var text = ""
     var values = 0

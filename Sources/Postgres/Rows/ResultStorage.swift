@@ -1,11 +1,10 @@
 import CLibpq
-import Glibc
+import Foundation
 
 /// Owns one `PGresult`.
 ///
-/// @unchecked, because the compiler cannot know what libpq documents: a `PGresult` is read-only once
-/// `PQgetResult` has returned it and may be read from several threads ("Behavior in Threaded
-/// Programs"); only `deinit`, which runs once and after the last use, changes it.
+/// @unchecked, because libpq documents that several threads may read a `PGresult` ("Behavior in Threaded Programs"). Only
+/// `deinit` changes it, after the last use.
 @usableFromInline
 final class ResultStorage: @unchecked Sendable {
   private let result: OpaquePointer
@@ -23,7 +22,7 @@ final class ResultStorage: @unchecked Sendable {
     PQclear(result)
   }
 
-  /// Rows inserted, updated, deleted, selected and so on, from the command tag; 0 where it has none.
+  /// The number of rows in the command tag; 0 if it has none.
   var affected: Int {
     var count = 0
     var digit = PQcmdTuples(result)
@@ -38,7 +37,7 @@ final class ResultStorage: @unchecked Sendable {
     PQfname(result, Int32(column)).map { String(cString: $0) } ?? ""
   }
 
-  /// The column's index, or nil. A scan beats a dictionary for the few columns that a row has.
+  /// The column's index, or nil. For a few columns, a scan is faster than a dictionary.
   @usableFromInline
   func column(named name: String) -> Int? {
     name.withCString { name in
@@ -46,7 +45,7 @@ final class ResultStorage: @unchecked Sendable {
     }
   }
 
-  /// A field, or nil for NULL. Its bytes are this object's: whoever reads them holds it meanwhile.
+  /// A field, or nil for NULL. Its bytes are valid while this object exists.
   @usableFromInline
   func field(row: Int, column: Int) -> PostgresField? {
     let (row, column) = (Int32(row), Int32(column))
@@ -56,13 +55,13 @@ final class ResultStorage: @unchecked Sendable {
     return PostgresField(type: PostgresType(oid: PQftype(result, column)), bytes: bytes)
   }
 
-  /// The error of somebody who asked for a column that is not there.
+  /// The error for a missing column.
   @usableFromInline
   func missing(_ column: String) -> PostgresError {
-    PostgresError(.decoding("there is no column \(column) in the answer"))
+    PostgresError(.decoding("the result has no column \(column)"))
   }
 
-  /// The error of somebody who asked for a column as something that it is not.
+  /// The error for a column that cannot be decoded.
   @usableFromInline
   func unreadable(_ column: Int, _ error: FieldError) -> PostgresError {
     PostgresError(.decoding("column \"\(columnName(column))\" \(error.reason)"))

@@ -1,8 +1,8 @@
-/// What a query answered: its rows in order, and how many rows the statement touched.
+/// The result of a query: its rows in order, and the number of affected rows.
 public struct Rows: Sendable {
   let storage: ResultStorage
 
-  /// How many rows were inserted, updated, deleted or selected; 0 for statements that touch none.
+  /// The number of rows that were inserted, updated, deleted or selected.
   public var affected: Int { storage.affected }
 
   /// The names of the columns in order.
@@ -13,7 +13,7 @@ extension Rows: RandomAccessCollection {
   /// 0
   public var startIndex: Int { 0 }
 
-  /// How many rows there are.
+  /// The number of rows.
   public var endIndex: Int { storage.rowCount }
 
   /// The row at an index.
@@ -66,8 +66,4 @@ public struct Row: Sendable {
     }
   }
 
-  /// Reads the column of this name; the same as ``decode(_:as:)-(String,_)``.
-  public subscript<T: PostgresDecodable>(column: String, as type: T.Type) -> T {
-    get throws(PostgresError) { try decode(column, as: type) }
-  }
 }

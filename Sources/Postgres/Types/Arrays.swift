@@ -24,7 +24,7 @@ extension Optional: PostgresArrayElement where Wrapped: PostgresArrayElement {
   /// The array type of the wrapped element.
   @inlinable public static var postgresArrayType: PostgresType { Wrapped.postgresArrayType }
 
-  /// Appends the wrapped element, or nothing and returns false.
+  /// Appends the wrapped element and returns true, or returns false for nil.
   @inlinable
   public func encodeElement(into bytes: inout [UInt8]) -> Bool {
     guard let self else { return false }
@@ -49,12 +49,12 @@ extension PostgresDecodableElement where Self: PostgresDecodable {
   }
 }
 
-// The binary form (`array_send` in PostgreSQL's `arrayfuncs.c`), all of it 32-bit integers:
-// dimensions, whether there are NULLs, the element's type, then for each dimension its length and
-// its lowest index, then each element as its length (-1 for NULL) and its own binary form.
+// The binary format (`array_send` in PostgreSQL's `arrayfuncs.c`) has 32-bit integers: the number of dimensions, whether
+// there are NULLs, the element's type, for each dimension its length and lowest index, and for each element its length (-1
+// for NULL) and its bytes.
 
 extension PostgresArrayElement {
-  /// Appends an array of one dimension in its binary form.
+  /// Appends an array of one dimension in binary format.
   @inlinable
   public static func encodeArray(_ array: [Self], into parameters: inout PostgresParameters) {
     parameters.appendBinary(postgresArrayType) { bytes in
@@ -80,7 +80,7 @@ extension PostgresArrayElement {
 }
 
 extension PostgresParameters {
-  /// Binds what would be one element of an array, as a value of its own.
+  /// Binds an array element as a value of its own.
   @inlinable
   mutating func append<Element: PostgresArrayElement>(element: Element) {
     var isNull = false
@@ -90,7 +90,7 @@ extension PostgresParameters {
 }
 
 extension PostgresDecodableElement {
-  /// Reads an array of one dimension from its binary form.
+  /// Reads an array of one dimension in binary format.
   @inlinable
   public static func decodeArray(_ field: PostgresField) throws(FieldError) -> [Self] {
     let bytes = field.bytes

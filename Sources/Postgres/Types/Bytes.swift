@@ -1,7 +1,6 @@
-public import FoundationEssentials
+public import Foundation
 
-// `[UInt8]` is an array to Swift and one value to PostgreSQL, so a byte says how an array of
-// bytes is sent.
+// `[UInt8]` is an array in Swift and one value in PostgreSQL, so `UInt8` has its own array encoding.
 extension UInt8: PostgresArrayElement, PostgresDecodableElement {
   /// `bytea`: bytes have no element type of their own.
   public static var postgresElementType: PostgresType { .bytea }
@@ -19,7 +18,7 @@ extension UInt8: PostgresArrayElement, PostgresDecodableElement {
     parameters.appendBinary(.bytea) { $0.append(contentsOf: array) }
   }
 
-  /// Not reached: bytes are read by `decodeArray`.
+  /// Always throws: `decodeArray` reads bytes.
   public static func decodeElement(_ field: PostgresField?) throws(FieldError) -> UInt8 {
     throw FieldError("holds bytes, which are read as [UInt8]")
   }
@@ -45,7 +44,7 @@ extension Array: PostgresArrayElement where Element == UInt8 {
 }
 
 extension Array: PostgresDecodableElement where Element == UInt8 {
-  /// Reads a `bytea` inside of an array.
+  /// Reads a `bytea` inside an array.
   public static func decodeElement(_ field: PostgresField?) throws(FieldError) -> [UInt8] {
     try decode(field)
   }

@@ -1,4 +1,4 @@
-public import FoundationEssentials
+public import Foundation
 
 /// The binary form of `timestamptz`: microseconds since 2000-01-01 00:00 UTC, with the extremes of
 /// Int64 for `infinity` and `-infinity`.
@@ -10,13 +10,12 @@ private enum Timestamp {
 
   static func microseconds(_ date: Date) -> Int64 {
     let exact = ((date.timeIntervalSince1970 - epoch) * 1_000_000).rounded()
-    // What Int64 cannot hold is sent as its infinity.
+    // A time beyond the range of Int64 is sent as infinity.
     return Int64(exactly: exact) ?? (exact > 0 ? infinity : negativeInfinity)
   }
 
   static func date(_ microseconds: Int64) -> Date {
-    // One division of an integer that a Double holds exactly: a date made from milliseconds in the
-    // same way comes back as the same Double.
+    // One division of an exact integer, so that a date that was made from milliseconds is read back as the same Double.
     Date(timeIntervalSince1970: (Double(microseconds) + epoch * 1_000_000) / 1_000_000)
   }
 }
@@ -30,7 +29,7 @@ extension Date: PostgresEncodable, PostgresDecodable {
     parameters.appendBinary(.timestamptz) { _ = encodeElement(into: &$0) }
   }
 
-  /// Reads `timestamptz`. `infinity` is an error, and so is `timestamp`, which names no instant.
+  /// Reads `timestamptz`. `infinity` is an error, and so is `timestamp`, which is not an instant.
   public static func decode(_ field: PostgresField?) throws(FieldError) -> Date {
     guard let field else { throw .unexpectedNull(Self.self) }
     guard field.type == .timestamptz else { throw .mismatch(field.type, Self.self) }
@@ -43,11 +42,10 @@ extension Date: PostgresEncodable, PostgresDecodable {
 }
 
 extension Date {
-  /// The last instant that is not after this one and comes back from PostgreSQL as the same `Date`, from 1970 to 2105; later
-  /// ones have no such digits.
+  /// The instant rounded down to microseconds, which PostgreSQL returns as the same `Date` (from 1970 to 2105).
   ///
-  /// The server has microseconds and the system's clock has more. An instant that was rounded up on its way is later
-  /// than the one that was sent: what was to begin now has not begun when it is read back.
+  /// The server stores microseconds, and the system's clock is more precise. If the server rounded an instant up, a period
+  /// that begins now would not have begun when it is read back.
   public var cutToMicroseconds: Date {
     let microseconds = Timestamp.microseconds(self)
     guard microseconds != Timestamp.infinity, microseconds != Timestamp.negativeInfinity else { return self }

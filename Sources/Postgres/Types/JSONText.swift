@@ -3,12 +3,12 @@ public struct JSONText: Hashable, Sendable {
   /// The JSON.
   public var text: String
 
-  /// Takes the text as it is; the server refuses what is not JSON (22P02).
+  /// JSON from a text, which is not validated; the server refuses invalid JSON (22P02).
   public init(_ text: String) {
     self.text = text
   }
 
-  /// Takes encoded JSON; bytes that are not UTF-8 are replaced as `String(decoding:as:)` does.
+  /// JSON from bytes; invalid UTF-8 is replaced as by `String(decoding:as:)`.
   public init(utf8 bytes: some Collection<UInt8>) {
     self.text = String(decoding: bytes, as: UTF8.self)
   }
@@ -36,7 +36,7 @@ extension JSONText: PostgresEncodable, PostgresDecodable {
     return JSONText(text)
   }
 
-  /// The only version of jsonb's binary form (`jsonb_recv` in PostgreSQL's `jsonb.c`).
+  /// The only version of jsonb's binary format (`jsonb_recv` in PostgreSQL's `jsonb.c`).
   private static let version: UInt8 = 1
 }
 
@@ -46,7 +46,7 @@ extension JSONText: PostgresArrayElement, PostgresDecodableElement {
   /// `jsonb[]`
   public static var postgresArrayType: PostgresType { .jsonbArray }
 
-  /// Appends the version of the binary form and the text.
+  /// Appends the version of the binary format and the text.
   public func encodeElement(into bytes: inout [UInt8]) -> Bool {
     bytes.append(Self.version)
     bytes.append(contentsOf: text.utf8)

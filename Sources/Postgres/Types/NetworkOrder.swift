@@ -1,4 +1,4 @@
-// PostgreSQL's binary forms are big-endian.
+// PostgreSQL's binary formats are big-endian.
 
 extension [UInt8] {
   @inlinable

@@ -1,13 +1,12 @@
-/// The binary form of `numeric`: how many groups of four decimal digits follow, the power of 10,000
-/// of the first, the sign, how many digits to show after the point, then the groups, each 16 bits
-/// (`numeric_send` in PostgreSQL's `src/backend/utils/adt/numeric.c`).
+/// The binary format of `numeric`: the number of groups of four decimal digits, the power of 10,000 of the first group, the
+/// sign, the number of digits after the point, and the groups, each in 16 bits (`numeric_send` in PostgreSQL's `numeric.c`).
 enum Numeric {
   private static let negative: UInt16 = 0x4000
   private static let notANumber: UInt16 = 0xC000
   private static let positiveInfinity: UInt16 = 0xD000
   private static let negativeInfinity: UInt16 = 0xF000
 
-  /// The number as the server itself would write it.
+  /// The number in the server's text format.
   static func text(of field: PostgresField) throws(FieldError) -> String {
     let bytes = field.bytes
     guard bytes.count >= 8 else { throw .malformed(.numeric) }
@@ -24,7 +23,7 @@ enum Numeric {
     default: break
     }
 
-    /// The group for 10,000 to the power of `power`; 0 beyond those that were sent.
+    /// The group for 10,000 to the power of `power`; 0 if it was not sent.
     func group(_ power: Int) -> Int {
       let index = weight - power
       return index >= 0 && index < count ? Int(bytes.bigEndian(at: 8 + 2 * index, as: UInt16.self)) : 0

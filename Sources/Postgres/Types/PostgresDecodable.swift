@@ -18,7 +18,7 @@ public protocol PostgresDecodableElement {
 public struct PostgresField {
   /// The column's type.
   public let type: PostgresType
-  /// The value, in network byte order; valid only while its row is being read.
+  /// The value in network byte order; valid only during the call.
   public let bytes: UnsafeRawBufferPointer
 
   @usableFromInline
@@ -28,7 +28,7 @@ public struct PostgresField {
   }
 }
 
-/// Why a field could not be read as the type asked for. Never holds the value itself.
+/// The reason why a field cannot be decoded as a type. It does not contain the value.
 public struct FieldError: Error, Sendable {
   /// A phrase that completes "column x …".
   public let reason: String

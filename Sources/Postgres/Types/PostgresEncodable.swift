@@ -1,11 +1,10 @@
 /// A value that can be bound to a query.
 ///
-/// Numbers and strings are sent as text of an unspecified type, so that the server infers the
-/// type from where they stand, as it does for a quoted literal: an `Int` fits `integer`, `bigint`
-/// and `numeric` columns, a `String` fits `text`, `uuid`, enumerations and so on. Where nothing
-/// tells the type (`\(x) is null`), write a cast: `\(x)::text`. The other types say what they are.
+/// Numbers and strings are sent as text of an unspecified type, so that the server infers the type from the context, as for
+/// a quoted literal: an `Int` fits `integer`, `bigint` and `numeric` columns, a `String` fits `text`, `uuid`, enumerations
+/// and so on. Without context (`\(x) is null`), write a cast: `\(x)::text`. The other types are sent with their type.
 public protocol PostgresEncodable {
-  /// What the value is declared as to the server.
+  /// The declared type of the value.
   static var postgresType: PostgresType { get }
 
   /// Appends exactly one value.
@@ -14,8 +13,8 @@ public protocol PostgresEncodable {
 
 /// A value that can be an element of a bound array.
 ///
-/// Arrays are sent in binary form with their element's type declared: `[String]` is `text[]`,
-/// `[Int]` is `bigint[]`. Where a column has another type, cast: `\(ids)::uuid[]`.
+/// Arrays are sent in binary format with the type of their elements: `[String]` is `text[]`,
+/// `[Int]` is `bigint[]`. For a column of another type, write a cast: `\(ids)::uuid[]`.
 public protocol PostgresArrayElement {
   /// The type of one element.
   static var postgresElementType: PostgresType { get }
@@ -23,7 +22,7 @@ public protocol PostgresArrayElement {
   /// The type of the array.
   static var postgresArrayType: PostgresType { get }
 
-  /// Appends the element's binary form and returns true, or returns false for NULL.
+  /// Appends the element in binary format and returns true, or returns false for NULL.
   func encodeElement(into bytes: inout [UInt8]) -> Bool
 
   /// Appends a whole array as one value. There is a default for every element but `UInt8`,

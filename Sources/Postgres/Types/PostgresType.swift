@@ -1,15 +1,14 @@
-/// A PostgreSQL type, by the object id that every server gives its built-in types
-/// (`src/include/catalog/pg_type.dat` of PostgreSQL).
+/// A PostgreSQL type by its object id, which is constant for built-in types (`pg_type.dat` of PostgreSQL).
 public struct PostgresType: Hashable, Sendable {
-  /// The row of `pg_type` that describes the type; 0 for ``inferred``.
+  /// The object id in `pg_type`; 0 for ``inferred``.
   public let oid: UInt32
 
-  /// The type with this row in `pg_type`.
+  /// The type with this object id.
   public init(oid: UInt32) {
     self.oid = oid
   }
 
-  /// The server decides from where the parameter stands, as it does for a quoted literal.
+  /// The server infers the type from the context, as for a quoted literal.
   public static let inferred = PostgresType(oid: 0)
 
   /// `boolean`
@@ -62,9 +61,9 @@ public struct PostgresType: Hashable, Sendable {
   /// `jsonb[]`
   public static let jsonbArray = PostgresType(oid: 3807)
 
-  /// Types whose binary form is their text in the client's encoding. Types that somebody created
-  /// (object ids from 16384 on) are nearly always enumerations, whose binary form is their label;
-  /// a value that is not UTF-8 is refused when it is decoded.
+  /// Whether the binary format of the type is text in the client's encoding. User-defined types (object ids from 16384 on)
+  /// are nearly always enumerations, whose binary format is their label. A value that is not UTF-8 is refused when it is
+  /// decoded.
   @usableFromInline
   var isTextual: Bool {
     switch oid {

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 
 extension String: PostgresEncodable, PostgresDecodable {
   /// Inferred, as for a quoted literal: fits text, uuid, enumerations, dates and so on.
@@ -29,8 +29,7 @@ extension String: PostgresEncodable, PostgresDecodable {
 }
 
 extension String {
-  /// `nil` for bytes that are not UTF-8. What the standard library has for any sequence of code units takes two and a half
-  /// times as long.
+  /// The text, or nil for bytes that are not UTF-8. `String(validating:as:)` takes two and a half times as long.
   init?(utf8 bytes: UnsafeRawBufferPointer) {
     let text: String? = bytes.withMemoryRebound(to: UInt8.self) { bytes in
       guard let text = try? UTF8Span(validating: bytes.span) else { return nil }
@@ -84,12 +83,12 @@ extension Bool: PostgresArrayElement, PostgresDecodableElement {
   }
 }
 
-/// Text that is at hand as its bytes.
+/// Text as UTF-8 bytes.
 public struct UTF8Text: Hashable, Sendable {
-  /// UTF-8.
+  /// The bytes.
   public var bytes: [UInt8]
 
-  /// Takes bytes as they are; the server refuses what is not UTF-8, and a NUL (22021).
+  /// Text from bytes, which are not validated; the server refuses invalid UTF-8 and NUL (22021).
   public init(_ bytes: [UInt8]) {
     self.bytes = bytes
   }

@@ -1,4 +1,4 @@
-public import FoundationEssentials
+public import Foundation
 
 extension UUID: PostgresEncodable, PostgresDecodable {
   /// `uuid`

@@ -1,9 +1,9 @@
-import FoundationEssentials
+import Foundation
 import Subscriptions
 
 import enum HTTP.RFC3339
 
-/// How an app stands in the configuration file; the contract has an example.
+/// Decodes an app of the configuration file; `config/apps.json` has examples.
 extension App {
   convenience init(_ object: ConfigurationObject) throws(ConfigurationProblem) {
     try object.allowOnly([
@@ -13,7 +13,7 @@ extension App {
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
-      throw ConfigurationProblem(object.path(of: "customer"), "is missing: user or device")
+      throw ConfigurationProblem(object.path(of: "customer"), "is missing; set user or device")
     }
     let tiers = try readTiers(object)
     let environments = try object.words("environments", as: StoreEnvironment.self)
@@ -40,14 +40,14 @@ extension App {
       eventBytesPerDay: try object.integer("eventBytesPerDay", in: 1_000...1_000_000_000_000)
         ?? App.defaultEventBytesPerDay,
       auth: try readTokenIssuer(object),
-      writeTo: Set(try object.words("writeTo", as: Mirror.self) ?? []),
+      writeTo: Set(try object.words("writeTo", as: StatusDestination.self) ?? []),
       storeKey: try readStoreKey(object),
       cloudKit: try CloudKitContainer(of: object),
       webhooks: try WebhookEndpoint.all(of: object))
     if customer == .user, auth == nil {
       throw ConfigurationProblem(
         object.path(of: "auth"),
-        "is missing: an app whose customers are users needs to know who signs their tokens")
+        "is missing; an app whose customers are users needs the issuer of their tokens")
     }
   }
 }
@@ -104,7 +104,7 @@ private func readProducts(
     }
     let aliases = try product.strings("aliases") ?? []
     for name in [id] + aliases where !seen.insert(name).inserted {
-      throw ConfigurationProblem(product.path, "the name '\(name)' is there twice")
+      throw ConfigurationProblem(product.path, "the name '\(name)' appears twice")
     }
     read.append(
       Product(
@@ -159,7 +159,7 @@ private func readTokenIssuer(
     jwks: try auth.string("jwks"), issuer: try auth.string("issuer"),
     audience: try auth.string("audience"), secretEnvironmentVariable: try auth.string("secretEnv"))
   guard issuer.jwks != nil || issuer.secretEnvironmentVariable != nil else {
-    throw ConfigurationProblem(auth.path, "needs jwks or secretEnv: without a key no token can be checked")
+    throw ConfigurationProblem(auth.path, "needs jwks or secretEnv to verify tokens")
   }
   if let jwks = issuer.jwks, !jwks.hasPrefix("https://"), !jwks.hasPrefix("http://") {
     throw ConfigurationProblem(auth.path(of: "jwks"), "must be an http or https address")

@@ -1,13 +1,13 @@
-import FoundationEssentials
+import Foundation
 import Subscriptions
 
 extension CloudKitContainer {
-  /// The member `cloudkit` of an app; `nil` where it has none.
+  /// Reads the member `cloudkit` of an app; `nil` if it has none.
   init?(of app: ConfigurationObject) throws(ConfigurationProblem) {
     guard let object = try app.object("cloudkit") else { return nil }
     try object.allowOnly(["container", "environment", "keyID", "key", "recordType", "url"])
     let name = try object.requiredString("container")
-    // It becomes part of a path.
+    // The name becomes part of a URL path.
     guard name.hasPrefix("iCloud."), name.utf8.allSatisfy({ $0.isLetterOrDigit || $0 == 0x2E || $0 == 0x2D })
     else {
       throw ConfigurationProblem(
@@ -26,13 +26,13 @@ extension CloudKitContainer {
 }
 
 extension WebhookEndpoint {
-  /// The member `webhooks` of an app.
+  /// Reads the member `webhooks` of an app.
   static func all(of app: ConfigurationObject) throws(ConfigurationProblem) -> [WebhookEndpoint] {
     var endpoints: [WebhookEndpoint] = []
     for object in try app.objects("webhooks") ?? [] {
       let endpoint = try WebhookEndpoint(object)
       guard !endpoints.contains(where: { $0.name == endpoint.name }) else {
-        throw ConfigurationProblem(object.path(of: "url"), "'\(endpoint.name)' is there twice")
+        throw ConfigurationProblem(object.path(of: "url"), "'\(endpoint.name)' appears twice")
       }
       endpoints.append(endpoint)
     }
@@ -51,7 +51,7 @@ extension WebhookEndpoint {
         object.path(of: "url"), "must be https, unless allowPrivateAddresses is true")
     }
     guard url.user() == nil, url.password() == nil, url.fragment() == nil else {
-      throw ConfigurationProblem(object.path(of: "url"), "must have no user, password or fragment")
+      throw ConfigurationProblem(object.path(of: "url"), "must not have a user, password or fragment")
     }
     self.init(
       url: text, secretEnvironmentVariable: try object.requiredString("secretEnv"),

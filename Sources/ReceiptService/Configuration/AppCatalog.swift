@@ -1,7 +1,7 @@
-import FoundationEssentials
+import Foundation
 import Subscriptions
 
-/// All apps of one configuration file.
+/// The apps of a configuration file.
 public struct AppCatalog: Sendable {
   /// In the order of the file.
   public let apps: [App]
@@ -17,7 +17,7 @@ public struct AppCatalog: Sendable {
   public subscript(bundleID: String) -> App? { byBundleID[bundleID] }
 
   /// Reads a configuration file.
-  /// - Throws: a problem that names the file, the path in it and what is wrong.
+  /// - Throws: an error that names the file, the path in it and the reason.
   public init(contentsOf file: String) throws(ConfigurationProblem) {
     let data: Data
     do {
@@ -29,7 +29,7 @@ public struct AppCatalog: Sendable {
   }
 
   /// Reads a configuration.
-  /// - Parameter name: what to call it in a problem.
+  /// - Parameter name: the file name in errors.
   init(json: Data, named name: String) throws(ConfigurationProblem) {
     let root: JSONValue
     do {
@@ -48,7 +48,7 @@ public struct AppCatalog: Sendable {
       let path = name + ": apps[\(index)]"
       let app = try App(ConfigurationObject(element, at: path))
       if apps.contains(where: { $0.bundleID == app.bundleID }) {
-        throw ConfigurationProblem(path + ".bundleID", "'\(app.bundleID)' is there twice")
+        throw ConfigurationProblem(path + ".bundleID", "'\(app.bundleID)' appears twice")
       }
       apps.append(app)
     }

@@ -1,8 +1,8 @@
-/// An object of a configuration file, read member by member with the path at hand for errors.
+/// A JSON object of a configuration file with its path, which errors name.
 ///
-/// `Codable` would pass over a misspelled key in silence; here whatever was not asked for is an error.
+/// `Codable` ignores misspelled keys; ``allowOnly(_:)`` refuses them.
 struct ConfigurationObject {
-  /// Where it stands, for error messages.
+  /// The path of the object, for error messages.
   let path: String
   private let members: [String: JSONValue]
 
@@ -18,10 +18,10 @@ struct ConfigurationObject {
   func allowOnly(_ names: [String]) throws(ConfigurationProblem) {
     guard let unknown = members.keys.filter({ !names.contains($0) }).min() else { return }
     throw ConfigurationProblem(
-      path + "." + unknown, "unknown key; known here: \(names.sorted().joined(separator: ", "))")
+      path + "." + unknown, "unknown key; remove it or use one of \(names.sorted().joined(separator: ", "))")
   }
 
-  /// The names of all members, in order, for objects that are dictionaries.
+  /// The sorted names of all members, for objects that are dictionaries.
   var names: [String] { members.keys.sorted() }
 
   func path(of name: String) -> String { path + "." + name }
@@ -67,7 +67,7 @@ struct ConfigurationObject {
     return flag
   }
 
-  /// A list of objects.
+  /// Reads a list of objects.
   func objects(_ name: String) throws(ConfigurationProblem) -> [ConfigurationObject]? {
     guard let value = members[name] else { return nil }
     guard case .array(let elements) = value else {
@@ -92,7 +92,7 @@ struct ConfigurationObject {
     return strings
   }
 
-  /// One word out of a closed list.
+  /// Reads one of the cases of an enumeration.
   func word<Word: RawRepresentable & CaseIterable>(
     _ name: String, as type: Word.Type
   ) throws(ConfigurationProblem) -> Word? where Word.RawValue == String {
@@ -100,7 +100,7 @@ struct ConfigurationObject {
     return try parse(string, as: type, at: path(of: name))
   }
 
-  /// A list of words out of a closed list.
+  /// Reads a list of cases of an enumeration.
   func words<Word: RawRepresentable & CaseIterable>(
     _ name: String, as type: Word.Type
   ) throws(ConfigurationProblem) -> [Word]? where Word.RawValue == String {

@@ -1,8 +1,8 @@
-/// What is wrong with a setting or a configuration file, in one line that names it.
+/// An invalid setting or configuration file, described in one line that names it.
 public struct ConfigurationProblem: Error, Sendable, Hashable, CustomStringConvertible {
   /// The setting, or the file and the path in it: `config/apps.json: apps[0].tiers.pro.rank`.
   public var subject: String
-  /// What is wrong with it.
+  /// The reason why it is invalid.
   public var reason: String
 
   /// Creates a problem.
@@ -11,7 +11,7 @@ public struct ConfigurationProblem: Error, Sendable, Hashable, CustomStringConve
     self.reason = reason
   }
 
-  /// One line, also where a key of the file, which is part of the path, holds a line break.
+  /// One line. Control characters, which a key in the path may have, become spaces.
   public var description: String {
     String(
       String.UnicodeScalarView(

@@ -1,14 +1,13 @@
-import FoundationEssentials
+import Foundation
 import Logging
 import Postgres
 import Subscriptions
 
-/// The table `configured_apps`: what the support views have to know of the configuration, so that they say what the
-/// answers say.
+/// Writes the table `configured_apps`, which gives the support views the parts of the configuration that they need.
 ///
-/// It also marks for the sweep the rows that were written under another configuration: purchases and awards of the sandbox,
-/// and grants whose tier came or went. It compares the rows with the configuration, not with the one before: several
-/// servers read a changed file one after the other, and each finds the rows that another server wrote under the former one.
+/// It also makes rows due for the sweep that depend on a changed part of the configuration: sandbox purchases, sandbox
+/// awards, and grants whose tier was added or removed. It compares the rows with the current configuration, not with the
+/// former one, because servers reload one after the other and may write rows under the former configuration meanwhile.
 struct ConfiguredApps: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
@@ -17,17 +16,17 @@ struct ConfiguredApps: Sendable {
 
   private static let batch = 2_000
 
-  /// Writes what is different there. In order, so that servers that start together do not wait for each other in a circle.
+  /// Writes the rows that differ. The order by bundle id keeps servers that start together from deadlocks.
   func write() async throws {
     let apps = catalog.apps.sorted { $0.bundleID < $1.bundleID }
     _ = try await pool.withConnection { connection in try await connection.pipeline(apps.map(Self.upsert)) }
     for app in apps {
       try await inBatches { GrantRows.recount(under: app, at: clock.now(), limit: $0) }
       try await inBatches { SandboxRows.recount(under: app, at: clock.now(), limit: $0) }
-      try await noteDevices(of: app)
+      try await enqueueDevices(of: app)
       for (tier, count) in try await pool.grantsWithoutTier(in: app, at: clock.now()) {
         logger.warning(
-          "grants are open whose tier is not in the configuration: they open nothing",
+          "open grants have a tier that is not in the configuration; they give no access",
           metadata: ["bundleID": "\(app.bundleID)", "tier": "\(tier)", "grants": "\(count)"])
       }
     }
@@ -37,16 +36,18 @@ struct ConfiguredApps: Sendable {
     while try await pool.query(query(Self.batch)).count == Self.batch {}
   }
 
-  /// Notes devices with a trial of the sandbox, or a share in a purchase of it: their state is sent again if it changed.
-  private func noteDevices(of app: App) async throws {
-    guard app.customer == .device, !app.outboxLanes.isEmpty else { return }
-    let devices = try await pool.query(SandboxRows.devices(of: app)).map { try $0.decode(0, as: String.self) }
+  /// Adds outbox rows for devices with a sandbox trial or a shared sandbox purchase. Deliveries skip unchanged states.
+  private func enqueueDevices(of app: App) async throws {
+    guard app.customer == .device, !app.outboxDestinations.isEmpty else { return }
+    let devices = try await pool.query(SandboxRows.devices(of: app)).map {
+      try $0.decode("device_id", as: String.self)
+    }
     for start in stride(from: 0, to: devices.count, by: Self.batch) {
       let changes = devices[start..<min(start + Self.batch, devices.count)].map {
         CustomerChange(bundleID: app.bundleID, customer: .device($0))
       }
-      guard let notes = CustomerChanges.enqueue(changes, in: catalog, at: clock.now()) else { return }
-      _ = try await pool.query(notes)
+      guard let query = CustomerChanges.enqueue(changes, in: catalog, at: clock.now()) else { return }
+      _ = try await pool.query(query)
     }
   }
 
@@ -65,16 +66,15 @@ struct ConfiguredApps: Sendable {
 }
 
 extension App {
-  /// The listed testers, in lower case.
+  /// The ids of the configured testers, in lower case.
   var testers: [String] {
     if case .testers(let ids) = sandboxGrants { ids.map { $0.lowercased() }.sorted() } else { [] }
   }
 }
 
-/// Rows of the sandbox that depend on the configuration.
+/// The queries on sandbox rows that depend on the configuration.
 private enum SandboxRows {
-  /// Has the sweep judge purchases again of which the column `is_counted` says something else than the configuration.
-  /// - Returns: a row for each.
+  /// Makes purchases due for the sweep whose column `is_counted` differs from the configuration. Returns a row for each.
   static func recount(under app: App, at instant: Date, limit: Int) -> Query {
     """
     UPDATE subscriptions SET next_change_at = \(instant)
@@ -89,7 +89,7 @@ private enum SandboxRows {
     """
   }
 
-  /// Devices with a trial of the sandbox, or that share a purchase of it.
+  /// The devices with a sandbox trial or a shared sandbox purchase.
   static func devices(of app: App) -> Query {
     """
     SELECT device_id FROM trials WHERE bundle_id = \(app.bundleID) AND environment <> 'Production'
@@ -101,15 +101,9 @@ private enum SandboxRows {
 }
 
 extension Service {
-  /// Tells the support views what the configuration says. Where the database is away, again until it is back.
-  public func noteConfiguration() async {
-    while !Task.isCancelled {
-      do {
-        return try await configuredApps.write()
-      } catch {
-        logger.warning("the configuration could not be noted for support", metadata: ["reason": "\(error)"])
-        try? await Task.sleep(for: .seconds(30))
-      }
-    }
+  /// Writes the table `configured_apps`; while the database is unavailable, tries again.
+  func writeConfiguredApps() async {
+    await jobRunner.runUntilSuccess(
+      BackgroundJob("configured apps", every: .seconds(30)) { try await self.configuredApps.write() })
   }
 }

@@ -1,8 +1,8 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import Logging
 
-/// Reads settings out of the environment; an empty one counts as missing.
+/// Reads settings from the environment. An empty variable counts as missing.
 struct EnvironmentReader {
   private let environment: [String: String]
 
@@ -33,19 +33,19 @@ struct EnvironmentReader {
     return address
   }
 
-  /// All three settings of the App Store Connect key, or none.
+  /// The App Store Connect key. Its three settings must all be set, or none.
   func storeCredentials() throws(ConfigurationProblem) -> AppStoreCredentials? {
     let names = ["APP_STORE_KEY", "APP_STORE_KEY_ID", "APP_STORE_ISSUER_ID"]
     let values = names.map { text($0) }
     guard values.contains(where: { $0 != nil }) else { return nil }
     for (name, value) in zip(names, values) where value == nil {
-      throw ConfigurationProblem(name, "is not set, but the other settings of the key are")
+      throw ConfigurationProblem(name, "is not set, but other settings of the key are; set all three")
     }
     return try AppStoreCredentials(
       file: values[0] ?? "", keyID: values[1] ?? "", issuerID: values[2] ?? "", setting: "APP_STORE_KEY")
   }
 
-  /// Files with keys, colon-separated.
+  /// The keys in the colon-separated files.
   func entitlementKeys() throws(ConfigurationProblem) -> [EntitlementKey]? {
     guard let files = text("ENTITLEMENT_KEY") else { return nil }
     let names = files.split(separator: ":")
@@ -83,7 +83,7 @@ struct EnvironmentReader {
 
 extension AppStoreCredentials {
   /// Reads a key from its file.
-  /// - Parameter setting: what to call it in a problem.
+  /// - Parameter setting: the name of the setting in errors.
   init(
     file: String, keyID: String, issuerID: String, setting: String
   ) throws(ConfigurationProblem) {

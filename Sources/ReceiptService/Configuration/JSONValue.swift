@@ -1,6 +1,6 @@
-import FoundationEssentials
+import Foundation
 
-/// Any JSON, for what has no fixed shape: the values of features, claims that we do not know yet.
+/// Any JSON value, for members without a fixed schema.
 enum JSONValue: Sendable, Hashable {
   case null
   case bool(Bool)
@@ -10,7 +10,7 @@ enum JSONValue: Sendable, Hashable {
   case array([JSONValue])
   case object([String: JSONValue])
 
-  /// What a person would call it, for error messages.
+  /// The kind of value in words, for error messages.
   var kind: String {
     switch self {
     case .null: "null"

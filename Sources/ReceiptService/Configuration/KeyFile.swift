@@ -1,9 +1,8 @@
-/// The name of a file with a key, for a message.
+/// Shows the name of a key file in an error message.
 enum KeyFile {
-  /// The name, or what stands for it: who gives the key itself where its file should be named must not find it in
-  /// the log. Keys begin with dashes or letters, and have lines.
+  /// The name, if it is a path. Otherwise the setting may contain the key itself, which must not reach the log.
   static func shown(_ name: some StringProtocol) -> String {
     let isPath = ["/", "./", "../"].contains { name.hasPrefix($0) } && !name.contains(where: \.isNewline)
-    return isPath ? String(name) : "the file that it should name, best with its whole path"
+    return isPath ? String(name) : "the file that it should name; give an absolute path"
   }
 }

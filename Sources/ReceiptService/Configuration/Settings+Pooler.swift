@@ -1,28 +1,28 @@
 import Postgres
 
 extension Settings {
-  /// A disagreement between `DATABASE_POOLER` and the pooler that `DATABASE_URL` leads to.
+  /// A difference between `DATABASE_POOLER` and the pooler that `DATABASE_URL` leads to.
   public enum PoolerMismatch: Sendable, Hashable {
-    /// A pooler in transaction mode is in between: prepared statements meet server processes that do not know them.
+    /// The pooler is in transaction mode, so prepared statements fail.
     case transaction
-    /// A pooler is in between that takes no settings at login, so that no connection can be made.
+    /// The pooler refuses settings at login, so no connection can be made.
     case refusedOptions
-    /// A pooler is in between that seems to keep sessions, and takes settings at login or ignores them.
+    /// The pooler seems to be in session mode, and takes or ignores settings at login.
     case session
 
-    /// Whether receiptd cannot work like this.
+    /// Whether receiptd cannot work with this difference.
     public var isFatal: Bool { self != .session }
 
-    /// The finding, in words.
-    public var finding: String {
+    /// A description of the difference.
+    public var message: String {
       switch self {
       case .transaction: "DATABASE_URL leads to a pooler in transaction mode"
       case .refusedOptions: "DATABASE_URL leads to a pooler that refuses settings at login"
-      case .session: "DATABASE_URL leads to a pooler, in session mode as far as can be seen"
+      case .session: "DATABASE_URL leads to a pooler, probably in session mode"
       }
     }
 
-    /// The remedy, in words.
+    /// The settings that repair it.
     public var remedy: String {
       switch self {
       case .transaction: "set DATABASE_POOLER=transaction"
@@ -33,9 +33,9 @@ extension Settings {
     }
   }
 
-  /// Compares `DATABASE_POOLER` with the pooler that `DATABASE_URL` leads to, if it leads to one.
-  /// - Returns: `nil` where they agree, and where the setting is `transaction`, with which everything works.
-  /// - Throws: ``PostgresError`` where the database cannot be reached.
+  /// Compares `DATABASE_POOLER` with the pooler that `DATABASE_URL` leads to, if any.
+  /// - Returns: `nil` if they agree, or if the setting is `transaction`, which works with every pooler.
+  /// - Throws: ``PostgresError`` if the database is unreachable.
   public func findPoolerMismatch() async throws -> PoolerMismatch? {
     guard database.usesPreparedStatements else { return nil }
     switch try await database.findPooling() {
@@ -54,8 +54,8 @@ extension Settings {
       _ = try await pool.query("SELECT 1")
       return .session
     } catch let error as PostgresError {
-      // libpq keeps no SQLSTATE of a refused login; PgBouncer says "unsupported startup parameter: options", and from 1.20
-      // on names the option.
+      // libpq has no SQLSTATE for a refused login. PgBouncer's message is "unsupported startup parameter: options", since
+      // 1.20 with the name of the option.
       if case .unavailable(let reason) = error.kind, reason.contains("startup parameter") {
         return .refusedOptions
       }

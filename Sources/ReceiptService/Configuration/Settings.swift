@@ -1,53 +1,52 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import Logging
 import Postgres
 
-/// What the environment says: the contract's settings.
+/// The settings of the environment, which README.md lists.
 public struct Settings: Sendable {
-  /// Where the database is.
+  /// The connection settings of the database.
   public var database: PostgresConfiguration
-  /// Where clients and the App Store reach us.
+  /// The address of the server for clients and the App Store.
   public var host: String
-  /// The port for them.
+  /// The port of the server for clients and the App Store.
   public var port: UInt16
-  /// Where operators reach us.
+  /// The address of the admin server.
   public var adminHost: String
-  /// The port for them.
+  /// The port of the admin server.
   public var adminPort: UInt16
   /// The file with the apps.
   public var configurationFile: String
   /// The folder of the migrations.
   public var migrationsFolder: String
-  /// Files with root certificates; empty for the shipped one.
+  /// The files with root certificates; empty for the shipped root.
   public var rootFiles: [String]
-  /// Where the App Store Server API is, production and sandbox.
+  /// The addresses of the App Store Server API.
   public var storeAddresses: (production: AppStoreAddress, sandbox: AppStoreAddress)
-  /// The App Store Connect key; `nil` where there is none.
+  /// The App Store Connect key; `nil` if none is set.
   public var storeCredentials: AppStoreCredentials?
-  /// The keys of entitlement tokens, the one that signs first; `nil` where they are in the database.
+  /// The keys of entitlement tokens, the signing key first; `nil` if they are in the database.
   var entitlementKeys: [EntitlementKey]?
-  /// The bearer token of the support API; `nil` where that is off.
+  /// The bearer token of the support API; `nil` turns the support API off.
   public var supportToken: String?
   /// Requests a second of one address or user; `nil` for no limit.
   public var rateLimit: Int?
-  /// Whose word on who asks is believed, and in which field.
+  /// The proxies whose forwarding header is trusted, and the name of the header.
   public var trustedProxies: TrustedProxies
-  /// How long to go on serving after the process was told to stop and says that it is not ready: what a load balancer
-  /// needs to notice.
+  /// For how long a stopping process still serves requests, so that load balancers notice its `/readyz`.
   public var drainDelay: Duration
-  /// How long what grows for ever is kept.
+  /// For how long notifications and transactions are kept.
   public var retention: Retention
-  /// Logs.
+  /// The least severe level that is logged.
   public var logLevel: Logger.Level
-  /// `true` for JSON, `false` for text, `nil` to choose by whether it is a terminal.
+  /// `true` for JSON, `false` for text, `nil` for text on a terminal and JSON elsewhere.
   public var logsAsJSON: Bool?
-  /// All of it, for shared secrets that the apps' configuration names.
+  /// The environment, for the secrets that the apps' configuration names.
   public var environment: [String: String]
 
   /// Reads the environment.
-  /// - Throws: a problem that names the setting. No value of a secret is ever in it.
+  /// - Throws: an error that names the setting, and never contains a secret.
   public init(environment: [String: String]) throws(ConfigurationProblem) {
     let reader = EnvironmentReader(environment)
     self.environment = environment
@@ -57,8 +56,7 @@ public struct Settings: Sendable {
     } catch {
       throw ConfigurationProblem("DATABASE_URL", "\(error)")
     }
-    // The App Store wants its answer within about a second and gives up after a few; a database that
-    // hangs must be reported as away before that, not after.
+    // The App Store's webhook timeout is a few seconds. An unavailable database must be reported before that.
     database.queryTimeout = .seconds(3)
     database.acquireTimeout = .milliseconds(1_500)
     database.maximumConnections = 16

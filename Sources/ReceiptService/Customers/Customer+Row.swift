@@ -1,18 +1,30 @@
-import FoundationEssentials
+import Foundation
+import Postgres
 import Subscriptions
 
 extension Customer {
-  /// The user's id, where it is a user.
+  /// Decodes the columns `user_id` and `device_id`; `nil` if both are NULL.
+  init?(_ row: Row) throws {
+    if let user = try row.decode("user_id", as: UUID?.self) {
+      self = .user(user)
+    } else if let device = try row.decode("device_id", as: String?.self) {
+      self = .device(device)
+    } else {
+      return nil
+    }
+  }
+
+  /// The user's id; `nil` for a device.
   var userID: UUID? {
     if case .user(let id) = self { id } else { nil }
   }
 
-  /// The device's name, where it is a device.
+  /// The device's id; `nil` for a user.
   var deviceID: String? {
     if case .device(let id) = self { id } else { nil }
   }
 
-  /// The word for columns and answers.
+  /// `user` or `device`, for columns and responses.
   var kindWord: String {
     switch self {
     case .user: CustomerKind.user.rawValue
@@ -20,7 +32,7 @@ extension Customer {
     }
   }
 
-  /// What the customer's advisory lock is taken by.
+  /// The name of the customer's advisory lock.
   var lockName: String {
     switch self {
     case .user(let id): id.uuidString

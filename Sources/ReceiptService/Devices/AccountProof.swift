@@ -1,19 +1,19 @@
 import AppStore
 import Subscriptions
 
-/// A verified signature of the App Store that names an Apple Account, beside a device's secret.
+/// Data signed by the App Store that proves which Apple Account a device has.
 ///
-/// Only signed data that the client sent is one. A transaction that the server looked up by a bare id proves nothing
-/// about the caller.
+/// Only data that the client sent counts. A transaction that the server looked up by a bare id proves nothing about the
+/// caller.
 struct AccountProof: Sendable {
-  /// Production and the sandbox number their accounts and purchases apart.
+  /// Ids are unique within an environment only.
   let environment: String
   /// Apple's `appTransactionId`; transactions signed before 2025 may lack it.
   let appTransactionID: String?
-  /// The purchase, where a transaction was sent.
+  /// The purchase, if the client sent a transaction.
   let originalTransactionID: String?
 
-  /// - Returns: `nil` for an app transaction that names no account.
+  /// - Returns: `nil` for an app transaction without an `appTransactionId`.
   init?(_ signed: Signed<AppTransaction>) {
     guard let account = signed.payload.appTransactionId?.storable else { return nil }
     environment = signed.payload.receiptType.rawValue.storable
@@ -21,7 +21,7 @@ struct AccountProof: Sendable {
     originalTransactionID = nil
   }
 
-  /// - Parameter purchase: of a signed transaction that the client sent.
+  /// - Parameter purchase: from a signed transaction that the client sent.
   init?(_ purchase: ProvenPurchase) {
     guard let fact = purchase.transactions.first?.fact else { return nil }
     environment = fact.environment.rawValue

@@ -1,11 +1,11 @@
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import JSON
 import Postgres
 import Subscriptions
 
-/// `GET /api/v1/devices/{deviceID}/entitlements`: what a device may do, for an app whose customers are devices.
+/// `GET /api/v1/devices/{deviceID}/entitlements`: a device's entitlements, for an app whose customers are devices.
 struct DeviceEntitlements: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
@@ -14,7 +14,7 @@ struct DeviceEntitlements: Sendable {
   let clock: ServiceClock
 
   private struct Answer: JSONWritable {
-    var entitlements: EntitlementsAnswer
+    var entitlements: EntitlementsResponse
     var serverTime: Date
 
     func write(to json: inout JSONWriter) {
@@ -30,20 +30,22 @@ struct DeviceEntitlements: Sendable {
     let app = try catalog.deviceApp(named: request.query["bundleID"])
     try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
     let instant = clock.now()
-    let holdings = try await pool.holdings(devices: [device]).holdings(of: .device(device), in: app)
+    let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
+      of: .device(device), in: app)
     return .json(
       .ok,
       Answer(
-        entitlements: EntitlementsAnswer(
-          app.entitlements(of: holdings, for: .device(device), at: instant), of: app, for: .device(device),
+        entitlements: EntitlementsResponse(
+          app.entitlements(of: customerRecords, for: .device(device), at: instant), of: app,
+          for: .device(device),
           at: instant, signedBy: signer),
         serverTime: instant))
   }
 }
 
 extension AppCatalog {
-  /// The app that a device means.
-  /// - Parameter bundleID: as the request says; may be missing where one app only has devices.
+  /// The app of a request from a device.
+  /// - Parameter bundleID: from the request; may be missing if only one app has devices as customers.
   /// - Throws: 422 `wrong_app`, 400 `invalid_request`.
   func deviceApp(named bundleID: String?) throws(Problem) -> App {
     let candidates = apps.filter { $0.customer == .device }

@@ -1,19 +1,15 @@
-import FoundationEssentials
+import Foundation
 import Postgres
 
-/// The table `devices`: what is paired to a customer's device.
+/// Statements on the table `devices`: the devices that are paired to a customer's device.
 enum DeviceRows {
-  /// In the order in which they were paired: the first ones stay active when a limit shrinks.
+  /// Oldest pairing first: these stay active when the limit shrinks.
   static func select(bundleID: String, deviceID: String) -> Query {
     """
     SELECT child_device_id, name, paired_at FROM devices
     WHERE bundle_id = \(bundleID) AND device_id = \(deviceID)
     ORDER BY paired_at, id
     """
-  }
-
-  static func decode(_ row: Row) throws -> PairedDevice {
-    PairedDevice(childDeviceID: try row.decode(0), name: try row.decode(1), pairedAt: try row.decode(2))
   }
 
   static func insert(
@@ -38,11 +34,4 @@ enum DeviceRows {
     WHERE bundle_id = \(bundleID) AND device_id = \(deviceID) AND child_device_id = \(child)
     """
   }
-}
-
-/// A device that is paired to a customer's.
-struct PairedDevice: Sendable {
-  var childDeviceID: String
-  var name: String?
-  var pairedAt: Date
 }

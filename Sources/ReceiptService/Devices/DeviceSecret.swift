@@ -1,18 +1,18 @@
 import AppStore
 import Crypto
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 
-/// The secret that a device sends in the header `Receiptd-Device-Secret`: 32 random bytes, of which only a hash is kept.
+/// The secret that a device sends in the header `Receiptd-Device-Secret`: 32 random bytes. Only a hash is stored.
 struct DeviceSecret: Sendable {
-  /// SHA-256 needs neither salt nor stretching here: the bytes are random.
+  /// SHA-256 without salt or stretching is enough, because the bytes are random.
   private let digest: SHA256Digest
 
   /// The bytes for the column `secret_hash`.
   var hash: [UInt8] { Array(digest) }
 
-  /// - Returns: `nil` where the request carries none.
+  /// - Returns: `nil` for a request without a secret.
   /// - Throws: 400 `invalid_request` for a malformed one.
   init?(of request: Request) throws(Problem) {
     guard let name = Self.field, let text = request.headers[name] else { return nil }

@@ -1,17 +1,17 @@
-import FoundationEssentials
+import Foundation
 import Postgres
 import Subscriptions
 
-/// The table `device_secrets`.
+/// Statements on the table `device_secrets`.
 enum DeviceSecretRows {
   static func select(_ device: String, bundleID: String) -> Query {
     "SELECT secret_hash FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)"
   }
 
-  /// - Returns: the kept hash; `nil` where the device has no secret.
-  static func decode(_ rows: Rows) throws -> [UInt8]? { try rows.first?.decode(0) }
+  /// - Returns: the stored hash; `nil` for a device without a secret.
+  static func decode(_ rows: Rows) throws -> [UInt8]? { try rows.first?.decode("secret_hash") }
 
-  /// Of two first secrets at once one is kept.
+  /// Inserts no row if a concurrent request stored a secret first.
   static func insert(
     _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date
   ) -> Query {
@@ -35,11 +35,11 @@ enum DeviceSecretRows {
     "DELETE FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)"
   }
 
-  /// The record of a device, compared with a proof: see ``DeviceRecord``.
+  /// Compares a device's record with a proof. The only row is a ``DeviceRecord``.
   ///
-  /// Evidence of the device's Apple Account is its trial and each purchase that it has. A purchase that support took
-  /// from another customer is none: that customer still holds its signed transaction. One that is not counted, such as
-  /// a stranger's from the sandbox, is not on record at all.
+  /// The device's trial and each of its purchases are evidence of its Apple Account, with two exceptions. A purchase that
+  /// support took from another customer is no evidence, because that customer still has its signed transaction. A
+  /// purchase that is not counted, such as one of the sandbox, is not on record at all.
   static func record(of device: String, in app: App, proof: AccountProof?) -> Query {
     """
     WITH had AS (
@@ -54,8 +54,8 @@ enum DeviceSecretRows {
       WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
         AND \(app.sharesPurchases)::boolean AND s.device_id IS DISTINCT FROM d.device_id AND s.is_counted
     ), begun AS (
-      SELECT told.app_transaction_id, told.environment
-      FROM trials own JOIN trials told ON told.id = coalesce(own.continues, own.id)
+      SELECT original.app_transaction_id, original.environment
+      FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
       WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device)
     ), evidence AS (
       SELECT coalesce(environment = \(proof?.environment)::text AND (
@@ -69,8 +69,8 @@ enum DeviceSecretRows {
     )
     SELECT NOT (EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
         OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID))
-        OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))),
-      coalesce(bool_or(matches), false), coalesce(bool_and(matches), false)
+        OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_empty,
+      coalesce(bool_or(matches), false) AS matches_some, coalesce(bool_and(matches), false) AS matches_all
     FROM evidence
     """
   }

@@ -1,21 +1,20 @@
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import Postgres
 import Subscriptions
 
-/// `…/devices/{deviceID}/children`: the devices that are paired to a customer's, as many as the tier has room for.
+/// `…/devices/{deviceID}/children`: pairs devices with a customer's device, up to the limit of the customer's tier.
 ///
-/// None is ever deleted for want of room: after a downgrade those paired last are paused, and come back with the
-/// next upgrade. Which ones are paused follows from the order of pairing and the limit of the moment, so nothing
-/// has to be written when a tier changes.
+/// A lower limit deletes no device: the newest pairings beyond it are paused until the limit rises. The order of pairing
+/// and the current limit decide which ones, so a change of tier writes nothing.
 struct Pairing: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
   let authenticator: DeviceAuthenticator
   let clock: ServiceClock
 
-  /// The feature that says how many. `null` in the configuration: no limit; not there at all: none.
+  /// The feature that holds the limit. `null` in the configuration means no limit; without the feature it is 0.
   static let limitFeature = "childDevices"
 
   private struct Body: Decodable {
@@ -37,13 +36,6 @@ struct Pairing: Sendable {
     var status: String
   }
 
-  /// What a customer's device has room for at an instant.
-  private struct Room {
-    /// `nil`: no limit.
-    var limit: Int?
-    var tier: String?
-  }
-
   func post(_ request: Request) async throws -> Response {
     try request.requireJSON()
     let (app, device) = try await customer(of: request)
@@ -51,17 +43,17 @@ struct Pairing: Sendable {
     let child = try DeviceID(body.childDeviceID, named: "childDeviceID").name
     let name = try body.name.map(Self.checkName)
     let instant = clock.now()
-    let (isNew, paired, room) = try await pool.withTransaction {
-      connection async throws -> (Bool, [PairedDevice], Room) in
+    let (isNew, paired, limit) = try await pool.withTransaction {
+      connection async throws -> (Bool, [PairedDevice], Int?) in
       let answers = try await connection.pipeline(
         [AdvisoryLock.acquire(.customer, [device])]
-          + HoldingsRows.select(users: [], devices: [device])
+          + CustomerRecordRows.select(users: [], devices: [device])
           + [DeviceRows.select(bundleID: app.bundleID, deviceID: device)])
-      let room = try makeRoom(
-        answers.dropFirst().prefix(HoldingsRows.count), of: device, in: app, at: instant)
-      let paired = try answers.last.map { try $0.map(DeviceRows.decode) } ?? []
+      let limit = try deviceLimit(
+        answers.dropFirst().prefix(CustomerRecordRows.count), of: device, in: app, at: instant)
+      let paired = try answers.last.map { try $0.map(PairedDevice.init) } ?? []
       let isNew = !paired.contains { $0.childDeviceID == child }
-      if isNew, let limit = room.limit, paired.count >= limit {
+      if isNew, let limit, paired.count >= limit {
         throw ServiceError.deviceLimitReached(limit: limit, moreIsSold: app.sellsMoreDevices(than: limit))
       }
       let write =
@@ -71,9 +63,9 @@ struct Pairing: Sendable {
       let written = try await connection.pipeline([
         write, DeviceRows.select(bundleID: app.bundleID, deviceID: device),
       ])
-      return (isNew, try written[1].map(DeviceRows.decode), room)
+      return (isNew, try written[1].map(PairedDevice.init), limit)
     }
-    return try answer(isNew ? .created : .ok, paired, room, at: instant)
+    return try answer(isNew ? .created : .ok, paired, limit, at: instant)
   }
 
   func get(_ request: Request) async throws -> Response {
@@ -94,32 +86,32 @@ struct Pairing: Sendable {
     let instant = clock.now()
     let answers = try await pool.withConnection { connection in
       try await connection.pipeline(
-        HoldingsRows.select(users: [], devices: [device])
+        CustomerRecordRows.select(users: [], devices: [device])
           + [DeviceRows.select(bundleID: app.bundleID, deviceID: device)])
     }
-    let room = try makeRoom(answers.prefix(HoldingsRows.count), of: device, in: app, at: instant)
-    let paired = try answers.last.map { try $0.map(DeviceRows.decode) } ?? []
-    return try answer(.ok, paired, room, at: instant)
+    let limit = try deviceLimit(answers.prefix(CustomerRecordRows.count), of: device, in: app, at: instant)
+    let paired = try answers.last.map { try $0.map(PairedDevice.init) } ?? []
+    return try answer(.ok, paired, limit, at: instant)
   }
 
-  private func makeRoom(
+  private func deviceLimit(
     _ answers: some Sequence<Rows>, of device: String, in app: App, at instant: Date
-  ) throws -> Room {
-    let holdings = try HoldingsRows.decode(answers).holdings(of: .device(device), in: app)
-    let entitlements = app.entitlements(of: holdings, for: .device(device), at: instant)
-    return Room(limit: entitlements.features.room(for: Self.limitFeature), tier: entitlements.tier)
+  ) throws -> Int? {
+    let customerRecords = try CustomerRecordRows.decode(answers).customerRecords(of: .device(device), in: app)
+    let entitlements = app.entitlements(of: customerRecords, for: .device(device), at: instant)
+    return entitlements.features.limit(for: Self.limitFeature)
   }
 
   private func answer(
-    _ status: HTTPResponse.Status, _ paired: [PairedDevice], _ room: Room, at instant: Date
+    _ status: HTTPResponse.Status, _ paired: [PairedDevice], _ limit: Int?, at instant: Date
   ) throws -> Response {
     let children = paired.enumerated().map { index, device in
-      let isActive = room.limit.map { index < $0 } ?? true
+      let isActive = limit.map { index < $0 } ?? true
       return Child(
         childDeviceID: device.childDeviceID, name: device.name, pairedAt: device.pairedAt,
         status: isActive ? "active" : "paused")
     }
-    return try .json(status, Answer(children: children, limit: room.limit, serverTime: instant))
+    return try .json(status, Answer(children: children, limit: limit, serverTime: instant))
   }
 
   private func customer(of request: Request) async throws -> (App, String) {
@@ -138,8 +130,8 @@ struct Pairing: Sendable {
 }
 
 extension Features {
-  /// How many of something there may be: `nil` for no limit.
-  func room(for feature: String) -> Int? {
+  /// The number that a feature allows; `nil` for no limit.
+  func limit(for feature: String) -> Int? {
     switch self[feature] {
     case .unlimited: nil
     case .count(let count): Swift.max(count, 0)
@@ -149,8 +141,8 @@ extension Features {
 }
 
 extension App {
-  /// Whether any tier has room for more devices than this.
+  /// Whether any tier allows more devices than this.
   fileprivate func sellsMoreDevices(than limit: Int) -> Bool {
-    tiers.values.contains { ($0.features.room(for: Pairing.limitFeature) ?? .max) > limit }
+    tiers.values.contains { ($0.features.limit(for: Pairing.limitFeature) ?? .max) > limit }
   }
 }

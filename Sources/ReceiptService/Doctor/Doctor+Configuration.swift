@@ -1,37 +1,37 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import Subscriptions
 
 extension Doctor {
-  /// Reads the file with the apps and looks at each of them.
-  func configuration(_ file: String) -> (AppCatalog?, [Finding]) {
+  /// Reads the configuration file and checks each app.
+  func configuration(_ file: String) -> (AppCatalog?, [CheckResult]) {
     do throws(ConfigurationProblem) {
       let catalog = try AppCatalog(contentsOf: file)
       let count = catalog.apps.count == 1 ? "1 app" : "\(catalog.apps.count) apps"
-      return (catalog, [.ok("configuration", "\(file): \(count)")] + catalog.apps.map { finding($0, file) })
+      return (catalog, [.ok("configuration", "\(file): \(count)")] + catalog.apps.map { check($0, file) })
     } catch {
-      return (nil, [.fail("configuration", "\(error)", "correct it there")])
+      return (nil, [.fail("configuration", "\(error)", "correct the file")])
     }
   }
 
-  private func finding(_ app: App, _ file: String) -> Finding {
+  private func check(_ app: App, _ file: String) -> CheckResult {
     let subject = "app \(app.bundleID)"
     let problem =
       bundleProblem(app) ?? catalogProblem(app) ?? secretProblem(app) ?? keyProblem(app, file)
-      ?? placesProblem(app)
-    if let problem { return .fail(subject, problem.finding, problem.remedy) }
+      ?? destinationProblem(app)
+    if let problem { return .fail(subject, problem.message, problem.remedy) }
     let tiers = app.tiers.values.sorted { $0.rank < $1.rank }.map(\.name).joined(separator: " < ")
-    let places = app.writeTo.map(\.rawValue).sorted().joined(separator: ", ")
+    let destinations = app.writeTo.map(\.rawValue).sorted().joined(separator: ", ")
     let products = app.products.count == 1 ? "1 product" : "\(app.products.count) products"
     return .ok(
       subject,
       "\(products), tiers \(tiers); customers are \(app.customer.rawValue)s"
-        + (places.isEmpty ? "" : "; writes to \(places)") + secretNote(app))
+        + (destinations.isEmpty ? "" : "; writes to \(destinations)") + secretNote(app))
   }
 
-  private typealias Trouble = (finding: String, remedy: String)
+  private typealias AppProblem = (message: String, remedy: String)
 
-  private func bundleProblem(_ app: App) -> Trouble? {
+  private func bundleProblem(_ app: App) -> AppProblem? {
     // Apple: alphanumeric characters, hyphens and periods (CFBundleIdentifier).
     let isBundleID = app.bundleID.utf8.allSatisfy {
       switch $0 {
@@ -42,61 +42,61 @@ extension Doctor {
       }
     }
     guard isBundleID else {
-      return ("its bundleID has other characters than letters, digits, '-' and '.'", "copy it from Xcode")
+      return ("its bundleID has characters other than letters, digits, '-' and '.'", "copy it from Xcode")
     }
     if app.environments.contains(.production), app.appAppleID == nil {
       return (
-        "it has no appAppleID, so production notifications cannot be told from another app's",
+        "it has no appAppleID, so receiptd cannot check that production notifications are for this app",
         "set it to the Apple ID in App Store Connect, App Information"
       )
     }
     return nil
   }
 
-  private func catalogProblem(_ app: App) -> Trouble? {
-    if app.products.isEmpty { return ("it sells nothing", "list its products") }
+  private func catalogProblem(_ app: App) -> AppProblem? {
+    if app.products.isEmpty { return ("it has no products", "list its products") }
     let byRank = Dictionary(grouping: app.tiers.values, by: \.rank)
     if let (rank, tiers) = byRank.filter({ $1.count > 1 }).min(by: { $0.key < $1.key }) {
       return (
         "the tiers \(tiers.map(\.name).sorted().joined(separator: ", ")) have the same rank \(rank)",
-        "give the better one the higher rank, or a customer with both gets either"
+        "give the better tier the higher rank; a customer with both gets either one now"
       )
     }
     return nil
   }
 
-  private func secretProblem(_ app: App) -> Trouble? {
+  private func secretProblem(_ app: App) -> AppProblem? {
     guard let auth = app.auth, let name = auth.secretEnvironmentVariable else { return nil }
     guard auth.secret(in: environment) == nil, auth.jwks == nil else { return nil }
-    return ("\(name) is not set", "set it: without it no token of its users can be checked")
+    return ("\(name) is not set", "set it; without it no token of the app's users can be verified")
   }
 
   private func secretNote(_ app: App) -> String {
     guard let auth = app.auth, let name = auth.secretEnvironmentVariable else { return "" }
     guard let secret = auth.secret(in: environment) else {
-      return "; \(name) is not set, only the public keys count"
+      return "; \(name) is not set, so only the public keys verify tokens"
     }
     return secret.utf8.count < TokenIssuer.advisedSecretLength
-      ? "; \(name) is short: at least \(TokenIssuer.advisedSecretLength) bytes are advised" : ""
+      ? "; \(name) is short; use at least \(TokenIssuer.advisedSecretLength) bytes" : ""
   }
 
-  private func keyProblem(_ app: App, _ file: String) -> Trouble? {
+  private func keyProblem(_ app: App, _ file: String) -> AppProblem? {
     guard let key = app.storeKey else { return nil }
     do throws(ConfigurationProblem) {
       _ = try AppStoreCredentials(
         file: key.file, keyID: key.keyID, issuerID: key.issuerID, setting: "appStore.key")
       return nil
     } catch {
-      return (error.description, "name the .p8 file of an In-App Purchase key that this user may read")
+      return (error.description, "name the .p8 file of an In-App Purchase key that this system user can read")
     }
   }
 
-  private func placesProblem(_ app: App) -> Trouble? {
-    let usersPlaces = app.writeTo.filter { $0 != .cloudkit }.map(\.rawValue).sorted()
-    guard app.customer == .device, let place = usersPlaces.first else { return nil }
+  private func destinationProblem(_ app: App) -> AppProblem? {
+    let userTables = app.writeTo.filter { $0 != .cloudkit }.map(\.rawValue).sorted()
+    guard app.customer == .device, let table = userTables.first else { return nil }
     return (
-      "it writes to \(place), which has a row per user, but its customers are devices",
-      "take it out of writeTo"
+      "it writes to \(table), which has a row per user, but its customers are devices",
+      "remove it from writeTo"
     )
   }
 }

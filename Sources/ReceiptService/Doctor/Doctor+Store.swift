@@ -1,6 +1,6 @@
 import AppStore
 import Curl
-import FoundationEssentials
+import Foundation
 import HTTPTypes
 import Subscriptions
 import Synchronization
@@ -8,14 +8,14 @@ import Synchronization
 import enum HTTP.RFC3339
 
 extension Doctor {
-  /// Asks the App Store Server API of each app that has a key about a transaction that nobody has: the answer that it
-  /// is not found proves that the key is taken.
-  func store(_ settings: Settings, _ catalog: AppCatalog) async -> [Finding] {
+  /// Requests a transaction that does not exist, for each app with a key. A response that it was not found proves that the
+  /// App Store accepts the key.
+  func store(_ settings: Settings, _ catalog: AppCatalog) async -> [CheckResult] {
     let client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     let transport = DateReadingTransport(transport: CurlTransport(client: client), clock: clock)
-    var findings: [Finding] = []
+    var results: [CheckResult] = []
     for app in catalog.apps {
-      // A key of the app's own that cannot be read was reported with the app.
+      // The check of the app has reported an unreadable key.
       let credentials =
         app.storeKey.map { key in
           try? AppStoreCredentials(
@@ -25,55 +25,57 @@ extension Doctor {
       let api = AppStoreServerAPI(
         transport: transport, credentials: credentials, bundleID: app.bundleID,
         production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,
-        timeout: .seconds(5))
-      findings += await store(app, api)
+        requestTimeout: .seconds(5))
+      results += await store(app, api)
     }
-    if findings.isEmpty {
-      findings.append(
-        .ok("App Store key", "none is configured: bare transaction ids and reconciling are off"))
+    if results.isEmpty {
+      results.append(
+        .ok("App Store key", "none is configured, so lookups by transaction id and reconciliation are off"))
     }
-    if let answer = transport.last.withLock({ $0 }) {
-      findings.append(
-        clockFinding(
-          answer.date, "the App Store's", askedAt: answer.askedAt, answeredAt: answer.answeredAt,
-          // `Date` has whole seconds.
+    if let response = transport.last.withLock({ $0 }) {
+      results.append(
+        checkClock(
+          response.date, "the App Store's", askedAt: response.askedAt, answeredAt: response.answeredAt,
+          // The header `Date` has whole seconds.
           resolution: 1))
     }
     await client.shutDown()
-    return findings
+    return results
   }
 
-  private func store(_ app: App, _ api: AppStoreServerAPI) async -> [Finding] {
-    var findings: [Finding] = []
-    var sandboxTakesKey = false
-    // The sandbox first: it knows apps that were never released.
+  private func store(_ app: App, _ api: AppStoreServerAPI) async -> [CheckResult] {
+    var results: [CheckResult] = []
+    var isAcceptedBySandbox = false
+    // The sandbox comes first, because it knows apps that were never released.
     for environment in [StoreEnvironment.sandbox, .production] where app.environments.contains(environment) {
       let subject = "App Store key of \(app.bundleID), \(environment.rawValue)"
       do throws(AppStoreServerError) {
         _ = try await api.transactionInfo(
           "1", in: Environment(rawValue: environment.rawValue))
-        findings.append(.ok(subject, "taken"))
+        results.append(.ok(subject, "accepted"))
       } catch {
-        findings.append(finding(subject, error, isProven: sandboxTakesKey))
+        results.append(check(subject, error, isAcceptedBySandbox: isAcceptedBySandbox))
       }
-      if environment == .sandbox { sandboxTakesKey = findings.last?.isWell ?? false }
+      if environment == .sandbox { isAcceptedBySandbox = results.last?.isOK ?? false }
     }
-    return findings
+    return results
   }
 
-  private func finding(_ subject: String, _ error: AppStoreServerError, isProven: Bool) -> Finding {
+  private func check(_ subject: String, _ error: AppStoreServerError, isAcceptedBySandbox: Bool)
+    -> CheckResult
+  {
     let wrongKey =
       "check APP_STORE_KEY_ID, APP_STORE_ISSUER_ID and that the key is an In-App Purchase key, not revoked"
     switch error {
     case .rejected(let rejection) where rejection.status == 404 || rejection.status == 400:
-      return .ok(subject, "taken")
+      return .ok(subject, "accepted")
     case .rejected(let rejection) where rejection.status == 401:
-      return .fail(subject, "not taken (401)", wrongKey)
-    case .unauthorizedWithoutJSON where isProven:
+      return .fail(subject, "not accepted (401)", wrongKey)
+    case .unauthorizedWithoutJSON where isAcceptedBySandbox:
       return .ok(
         subject,
-        "the sandbox takes the key; production answers 401, as it does for an app that was never released")
-    case .unauthorizedWithoutJSON: return .fail(subject, "not taken (401)", wrongKey)
+        "the sandbox accepts the key; production answers 401, as it does for an app that was never released")
+    case .unauthorizedWithoutJSON: return .fail(subject, "not accepted (401)", wrongKey)
     case .rejected(let rejection):
       return .fail(
         subject, "answered \(rejection.status) \(rejection.message ?? "")", "try again in a few minutes")
@@ -84,9 +86,9 @@ extension Doctor {
   }
 }
 
-/// Notes the clock of whoever answers.
+/// A transport that records the date of the last response.
 private final class DateReadingTransport: HTTPTransport {
-  struct Answer {
+  struct DatedResponse {
     var date: Date
     var askedAt: Date
     var answeredAt: Date
@@ -94,7 +96,7 @@ private final class DateReadingTransport: HTTPTransport {
 
   private let transport: CurlTransport
   private let clock: ServiceClock
-  let last = Mutex<Answer?>(nil)
+  let last = Mutex<DatedResponse?>(nil)
 
   init(transport: CurlTransport, clock: ServiceClock) {
     self.transport = transport
@@ -105,17 +107,17 @@ private final class DateReadingTransport: HTTPTransport {
     _ request: HTTPRequest, body: [UInt8]?, timeout: Duration
   ) async throws -> (HTTPResponse, [UInt8]) {
     let before = clock.now()
-    let answer = try await transport.send(request, body: body, timeout: timeout)
+    let response = try await transport.send(request, body: body, timeout: timeout)
     let after = clock.now()
-    if let field = answer.0.headerFields[.date], let date = Date(httpDate: field) {
-      last.withLock { $0 = Answer(date: date, askedAt: before, answeredAt: after) }
+    if let field = response.0.headerFields[.date], let date = Date(httpDate: field) {
+      last.withLock { $0 = DatedResponse(date: date, askedAt: before, answeredAt: after) }
     }
-    return answer
+    return response
   }
 }
 
 extension Date {
-  /// A date as `Date` has it (RFC 9110 section 5.6.7, IMF-fixdate): `Sun, 06 Nov 1994 08:49:37 GMT`.
+  /// Parses the header `Date` (RFC 9110 section 5.6.7, IMF-fixdate): `Sun, 06 Nov 1994 08:49:37 GMT`.
   init?(httpDate text: String) {
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     let bytes = Array(text.utf8)

@@ -1,85 +1,85 @@
 import AppStore
 import Curl
-import FoundationEssentials
+import Foundation
 import Postgres
 import Subscriptions
 
-/// Looks at everything that receiptd needs before it is needed: configuration, roots, database, clock, credentials.
+/// Checks everything that receiptd needs: configuration, roots, database, clock and credentials.
 ///
-/// It changes nothing, and goes on after whatever it finds.
+/// It changes nothing, and continues after a failed check.
 public struct Doctor: Sendable {
   let environment: [String: String]
   let clock: ServiceClock
 
-  /// Characters that a token has at least which nobody guesses.
+  /// The least number of characters of a token that cannot be guessed.
   static let lengthOfSupportToken = 32
-  /// Clocks may differ by this much: seconds.
+  /// The most by which two clocks may differ, in seconds.
   static let clockTolerance = 2.0
 
   /// - Parameters:
   ///   - environment: the settings.
-  ///   - clock: what the other clocks are compared with.
+  ///   - clock: the clock to compare with those of the database and the App Store.
   public init(environment: [String: String], clock: ServiceClock = .system) {
     self.environment = environment
     self.clock = clock
   }
 
-  /// Looks at everything, one after the other.
-  /// - Parameter tell: hears of each finding as it is made.
-  /// - Returns: whether all is well.
-  public func examine(_ tell: (Finding) -> Void) async -> Bool {
-    var isWell = true
-    func note(_ findings: [Finding]) {
-      for finding in findings {
-        isWell = isWell && finding.isWell
-        tell(finding)
+  /// Runs all checks, one after the other.
+  /// - Parameter report: called with each result.
+  /// - Returns: whether all checks passed.
+  public func check(_ report: (CheckResult) -> Void) async -> Bool {
+    var isOK = true
+    func add(_ results: [CheckResult]) {
+      for result in results {
+        isOK = isOK && result.isOK
+        report(result)
       }
     }
     let (settings, first) = settings()
-    note(first)
+    add(first)
     let file = settings?.configurationFile ?? EnvironmentReader(environment).text("RECEIPTD_CONFIG")
     let (catalog, apps) = configuration(file ?? "config/apps.json")
-    note(apps)
+    add(apps)
     guard let settings else { return false }
-    note([roots(settings)])
-    note(await database(settings, catalog))
-    if let catalog { note(await store(settings, catalog)) }
-    return isWell
+    add([roots(settings)])
+    add(await database(settings, catalog))
+    if let catalog { add(await store(settings, catalog)) }
+    return isOK
   }
 
-  private func settings() -> (Settings?, [Finding]) {
+  private func settings() -> (Settings?, [CheckResult]) {
     do throws(ConfigurationProblem) {
       let settings = try Settings(environment: environment)
       if let token = settings.supportToken, token.count < Self.lengthOfSupportToken {
-        let finding = Finding.fail(
+        let result = CheckResult.fail(
           "settings",
-          "SUPPORT_TOKEN has \(token.count) characters, and whoever guesses it may do all that support may",
-          "openssl rand -hex 32")
-        return (settings, [finding])
+          "SUPPORT_TOKEN has \(token.count) characters; an attacker who guesses it has all rights of support",
+          "use the output of openssl rand -hex 32")
+        return (settings, [result])
       }
-      return (settings, [.ok("settings", "all that are set can be read")])
+      return (settings, [.ok("settings", "all are valid")])
     } catch {
-      return (nil, [.fail("settings", "\(error)", "set it as the README's table of settings says")])
+      return (nil, [.fail("settings", "\(error)", "see the README's table of settings")])
     }
   }
 
-  private func roots(_ settings: Settings) -> Finding {
+  private func roots(_ settings: Settings) -> CheckResult {
     do throws(ConfigurationProblem) {
       let roots = try TrustedRoots(settings)
       let now = clock.now()
       for (fingerprint, validity) in zip(roots.fingerprints, roots.validity)
       where now < validity.from || validity.until < now {
         return .fail(
-          "roots", "\(fingerprint) is valid from \(validity.from.inWords) until \(validity.until.inWords)",
+          "roots", "\(fingerprint) is valid from \(validity.from.rfc3339) until \(validity.until.rfc3339)",
           "get the current Apple Root CA - G3 from apple.com/certificateauthority")
       }
       let names = zip(roots.fingerprints, roots.validity).map {
         "\($0 == TrustedRoots.appleRootG3Fingerprint ? "Apple Root CA - G3" : "NOT APPLE'S") \($0.prefix(16))…"
-          + " until \($1.until.inWords)"
+          + " until \($1.until.rfc3339)"
       }
       return .ok("roots", names.joined(separator: ", "))
     } catch {
-      return .fail("roots", "\(error)", "unset APP_STORE_ROOTS, or name DER or PEM files")
+      return .fail("roots", "\(error)", "unset APP_STORE_ROOTS, or name DER or PEM files in it")
     }
   }
 }

@@ -1,15 +1,16 @@
-import FoundationEssentials
+import Foundation
 import Postgres
 
-/// Purchases that the expiry sweep judges again.
+/// The query for the purchases that the expiry sweep updates.
 extension SubscriptionRows {
-  /// Purchases of these apps whose status has changed by itself since they were written, the longest overdue first; and
-  /// those whose status is one of a time to come: a server whose clock is ahead has written them.
-  /// - Parameter seen: those that were due in this turn already and could not be judged.
+  /// The purchases of these apps whose status has changed with time since the row was written, the longest overdue first.
+  ///
+  /// Also those whose status begins in the future: a server whose clock is ahead has written them.
+  /// - Parameter seen: the purchases of this run that were not updated, which are left out.
   static func due(
     in bundleIDs: [String], except seen: Set<String>, at instant: Date, limit: Int
   ) -> Query {
-    // By less than this the clocks of two servers may differ, and they shall not write a row by turns.
+    // The clocks of two servers may differ by less than this. Without the margin each would rewrite the other's rows.
     let ahead = instant.addingTimeInterval(Doctor.clockTolerance)
     return """
       (SELECT original_transaction_id, bundle_id FROM subscriptions

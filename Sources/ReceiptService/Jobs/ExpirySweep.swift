@@ -1,18 +1,17 @@
-import FoundationEssentials
+import Foundation
 import Logging
 import Postgres
 import Subscriptions
 
-/// Brings rows and profiles up to date with the time.
+/// Updates the rows and profiles whose status changes with time.
 ///
-/// Answers and support views read the phases of a row and are right at every instant by themselves. What
-/// others read (the columns `status` and `store_status`, `user_preferences`) has to be written anew
-/// when a phase ends. Any number of servers may sweep: a purchase is judged again under its lock, so a
-/// second judgement writes the same row.
+/// Responses and support views compute the status from the phases of a row, so they are right at every instant. The
+/// columns `status` and `store_status` and the table `user_preferences` must be written when a phase ends. Any number of
+/// servers may sweep: each locks the purchase before it computes the row, so the second one writes the same row.
 ///
 /// A server whose clock is ahead writes a row or a profile too early. The sweep of another server finds it by its dates and
-/// writes it again; it does not matter whether a job or a request wrote it. Before each turn the clock is compared
-/// with the database's (``ClockCorrection``), or two servers would write such a row by turns.
+/// writes it again. Each run first compares the clock with the database's (``ClockCorrection``); otherwise two servers
+/// would overwrite each other's rows again and again.
 struct ExpirySweep: Sendable {
   let pool: PostgresPool
   let ledger: LedgerWriter
@@ -21,41 +20,32 @@ struct ExpirySweep: Sendable {
   let logger: Logger
   let grants: GrantSweep
   let freeAccess: FreeAccessSweep
-  let metrics: ServiceMetrics
   let clockCorrection: ClockCorrection
 
-  private static let pause = Duration.seconds(20)
+  private static let interval = Duration.seconds(20)
   private static let batch = 256
 
-  /// Sweeps until the task is cancelled. A database that is away is tried again at the next turn.
-  func runForever() async {
-    while !Task.isCancelled {
+  /// The sweeps of subscriptions, grants and free access.
+  var jobs: [BackgroundJob] {
+    [
+      job("free_access") { try await freeAccess.run() },
+      job("subscriptions") { try await run() },
+      job("grants") { try await grants.run() },
+    ]
+  }
+
+  private func job(_ name: String, _ sweep: @escaping @Sendable () async throws -> Int) -> BackgroundJob {
+    BackgroundJob("sweep of \(name)", every: Self.interval, countedAs: name) {
       await clockCorrection.measure(pool, logger)
-      // One that cannot do its work does not keep the others from theirs.
-      await turn("free_access") { try await freeAccess.run() }
-      await turn("subscriptions") { try await run() }
-      await turn("grants") { try await grants.run() }
-      // Jittered, so that servers that started together do not sweep together.
-      try? await Task.sleep(for: Self.pause * Double.random(in: 0.75...1.25))
+      return try await sweep()
     }
   }
 
-  private func turn(_ what: String, _ sweep: () async throws -> Int) async {
-    do {
-      let count = try await sweep()
-      metrics.jobs.swept(what, rows: count)
-      if count > 0 { logger.info("swept", metadata: ["\(what)": "\(count)"]) }
-    } catch {
-      metrics.jobs.swept(what, rows: nil)
-      logger.warning("a sweep was cut short", metadata: ["of": "\(what)", "reason": "\(error)"])
-    }
-  }
-
-  /// Judges everything again whose status has changed by itself.
-  /// - Returns: how many purchases were due.
+  /// Updates every purchase whose status has changed with time.
+  /// - Returns: the number of purchases that were due.
   func run() async throws -> Int {
     var count = 0
-    // Those that are due still after they were judged: they must not stand in the way of the others.
+    // The purchases that are still due after an update. They are left out, so that the loop ends.
     var stuck: Set<String> = []
     var last: Set<String> = []
     while true {
@@ -64,7 +54,10 @@ struct ExpirySweep: Sendable {
         SubscriptionRows.due(
           in: catalog.apps.map(\.bundleID), except: stuck, at: instant, limit: Self.batch))
       let due = try rows.map {
-        (id: try $0.decode(0, as: String.self), bundleID: try $0.decode(1, as: String.self))
+        (
+          id: try $0.decode("original_transaction_id", as: String.self),
+          bundleID: try $0.decode("bundle_id", as: String.self)
+        )
       }
       guard !due.isEmpty else { return count }
       stuck.formUnion(due.lazy.map(\.id).filter(last.contains))
@@ -84,8 +77,8 @@ struct ExpirySweep: Sendable {
         }
         return await group.reduce(into: []) { failures, failure in failures += [failure].compactMap(\.self) }
       }
-      // A purchase that is not taken now, such as one whose row is locked, has another turn. The others go on, unless
-      // the database takes none.
+      // A purchase that failed, for example because its row is locked, is due again in the next run. The sweep continues
+      // unless all purchases failed.
       if let failure = failures.first, failures.count == fresh.count { throw failure }
     }
   }

@@ -1,28 +1,25 @@
 import Postgres
 
-/// Advisory locks: on things rather than rows.
+/// Transaction-level advisory locks, which lock names and not rows.
 ///
 /// The highest byte of a key is its kind, so two kinds never share a key. Everything that takes an advisory lock is
 /// listed here:
 ///
 /// | highest byte | locks | until the end of |
 /// |---|---|---|
-/// | 0 | numbers in SQL text: `MigrationTable.lock` ("migrate" in ASCII), the functions of months ("months" in ASCII) | the transaction |
+/// | 0 | numbers in SQL text: `MigrationTable.lock` ("migrate" in ASCII), the functions of retention ("forget" in ASCII) | the transaction |
 /// | 1 | a purchase, or a notification about none | the transaction |
 /// | 2 | a customer, or the Apple Account of an app's customer | the transaction |
-/// | 3 | the counting of figures | the transaction |
-/// | 4 | the division of a table into months | the session |
+/// | 3 | the counting of KPIs | the transaction |
 ///
-/// The order, in which a circle of transactions that wait for each other cannot arise: "migrate" before "months";
-/// purchases before customers; a division before "months". Figures are locked alone. A transaction takes all keys of
-/// one kind in one statement, in ascending order.
+/// A fixed order prevents deadlocks: purchases before customers. "migrate", "forget" and KPIs are locked alone. A
+/// transaction takes all keys of one kind in one statement, in ascending order.
 enum AdvisoryLock {
   /// The kind of thing that is locked.
   enum Kind: UInt8, CaseIterable {
     case purchase = 1
     case customer = 2
     case figures = 3
-    case division = 4
 
     /// The keys that locks of this kind can have.
     var keys: ClosedRange<Int64> {
@@ -39,8 +36,8 @@ enum AdvisoryLock {
     "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys(kind, names))::bigint[]) AS key"
   }
 
-  /// The same, ``LookupPlans/fromHere`` and a `lock_timeout` for the rest of the transaction, as one statement: the
-  /// cost of a small transaction is its statements more than its rows.
+  /// The same with ``LookupPlans/fromHere`` and a `lock_timeout` for the rest of the transaction, as one statement: a
+  /// small transaction costs more for its statements than for its rows.
   static func acquireForLookups(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
     """
     SELECT set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
@@ -54,17 +51,6 @@ enum AdvisoryLock {
     "SELECT pg_try_advisory_xact_lock(\(key(kind, name)))"
   }
 
-  /// Takes the lock until ``releaseFromSession(_:_:)`` or the end of the session, unless another session has it: one
-  /// row, whether it was taken.
-  static func tryAcquireForSession(_ kind: Kind, _ name: String) -> Query {
-    "SELECT pg_try_advisory_lock(\(key(kind, name)))"
-  }
-
-  /// Gives back a lock of the session.
-  static func releaseFromSession(_ kind: Kind, _ name: String) -> Query {
-    "SELECT pg_advisory_unlock(\(key(kind, name)))"
-  }
-
   /// In ascending order.
   private static func keys(_ kind: Kind, _ names: Set<String>) -> [Int64] {
     Set(names.map { key(kind, $0) }).sorted()
@@ -73,8 +59,8 @@ enum AdvisoryLock {
   private static let bitsOfName: Int64 = 56
   private static let maskOfName: Int64 = 1 << bitsOfName - 1
 
-  /// The kind, and below it the name by FNV-1a of 64 bits, folded to 56. Two names of a kind that share a key wait for
-  /// each other without need, and do no other harm.
+  /// The kind, and below it the 64-bit FNV-1a hash of the name, folded to 56 bits. Two names that share a key wait for each
+  /// other, which does no other harm.
   static func key(_ kind: Kind, _ name: String) -> Int64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }

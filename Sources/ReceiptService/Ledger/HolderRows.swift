@@ -2,9 +2,9 @@ import FoundationEssentials
 import Postgres
 import Subscriptions
 
-/// The table `purchase_devices`: which devices have a purchase at once, in apps that share purchases.
+/// The table `purchase_devices`: the devices that share a purchase, in apps that share purchases.
 enum HolderRows {
-  /// Everybody who has these purchases, or may not have them any more.
+  /// The devices that share these purchases or are barred from them.
   static func select(_ originalTransactionIDs: [String]) -> Query {
     """
     SELECT original_transaction_id, device_id, since, proved_at, is_barred FROM purchase_devices
@@ -15,11 +15,12 @@ enum HolderRows {
 
   static func decode(_ row: Row) throws -> (originalTransactionID: String, holder: Holder) {
     let holder = Holder(
-      try row.decode(1), since: try row.decode(2), provedAt: try row.decode(3), isBarred: try row.decode(4))
-    return (try row.decode(0), holder)
+      try row.decode("device_id"), since: try row.decode("since"), provedAt: try row.decode("proved_at"),
+      isBarred: try row.decode("is_barred"))
+    return (try row.decode("original_transaction_id"), holder)
   }
 
-  /// Writes who has these purchases in place of who had them. The transaction holds the purchases' locks.
+  /// Replaces the devices of these purchases. The transaction holds the purchases' locks.
   static func replace(_ purchases: [StoredSubscription]) -> [Query] {
     let rows = purchases.flatMap { stored in stored.holders.map { (stored: stored, holder: $0) } }
     let ids = rows.map(\.stored.originalTransactionID)

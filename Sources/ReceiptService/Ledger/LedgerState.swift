@@ -1,23 +1,23 @@
 import FoundationEssentials
 import Subscriptions
 
-/// What a batch knows of the purchases it touches: as read, and as changed entry by entry.
+/// The purchases of a batch: as read from the database, and as changed by each entry.
 ///
-/// Several entries of one batch can be about one purchase, so each sees what the one before it left.
+/// Several entries of a batch can be about one purchase, so each entry sees the changes of the ones before it.
 struct LedgerState {
-  /// When each app asked nobody for a subscription.
-  var freeTimes = FreeTimes()
-  /// Notifications of this batch that are kept already.
+  /// The periods of free access of each app.
+  var freeAccessByApp = FreeAccessByApp()
+  /// Notifications of this batch that are stored already.
   var keptNotifications: Set<UUID> = []
-  /// Transactions that have a row already.
+  /// Transactions that have a row.
   private var keptTransactions: Set<String> = []
   private var purchases: [String: Purchase] = [:]
 
   /// Notifications to be written.
   private(set) var newNotifications: [NewNotification] = []
-  /// Notifications that were kept already and have been processed once more.
+  /// Stored notifications that were processed again.
   private(set) var replayedNotifications: [NewNotification] = []
-  /// Purchases that changed hands.
+  /// Changes of ownership.
   private(set) var moves: [OwnershipMove] = []
 
   struct NewNotification {
@@ -30,7 +30,7 @@ struct LedgerState {
   struct ChangedSubscription {
     var stored: StoredSubscription
     var isValidation: Bool
-    /// Whether other devices have it than before, or proved it anew.
+    /// Whether the devices that share it changed, or one proved it again.
     var hasNewHolders: Bool
   }
 
@@ -42,11 +42,11 @@ struct LedgerState {
     var isChanged = false
     var isValidation = false
     var hasNewHolders = false
-    /// Whoever had it before this batch.
+    /// The customers who had it before this batch.
     var owners: Set<Customer> = []
   }
 
-  // MARK: What the database had
+  // MARK: Load
 
   mutating func load(_ fact: TransactionFact) {
     keptTransactions.insert(fact.transactionID)
@@ -65,24 +65,25 @@ struct LedgerState {
     purchases[originalTransactionID]?.stored?.holders.append(holder)
   }
 
-  // MARK: What comes in
+  // MARK: Record
 
-  /// Takes in one entry.
-  mutating func take(_ entry: LedgerEntry) -> LedgerReceipt {
+  /// Records one entry.
+  mutating func record(_ entry: LedgerEntry) -> LedgerReceipt {
     if let notification = entry.notification, !entry.isReplay,
       keptNotifications.contains(notification.uuid)
     {
       return LedgerReceipt(isDuplicate: true)
     }
     var receipt = LedgerReceipt()
-    // Without an app there is no catalog to judge by: what is known of the purchase stays as it is.
+    // Without an app there is no catalog, so the purchase stays as it is.
     if let id = entry.originalTransactionID, let app = entry.app {
-      receipt = purchases[id, default: Purchase()].take(entry, freeTime: freeTimes[app], moves: &moves)
+      receipt = purchases[id, default: Purchase()].record(
+        entry, freeAccess: freeAccessByApp[app], moves: &moves)
     }
     if let notification = entry.notification {
       let outcome = outcome(of: notification, entry, receipt)
       receipt.outcome = outcome
-      receipt.isProcessed = notification.obstacle == nil && !receipt.isContradiction
+      receipt.isProcessed = notification.pendingReason == nil && !receipt.isContradiction
       let row = NewNotification(
         notification: notification, originalTransactionID: entry.originalTransactionID,
         outcome: outcome, isProcessed: receipt.isProcessed)
@@ -99,17 +100,17 @@ struct LedgerState {
   private func outcome(
     of notification: KeptNotification, _ entry: LedgerEntry, _ receipt: LedgerReceipt
   ) -> String {
-    if let obstacle = notification.obstacle { return obstacle.rawValue }
-    if receipt.isContradiction { return KeptNotification.Obstacle.failed.rawValue }
+    if let pendingReason = notification.pendingReason { return pendingReason.rawValue }
+    if receipt.isContradiction { return KeptNotification.PendingReason.failed.rawValue }
     if entry.transactions.isEmpty && entry.renewals.isEmpty { return "recorded" }
     return receipt.isNews ? "applied" : "unchanged"
   }
 
-  // MARK: What is to be written
+  // MARK: Rows to write
 
-  // Sorted: rows are locked in the order in which they are written.
+  // Sorted, because rows are locked in the order in which they are written.
 
-  /// Those that have a row, and those that have none.
+  /// The transactions to write: those that have a row, and those that have none.
   var newTransactions: (known: [TransactionRecord], unknown: [TransactionRecord]) {
     let records = purchases.values.flatMap { $0.newTransactions.values }
       .sorted { $0.fact.transactionID < $1.fact.transactionID }
@@ -133,7 +134,7 @@ struct LedgerState {
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
 
-  /// Whoever has or had a purchase that changed, with its app.
+  /// The customers who have or had a purchase that changed, each with its app.
   var customerChanges: Set<CustomerChange> {
     purchases.values.reduce(into: []) { changes, purchase in
       guard purchase.isChanged, let stored = purchase.stored else { return }
@@ -145,11 +146,11 @@ struct LedgerState {
 }
 
 extension LedgerState.Purchase {
-  fileprivate mutating func take(
-    _ entry: LedgerEntry, freeTime: FreeTime, moves: inout [OwnershipMove]
+  fileprivate mutating func record(
+    _ entry: LedgerEntry, freeAccess: FreeAccess, moves: inout [OwnershipMove]
   ) -> LedgerReceipt {
     var receipt = LedgerReceipt()
-    receipt.freeTime = freeTime
+    receipt.freeAccess = freeAccess
     guard agrees(with: entry) else {
       receipt.isContradiction = true
       return receipt
@@ -161,7 +162,9 @@ extension LedgerState.Purchase {
       newRenewal = record
       receipt.isNews = true
     }
-    guard let subscription = facts.subscription(under: entry.app, freeTime: freeTime) else { return receipt }
+    guard let subscription = facts.subscription(under: entry.app, freeAccess: freeAccess) else {
+      return receipt
+    }
 
     receipt.previous = stored
     let before = stored
@@ -184,25 +187,25 @@ extension LedgerState.Purchase {
     return receipt
   }
 
-  /// - Returns: whether it was news.
+  /// - Returns: whether the record told something new.
   private mutating func learn(_ record: TransactionRecord, _ receipt: inout LedgerReceipt) -> Bool {
     let id = record.fact.transactionID
     let known = facts.transactions[id]
     guard facts.learn(record.fact), let fact = facts.transactions[id] else { return false }
     var written = record
     if let known, !record.fact.supersedes(known) {
-      // An older signature, of which the account token alone is news.
+      // An older signature: only its account token is new.
       if let newer = newTransactions[id] { written = newer } else { written.keepsOtherClaims = true }
     } else {
-      receipt.storeEvents += StoreEvent.told(by: record, after: known, in: facts)
+      receipt.storeEvents += StoreEvent.events(of: record, after: known, in: facts)
     }
     written.fact = fact
     newTransactions[id] = written
     return true
   }
 
-  /// Whether the entry is about the same app and environment as what is known of the purchase. The App
-  /// Store's ids are unique, so anything else is a mistake, and must not mix two purchases.
+  /// Whether the entry is about the app and the environment of the stored purchase. The App Store's ids are unique, so
+  /// anything else is an error that must not mix two purchases.
   private func agrees(with entry: LedgerEntry) -> Bool {
     let environment =
       facts.transactions.values.first?.environment ?? facts.renewal?.environment
@@ -244,7 +247,7 @@ extension LedgerState.Purchase {
 }
 
 extension ClaimOutcome {
-  /// The owner after it.
+  /// The owner after the claim.
   var owner: Ownership? {
     switch self {
     case .settled(let owner): owner

@@ -4,12 +4,11 @@ import HTTP
 import Logging
 import Postgres
 import PrometheusText
-import Sockets
 import Subscriptions
 import Synchronization
 
-/// Takes entries in and commits them together: what arrives while a commit is under way goes into the
-/// next one. A lone entry waits for nothing but the end of its event loop's round.
+/// Records entries with group commit: entries that arrive while a commit is under way share the next one. A lone entry
+/// is committed at once.
 final class LedgerWriter: Sendable {
   private let pool: PostgresPool
   private let headers = JWSHeaderStore()
@@ -18,13 +17,10 @@ final class LedgerWriter: Sendable {
   private let clock: ServiceClock
   private let logger: Logger
   private let metrics: ServiceMetrics
-  private let queue: Mutex<LedgerQueue<Waiting>>
-  private let patience: Duration
-  private let executors: [any TaskExecutor]
-  /// How many lanes there have been.
-  private let lanes = Atomic(0)
+  private let queue: Mutex<CommitQueue<Waiting>>
+  private let timeout: Duration
 
-  /// One who waits, as an object: it goes from hand to hand, and an entry is large.
+  /// An entry with the caller that waits for its commit. An object, since an entry is large and is passed on often.
   final class Waiting: Sendable {
     let entry: LedgerEntry
     let trace = TraceContext.current
@@ -38,41 +34,43 @@ final class LedgerWriter: Sendable {
 
   init(
     pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog, clock: ServiceClock,
-    logger: Logger, metrics: ServiceMetrics, queue: sending LedgerQueue<Waiting> = LedgerQueue()
+    logger: Logger, metrics: ServiceMetrics, queue: sending CommitQueue<Waiting> = CommitQueue()
   ) {
     self.pool = pool
     self.recentNotifications = recentNotifications
-    executors = pool.executors
     self.catalog = catalog
     self.clock = clock
     self.logger = logger
     self.metrics = metrics
-    patience = queue.patience
+    timeout = queue.timeout
     self.queue = Mutex(queue)
     metrics.registry.beforeRendering { [weak self] in
-      metrics.ledger.queue.set(self?.queue.withLock { $0.count } ?? 0)
+      metrics.ledger.queue.set(self?.waitingCount ?? 0)
     }
   }
 
-  /// Takes in one entry.
-  /// - Returns: once it is committed.
+  /// The number of entries that wait for the next commit.
+  var waitingCount: Int { queue.withLock { $0.count } }
+
+  /// Records one entry.
+  /// - Returns: the receipt, once the entry is committed.
   /// - Throws: ``ServiceError``: `database_unavailable`, `internal`.
   func record(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     var receipt = try await committed(entry)
-    // Whoever asks is answered by what is his alone. Nobody else does.
-    if receipt.areHoldingsUnread, entry.isValidation, let app = entry.app,
+    // Only a validation is answered from the customer's own records.
+    if receipt.areCustomerRecordsUnread, entry.isValidation, let app = entry.app,
       let customer = entry.asks(about: receipt)
     {
-      receipt.holdings = try await holdings(of: customer, in: app)
+      receipt.customerRecords = try await customerRecords(of: customer, in: app)
     }
     return receipt
   }
 
-  private func holdings(of customer: Customer, in app: App) async throws -> Holdings {
+  private func customerRecords(of customer: Customer, in app: App) async throws -> CustomerRecords {
     do {
-      return try await pool.holdings(
+      return try await pool.customerRecords(
         users: customer.userID.map { [$0] } ?? [], devices: customer.deviceID.map { [$0] } ?? []
-      ).holdings(of: customer, in: app)
+      ).customerRecords(of: customer, in: app)
     } catch let error as PostgresError where error.isAnsweredUnavailable {
       if error.isSchemaIncomplete { logger.reportIncompleteSchema(error) }
       throw ServiceError.databaseUnavailable
@@ -84,15 +82,10 @@ final class LedgerWriter: Sendable {
   private func committed(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     try await withCheckedThrowingContinuation { continuation in
       let waiting = Waiting(entry: entry, continuation: continuation)
-      let round = LoopRound.current.map { round in
-        let id = ObjectIdentifier(round)
-        round.atEnd(for: self) { self.roundEnds(id) }
-        return id
-      }
-      switch queue.withLock({ $0.add(waiting, at: .now, in: round) }) {
+      switch queue.withLock({ $0.add(waiting, at: .now) }) {
       case .waits: break
       case .startsWatch: watch()
-      case .startsLane: startLane()
+      case .startsWorker: startWorker()
       case .refused:
         metrics.ledger.unavailable.increment()
         continuation.resume(throwing: ServiceError.databaseUnavailable)
@@ -100,44 +93,27 @@ final class LedgerWriter: Sendable {
     }
   }
 
-  private func roundEnds(_ round: ObjectIdentifier) {
-    switch queue.withLock({ $0.roundEnds(round, at: .now) }) {
-    case .goesOn: break
-    case .startsWatch: watch()
-    case .startsLane: startLane()
+  private func startWorker() {
+    Task {
+      while let batch = queue.withLock({ $0.next(at: .now) }) { await commit(batch) }
     }
   }
 
-  /// A lane runs where answers are read, which spares it two changes of threads for each round trip, or one where there
-  /// are several such threads and its connection belongs to another.
-  private func startLane() {
-    let executor = executors[lanes.add(1, ordering: .relaxed).newValue % executors.count]
-    Task(executorPreference: executor) { await self.runLane() }
-  }
-
-  private func runLane() async {
-    var batch = queue.withLock { $0.first(at: .now) }
-    while let current = batch {
-      await commit(current)
-      batch = queue.withLock { $0.next(at: .now) }
-    }
-  }
-
-  /// Looks after those who wait until nobody does.
+  /// Starts workers for entries that wait too long, until no entry waits.
   private func watch() {
     Task {
       while true {
-        try? await Task.sleep(for: patience)
+        try? await Task.sleep(for: timeout)
         switch queue.withLock({ $0.overdue(at: .now) }) {
         case .ends: return
-        case .goesOn: break
-        case .startsLane: startLane()
+        case .continues: break
+        case .startsWorker: startWorker()
         }
       }
     }
   }
 
-  /// Commits a batch, and answers all of its entries. An entry that is at fault, or that meets a lock, fails alone.
+  /// Commits a batch and answers all of its entries. A bad entry, or one whose row is locked, fails alone.
   private func commit(_ batch: [Waiting]) async {
     if batch.count == 1 { return await commit(batch[0], lockTimeout: LedgerLockTimeout.alone) }
     if await isAnswered(batch, lockTimeout: LedgerLockTimeout.shared) { return }
@@ -155,8 +131,7 @@ final class LedgerWriter: Sendable {
   }
 
   /// Runs a transaction for these entries. Log lines of a lone entry have its trace; those of a batch have none.
-  /// - Returns: whether the entries were answered. If not, nothing was written: one of several is at fault, or meets a
-  ///   lock.
+  /// - Returns: whether the entries were answered. If not, nothing was written: one of them is bad, or its row is locked.
   private func isAnswered(
     _ batch: [Waiting], lockTimeout: Duration, isLastAttempt: Bool = false
   ) async -> Bool {
@@ -169,7 +144,7 @@ final class LedgerWriter: Sendable {
     do {
       let receipts = try await run(batch.map(\.entry), lockTimeout)
       for (waiting, receipt) in zip(batch, receipts) {
-        // First, so that whoever was answered finds it counted.
+        // Before the answer, so that a client that was answered finds its request counted.
         metrics.ledger.record(waiting.entry, receipt)
         waiting.continuation.resume(returning: receipt)
       }
@@ -182,12 +157,12 @@ final class LedgerWriter: Sendable {
     } catch let error as PostgresError where error.sqlState == "55P03" && !isLastAttempt {
       return false
     } catch let error as PostgresError where error.isSchemaIncomplete {
-      // A notification that is kept now would collide with the rows that a restore brings.
+      // A notification that is kept now would collide with the rows that a restore inserts.
       logger.reportIncompleteSchema(error)
       metrics.ledger.unavailable.increment(by: batch.count)
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
-    } catch let error as PostgresError where error.isPassing {
-      // Answered 200 it would wait for a replay; unanswered, the App Store brings it again.
+    } catch let error as PostgresError where error.isTransient {
+      // After 200 it would wait for a replay; after 503 the App Store sends it again.
       logger.warning("the database did not take an entry now", metadata: ["reason": "\(error)"])
       metrics.ledger.unavailable.increment(by: batch.count)
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
@@ -199,16 +174,16 @@ final class LedgerWriter: Sendable {
     return true
   }
 
-  /// Keeps at least the notification of an entry that cannot be taken in: the fault is ours, the App Store
-  /// stops asking after a few days, and a replay can make it good.
+  /// Keeps at least the notification of an entry that cannot be recorded: the fault is the server's, the App Store stops
+  /// retrying after a few days, and a replay can repair it.
   private func commitWithoutFacts(_ waiting: Waiting) async {
-    guard var notification = waiting.entry.notification, notification.obstacle != .failed,
+    guard var notification = waiting.entry.notification, notification.pendingReason != .failed,
       !waiting.entry.isReplay
     else {
       waiting.continuation.resume(throwing: ServiceError.internalError)
       return
     }
-    notification.obstacle = .failed
+    notification.pendingReason = .failed
     let entry = LedgerEntry(
       app: nil, originalTransactionID: waiting.entry.originalTransactionID, notification: notification,
       instant: waiting.entry.instant)
@@ -224,25 +199,25 @@ final class LedgerWriter: Sendable {
     while true {
       do {
         let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
-        let batch = LedgerBatch(
+        let transaction = LedgerTransaction(
           entries: entries, supposedlyKept: supposedlyKept, lockTimeout: lockTimeout, headerIDs: headerIDs,
           catalog: catalog, clock: clock, logger: logger, metrics: metrics)
         let start = ContinuousClock.now
-        let receipts = try await pool.withTransaction { connection in try await batch.run(on: connection) }
+        let receipts = try await transaction.commit(in: pool)
         metrics.ledger.commitTime.record((.now - start).inSeconds)
         recentNotifications.insert(arrived)
         return receipts
       } catch let error as PostgresError where error.isRetryable && attempts < 3 {
         attempts += 1
       } catch let error as PostgresError where error.sqlState == "23505" && attempts < 3 {
-        // Somebody else wrote one of the transactions just now, as part of another purchase: the next attempt sees it.
+        // Another server has just written one of the transactions as part of another purchase: the next attempt reads it.
         attempts += 1
       } catch is NotificationsNotKept {
-        logger.notice("notifications that were kept are not found any more, and are taken in again")
+        logger.notice("stored notifications are missing from the database; recording them again")
         supposedlyKept = []
       } catch let found as TransactionsElsewhere where attempts < 3 {
         attempts += 1
-        entries = entries.map { $0.movedHome(found.homes) }
+        entries = entries.map { $0.reassigned(found.homes) }
       } catch let error as PostgresError where error.isOfHeaders && lookups < 2 {
         headers.forget()
         lookups += 1

@@ -1,20 +1,17 @@
 import Postgres
 
-/// How statements that find rows by their keys are planned.
+/// Planner settings for statements that find rows by their keys.
 ///
-/// Such a statement has one good plan, by the index, however large its tables are and however many keys it is
-/// given. PostgreSQL does not know that. It plans for the keys of each call anew, which takes longer than to
-/// run the plan; or it keeps a plan that it made while the table was empty, which reads the whole table, and
-/// goes on with it while the table grows, until the statistics are next gathered.
+/// Such a statement has one good plan, an index scan, for tables and key lists of any size. By default PostgreSQL plans
+/// each call again, which takes longer than to run the plan; or it keeps a sequential scan that it chose while the table
+/// was empty, until the next ANALYZE.
 enum LookupPlans {
-  /// To the end of the transaction (a pipeline without one is one itself), statements are planned once for all
-  /// values, and read no table whole that has an index to go by. Since a table that has none now looks
-  /// immensely dear, plans are not compiled for being dear.
+  /// Until the end of the transaction, plans are generic and use index scans. Disabled sequential scans inflate cost
+  /// estimates, so JIT is disabled too: it would trigger on them.
   ///
-  /// Of the two ways to go by an index, the one that gathers the places of the rows first pays off for thousands. Here it
-  /// would be chosen for a guess of ten, and is two steps to get ready in place of one: a tenth of the database's time
-  /// for a lone transaction. It is also the only way to go by two indexes, so no statement here may say OR over columns
-  /// that have one each.
+  /// Bitmap scans pay off for thousands of rows. Here the planner would choose them for an estimate of ten, which costs a
+  /// tenth of the database's time for a lone transaction. Only a bitmap scan can combine two indexes, so no statement here
+  /// may have an OR over two indexed columns.
   static let fromHere: Query = "SELECT \(unescaped: settings)"
 
   /// The same, as an expression.

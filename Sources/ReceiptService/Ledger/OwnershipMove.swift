@@ -1,26 +1,26 @@
 import Subscriptions
 
-/// A purchase that changed hands, or that another device has too from now on.
+/// A change of a purchase's owner, or a further device that shares it.
 struct OwnershipMove: Sendable {
   var subscription: Subscription
-  /// Whose it was; `nil` for nobody's. Of a purchase that is shared: the owner, who has it still.
+  /// The customer who had it; `nil` for none. Of a shared purchase: the owner, who keeps it.
   var previous: Customer?
-  /// Whose it is.
+  /// The customer who has it now.
   var customer: Customer
   var cause: Cause
 
   enum Cause: Sendable {
-    /// A person moved it.
+    /// Support transferred it.
     case support(SupportAuthor)
     /// The App Store signed another `appAccountToken`.
     case token
     /// Another customer proved it.
     case policy
-    /// Another device proved it, and there was room for one more.
+    /// Another device proved it, within the limit of devices.
     case room
   }
 
-  /// What an entry changed, one for each customer who lost it and one for who got it from nobody.
+  /// The moves that an entry made: one for each customer who lost the purchase, or one for its first owner.
   static func moves(
     to now: StoredSubscription, from before: StoredSubscription?, by entry: LedgerEntry, _ claim: ClaimOutcome
   ) -> [OwnershipMove] {
@@ -32,7 +32,7 @@ struct OwnershipMove: Sendable {
       let losers = (before?.customers ?? []).subtracting(now.customers).subtracting(
         [before?.owner?.customer].compactMap(\.self))
       let cause = Cause.support(transfer.author)
-      // Done again, it is nobody's gain, but whoever came to share it meanwhile loses it.
+      // Repeating a transfer changes no owner, but takes the purchase from devices that joined since.
       return (owner == before?.owner ? [] : [move(before?.owner?.customer, owner.customer, cause)])
         + losers.sorted { $0.id < $1.id }.map { move($0, owner.customer, cause) }
     }

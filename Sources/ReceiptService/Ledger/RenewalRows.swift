@@ -16,13 +16,17 @@ enum RenewalRows {
 
   static func decode(_ row: Row) throws -> RenewalFact {
     RenewalFact(
-      originalTransactionID: try row.decode(0), environment: try environment(row.decode(1)),
-      productID: try row.decode(2), renewsAs: try row.decode(3), willAutoRenew: try row.decode(4),
-      isInBillingRetry: try row.decode(5), graceExpiresDate: try row.decode(6),
-      expirationIntent: try row.decode(7), renewalDate: try row.decode(8), signedAt: try row.decode(9))
+      originalTransactionID: try row.decode("original_transaction_id"),
+      environment: try environment(row.decode("environment")),
+      productID: try row.decode("product_id"), renewsAs: try row.decode("renews_as"),
+      willAutoRenew: try row.decode("will_auto_renew"),
+      isInBillingRetry: try row.decode("is_in_billing_retry"),
+      graceExpiresDate: try row.decode("grace_expires_at"),
+      expirationIntent: try row.decode("expiration_intent"), renewalDate: try row.decode("renewal_date"),
+      signedAt: try row.decode("signed_at"))
   }
 
-  /// Writes the latest word of each.
+  /// Writes the latest renewal info of each purchase.
   static func upsert(_ records: [RenewalRecord], at instant: Date) -> Query {
     let facts = records.map(\.fact)
     return """

@@ -2,10 +2,10 @@ import FoundationEssentials
 import Subscriptions
 
 extension StoredSubscription {
-  /// What ``SubscriptionRows`` reads back of it where it is written at `instant`: a row has less of the current
-  /// transaction than the transaction's own, and names the product that is open as the catalog does.
+  /// The value that ``SubscriptionRows`` reads back after writing this one at `instant`. A row has fewer columns than the
+  /// current transaction, and its product is the one that is open at `instant`.
   ///
-  /// Whoever is answered from what was just written and whoever asks later are told the same.
+  /// So a response right after the write says the same as a later one.
   func asRow(at instant: Date) -> StoredSubscription {
     var current = subscription.current
     current.productID = subscription.productID(at: instant)

@@ -5,7 +5,7 @@ import Subscriptions
 
 /// The table `subscriptions`.
 enum SubscriptionRows {
-  /// These purchases.
+  /// The rows of these purchases.
   static func select(_ originalTransactionIDs: [String]) -> Query {
     """
     SELECT \(unescaped: columns) FROM subscriptions
@@ -13,21 +13,21 @@ enum SubscriptionRows {
     """
   }
 
-  /// Everything that these customers have, of all apps. In what another device shares with one of them, the last
-  /// column is that one; see ``sharer(_:)``.
+  /// All purchases of these customers, of all apps. In a purchase that another device shares with one of them, the column
+  /// `sharer` has that one; see ``sharer(_:)``.
+  ///
   /// - Parameters:
   ///   - known: purchases that need not be read.
-  ///   - sharing: whether what is shared with them is wanted.
+  ///   - sharing: whether to read the purchases that are shared with them.
   static func select(
     users: [UUID], devices: [String], except known: [String] = [], sharing: Bool = true
   ) -> Query {
-    // A scan by index for each way to have one, where one OR over the columns would read the table; and none for a way
-    // that nobody goes, since the server gets each ready anew.
+    // One index scan for each kind of customer: a single OR over the columns would read the whole table.
     var ways: [Query] = []
     if !users.isEmpty || devices.isEmpty {
       ways.append(
         """
-        SELECT \(unescaped: columns), NULL::text FROM subscriptions
+        SELECT \(unescaped: columns), NULL::text AS sharer FROM subscriptions
         WHERE user_id = ANY(\(users)) AND bundle_id IS NOT NULL
           AND original_transaction_id <> ALL(\(known))
         """)
@@ -35,7 +35,7 @@ enum SubscriptionRows {
     if !devices.isEmpty {
       ways.append(
         """
-        SELECT \(unescaped: columns), NULL::text FROM subscriptions
+        SELECT \(unescaped: columns), NULL::text AS sharer FROM subscriptions
         WHERE device_id = ANY(\(devices)) AND user_id IS NULL AND bundle_id IS NOT NULL
           AND original_transaction_id <> ALL(\(known))
         """)
@@ -55,9 +55,9 @@ enum SubscriptionRows {
     return .union(all: ways)
   }
 
-  /// The device that has a purchase beside its owner, in a row of ``select(users:devices:)``.
+  /// The device that shares a purchase with its owner, in a row of ``select(users:devices:except:sharing:)``.
   static func sharer(_ row: Row) throws -> Customer? {
-    try row.decode(29, as: String?.self).map(Customer.device)
+    try row.decode("sharer", as: String?.self).map(Customer.device)
   }
 
   private static let columns: StaticString = """
@@ -68,12 +68,13 @@ enum SubscriptionRows {
     upcoming_product_id, upcoming_tier, taken_from
     """
 
-  /// Writes what the facts mean, with the statuses as of `instant`.
-  /// - Parameter validated: whether a client proved it just now, for each.
+  /// Writes subscriptions with their statuses at `instant`.
+  ///
+  /// - Parameter validated: for each, whether a client has just proved it.
   static func upsert(_ stored: [StoredSubscription], validated: [Bool], at instant: Date) -> Query {
     let subscriptions = stored.map(\.subscription)
     let phases = subscriptions.map { $0.phase(at: instant) }
-    // The phases of all of them in one array, of which each has a part: `unnest` would take arrays of arrays apart.
+    // One array has the phases of all subscriptions, and each row a slice of it: `unnest` would flatten nested arrays.
     let all = subscriptions.flatMap(\.phases)
     let ends = subscriptions.reduce(into: [Int32]()) { ends, subscription in
       ends.append((ends.last ?? 0) + Int32(subscription.phases.count))
@@ -157,32 +158,37 @@ enum SubscriptionRows {
 
   static func decode(_ row: Row) throws -> StoredSubscription {
     let current = TransactionFact(
-      transactionID: try row.decode(1), originalTransactionID: try row.decode(0),
-      bundleID: try row.decode(2), environment: try environment(row.decode(3)),
-      productID: try row.decode(4), kind: PurchaseKind(rawValue: try row.decode(6)),
-      ownership: try row.decode(7), purchaseDate: try row.decode(8), expiresDate: try row.decode(9),
-      revocationDate: try row.decode(10), appAccountToken: try row.decode(21),
-      appTransactionID: try row.decode(17), priceMilliunits: try row.decode(14),
-      currency: try row.decode(15), signedAt: try row.decode(16))
-    let token: UUID? = try row.decode(21)
-    let open = Preceding(productID: try row.decode(4), tier: try row.decode(5))
-    let upcoming: String? = try row.decode(26)
+      transactionID: try row.decode("transaction_id"),
+      originalTransactionID: try row.decode("original_transaction_id"),
+      bundleID: try row.decode("bundle_id"), environment: try environment(row.decode("environment")),
+      productID: try row.decode("product_id"), kind: PurchaseKind(rawValue: try row.decode("kind")),
+      ownership: try row.decode("ownership"), purchaseDate: try row.decode("purchase_date"),
+      expiresDate: try row.decode("expiry_date"),
+      revocationDate: try row.decode("revoked_at"), appAccountToken: try row.decode("app_account_token"),
+      appTransactionID: try row.decode("app_transaction_id"),
+      priceMilliunits: try row.decode("price_milliunits"),
+      currency: try row.decode("currency"), signedAt: try row.decode("signed_at"))
+    let token: UUID? = try row.decode("app_account_token")
+    let open = Preceding(productID: try row.decode("product_id"), tier: try row.decode("tier"))
+    let upcoming: String? = try row.decode("upcoming_product_id")
     return StoredSubscription(
       subscription: Subscription(
         current: current, productID: upcoming ?? open.productID,
-        tier: upcoming == nil ? open.tier : try row.decode(27),
-        preceding: upcoming == nil ? nil : open, customerToken: token, autoRenewEnabled: try row.decode(12),
-        renewsAs: try row.decode(13),
-        graceExpiresDate: try row.decode(11), phases: try phases(row), signedAt: try row.decode(16)),
+        tier: upcoming == nil ? open.tier : try row.decode("upcoming_tier"),
+        preceding: upcoming == nil ? nil : open, customerToken: token,
+        autoRenewEnabled: try row.decode("auto_renew_enabled"),
+        renewsAs: try row.decode("renews_as"),
+        graceExpiresDate: try row.decode("grace_expires_at"), phases: try phases(row),
+        signedAt: try row.decode("signed_at")),
       owner: try owner(row, token: token),
       decidedToken: token,
-      isCounted: try row.decode(25))
+      isCounted: try row.decode("is_counted"))
   }
 
   private static func phases(_ row: Row) throws -> [Phase] {
-    let starts: [Date?] = try row.decode(22)
-    let statuses: [String] = try row.decode(23)
-    let storeStatuses: [String] = try row.decode(24)
+    let starts: [Date?] = try row.decode("phase_starts")
+    let statuses: [String] = try row.decode("phase_statuses")
+    let storeStatuses: [String] = try row.decode("phase_store_statuses")
     guard !starts.isEmpty, starts.count == statuses.count, starts.count == storeStatuses.count else {
       throw UnreadableRow(column: "phase_starts")
     }
@@ -195,11 +201,11 @@ enum SubscriptionRows {
   }
 
   private static func owner(_ row: Row, token: UUID?) throws -> Ownership? {
-    let user: UUID? = try row.decode(18)
-    let device: String? = try row.decode(19)
+    let user: UUID? = try row.decode("user_id")
+    let device: String? = try row.decode("device_id")
     guard let customer = user.map(Customer.user) ?? device.map(Customer.device) else { return nil }
     let reason: Ownership.Reason =
-      switch try row.decode(20, as: String?.self) {
+      switch try row.decode("owned_because", as: String?.self) {
       case "app_account_token": token.map { .appAccountToken($0) } ?? .firstClaim
       case "transfer": .transfer
       case "support": .support(takenFrom: try takenFrom(row, kind: customer))
@@ -208,9 +214,9 @@ enum SubscriptionRows {
     return Ownership(customer: customer, reason: reason)
   }
 
-  /// The owner before, who is of the same kind as the one now.
+  /// The owner before, of the same kind as the present one.
   private static func takenFrom(_ row: Row, kind owner: Customer) throws -> Customer? {
-    guard let id = try row.decode(28, as: String?.self) else { return nil }
+    guard let id = try row.decode("taken_from", as: String?.self) else { return nil }
     return switch owner {
     case .user: UUID(rfc9562: id).map(Customer.user)
     case .device: .device(id)
@@ -229,7 +235,7 @@ extension Ownership.Reason {
     }
   }
 
-  /// Whom support took it from.
+  /// The customer from whom support took it.
   fileprivate var takenFrom: Customer? {
     if case .support(let previous) = self { previous } else { nil }
   }

@@ -4,7 +4,7 @@ import Subscriptions
 
 /// The table `transactions`.
 enum TransactionRows {
-  /// All transactions of these purchases, and those of these ids that are known as part of others.
+  /// All transactions of these purchases, and those with these ids that belong to other purchases.
   static func select(_ originalTransactionIDs: [String], or transactionIDs: [String]) -> Query {
     """
     SELECT \(unescaped: columns) FROM transactions
@@ -16,11 +16,11 @@ enum TransactionRows {
     """
   }
 
-  /// Whether a transaction or an original transaction with this id was ever taken in: one row with a boolean.
+  /// Whether a transaction or a purchase with this id is stored: one row with a boolean.
   static func isKnown(_ id: String) -> Query {
     """
     SELECT EXISTS (SELECT FROM transactions WHERE transaction_id = \(id))
-      OR EXISTS (SELECT FROM subscriptions WHERE original_transaction_id = \(id))
+      OR EXISTS (SELECT FROM subscriptions WHERE original_transaction_id = \(id)) AS is_known
     """
   }
 
@@ -32,22 +32,24 @@ enum TransactionRows {
 
   static func decode(_ row: Row) throws -> TransactionFact {
     TransactionFact(
-      transactionID: try row.decode(0), originalTransactionID: try row.decode(1),
-      bundleID: try row.decode(2), environment: try environment(row.decode(3)),
-      productID: try row.decode(4), kind: PurchaseKind(rawValue: try row.decode(5)),
-      ownership: try row.decode(6), purchaseDate: try row.decode(7),
-      originalPurchaseDate: try row.decode(8), expiresDate: try row.decode(9),
-      revocationDate: try row.decode(10), isUpgraded: try row.decode(11),
-      appAccountToken: try row.decode(12), appTransactionID: try row.decode(13),
-      priceMilliunits: try row.decode(14), currency: try row.decode(15), signedAt: try row.decode(16),
-      tokenSignedAt: try row.decode(17))
+      transactionID: try row.decode("transaction_id"),
+      originalTransactionID: try row.decode("original_transaction_id"),
+      bundleID: try row.decode("bundle_id"), environment: try environment(row.decode("environment")),
+      productID: try row.decode("product_id"), kind: PurchaseKind(rawValue: try row.decode("kind")),
+      ownership: try row.decode("ownership"), purchaseDate: try row.decode("purchase_date"),
+      originalPurchaseDate: try row.decode("original_purchase_date"),
+      expiresDate: try row.decode("expiry_date"),
+      revocationDate: try row.decode("revoked_at"), isUpgraded: try row.decode("is_upgraded"),
+      appAccountToken: try row.decode("app_account_token"),
+      appTransactionID: try row.decode("app_transaction_id"),
+      priceMilliunits: try row.decode("price_milliunits"), currency: try row.decode("currency"),
+      signedAt: try row.decode("signed_at"),
+      tokenSignedAt: try row.decode("app_account_token_signed_at"))
   }
 
-  /// Writes the latest word on each.
+  /// Inserts transactions that had no row when the ledger read them.
   ///
-  /// A row that is new and a change of one that is there are two statements. `ON CONFLICT DO UPDATE` would be one, but
-  /// needs a unique index of the whole table, and a table that is divided into months has one for each month only.
-  /// - Throws: what comes of it: a unique violation (23505), where another one wrote one of them meanwhile.
+  /// - Throws: a unique violation (23505) where another server has written one of them since.
   static func insert(_ records: [TransactionRecord], at instant: Date) -> Query {
     let facts = records.map(\.fact)
     return """
@@ -69,12 +71,10 @@ enum TransactionRows {
       """
   }
 
-  /// The ledger has decided that it is the latest; that the
-  /// clause at the end says so too guards the table against any other writer: then it changes fewer rows than there are
-  /// records, as it does where a row was deleted meanwhile.
+  /// Updates stored transactions. The ledger has chosen the newer signature; the condition on `signed_at` guards against
+  /// other writers. Fewer updated rows than records mean that a row was changed or deleted since.
   ///
-  /// The ids stand in it twice, so that every plan finds the rows by them: one that was made while the table was empty
-  /// might else read all of an index, and be kept.
+  /// `= ANY(ids)` repeats the join's ids so that every generic plan starts from them, also one made on an empty table.
   static func update(_ records: [TransactionRecord], at instant: Date) -> Query {
     let facts = records.map(\.fact)
     return """
@@ -113,8 +113,9 @@ extension TransactionFact {
   fileprivate var earlierTokenSignedAt: Date? { tokenSignedAt == signedAt ? nil : tokenSignedAt }
 }
 
-/// An environment as a column has it.
-/// - Throws: for a word that no code of ours writes there.
+/// The environment in a column.
+///
+/// - Throws: ``UnreadableRow`` for a word that receiptd does not write.
 func environment(_ word: String) throws -> StoreEnvironment {
   guard let environment = StoreEnvironment(rawValue: word) else {
     throw UnreadableRow(column: "environment")
@@ -122,7 +123,7 @@ func environment(_ word: String) throws -> StoreEnvironment {
   return environment
 }
 
-/// A row that no code of ours can have written.
+/// A row that receiptd cannot have written.
 struct UnreadableRow: Error {
   var column: String
 }

@@ -1,18 +1,18 @@
 import Subscriptions
 
-/// Transactions that are known as part of another purchase than the one they are signed for now.
+/// Transactions that are stored as part of another purchase than the one they are signed for now.
 ///
-/// An app that is transferred or migrated can get its customers' purchases under new original ids
-/// (`previousOriginalTransactionId`). What is said of a transaction then is said of the one that we know: its refund must
-/// end what it opened. New transactions under the new id are a purchase of their own.
+/// After a transfer or migration of an app its purchases can have new original ids (`previousOriginalTransactionId`). A
+/// stored transaction keeps its purchase, so that its refund ends the access that it granted. New transactions under the
+/// new id are a purchase of their own.
 struct TransactionsElsewhere: Error {
-  /// The original id that each known transaction is kept under.
+  /// The original id of each stored transaction.
   var homes: [String: String]
 }
 
 extension LedgerEntry {
-  /// The same entry, about the purchase that its transactions are known as part of.
-  func movedHome(_ homes: [String: String]) -> LedgerEntry {
+  /// The same entry, about the purchase that its transactions are stored under.
+  func reassigned(_ homes: [String: String]) -> LedgerEntry {
     guard let home = transactions.lazy.compactMap({ homes[$0.fact.transactionID] }).first,
       home != originalTransactionID
     else { return self }

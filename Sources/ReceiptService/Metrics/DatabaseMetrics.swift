@@ -2,7 +2,7 @@ import CoreMetrics
 import Postgres
 import PrometheusText
 
-/// How the pool fares.
+/// The metrics of the connection pool.
 struct DatabaseMetrics: PostgresPoolObserver {
   private let acquire: Recorder
   private let errors: HandleTable<String, Counter>
@@ -29,9 +29,9 @@ struct DatabaseMetrics: PostgresPoolObserver {
 
   func acquired(after wait: Duration) { acquire.record(wait.inSeconds) }
 
-  func failed(_ error: PostgresError) { errors[error.word].increment() }
+  func failed(_ error: PostgresError) { errors[error.label].increment() }
 
-  /// Shows a pool's state whenever somebody asks.
+  /// Updates the gauges from a pool's state at each scrape.
   func watch(_ pool: PostgresPool) {
     registry.beforeRendering { [weak pool, idle, inUse, maximum, waiting] in
       guard let pool else { return }
@@ -45,15 +45,15 @@ struct DatabaseMetrics: PostgresPoolObserver {
 }
 
 extension PostgresError {
-  /// The kind, of a closed list.
-  fileprivate var word: String {
+  /// The value of the label `kind`, from a closed list.
+  fileprivate var label: String {
     switch kind {
     case .unavailable: "unavailable"
     case .timedOut: "timed_out"
     case .poolExhausted: "pool_exhausted"
     case .closed: "closed"
     case .outcomeUnknown: "outcome_unknown"
-    case .server: isPassing ? "refused_for_now" : "refused"
+    case .server: isTransient ? "refused_for_now" : "refused"
     case .encoding, .decoding, .misuse: "fault"
     }
   }

@@ -1,7 +1,7 @@
 import CoreMetrics
 import PrometheusText
 
-/// What is done without anybody asking.
+/// The metrics of the background jobs.
 struct JobMetrics: Sendable {
   private let sweepRows: HandleTable<String, Counter>
   private let sweepRuns: HandleTable<Labels, Counter>
@@ -38,18 +38,20 @@ struct JobMetrics: Sendable {
     repaired = table("receiptd_reconcile_repaired_total", "app", "environment")
   }
 
-  /// A sweep had its turn.
-  /// - Parameter rows: how many it brought up to date; nil if it was cut short.
+  /// Counts a run of a sweep.
+  /// - Parameter rows: the number of rows that it updated; `nil` if it failed.
   func swept(_ sweep: String, rows: Int?) {
     sweepRuns[Labels(first: sweep, second: rows == nil ? "failed" : "ok")].increment()
     sweepRows[sweep].increment(by: rows ?? 0)
   }
 
-  func delivered(_ lane: OutboxLane, _ outcomes: some Sequence<DeliveryOutcome>, in duration: Duration) {
-    let destination = lane.destination.rawValue
-    deliveryTimes[destination].record(duration.inSeconds)
+  func delivered(
+    _ destination: OutboxDestination, _ outcomes: some Sequence<DeliveryOutcome>, in duration: Duration
+  ) {
+    let kind = destination.kind.rawValue
+    deliveryTimes[kind].record(duration.inSeconds)
     for outcome in outcomes {
-      deliveries[Labels(first: destination, second: lane.bundleID, third: outcome.word)].increment()
+      deliveries[Labels(first: kind, second: destination.bundleID, third: outcome.label)].increment()
     }
   }
 
@@ -63,7 +65,8 @@ struct JobMetrics: Sendable {
 }
 
 extension DeliveryOutcome {
-  fileprivate var word: String {
+  /// The value of the label `outcome`.
+  fileprivate var label: String {
     switch self {
     case .delivered: "delivered"
     case .failed: "failed"

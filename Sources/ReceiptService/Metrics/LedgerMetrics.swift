@@ -1,12 +1,12 @@
 import AppStore
 import CoreMetrics
-import FoundationEssentials
+import Foundation
 import PrometheusText
 import Subscriptions
 
-/// What was committed: notifications, and what happened in the store.
+/// The metrics of committed notifications and of events in the store.
 ///
-/// Everything is counted when its commit is known, so a fact that is brought twice, or by two ways, counts once.
+/// Everything is counted after its commit, so a fact that arrives twice, or by two routes, counts once.
 final class LedgerMetrics: Sendable {
   let queue: Meter
   let commitTime: Recorder
@@ -42,23 +42,23 @@ final class LedgerMetrics: Sendable {
     business = HandleTable { BusinessMetrics(registry, app: $0) }
   }
 
-  /// Shows these apps from now on, as having done nothing so far: a counter that appears with its first event hides it.
+  /// Creates the counters of these apps with value 0, so that alerts see the first increase.
   func expect(_ apps: [String]) { for app in apps { _ = business[app] } }
 
-  /// An entry was committed.
+  /// Counts a committed entry.
   func record(_ entry: LedgerEntry, _ receipt: LedgerReceipt) {
     committed.increment()
     if let notification = entry.notification, !entry.isReplay { record(notification, receipt) }
-    // Only apps of the catalog get here, so nobody else makes up labels.
+    // The entry's app is from the catalog, so clients cannot create labels.
     if let app = entry.app { business[app.bundleID].record(entry, receipt) }
   }
 
-  /// What was posted does not carry Apple's signature.
+  /// Counts a notification without Apple's signature.
   func recordRefusedNotification() {
     notifications[NotificationKey(type: "unknown", subtype: "", outcome: "refused")].increment()
   }
 
-  /// A notification of an app that is not configured was refused: there are too many of that app.
+  /// Counts a refused notification of an app that is not configured and has sent too many.
   func recordLimitedNotification() {
     notifications[NotificationKey(type: "unknown", subtype: "", outcome: "rate_limited")].increment()
   }
@@ -73,13 +73,13 @@ final class LedgerMetrics: Sendable {
         subtype: notification.subtype.map { Subtype.known.contains($0) ? $0 : "other" } ?? "",
         outcome: outcome)
     ].increment()
-    // What was found in the history says nothing of how fast the App Store's posts arrive.
+    // A notification from the history says nothing about the delay of the App Store's posts.
     guard !receipt.isDuplicate, notification.source == .webhook else { return }
     lag.record(max(0, notification.receivedAt.timeIntervalSince(notification.signedAt)))
   }
 }
 
-/// What an app's owner watches; only what was paid in production.
+/// The business metrics of an app, for production purchases only.
 struct BusinessMetrics: Sendable {
   let trialsStarted: Counter
   private let trialsConverted: Counter
@@ -89,8 +89,8 @@ struct BusinessMetrics: Sendable {
   private let renewalsDue: Counter
   private let refunds: Counter
 
-  /// What is older than this when it is first seen (a restored purchase, a history that is read for the first time) is
-  /// no event of these days.
+  /// The oldest event that counts, in seconds. Older ones are restored purchases, or a history that is read for the first
+  /// time.
   private static let recent: TimeInterval = 7 * 86_400
 
   init(_ registry: PrometheusRegistry, app: String) {
@@ -129,20 +129,20 @@ struct BusinessMetrics: Sendable {
     if isConversion(receipt) { trialsConverted.increment() }
   }
 
-  /// What ends unpaid was no paid period that could be renewed.
+  /// Whether the purchase has only free periods, whose end is not a lost renewal.
   private func hasOnlyFreePeriods(_ receipt: LedgerReceipt) -> Bool {
     receipt.subscription != nil && receipt.firstPaidAt == nil
   }
 
-  /// Whether a first paid purchase and a customer with a trial have just come together, whichever of the two was known
-  /// first.
+  /// Whether this entry is the first to show a paid purchase of a customer with a trial.
   private func isConversion(_ receipt: LedgerReceipt) -> Bool {
     guard let now = receipt.subscription, now.owner != nil, let paidAt = receipt.firstPaidAt,
       receipt.previous?.owner == nil || receipt.previousFirstPaidAt == nil,
-      now.subscription.current.environment == .production, let holdings = receipt.holdings,
-      let trial = holdings.trial
+      now.subscription.current.environment == .production, let customerRecords = receipt.customerRecords,
+      let trial = customerRecords.trial
     else { return false }
-    return trial.environment == .production && trial.startedAt <= paidAt && holdings.subscriptions.count == 1
+    return trial.environment == .production && trial.startedAt <= paidAt
+      && customerRecords.subscriptions.count == 1
   }
 }
 
@@ -153,12 +153,12 @@ extension Date {
 }
 
 extension NotificationType {
-  /// Those that become labels: a type that nobody has heard of yet is `other`.
-  fileprivate static let known = Set(understood.map(\.rawValue))
+  /// The types that become labels; an unknown type is `other`.
+  fileprivate static let known = Set(supported.map(\.rawValue))
 }
 
 extension Subtype {
-  /// Those that become labels.
+  /// The subtypes that become labels; an unknown subtype is `other`.
   fileprivate static let known: Set<String> = Set(
     [
       initialBuy, resubscribe, downgrade, upgrade, autoRenewEnabled, autoRenewDisabled, voluntary,

@@ -3,8 +3,8 @@ import PrometheusText
 import Synchronization
 
 extension ServiceMetrics {
-  /// Shows how many lines of the log were lost.
-  /// - Parameter lostLines: how many there were in all. It must not wait.
+  /// Counts the lost lines of the log.
+  /// - Parameter lostLines: returns the total, without waiting.
   public func watchLog(_ lostLines: @escaping @Sendable () -> Int) {
     let counter = Counter(label: "receiptd_log_lines_lost_total", factory: registry)
     let counted = Mutex(0)

@@ -1,12 +1,12 @@
 import AppStore
 import CoreMetrics
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import PrometheusText
 
 extension Service {
-  /// `GET /metrics`. It asks nobody: it answers while the database is away.
+  /// `GET /metrics`. It makes no query, so it answers while the database is unavailable.
   func addMetricsRoute(to router: inout Router) {
     router.onImmediate(.get, "/metrics") { _ in
       Response(
@@ -15,23 +15,8 @@ extension Service {
   }
 }
 
-extension Service {
-  /// Reads what only the database knows, again and again.
-  func readFiguresForever() async {
-    await figures.runForever(catalogLanes)
-  }
-
-  private var catalogLanes: [OutboxLane] { outbox.catalog.apps.flatMap(\.outboxLanes) }
-
-  /// Reads what only the database knows, once.
-  func readFigures() async {
-    await figures.read(catalogLanes)
-    await figures.readTrials()
-  }
-}
-
 extension ServiceMetrics {
-  /// Shows until when all of the roots are valid.
+  /// Sets the gauge of the time until which all roots are valid.
   func show(_ roots: TrustedRoots) {
     guard let end = roots.validity.map(\.until).min() else { return }
     Meter(label: "receiptd_roots_valid_until_seconds", factory: registry).set(end.timeIntervalSince1970)

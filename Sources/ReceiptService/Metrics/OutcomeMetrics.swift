@@ -4,7 +4,7 @@ import Postgres
 import PrometheusText
 import Subscriptions
 
-/// What clients were told: `ok`, or the code of the problem, which is of a closed list.
+/// The outcomes of clients' requests: `ok` or the public error code.
 struct OutcomeMetrics: Sendable {
   private let validations: HandleTable<Key, Counter>
   private let profileSyncs: HandleTable<Key, Counter>
@@ -30,26 +30,26 @@ struct OutcomeMetrics: Sendable {
     profileWriteFailures = Counter(label: "receiptd_profile_write_failures_total", factory: registry)
   }
 
-  /// Shows these apps from now on, as having had no events refused: an alert sees an increase from zero.
+  /// Creates the counters of these apps with value 0, so that an alert sees the first increase.
   func expect(_ apps: [App]) { for app in apps { _ = eventsRefused[app.bundleID] } }
 
-  /// A request with events was refused, because the app's bytes of the day are used up.
+  /// Counts a request with events that was refused because the app's daily bytes are used up.
   func refusedEvents(of app: App) { eventsRefused[app.bundleID].increment() }
 
-  /// An answer to validate.
-  /// - Parameter app: nil where it was never known: what a client claims is no label.
+  /// Counts a response to validate.
+  /// - Parameter app: `nil` if no proof verified: a client's claim does not become a label.
   func validated(_ app: App?, _ error: (any Error)? = nil) {
-    validations[Key(app: app?.bundleID ?? "unknown", outcome: Self.word(for: error))].increment()
+    validations[Key(app: app?.bundleID ?? "unknown", outcome: Self.label(for: error))].increment()
   }
 
-  /// An answer to a client that syncs.
-  /// - Parameter apps: those that the client's token is good for.
+  /// Counts a response to a profile sync.
+  /// - Parameter apps: the apps for which the client's token is valid.
   func synced(_ apps: [App], _ error: (any Error)? = nil) {
     let app = apps.count == 1 ? apps[0].bundleID : "several"
-    profileSyncs[Key(app: app, outcome: Self.word(for: error))].increment()
+    profileSyncs[Key(app: app, outcome: Self.label(for: error))].increment()
   }
 
-  private static func word(for error: (any Error)?) -> String {
+  private static func label(for error: (any Error)?) -> String {
     switch error {
     case nil: "ok"
     case let problem as Problem: problem.code.rawValue

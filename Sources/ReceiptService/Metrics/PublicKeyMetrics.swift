@@ -1,8 +1,8 @@
 import CoreMetrics
-import FoundationEssentials
+import Foundation
 import PrometheusText
 
-/// How the public keys of each app's users are: how old, and whether they can be fetched.
+/// The age of the public keys that verify each app's tokens, and the outcomes of their fetches.
 struct PublicKeyMetrics: Sendable {
   private let refreshes: HandleTable<Refresh, Counter>
   private let fetchedAt: HandleTable<String, Meter>
@@ -31,12 +31,12 @@ struct PublicKeyMetrics: Sendable {
 
   func failed(_ app: String) { refreshes[Refresh(app: app, outcome: "failed")].increment() }
 
-  /// - Parameter fetchedAt: of the keys that are in use; `nil` where none are.
+  /// - Parameter fetchedAt: the time of the fetch of the keys in use; `nil` without keys.
   func show(_ app: String, fetchedAt instant: Date?, isFailing failing: Bool) {
     fetchedAt[app].set(instant?.timeIntervalSince1970 ?? 0)
     isFailing[app].set(failing ? 1 : 0)
   }
 
-  /// An app that is not configured any more, or has no public keys any more, must not keep an alert firing.
+  /// Resets the gauges of an app that a reload removed, so that no alert keeps firing.
   func forget(_ app: String) { show(app, fetchedAt: nil, isFailing: false) }
 }

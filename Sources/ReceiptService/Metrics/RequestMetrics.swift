@@ -4,10 +4,10 @@ import HTTPTypes
 import PrometheusText
 import Synchronization
 
-/// Counts the answers of one server, by route, method and code.
+/// Counts the responses of one server, by route, method and code.
 ///
-/// It is called for every request, so the handles of a route are found by its place in the router and by the place of
-/// the status in a short list, without a lock and without a text.
+/// It is called for every request, so it finds a counter by the indices of the route and of the status, without a lock and
+/// without building a string.
 public final class RequestMetrics: Sendable {
   private let registry: PrometheusRegistry
   private let server: String
@@ -23,10 +23,10 @@ public final class RequestMetrics: Sendable {
     unmatched = RouteMetrics(registry, server: server, method: "any", route: "unmatched")
   }
 
-  /// To be told of every answer, as `onResponse` of the server.
+  /// Records a response; the server calls it as `onResponse`.
   @Sendable
   public func record(_ summary: RequestSummary) {
-    // HEAD is answered by the route for GET and counts as one; what is unmatched may have any method.
+    // HEAD counts as GET, whose route answers it. A request without a route may have any method.
     (summary.routeIndex.map { routes[$0] } ?? unmatched).record(summary)
   }
 }
@@ -46,25 +46,25 @@ private final class RouteMetrics: Sendable {
   }
 
   func record(_ summary: RequestSummary) {
-    // Of the ways to record it the one that is not generic, which is the quickest by far.
+    // The only method of the timer that is not generic, and by far the fastest.
     duration.recordNanoseconds(Int64(clamping: summary.nanoseconds))
     let place = (0..<600).contains(summary.status) ? Int(Self.places[summary.status]) : Self.statuses.count
     codes[place].counter { make(place < Self.statuses.count ? "\(Self.statuses[place])" : "other") }
       .increment()
   }
 
-  /// Those that this service answers.
+  /// The statuses that this service answers.
   private static let statuses = [
     200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409, 413, 414, 415, 417, 422, 429, 431, 500, 501,
     503,
     505,
   ]
 
-  /// The place in `statuses` of each status; the place after the last for all others.
+  /// The index in `statuses` of each status; `statuses.count` for all others.
   private static let places = (0..<600).map { UInt8(statuses.firstIndex(of: $0) ?? statuses.count) }
 }
 
-/// A counter that comes to be when it is first needed.
+/// A counter that is created at its first use.
 private final class CodeCounter: Sendable {
   private let handle = AtomicLazyReference<Counter>()
 
@@ -72,13 +72,13 @@ private final class CodeCounter: Sendable {
 }
 
 extension ServiceMetrics {
-  /// Counts the answers of a server.
-  /// - Parameter name: what to call it: `clients` or `operators`.
+  /// The metrics of a server's responses.
+  /// - Parameter name: the label `server`: `clients` or `operators`.
   public func requests(of router: Router, server name: String) -> RequestMetrics {
     RequestMetrics(registry, server: name, router: router)
   }
 
-  /// Shows how many connections a server has.
+  /// Updates the gauge of a server's connections at each scrape.
   public func watch(_ server: HTTPServer, named name: String) {
     let connections = Meter(
       label: "receiptd_http_connections", dimensions: [("server", name)], factory: registry)

@@ -2,9 +2,9 @@ import CoreMetrics
 public import PrometheusText
 import Synchronization
 
-/// What receiptd measures of itself. Each part belongs to whoever counts into it; ``MetricCatalog`` lists the names.
+/// The metrics of receiptd. ``MetricCatalog`` lists their names.
 public final class ServiceMetrics: Sendable {
-  /// Where everything is kept, and what writes it.
+  /// Keeps the metrics and writes them as text.
   public let registry: PrometheusRegistry
   let verifications: VerificationMetrics
   let outcomes: OutcomeMetrics
@@ -17,6 +17,8 @@ public final class ServiceMetrics: Sendable {
   init() {
     registry = PrometheusRegistry(MetricCatalog.all + PrometheusRegistry.processDescriptions)
     registry.watchProcess()
+    Meter(label: "receiptd_build_info", dimensions: [("version", BuildInfo.version)], factory: registry).set(
+      1)
     verifications = VerificationMetrics(registry)
     outcomes = OutcomeMetrics(registry)
     publicKeys = PublicKeyMetrics(registry)
@@ -32,8 +34,7 @@ extension Duration {
   var inSeconds: Double { self / .seconds(1) }
 }
 
-/// Handles that are made when they are first needed and kept: what is looked up is a small value, never a text that has
-/// to be put together first.
+/// A cache of metric handles by key. The key is a small value, so a lookup builds no string.
 final class HandleTable<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
   private let handles = Mutex<[Key: Handle]>([:])
   private let make: @Sendable (Key) -> Handle

@@ -1,29 +1,28 @@
-import FoundationEssentials
+import Foundation
 import Subscriptions
 
-/// Something that happened in the store and was not known before.
+/// A purchase, renewal or refund that was not known before.
 struct StoreEvent: Sendable, Hashable {
   enum Kind: Sendable { case purchase, renewal, refund }
 
   var kind: Kind
-  /// When it happened.
+  /// The time of the event.
   var at: Date
   var isProduction: Bool
   /// Whether the purchaser was charged.
   var isPaid = false
-  /// Whether a free period comes before it, and no paid one: the period is the first that can be paid, not a renewal of
-  /// one that was.
+  /// Whether all periods before it are free. Then it is the first paid period and not a renewal of one.
   var followsFreePeriods = false
 
-  /// What a transaction that is news tells.
+  /// The events of a new or changed transaction.
   /// - Parameters:
-  ///   - known: the latest word on it before.
-  ///   - facts: everything known of the purchase, this transaction included.
-  static func told(
-    by record: TransactionRecord, after known: TransactionFact?, in facts: SubscriptionFacts
+  ///   - known: the transaction as it was known before.
+  ///   - facts: all facts of the purchase, this transaction included.
+  static func events(
+    of record: TransactionRecord, after known: TransactionFact?, in facts: SubscriptionFacts
   ) -> [StoreEvent] {
     let fact = record.fact
-    // A family member pays nothing; what happens to the purchase happens to the purchaser's transaction.
+    // A family member's transaction counts nothing: the purchaser's transaction has the same events.
     guard fact.ownership == "PURCHASED" else { return [] }
     var events: [StoreEvent] = []
     let isProduction = fact.environment == .production

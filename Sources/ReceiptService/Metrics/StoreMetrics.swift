@@ -3,54 +3,54 @@ import CoreMetrics
 import PrometheusText
 import Synchronization
 
-/// How the App Store Server API answers.
+/// The metrics of requests to the App Store Server API.
 struct StoreMetrics: Sendable {
-  private let watched: WatchedStores
+  private let circuitGauges: CircuitGauges
   private let calls: HandleTable<Call, Counter>
-  private let durations: HandleTable<Lane, Recorder>
+  private let durations: HandleTable<Endpoint, Recorder>
 
-  private struct Lane: Hashable {
+  private struct Endpoint: Hashable {
     var environment: Environment
-    var endpoint: String
+    var name: String
   }
 
   private struct Call: Hashable {
-    var lane: Lane
+    var endpoint: Endpoint
     var outcome: StoreCallReport.Outcome
   }
 
   init(_ registry: PrometheusRegistry) {
-    watched = WatchedStores(registry)
+    circuitGauges = CircuitGauges(registry)
     calls = HandleTable { call in
       Counter(
         label: "receiptd_store_calls_total",
         dimensions: [
-          ("environment", call.lane.environment.rawValue), ("endpoint", call.lane.endpoint),
+          ("environment", call.endpoint.environment.rawValue), ("endpoint", call.endpoint.name),
           ("outcome", call.outcome.rawValue),
         ], factory: registry)
     }
-    durations = HandleTable { lane in
+    durations = HandleTable { endpoint in
       Recorder(
         label: "receiptd_store_call_seconds",
-        dimensions: [("environment", lane.environment.rawValue), ("endpoint", lane.endpoint)],
+        dimensions: [("environment", endpoint.environment.rawValue), ("endpoint", endpoint.name)],
         factory: registry)
     }
   }
 
   @Sendable
   func record(_ report: StoreCallReport) {
-    let lane = Lane(environment: report.environment, endpoint: report.endpoint)
-    calls[Call(lane: lane, outcome: report.outcome)].increment()
-    if let duration = report.duration { durations[lane].record(duration.inSeconds) }
+    let endpoint = Endpoint(environment: report.environment, name: report.endpoint)
+    calls[Call(endpoint: endpoint, outcome: report.outcome)].increment()
+    if let duration = report.duration { durations[endpoint].record(duration.inSeconds) }
   }
 
-  /// Shows whether the store is left alone, whenever somebody asks.
-  /// - Parameter apis: by app, in place of those that were watched before.
-  func watch(_ apis: [String: AppStoreServerAPI]) { watched.replace(with: apis) }
+  /// Updates the gauges of the circuit breakers at each scrape.
+  /// - Parameter apis: the APIs by app, which replace the former ones.
+  func watch(_ apis: [String: AppStoreServerAPI]) { circuitGauges.replace(with: apis) }
 }
 
-/// The stores whose circuits are shown.
-private final class WatchedStores: Sendable {
+/// The gauges of the circuit breakers.
+private final class CircuitGauges: Sendable {
   private let apis = Mutex<[String: AppStoreServerAPI]>([:])
   private let circuits: HandleTable<Circuit, Meter>
 
@@ -73,7 +73,7 @@ private final class WatchedStores: Sendable {
   private func show() {
     for (app, api) in apis.withLock({ $0 }) {
       for environment in [Environment.production, .sandbox] {
-        circuits[Circuit(app: app, environment: environment)].set(api.isLeftAlone(environment) ? 1 : 0)
+        circuits[Circuit(app: app, environment: environment)].set(api.isCircuitOpen(environment) ? 1 : 0)
       }
     }
   }

@@ -2,9 +2,9 @@ import AppStore
 import CoreMetrics
 import PrometheusText
 
-/// What came of verifying signed data.
+/// The outcomes of verifications of signed data.
 struct VerificationMetrics: Sendable {
-  /// Of each subject, the good ones.
+  /// The counters of successes by subject.
   private let good: [VerificationFailure.Subject: Counter]
   private let bad: HandleTable<Failure, Counter>
 

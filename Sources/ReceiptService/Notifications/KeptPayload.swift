@@ -1,36 +1,34 @@
 import AppStore
-import FoundationEssentials
-import Glibc
+import Foundation
 
-/// A signed notification taken apart so that nothing is kept twice, and can be put together again to the
-/// letter.
+/// A signed notification split into parts, from which the exact original text can be restored.
 ///
-/// A posted notification is 13 kB, of which 12 are three copies of the same certificates and the cost
-/// of writing base64 twice. Kept are the claims as text, the signatures, and references to headers.
+/// A notification has 13 kB, of which 12 kB are three copies of the same certificates and nested base64. Stored are the
+/// claims as text, the signatures, and references to headers.
 struct KeptPayload: Sendable, Equatable {
   var envelope: Part
   var transaction: Part?
   var renewalInfo: Part?
 
-  /// One JWS: its header by reference, its claims, its signature.
+  /// One JWS, split into header, claims and signature.
   struct Part: Sendable, Equatable {
     /// SHA-256 of the header segment.
     var headerFingerprint: [UInt8]
-    /// The header segment as it came, base64url.
+    /// The header segment as received, base64url.
     var headerSegment: [UInt8]
     /// The claims as signed, UTF-8 JSON.
     var claims: [UInt8]
     var signature: [UInt8]
 
-    /// The JWS exactly as it came.
+    /// The JWS exactly as received.
     var compactJWS: String {
       CompactJWS.join(headerSegment: headerSegment, payload: claims, signature: signature)
     }
   }
 
-  /// Stands in the envelope's claims for the signed transaction. JSON cannot contain a bare U+0001.
+  /// The placeholder of the signed transaction in the envelope's claims. JSON text cannot contain a bare U+0001.
   static let transactionMark: [UInt8] = [1, UInt8(ascii: "T"), 1]
-  /// Stands in the envelope's claims for the signed renewal info.
+  /// The placeholder of the signed renewal info in the envelope's claims.
   static let renewalMark: [UInt8] = [1, UInt8(ascii: "R"), 1]
 
   init(envelope: Part, transaction: Part?, renewalInfo: Part?) {
@@ -39,10 +37,10 @@ struct KeptPayload: Sendable, Equatable {
     self.renewalInfo = renewalInfo
   }
 
-  /// Takes a verified notification apart.
+  /// Splits a verified notification.
   init(_ notification: VerifiedNotification) {
     envelope = Part(notification.envelope)
-    // An inner JWS written with JSON escapes would not be found in the text; then it stays there, whole.
+    // An inner JWS that contains JSON escapes is not found in the text; then it stays in the envelope.
     if let signed = notification.transaction,
       let jws = notification.payload.data?.signedTransactionInfo,
       envelope.claims.replaceOnce(Array(jws.utf8), with: Self.transactionMark)
@@ -57,7 +55,7 @@ struct KeptPayload: Sendable, Equatable {
     }
   }
 
-  /// The notification exactly as it was posted: the value of `signedPayload`.
+  /// The notification exactly as posted: the value of `signedPayload`.
   var signedPayload: String {
     var whole = envelope
     if let transaction {
@@ -90,7 +88,7 @@ extension [UInt8] {
     return true
   }
 
-  /// Where `needle` begins. What Foundation has for it takes a thousand times as long on 13 kB.
+  /// The index of the first occurrence. Foundation's search takes a thousand times as long for 13 kB.
   private func firstIndex(of needle: [UInt8]) -> Int? {
     withUnsafeBytes { hay in
       needle.withUnsafeBytes { needle in

@@ -1,6 +1,6 @@
 import AppStore
 import Crypto
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import Identifiers
@@ -8,15 +8,15 @@ import JSON
 import Logging
 import Subscriptions
 
-/// `POST /api/v1/subscriptions/webhook`: the App Store says that something happened.
+/// `POST /api/v1/subscriptions/webhook`: receives the App Store's notifications.
 ///
-/// Answered 200 only when it is committed. What carries Apple's signature is kept even where we cannot
-/// make sense of it, or of a part of it: the App Store stops asking after a few days.
+/// Responds 200 only after the commit. A notification with Apple's signature is stored even if it, or a part of it, cannot
+/// be processed: the App Store stops retrying after a few days.
 struct NotificationIntake: Sendable {
   let verifier: SignedDataVerifier
   let ledger: LedgerWriter
   let catalog: AppCatalog
-  let traffic: TrafficLimits
+  let traffic: ClientRateLimits
   let clock: ServiceClock
   let logger: Logger
   let metrics: ServiceMetrics
@@ -61,11 +61,11 @@ struct NotificationIntake: Sendable {
     return Response.json(.ok, Answer())
   }
 
-  /// Limits the notifications of each app that is not configured, since any developer can have the App Store post here.
-  /// The App Store posts a refused one again for days, in which an operator can add a forgotten app.
+  /// Limits the notifications of apps that are not configured, because any developer can register this URL. The App Store
+  /// retries a refused notification for days, in which an operator can add a missing app.
   /// - Throws: ``Problem`` `rate_limited`.
   private func admit(_ entry: LedgerEntry) throws(Problem) {
-    guard let notification = entry.notification, notification.obstacle == .unknownApp else { return }
+    guard let notification = entry.notification, notification.pendingReason == .unknownApp else { return }
     let bundleID = notification.bundleID ?? ""
     guard catalog[bundleID] == nil else { return }
     do throws(Problem) {
@@ -76,24 +76,24 @@ struct NotificationIntake: Sendable {
     }
   }
 
-  /// What the ledger takes in of a signed notification, however it came.
-  /// - Throws: for what does not carry the App Store's signature.
+  /// The ledger entry of a signed notification.
+  /// - Throws: if the notification does not have the App Store's signature.
   func entry(
     for signedPayload: String, from source: KeptNotification.Source = .webhook
   ) throws(VerificationFailure) -> LedgerEntry {
     do throws(VerificationFailure) {
       return entry(for: try verifier.notification(signedPayload), from: source)
     } catch {
-      // The App Store signed the whole and would post it again: a part that fails is no reason to refuse it. No fact of
-      // it is taken in, not even of parts that verify.
+      // The App Store signed the envelope and would retry it, so a bad part is no reason to refuse it. None of its
+      // transactions are processed, not even parts that verify.
       let instant = clock.now()
       guard error.isAuthentic,
         var kept = KeptNotification(
           unusable: signedPayload, because: error, receivedAt: instant, source: source)
       else { throw error }
-      if let bundleID = kept.bundleID, catalog[bundleID] == nil { kept.obstacle = .unknownApp }
+      if let bundleID = kept.bundleID, catalog[bundleID] == nil { kept.pendingReason = .unknownApp }
       logger.error(
-        "a notification cannot be used, is kept, and waits for a replay",
+        "a notification cannot be processed; it is stored until a replay",
         metadata: ["notification": "\(kept.uuid.uuidString.lowercased())", "reason": "\(error)"])
       return LedgerEntry(notification: kept, instant: instant)
     }
@@ -110,12 +110,12 @@ struct NotificationIntake: Sendable {
       type: payload.notificationType.rawValue.storable,
       subtype: payload.subtype?.rawValue.storable, bundleID: payload.bundleId?.storable,
       environment: payload.environment?.rawValue.storable, signedAt: payload.signedDate, receivedAt: instant,
-      source: source, obstacle: reading.obstacle, payload: KeptPayload(notification))
-    if let obstacle = reading.obstacle {
+      source: source, pendingReason: reading.pendingReason, payload: KeptPayload(notification))
+    if let pendingReason = reading.pendingReason {
       logger.error(
-        "a notification is kept and waits for a replay",
+        "a notification cannot be processed yet; it is stored until a replay",
         metadata: [
-          "notification": "\(kept.uuid.uuidString.lowercased())", "why": "\(obstacle.rawValue)",
+          "notification": "\(kept.uuid.uuidString.lowercased())", "reason": "\(pendingReason.rawValue)",
           "type": "\(kept.type)",
         ])
     }
@@ -130,7 +130,7 @@ struct NotificationIntake: Sendable {
     var originalTransactionID: String?
     var transactions: [TransactionRecord] = []
     var renewals: [RenewalRecord] = []
-    var obstacle: KeptNotification.Obstacle?
+    var pendingReason: KeptNotification.PendingReason?
   }
 
   private func read(_ notification: VerifiedNotification) -> Reading {
@@ -140,42 +140,41 @@ struct NotificationIntake: Sendable {
       (notification.transaction?.payload.originalTransactionId
       ?? notification.renewalInfo?.payload.originalTransactionId)?.storable
     guard let app = payload.bundleId.flatMap({ catalog[$0] }) else {
-      reading.obstacle = .unknownApp
+      reading.pendingReason = .unknownApp
       return reading
     }
     do throws(VerificationFailure) {
       try app.identity.check(notification)
     } catch {
-      reading.obstacle = error.code == .wrongEnvironment ? .unknownEnvironment : .unknownApp
+      reading.pendingReason = error.code == .wrongEnvironment ? .unknownEnvironment : .unknownApp
       return reading
     }
     reading.app = app
-    do throws(Unkept) {
+    do throws(UnsupportedEnvironment) {
       if let signed = notification.transaction { reading.transactions = [try TransactionRecord(signed)] }
       if let signed = notification.renewalInfo { reading.renewals = [try RenewalRecord(signed)] }
     } catch {
-      reading.obstacle = .unknownEnvironment
+      reading.pendingReason = .unknownEnvironment
       return reading
     }
-    // A renewal info of another subscription than the transaction beside it makes no sense to us.
+    // The renewal info must be of the same subscription as the transaction.
     if reading.renewals.contains(where: {
       $0.fact.originalTransactionID != reading.originalTransactionID
     }) {
       reading.renewals = []
-      reading.obstacle = .failed
+      reading.pendingReason = .failed
     }
-    // Facts in a notification of a type that we do not know are facts all the same.
-    if !NotificationType.understood.contains(payload.notificationType) { reading.obstacle = .unknownType }
+    // The transactions of a notification of an unknown type are processed nevertheless.
+    if !NotificationType.supported.contains(payload.notificationType) { reading.pendingReason = .unknownType }
     if reading.transactions.contains(where: { app.product(named: $0.fact.productID) == nil }) {
-      reading.obstacle = .unknownProduct
+      reading.pendingReason = .unknownProduct
     }
     return reading
   }
 }
 
 extension UUID {
-  /// Apple's `notificationUUID`. Should it ever be another kind of name, a UUID made of it identifies it
-  /// just as well.
+  /// Apple's `notificationUUID`; for a value that is not a UUID, a UUID made of its hash.
   init(notificationUUID: String) {
     if let uuid = UUID(rfc9562: notificationUUID) {
       self = uuid

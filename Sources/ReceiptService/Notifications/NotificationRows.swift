@@ -1,47 +1,35 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import Postgres
 
-/// The table `notifications`.
+/// Statements on the table `notifications`.
 enum NotificationRows {
-  /// Which of these are there already.
+  /// Selects those of these notifications that are stored already.
   ///
-  /// What is there may be there alone: when the wait for a synchronous standby was cut short, the primary has
-  /// committed and the standby has not. A transaction that writes nothing would not wait for it either, and to answer
-  /// a repetition 200 would be a promise that a failover breaks. So where there is a synchronous standby, what is
-  /// found makes this transaction write a message to the log that nobody reads, and its commit waits until
-  /// the standby has all that was written before. It costs nothing where nothing is found or nobody is waited for.
-  ///
-  /// `signedDate` stays the same when the App Store posts again, so where the table is divided into months only theirs
-  /// are looked into. Not where the App Store says nothing of the kind: one that was read from its history, and one
-  /// in which we find no date, is looked for in all.
+  /// With a synchronous standby, a stored row may be missing on the standby, if an earlier wait for the standby was
+  /// cancelled. A response 200 to the repeated notification would then be wrong after a failover. So this query writes a
+  /// logical message to the WAL for each row that it finds: the commit waits until the standby has all WAL before it.
+  /// Without a synchronous standby, or without a repeated notification, it costs nothing.
   static func existing(_ notifications: [KeptNotification]) -> Query {
-    let staysPut = notifications.allSatisfy { $0.isDated && $0.source == .webhook }
-    let first = staysPut ? notifications.map(\.signedAt).min() : nil
-    let last = staysPut ? notifications.map(\.signedAt).max() : nil
-    return """
-      SELECT notification_uuid, CASE WHEN current_setting('synchronous_standby_names') <> ''
-        THEN pg_logical_emit_message(true, 'receiptd', '') END
-      FROM notifications WHERE notification_uuid = ANY(\(notifications.map { $0.uuid }))
-        AND signed_at BETWEEN coalesce(\(first)::timestamptz, '-infinity')
-          AND coalesce(\(last)::timestamptz, 'infinity')
-      """
+    """
+    SELECT notification_uuid, CASE WHEN current_setting('synchronous_standby_names') <> ''
+      THEN pg_logical_emit_message(true, 'receiptd', '') END AS lsn
+    FROM notifications WHERE notification_uuid = ANY(\(notifications.map { $0.uuid }))
+    """
   }
 
-  /// A notification, what came of it, and the headers that it refers to.
+  /// A new row: a notification and its outcome.
   struct NewRow: Sendable {
     var notification: KeptNotification
     var originalTransactionID: String?
-    /// The word for the column `outcome`.
+    /// The value of the column `outcome`.
     var outcome: String
-    /// Whether it took effect; else it waits for a replay.
+    /// Whether it was processed; otherwise it is pending until a replay.
     var isProcessed: Bool
   }
 
-  /// Without a target of the conflict: where the table is divided into months, each month's own key is meant.
-  ///
-  /// Where one of the headers is not in its table under the id that is remembered, the statement fails
-  /// (``PostgresError/isOfHeaders``): it is not the table that the id was read from.
+  /// Fails with ``PostgresError/isOfHeaders`` if a header is not in `jws_headers` under its cached id: the table has been
+  /// replaced since the id was read.
   static func insert(_ rows: [NewRow], headers: JWSHeaderIDs) -> Query {
     let kept = rows.map(\.notification)
     let used = Array(headers.byFingerprint)
@@ -86,19 +74,18 @@ enum NotificationRows {
       """
   }
 
-  /// Writes why parts of new notifications failed. A statement of its own, since hardly any notification has one.
+  /// Writes the failures of new notifications. A separate statement, because failures are rare.
   static func explain(_ notifications: [KeptNotification]) -> Query {
     """
-    UPDATE notifications SET failure = why.failure, failure_detail = why.detail
+    UPDATE notifications SET failure = new.failure, failure_detail = new.detail
     FROM unnest(\(notifications.map(\.uuid))::uuid[],
       \(notifications.map { $0.failure?.code.rawValue })::text[],
-      \(notifications.map { $0.failure?.description })::text[]) AS why (uuid, failure, detail)
-    WHERE notification_uuid = why.uuid AND processed_at IS NULL
+      \(notifications.map { $0.failure?.description })::text[]) AS new (uuid, failure, detail)
+    WHERE notification_uuid = new.uuid AND processed_at IS NULL
     """
   }
 
-  /// Writes what came of processing a kept notification once more. What took effect before has done so for
-  /// good; then only the attempt is noted.
+  /// Writes the outcome of a replay. If the notification was processed before, writes only the time of the attempt.
   static func markReplayed(
     _ notification: KeptNotification, originalTransactionID: String?, outcome: String, isProcessed: Bool,
     at instant: Date
@@ -116,12 +103,13 @@ enum NotificationRows {
     """
   }
 
-  /// A kept notification's parts, with their headers.
+  /// The parts of a stored notification with their headers: a row for ``KeptPayload/init(_:)-(Row)``.
   static func payload(of uuid: UUID) -> Query {
     """
-    SELECT eh.header, eh.sha256, n.envelope_claims, n.envelope_signature,
-      th.header, th.sha256, n.transaction_claims, n.transaction_signature,
-      rh.header, rh.sha256, n.renewal_claims, n.renewal_signature
+    SELECT eh.header AS envelope_header, eh.sha256 AS envelope_sha256, n.envelope_claims, n.envelope_signature,
+      th.header AS transaction_header, th.sha256 AS transaction_sha256, n.transaction_claims,
+      n.transaction_signature,
+      rh.header AS renewal_header, rh.sha256 AS renewal_sha256, n.renewal_claims, n.renewal_signature
     FROM notifications n
     JOIN jws_headers eh ON eh.id = n.envelope_header
     LEFT JOIN jws_headers th ON th.id = n.transaction_header
@@ -130,40 +118,16 @@ enum NotificationRows {
     """
   }
 
-  static func decodePayload(_ row: Row) throws -> KeptPayload {
-    guard let envelope = try part(row, at: 0) else { throw UnreadableRow(column: "envelope_header") }
-    return KeptPayload(
-      envelope: envelope, transaction: try part(row, at: 4), renewalInfo: try part(row, at: 8))
-  }
-
-  private static func part(_ row: Row, at column: Int) throws -> KeptPayload.Part? {
-    guard let header = try row.decode(column, as: String?.self) else { return nil }
-    return KeptPayload.Part(
-      headerFingerprint: try row.decode(column + 1), headerSegment: Array(header.utf8),
-      claims: Array(try row.decode(column + 2, as: String.self).utf8),
-      signature: try row.decode(column + 3))
-  }
-
-  /// Where a page of notifications that wait ended.
-  struct Place: Sendable {
-    var receivedAt: Date
-    var uuid: UUID
-
-    /// Before the first page.
-    static let start = Place(
-      receivedAt: .distantPast, uuid: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
-  }
-
-  /// Notifications that wait for a replay and may need no longer, oldest first; not those of unknown apps.
-  /// - Parameter last: the last one of the page before.
-  static func waiting(_ turn: Replay.Turn, after last: Place, limit: Int) -> Query {
-    // A fault of the notification's own is looked at only where a start may have cured it.
-    let (outcome, curable): (KeptNotification.Obstacle?, Set<VerificationFailure.Code>) =
-      switch turn {
-      case .start: (nil, VerificationFailure.Code.curable)
+  /// Pending notifications that a replay may process, oldest first; not those of unknown apps.
+  /// - Parameter last: the last notification of the previous page.
+  static func pending(_ selection: Replay.Selection, after last: PageKey, limit: Int) -> Query {
+    // A notification that is itself faulty is replayed only if the start may have cured the fault.
+    let (outcome, curable): (KeptNotification.PendingReason?, Set<VerificationFailure.Code>) =
+      switch selection {
+      case .afterStart: (nil, VerificationFailure.Code.curable)
       case .failed: (.failed, [])
       }
-    // The word stands in the statement, since a partial index is chosen by it.
+    // 'unknown_app' is a literal, because the planner matches it with a partial index.
     return """
       SELECT received_at, notification_uuid FROM notifications
       WHERE processed_at IS NULL AND outcome <> 'unknown_app'
@@ -174,8 +138,8 @@ enum NotificationRows {
       """
   }
 
-  /// Notifications that came when their app was unknown, oldest first.
-  static func waiting(forApp bundleID: String, after last: Place, limit: Int) -> Query {
+  /// Pending notifications of an app that was unknown when they were received, oldest first.
+  static func pending(forApp bundleID: String, after last: PageKey, limit: Int) -> Query {
     """
     SELECT received_at, notification_uuid FROM notifications
     WHERE processed_at IS NULL AND outcome = 'unknown_app' AND bundle_id = \(bundleID)
@@ -186,7 +150,6 @@ enum NotificationRows {
 }
 
 extension PostgresError {
-  /// A header that a notification refers to is not, or not any more, what it was when its id was read. (Where the table
-  /// is divided into months, the table that the error names is a month.)
+  /// Whether a notification refers to a header that is not in `jws_headers` any more.
   var isOfHeaders: Bool { sqlState == "23502" && report?.column == "envelope_header" }
 }

@@ -1,37 +1,37 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import Logging
 import Postgres
 import Subscriptions
 
-/// Processes kept notifications once more: what could not be understood when it came may be understood now.
+/// Replays stored notifications that could not be processed when they were received.
 struct Replay: Sendable {
   let pool: PostgresPool
   let intake: NotificationIntake
   let ledger: LedgerWriter
   let logger: Logger
 
-  private static let page = 64
+  private static let pageSize = 64
 
-  /// Which notifications that wait are processed again.
-  enum Turn: Sendable {
-    /// Those that a new configuration, new roots or a new version may understand.
-    case start
-    /// Those that failed by a fault of ours, and not of their own.
+  /// The pending notifications to replay.
+  enum Selection: Sendable {
+    /// Those that a new configuration, new root certificates or a new version may accept.
+    case afterStart
+    /// Those that failed by an error of the server, not of the notification.
     case failed
   }
 
-  /// Processes one again, whatever came of it before.
-  /// - Parameter action: what is written down with it; `nil` where no person wanted it.
-  /// - Throws: ``ReplayFailure``, and what the database and the ledger throw.
+  /// Replays one notification, whatever its outcome was.
+  /// - Parameter action: the support action to record; `nil` for an automatic replay.
+  /// - Throws: ``ReplayFailure``; errors of the database and the ledger.
   func run(_ uuid: UUID, as action: LedgerAction? = nil) async throws -> ReplayResult {
     guard let row = try await pool.query(NotificationRows.payload(of: uuid)).first else {
       throw ReplayFailure.notKept
     }
-    var entry = try entry(for: NotificationRows.decodePayload(row))
-    // It is found by the name that it is kept under.
+    var entry = try entry(for: KeptPayload(row))
+    // Keep the stored UUID: it may differ from the payload's.
     entry.notification?.uuid = uuid
     entry.isReplay = true
     entry.action = action
@@ -45,48 +45,46 @@ struct Replay: Sendable {
     do throws(VerificationFailure) {
       return try intake.entry(for: kept.signedPayload)
     } catch {
-      // It carried the App Store's signature when it was kept: a root must have been taken away since.
+      // Its signature was valid when it was stored, so a root certificate must have been removed since.
       throw .notVerified("\(ReplayResult.Failure(error))")
     }
   }
 
-  /// Processes those that wait, oldest first.
-  /// - Returns: how many had a turn, and how many of them wait no more.
-  func runWaiting(only turn: Turn = .start) async throws -> (waiting: Int, processed: Int) {
-    var (waiting, processed) = try await runPages {
-      NotificationRows.waiting(turn, after: $0, limit: Self.page)
+  /// Replays pending notifications, oldest first.
+  /// - Returns: how many were replayed, and how many of them were processed.
+  func runPending(_ selection: Selection = .afterStart) async throws -> (pending: Int, processed: Int) {
+    var (pending, processed) = try await runPages {
+      NotificationRows.pending(selection, after: $0, limit: Self.pageSize)
     }
-    guard turn == .start else { return (waiting, processed) }
-    // Those of apps that are still unknown, which may be many and anybody's, are not even read.
+    guard selection == .afterStart else { return (pending, processed) }
+    // Notifications of apps that are still unknown are not read: there may be many.
     for app in intake.catalog.apps {
       let known = try await runPages {
-        NotificationRows.waiting(forApp: app.bundleID, after: $0, limit: Self.page)
+        NotificationRows.pending(forApp: app.bundleID, after: $0, limit: Self.pageSize)
       }
-      waiting += known.waiting
+      pending += known.pending
       processed += known.processed
     }
-    return (waiting, processed)
+    return (pending, processed)
   }
 
-  /// Processes page after page, each asked for by where the one before ended.
+  /// Replays page after page (keyset pagination).
   private func runPages(
-    _ next: (NotificationRows.Place) -> Postgres.Query
-  ) async throws -> (waiting: Int, processed: Int) {
-    var waiting = 0
+    _ query: (NotificationRows.PageKey) -> Postgres.Query
+  ) async throws -> (pending: Int, processed: Int) {
+    var pending = 0
     var processed = 0
-    var last = NotificationRows.Place.start
+    var last = NotificationRows.PageKey.start
     while true {
-      let page = try await pool.query(next(last)).map {
-        NotificationRows.Place(receivedAt: try $0.decode(0), uuid: try $0.decode(1))
-      }
-      guard let end = page.last else { return (waiting, processed) }
+      let page = try await pool.query(query(last)).map(NotificationRows.PageKey.init)
+      guard let end = page.last else { return (pending, processed) }
       last = end
-      waiting += page.count
+      pending += page.count
       for notification in page where try await isProcessed(notification.uuid) { processed += 1 }
     }
   }
 
-  /// One that fails must not keep those behind it from their turn; a database that is away keeps all.
+  /// A notification that fails does not stop the replay; an unavailable database does.
   private func isProcessed(_ uuid: UUID) async throws -> Bool {
     do {
       return try await run(uuid).isProcessed
@@ -96,51 +94,9 @@ struct Replay: Sendable {
       throw error
     } catch {
       logger.error(
-        "a kept notification cannot be processed",
+        "a stored notification cannot be processed",
         metadata: ["notification": "\(uuid.uuidString.lowercased())", "reason": "\(error)"])
       return false
-    }
-  }
-}
-
-/// What came of processing a kept notification again.
-public struct ReplayResult: Hashable, Sendable {
-  /// The word for the column `outcome`.
-  public var outcome: String
-  /// Whether it took effect; else it still waits.
-  public var isProcessed: Bool
-  /// Why it still fails, where a part of it does not verify or cannot be read.
-  public var failure: Failure?
-
-  /// Why signed data is not accepted.
-  public struct Failure: Hashable, Sendable, CustomStringConvertible {
-    /// The code that a client would be answered with for the same fault in a proof.
-    public var code: String
-    /// The part and the fault in it, for an operator.
-    public var detail: String
-
-    init(_ failure: VerificationFailure) {
-      code = Problem(clientProof: failure).code.rawValue
-      detail = failure.description
-    }
-
-    /// Both in one line.
-    public var description: String { "\(code): \(detail)" }
-  }
-}
-
-/// Why a kept notification was not processed again.
-public enum ReplayFailure: Error, Hashable, Sendable, CustomStringConvertible {
-  /// There is none of that UUID.
-  case notKept
-  /// Its signature is not accepted any more.
-  case notVerified(String)
-
-  /// A sentence for the operator.
-  public var description: String {
-    switch self {
-    case .notKept: "no notification with this UUID is kept"
-    case .notVerified(let reason): "its signature is not accepted any more: \(reason)"
     }
   }
 }

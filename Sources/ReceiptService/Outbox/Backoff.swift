@@ -1,16 +1,12 @@
 import Foundation
+import Platform
 
-/// Growing, jittered delays: two seconds, doubling, at most an hour.
-enum Backoff {
-  /// - Parameters:
-  ///   - attempts: how often it was tried before this time.
-  ///   - jitter: from 0 to 1; half of the delay is certain, half is chance, so that what failed together is
-  ///     not tried together.
-  ///   - ceiling: the longest delay, in seconds.
-  static func delay(
-    afterAttempts attempts: Int, jitter: Double, atMost ceiling: TimeInterval = 3_600
-  ) -> TimeInterval {
-    let longest = min(2 * pow(2, Double(min(max(attempts, 0), 30))), ceiling)
-    return longest * (0.5 + 0.5 * jitter)
+extension Backoff {
+  /// The delays between attempts to deliver a row: two seconds, doubling, at most an hour. Half of each is random.
+  static let delivery = Backoff(base: .seconds(2), maximum: .seconds(3_600), jitter: 0.5)
+
+  /// The delay in seconds after this number of consecutive failures, at least 1.
+  func seconds(afterFailures failures: Int, random: Double = .random(in: 0...1)) -> TimeInterval {
+    delay(afterFailures: failures, random: random) / .seconds(1)
   }
 }

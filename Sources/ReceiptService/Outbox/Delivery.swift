@@ -1,43 +1,42 @@
-import FoundationEssentials
+import Foundation
 
-/// One customer's state on its way to a lane.
+/// One customer's state on its way to a destination.
 struct OutboxMessage: Sendable {
-  /// The row.
+  /// The id of the outbox row.
   var id: Int64
-  /// The number of the change that it follows from: another one for another change of the same customer, and for
-  /// another state.
+  /// The number of the change. A later change of the customer, or another content, has another number.
   var change: Int64
-  /// When the change came.
+  /// The time of the change.
   var changedAt: Date
-  /// How often the change was tried before.
+  /// The number of attempts before this one.
   var attempts: Int
   var state: CustomerState
 }
 
-/// What became of one message.
+/// The outcome of one message.
 enum DeliveryOutcome: Sendable, Equatable {
   case delivered
-  /// It shall be tried again, not before `after` seconds have passed if that is given.
+  /// It failed and is retried, at the earliest after `after` seconds.
   case failed(String, after: TimeInterval? = nil)
-  /// It would be refused again: it is given up.
+  /// It was refused for good and is given up.
   case refused(String)
-  /// It was not tried: nobody has said anything about it.
+  /// It was not sent, or the response concerns only the destination.
   case untried
 }
 
-/// What became of several messages, and of the place they went to.
+/// The outcomes of several messages, and the state of their destination.
 struct Delivery: Sendable {
   /// One for each message, in the same order.
   var outcomes: [DeliveryOutcome]
-  /// What is wrong with the place as a whole, whichever customer it is about.
-  var trouble: LaneTrouble?
+  /// The problem of the destination as a whole; `nil` if it has none.
+  var problem: DestinationProblem?
 }
 
-/// What is wrong with a place as a whole.
-enum LaneTrouble: Sendable, Equatable {
-  /// It cannot be reached, does not let us in, or asks for a rest (of `after` seconds if that is given).
+/// A problem of a destination as a whole.
+enum DestinationProblem: Sendable, Equatable {
+  /// It is unreachable, refuses the credentials, or asks for a pause (of `after` seconds if given).
   case unavailable(String, after: TimeInterval? = nil)
-  /// It wants nothing from us any more.
+  /// It answered 410 Gone and wants no more requests.
   case gone(String)
 
   var isGone: Bool { if case .gone = self { true } else { false } }
@@ -49,19 +48,18 @@ enum LaneTrouble: Sendable, Equatable {
   }
 }
 
-/// A way to a place.
+/// Sends messages to one kind of destination.
 protocol OutboxSender: Sendable {
-  /// How many messages are sent together.
+  /// The most messages of one call of `send`.
   var batchSize: Int { get }
 
-  /// How long one request may take, in seconds.
+  /// The timeout of one request, in seconds.
   var timeout: TimeInterval { get }
 
-  /// What matters of a state, the same bytes for the same state: what was delivered with these bytes is not sent
-  /// again.
+  /// The content of a state as bytes, the same bytes for the same state. A content that was delivered is not sent again.
   func content(of state: CustomerState) throws -> [UInt8]
 
   /// Sends messages about different customers.
-  /// - Parameter hasTime: whether there is time for another request; one must not outlive the claim.
+  /// - Parameter hasTime: whether another request can end before the claim does.
   func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery
 }

@@ -1,10 +1,9 @@
 import Curl
-import FoundationEssentials
+import Foundation
 import Logging
 import Subscriptions
 
-/// The clients that carry what is written elsewhere: not those that ask the store, which must not wait for others'
-/// servers.
+/// The HTTP clients of the outbox. Requests to the App Store have a client of their own, so they do not wait for these.
 struct OutboxClients: Sendable {
   /// For CloudKit, and for endpoints that may be in a private network.
   let open: CurlClient
@@ -12,10 +11,10 @@ struct OutboxClients: Sendable {
   let publicOnly: CurlClient
 
   init(_ catalog: AppCatalog) {
-    // Every lane can have all its requests hanging without another one waiting.
-    let lanes = catalog.apps.reduce(0) { $0 + $1.outboxLanes.count }
+    // All requests of a destination may hang without a request of another one waiting.
+    let destinations = catalog.apps.reduce(0) { $0 + $1.outboxDestinations.count }
     var configuration = CurlConfiguration(userAgent: "receiptd")
-    configuration.maximumInFlight = max(1, lanes) * WebhookSender.concurrency
+    configuration.maximumInFlight = max(1, destinations) * WebhookSender.concurrency
     configuration.maximumConnectionsPerHost = configuration.maximumInFlight
     open = CurlClient(configuration: configuration)
     configuration.refusesPrivateAddresses = true
@@ -29,27 +28,27 @@ struct OutboxClients: Sendable {
 }
 
 extension AppCatalog {
-  /// The way to each place that the configuration names, but for containers without a key.
+  /// The sender of each configured destination, except for containers without a key.
   func outboxSenders(
     environment: [String: String], clients: OutboxClients, clock: ServiceClock, logger: Logger
-  ) throws(ConfigurationProblem) -> [OutboxLane: any OutboxSender] {
-    var senders: [OutboxLane: any OutboxSender] = [:]
+  ) throws(ConfigurationProblem) -> [OutboxDestination: any OutboxSender] {
+    var senders: [OutboxDestination: any OutboxSender] = [:]
     for app in apps {
       for endpoint in app.webhooks {
-        let lane = OutboxLane(
-          destination: .webhook, bundleID: app.bundleID, endpoint: endpoint.name)
-        senders[lane] = try WebhookSender(
+        let destination = OutboxDestination(
+          kind: .webhook, bundleID: app.bundleID, endpoint: endpoint.name)
+        senders[destination] = try WebhookSender(
           endpoint, environment: environment,
           client: endpoint.allowsPrivateAddresses ? clients.open : clients.publicOnly, clock: clock)
       }
       guard app.writeTo.contains(.cloudkit) else { continue }
       guard let container = app.cloudKit else {
         logger.warning(
-          "an app's writeTo has cloudkit, but there is no key: what is to go there waits",
+          "an app writes to cloudkit but has no CloudKit key; its deliveries wait",
           metadata: ["bundleID": "\(app.bundleID)", "missing": "cloudkit"])
         continue
       }
-      senders[OutboxLane(destination: .cloudkit, bundleID: app.bundleID)] = try CloudKitSender(
+      senders[OutboxDestination(kind: .cloudkit, bundleID: app.bundleID)] = try CloudKitSender(
         container, subject: "cloudkit of \(app.bundleID)", client: clients.open, clock: clock)
     }
     return senders

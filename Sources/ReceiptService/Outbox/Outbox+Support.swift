@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 import Postgres
 import Subscriptions
 
 /// One row of the view `support_outbox`.
 public struct OutboxEntry: Sendable, Hashable {
-  /// The row's identity, for requeueing.
+  /// The id of the row, for requeueing.
   public var id: Int64
   /// `cloudkit`, `webhook` or `profiles`.
   public var destination: String
@@ -16,19 +16,32 @@ public struct OutboxEntry: Sendable, Hashable {
   public var customer: String
   /// `waiting`, `under way`, `delivered`, `disabled` or `dead`.
   public var state: String
-  /// When it came, or came anew.
+  /// The time of the latest change.
   public var createdAt: Date
-  /// How often it was tried since.
+  /// The number of attempts since.
   public var attempts: Int
-  /// When it is tried next.
+  /// The time of the next attempt.
   public var nextAttemptAt: Date?
-  /// What the last attempt met, for this customer or at the place as a whole.
+  /// The error of the last attempt, for this customer or for the destination as a whole.
   public var error: String?
+
+  init(_ row: Row) throws {
+    id = try row.decode("id")
+    destination = try row.decode("destination")
+    bundleID = try row.decode("bundle_id")
+    endpoint = try row.decode("endpoint")
+    customer = try row.decode("customer")
+    state = try row.decode("state")
+    createdAt = try row.decode("created_at")
+    attempts = try row.decode("attempts")
+    nextAttemptAt = try row.decode("next_attempt_at")
+    error = try row.decode("error")
+  }
 }
 
 extension Outbox {
-  /// What is not delivered: first what needs somebody (dead, disabled), then what waits; the oldest first.
-  /// - Parameter customer: only of this user or device; then also what was delivered.
+  /// The undelivered rows: first those that need an operator (dead, disabled), then those that wait; the oldest first.
+  /// - Parameter customer: the only user or device to list, then with delivered rows.
   func list(customer: String? = nil, limit: Int = 100) async throws -> [OutboxEntry] {
     let query: Query =
       if let customer {
@@ -42,46 +55,39 @@ extension Outbox {
         ORDER BY state NOT IN ('dead', 'disabled'), created_at, id LIMIT \(limit)
         """
       }
-    return try await pool.query(query).map {
-      OutboxEntry(
-        id: try $0.decode(0), destination: try $0.decode(1), bundleID: try $0.decode(2),
-        endpoint: try $0.decode(3), customer: try $0.decode(4), state: try $0.decode(5),
-        createdAt: try $0.decode(6), attempts: try $0.decode(7), nextAttemptAt: try $0.decode(8),
-        error: try $0.decode(9))
-    }
+    return try await pool.query(query).map(OutboxEntry.init)
   }
 
   private static let columns: StaticString = """
     SELECT id, destination, bundle_id, endpoint, customer, state, created_at, attempts, next_attempt_at,
-      coalesce(last_error, place_error)
+      coalesce(last_error, place_error) AS error
     FROM support_outbox
     """
 
-  /// Has a row delivered again, dead, waiting or delivered, and its place opened again where it was disabled. Written
-  /// down in `support_actions`.
+  /// Makes a row due now in whatever state it is, and reopens its destination. Recorded in `support_actions`.
   /// - Returns: whether there is such a row.
   func requeue(id: Int64, by author: String, reason: String) async throws -> Bool {
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let rows = try await connection.query(OutboxRows.requeue(id, at: instant))
       guard let row = rows.first else { return false }
-      // Only users have rows of no app in particular: their premium statuses.
-      let bundleID = try row.decode(0, as: String?.self)
+      // A row without an app is the premium status of a user.
+      let bundleID = try row.decode("bundle_id", as: String?.self)
       let kind: CustomerKind? = if let bundleID { catalog[bundleID]?.customer } else { .user }
       _ = try await connection.pipeline([
-        OutboxRows.reopenLane(of: id),
+        OutboxRows.reopenDestination(of: id),
         OutboxRows.insertAction(id, kind: kind, by: author, reason: reason, at: instant),
       ])
       return true
     }
   }
 
-  /// Has everything delivered again that was given up, of one app or of all.
-  /// - Returns: how many rows.
+  /// Makes all rows due that were given up, of one app or of all.
+  /// - Returns: the number of rows.
   func requeueDead(bundleID: String? = nil, by author: String, reason: String) async throws -> Int {
     let dead = try await pool.query(OutboxRows.dead(of: bundleID))
     var count = 0
-    for row in dead where try await requeue(id: row.decode(0), by: author, reason: reason) { count += 1 }
+    for row in dead where try await requeue(id: row.decode("id"), by: author, reason: reason) { count += 1 }
     return count
   }
 }
@@ -96,12 +102,12 @@ extension OutboxRows {
     """
   }
 
-  static func reopenLane(of id: Int64) -> Query {
+  static func reopenDestination(of id: Int64) -> Query {
     """
-    UPDATE outbox_lanes AS lane SET disabled_at = NULL, paused_until = NULL
+    UPDATE outbox_destinations AS known SET disabled_at = NULL, paused_until = NULL
     FROM outbox
-    WHERE outbox.id = \(id) AND lane.destination = outbox.destination AND lane.bundle_id = outbox.bundle_id
-      AND lane.endpoint = outbox.endpoint
+    WHERE outbox.id = \(id) AND known.destination = outbox.destination AND known.bundle_id = outbox.bundle_id
+      AND known.endpoint = outbox.endpoint
     """
   }
 

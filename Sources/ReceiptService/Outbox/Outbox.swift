@@ -1,21 +1,20 @@
-import FoundationEssentials
+import Foundation
 import Logging
 import Postgres
 import Subscriptions
 
-/// What is written elsewhere: each lane is drained by itself, so that one that is down holds up nobody else. Any number
-/// of servers may drain.
+/// The outbox: customers' states that wait for delivery to CloudKit and webhooks.
+///
+/// Each destination has a worker of its own, so that an unreachable one delays no other. Any number of servers may deliver.
 struct Outbox: Sendable {
   let pool: PostgresPool
   let catalog: AppCatalog
-  let workers: [LaneWorker]
+  let workers: [DeliveryWorker]
   let clock: ServiceClock
   let logger: Logger
 
-  private static let pause = Duration.seconds(1)
-
   init(
-    pool: PostgresPool, catalog: AppCatalog, senders: [OutboxLane: any OutboxSender],
+    pool: PostgresPool, catalog: AppCatalog, senders: [OutboxDestination: any OutboxSender],
     clock: ServiceClock, logger: Logger, metrics: ServiceMetrics
   ) {
     self.pool = pool
@@ -23,51 +22,44 @@ struct Outbox: Sendable {
     self.clock = clock
     self.logger = logger
     workers = catalog.apps.flatMap { app in
-      app.outboxLanes.compactMap { lane in
-        senders[lane].map {
-          LaneWorker(
-            lane: lane, app: app, sender: $0, pool: pool, clock: clock, logger: logger, metrics: metrics)
+      app.outboxDestinations.compactMap { destination in
+        senders[destination].map {
+          DeliveryWorker(
+            destination: destination, app: app, sender: $0, pool: pool, clock: clock, logger: logger,
+            metrics: metrics)
         }
       }
     }
   }
 
-  /// Delivers until the task is cancelled.
-  func runForever() async {
-    while !Task.isCancelled {
-      do {
-        try await register()
-        break
-      } catch {
-        logger.warning("the outbox cannot be read yet", metadata: ["reason": "\(error)"])
-        try? await Task.sleep(for: Self.pause)
+  /// Registers the destinations; the jobs of ``deliveryJobs`` deliver to a destination once it is registered.
+  var registrationJob: BackgroundJob {
+    BackgroundJob("outbox registration", every: .seconds(1)) { try await register() }
+  }
+
+  /// One job for each destination, so that a slow destination delays no other.
+  var deliveryJobs: [BackgroundJob] {
+    workers.map { worker in
+      let destination = worker.destination
+      let name = [destination.kind.rawValue, destination.bundleID, destination.endpoint].filter {
+        !$0.isEmpty
       }
-    }
-    await withTaskGroup { group in
-      for worker in workers {
-        group.addTask {
-          while !Task.isCancelled {
-            do {
-              while try await worker.runOnce() > 0, !Task.isCancelled {}
-            } catch {
-              logger.warning("a delivery was cut short", metadata: ["reason": "\(error)"])
-            }
-            try? await Task.sleep(for: Self.pause * Double.random(in: 0.75...1.25))
-          }
-        }
+      return BackgroundJob("delivery to \(name.joined(separator: " "))", every: .seconds(1)) {
+        while try await worker.runOnce() > 0, !Task.isCancelled {}
       }
     }
   }
 
-  /// Makes the lanes known. A container that is seen for the first time is told of everybody, since it is a copy; a
-  /// webhook only of what happens from now on.
+  /// Registers the destinations of all apps. A new CloudKit container gets the state of every customer, because it is a
+  /// copy; a new webhook gets only later changes.
   func register() async throws {
     for app in catalog.apps {
-      for lane in app.outboxLanes {
+      for destination in app.outboxDestinations {
         try await pool.withTransaction { connection in
-          let isNew = try await connection.query(LaneRows.register(lane, at: clock.now())).first != nil
-          guard isNew, lane.destination == .cloudkit,
-            let everyone = CustomerChanges.enqueueEveryone(of: app, for: lane, at: clock.now())
+          let isNew =
+            try await connection.query(DestinationRows.register(destination, at: clock.now())).first != nil
+          guard isNew, destination.kind == .cloudkit,
+            let everyone = CustomerChanges.enqueueEveryone(of: app, for: destination, at: clock.now())
           else { return }
           _ = try await connection.query(everyone)
         }
@@ -75,8 +67,8 @@ struct Outbox: Sendable {
     }
   }
 
-  /// Delivers what is due now, of all lanes at once.
-  /// - Returns: how many were due.
+  /// Delivers the due rows of all destinations.
+  /// - Returns: the number of rows that were due.
   @discardableResult
   func run() async throws -> Int {
     try await withThrowingTaskGroup(of: Int.self) { group in

@@ -1,12 +1,12 @@
-import FoundationEssentials
+import Foundation
 import Postgres
 
-/// The table `outbox`: what is to be written elsewhere, kept in the commit that it follows from.
+/// The queries on outbox rows of premium statuses. A row is written in the transaction that changes the status.
 enum OutboxRows {
-  /// The destination of premium statuses that the app's own tables did not take.
+  /// The destination of premium statuses that could not be written to the app's own tables.
   static let profiles = "profiles"
 
-  /// Notes users whose status is to be written again. A user who waits already is not noted twice.
+  /// Adds rows for users whose status must be written again. A user with a waiting row gets no second one.
   static func insertProfiles(_ users: [UUID], at instant: Date) -> Query {
     """
     INSERT INTO outbox (destination, key, payload, created_at, next_attempt_at)
@@ -19,7 +19,7 @@ enum OutboxRows {
     """
   }
 
-  /// What is due for a destination; nobody else gets it while the transaction runs.
+  /// The due rows of a destination, locked until the transaction ends.
   static func due(for destination: String, at instant: Date, limit: Int) -> Query {
     """
     SELECT id, key, attempts FROM outbox
@@ -29,7 +29,7 @@ enum OutboxRows {
     """
   }
 
-  /// What is done has no more to tell: the table it was written to does.
+  /// Deletes a delivered row, because the app's own table has the status.
   static func done(_ id: Int64) -> Query { "DELETE FROM outbox WHERE id = \(id)" }
 
   static func postpone(_ id: Int64, until next: Date, because reason: String) -> Query {

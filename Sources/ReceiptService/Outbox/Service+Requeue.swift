@@ -1,29 +1,29 @@
 import Subscriptions
 
 extension Service {
-  /// Has one row of the outbox delivered again, whatever became of it, and opens its place where that was closed.
-  /// - Parameter id: as `support_outbox` shows it.
-  /// - Throws: ``SupportRefusal`` where there is no such row, and what the database throws.
-  public func requeue(_ id: Int64, by author: SupportAuthor) async throws -> RequeueAnswer {
+  /// Makes one row of the outbox due now, in whatever state it is, and reopens its destination if it was disabled.
+  /// - Parameter id: the id in `support_outbox`.
+  /// - Throws: ``SupportRefusal`` if there is no such row, and errors of the database.
+  public func requeue(_ id: Int64, by author: SupportAuthor) async throws -> RequeueResult {
     guard try await outbox.requeue(id: id, by: author.by, reason: author.reason) else {
       throw SupportRefusal.notFound("The outbox has no row \(id).")
     }
-    return RequeueAnswer(requeued: 1)
+    return RequeueResult(requeued: 1)
   }
 
-  /// Has everything of an app delivered again that was given up.
-  /// - Throws: ``SupportRefusal`` for an app that is not configured, and what the database throws.
-  public func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueAnswer {
+  /// Makes all rows of an app due now that were given up.
+  /// - Throws: ``SupportRefusal`` for an app that is not configured, and errors of the database.
+  public func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueResult {
     let app = try support.app(named: bundleID)
-    return RequeueAnswer(
+    return RequeueResult(
       requeued: try await outbox.requeueDead(
         bundleID: app.bundleID, by: author.by, reason: author.reason))
   }
 }
 
-/// What is delivered again, as support reads it.
-public struct RequeueAnswer: Encodable, Sendable, CustomStringConvertible {
-  /// How many rows of the outbox.
+/// The result of `receiptd requeue`.
+public struct RequeueResult: Encodable, Sendable, CustomStringConvertible {
+  /// The number of rows of the outbox.
   let requeued: Int
 
   /// One line.

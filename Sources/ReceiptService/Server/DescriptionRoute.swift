@@ -3,9 +3,9 @@ import Crypto
 import HTTP
 import HTTPTypes
 
-/// `GET /openapi.yaml`: the API describes itself.
+/// `GET /openapi.yaml`: the description of the API.
 enum DescriptionRoute {
-  /// How long caches may keep it without asking, in seconds.
+  /// For how long caches may keep it without revalidation, in seconds.
   private static let maximumAge = 3_600
 
   private static let entityTag =
@@ -16,7 +16,7 @@ enum DescriptionRoute {
       .contentType: "application/yaml", .eTag: entityTag,
       .cacheControl: "public, max-age=\(maximumAge)",
     ]
-    guard !isKnown(to: request) else {
+    guard !hasCurrentCopy(request) else {
       var kept = headers
       kept[.contentType] = nil
       return Response(status: .notModified, headers: kept)
@@ -24,9 +24,9 @@ enum DescriptionRoute {
     return Response(headers: headers, body: APIDescription.yaml)
   }
 
-  /// Whether the client has what it would be sent (RFC 9110 section 13.1.2). There is one tag at a time, and no comma in
-  /// it, so the list of the field needs no parser.
-  private static func isKnown(to request: Request) -> Bool {
+  /// Whether `If-None-Match` has the entity tag (RFC 9110 section 13.1.2). The tag contains no comma, so splitting the list
+  /// at commas is enough.
+  private static func hasCurrentCopy(_ request: Request) -> Bool {
     guard let field = request.headers[.ifNoneMatch] else { return false }
     return field.split(separator: ",").contains { item in
       let candidate = item.drop { $0 == " " || $0 == "\t" }

@@ -2,7 +2,7 @@ import HTTP
 import HTTPTypes
 
 extension HTTPFields {
-  /// With the field that makes the call a part of the current trace, if there is one.
+  /// The fields with `traceparent`, if there is a current trace.
   var traced: HTTPFields {
     guard let trace = TraceContext.current, let name = HTTPField.Name("traceparent") else { return self }
     var fields = self

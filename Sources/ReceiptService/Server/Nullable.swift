@@ -1,4 +1,4 @@
-/// A member that is written as `null` where there is nothing, so that clients find every key.
+/// A member that is encoded as `null` if it has no value, so that every key is present.
 @propertyWrapper
 struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
   var wrappedValue: Value?

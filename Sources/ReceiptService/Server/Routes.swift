@@ -4,9 +4,9 @@ import Logging
 import Postgres
 
 extension Service {
-  /// What clients and the App Store reach.
+  /// The routes for clients and the App Store.
   ///
-  /// Almost every answer is about one customer, so that a cache must not keep any that does not say otherwise.
+  /// Almost every response is about one customer, so responses are not cacheable by default.
   public var clientRouter: Router {
     var router = Router(cacheControl: "no-store")
     router.on(.post, "/api/v1/subscriptions/validate", maximumBodyLength: 256 << 10) { request in
@@ -46,7 +46,7 @@ extension Service {
     return router
   }
 
-  /// What operators reach: the customers of the support API, and figures that a cache would make false.
+  /// The routes for operators. Their responses are about customers or the current state, so none is cacheable.
   public var adminRouter: Router {
     var router = Router(cacheControl: "no-store")
     router.onImmediate(.get, "/healthz") { _ in .text(.ok, "ok\n") }
@@ -56,7 +56,7 @@ extension Service {
     return router
   }
 
-  /// What clients ask is counted; see ``TrafficLimits``.
+  /// Applies the rate limits of clients; see ``ClientRateLimits``.
   private func client(
     _ request: Request, _ body: () async throws -> Response
   ) async throws -> Response {
@@ -64,7 +64,7 @@ extension Service {
     return try await answering(body)
   }
 
-  /// A database that is away is the contract's 503, wherever it shows.
+  /// Maps an unavailable database to 503 `database_unavailable`.
   func answering(_ body: () async throws -> Response) async throws -> Response {
     do {
       return try await body()
@@ -76,7 +76,7 @@ extension Service {
 }
 
 extension Logger {
-  /// Names a table, a column or a privilege that is missing: a restore makes it, or it is a fault of ours.
+  /// Logs a missing table, column or privilege. A restore is under way, or the schema is of another version.
   func reportIncompleteSchema(_ error: PostgresError) {
     self.error("the database lacks something that receiptd needs", metadata: ["reason": "\(error)"])
   }

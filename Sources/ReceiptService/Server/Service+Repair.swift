@@ -1,17 +1,17 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import Logging
 import Postgres
 import Subscriptions
 
-/// What an operator has repaired, from the command line.
+/// The repairs that operators start from the command line.
 extension Service {
-  /// Reads the App Store's notification history and statuses and repairs what they contradict.
+  /// Reads the App Store's notification history and statuses, and corrects the rows that they contradict.
   ///
   /// - Parameters:
-  ///   - since: where to begin; `nil` for where the last time ended.
-  ///   - bundleID: only this app; `nil` for all that have a key.
-  /// - Returns: a report for each app and environment; empty where no app has a key.
+  ///   - since: the start of the history to read; `nil` for the end of the last run.
+  ///   - bundleID: the only app; `nil` for all apps with a key.
+  /// - Returns: a report for each app and environment; empty if no app has a key.
   public func reconcile(since: Date? = nil, bundleID: String? = nil) async -> [ReconcileReport] {
     var reports: [ReconcileReport] = []
     for (app, environment) in reconciliation.subjects where bundleID == nil || app.bundleID == bundleID {
@@ -20,41 +20,28 @@ extension Service {
     return reports
   }
 
-  /// Processes a kept notification again, and writes down in the same commit who wanted it.
-  /// - Throws: ``ReplayFailure``, and what the database throws.
+  /// Processes a kept notification again, and records the author and the reason in the same transaction.
+  /// - Throws: ``ReplayFailure``, and errors of the database.
   public func replay(
     _ notificationUUID: UUID, by author: String, reason: String
   ) async throws -> ReplayResult {
     try await replay.run(notificationUUID, as: .replay(by: author, reason: reason))
   }
 
-  /// Processes notifications that wait at the start: this version, these roots or this configuration may understand more
-  /// than those that kept them. What failed by a fault of ours has another turn every hour.
-  func replayForever() async {
-    await replayWaiting()
-    while !Task.isCancelled {
-      try? await Task.sleep(for: .seconds(3_600) * Double.random(in: 0.75...1.25))
-      if Task.isCancelled { return }
-      await replayWaiting(only: .failed)
-    }
+  /// Processes waiting notifications again, until one attempt has reached all of them.
+  func replayWaiting(only selection: Replay.Selection = .afterStart) async {
+    await jobRunner.runUntilSuccess(replayJob(only: selection))
   }
 
-  /// Processes notifications that wait, until the database has let all have their turn.
-  func replayWaiting(only turn: Replay.Turn = .start) async {
-    while !Task.isCancelled {
-      do {
-        let (waiting, processed) = try await replay.runWaiting(only: turn)
-        if waiting > 0 {
-          logger.notice(
-            "processed kept notifications again",
-            metadata: ["waited": "\(waiting)", "processed": "\(processed)"])
-        }
-        return
-      } catch {
-        logger.warning(
-          "kept notifications could not be processed again yet", metadata: ["reason": "\(error)"])
-        try? await Task.sleep(for: .seconds(30))
-      }
+  /// Processes waiting notifications again. At the start, because this version, these roots or this configuration may
+  /// accept more than the former ones; every hour, those that failed by an error of receiptd.
+  func replayJob(only selection: Replay.Selection) -> BackgroundJob {
+    BackgroundJob("replay", every: .seconds(3_600), retryEvery: .seconds(30)) {
+      let (waiting, processed) = try await self.replay.runPending(selection)
+      guard waiting > 0 else { return }
+      self.logger.notice(
+        "processed kept notifications again",
+        metadata: ["waited": "\(waiting)", "processed": "\(processed)"])
     }
   }
 }

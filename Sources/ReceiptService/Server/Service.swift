@@ -1,15 +1,15 @@
 import AppStore
 import Curl
-import FoundationEssentials
+import Foundation
 import HTTP
 import Logging
 import Postgres
 import Subscriptions
 
-/// The product: everything between a request and the database, put together for one configuration of the apps.
+/// The parts that handle requests and run jobs, built for one configuration of the apps.
 ///
-/// It never changes. A reload makes another one beside it, on the same ``Facilities``, and lets that one answer; what
-/// is under way ends with the one that it began with.
+/// A service is immutable. A reload builds a new service on the same ``SharedResources``, which then gets new requests;
+/// running requests end with the former service.
 public final class Service: Sendable {
   let validation: Validation
   let notifications: NotificationIntake
@@ -18,9 +18,9 @@ public final class Service: Sendable {
   let devices: DeviceEntitlements
   let pairing: Pairing
   let events: EventIntake
-  let numbers: Numbers
-  let numbersJob: NumbersJob
-  let monthsJob: MonthsJob
+  let kpiCounter: KPICounter
+  let kpiJob: KPIJob
+  let retentionJob: RetentionJob
   let readiness: Readiness
   let configuredApps: ConfiguredApps
   let sweep: ExpirySweep
@@ -30,41 +30,42 @@ public final class Service: Sendable {
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
   let grandfathering: Grandfathering
-  /// `nil` where the keys are files.
+  /// `nil` if the keys are files.
   let entitlementKeyRefresh: EntitlementKeyRefresh?
   let supportToken: String?
-  let figures: DatabaseFigures
-  /// What support can do for a customer.
+  let databaseGauges: DatabaseGauges
+  let jobRunner: JobRunner
+  /// The actions of support.
   public let support: SupportDesk
-  let facilities: Facilities
+  let sharedResources: SharedResources
   private let authenticator: Authenticator
   private let outboxClients: OutboxClients
 
-  /// Reads the files that the settings name and puts the service together. Connects to nothing yet.
+  /// Reads the files of the settings and builds the service. It opens no connection yet.
   /// - Throws: ``ConfigurationProblem``
   public convenience init(
     settings: Settings, clock: ServiceClock = .system, logger: Logger
   ) async throws(ConfigurationProblem) {
     try await self.init(
-      Facilities(settings: settings, clock: clock, logger: logger), after: nil)
+      SharedResources(settings: settings, clock: clock, logger: logger), after: nil)
   }
 
-  /// Reads the same files again, and puts a service together that takes this one's place.
-  /// - Throws: ``ConfigurationProblem``; this one is as it was.
+  /// Reads the files again and builds the service that replaces this one.
+  /// - Throws: ``ConfigurationProblem``. This service stays usable.
   public func reloaded() async throws(ConfigurationProblem) -> Service {
-    try await Service(facilities, after: self)
+    try await Service(sharedResources, after: self)
   }
 
   private init(
-    _ facilities: Facilities, after former: Service?
+    _ sharedResources: SharedResources, after former: Service?
   ) async throws(ConfigurationProblem) {
-    let settings = facilities.settings
-    let (pool, client, traffic) = (facilities.pool, facilities.client, facilities.traffic)
-    let (signer, clock, logger) = (facilities.signer, facilities.clock, facilities.logger)
+    let settings = sharedResources.settings
+    let (pool, client, traffic) = (sharedResources.pool, sharedResources.client, sharedResources.traffic)
+    let (signer, clock, logger) = (sharedResources.signer, sharedResources.clock, sharedResources.logger)
     let catalog = try AppCatalog(contentsOf: settings.configurationFile)
     try catalog.checkSecrets(in: settings.environment, logger)
     settings.checkSupportToken(logger)
-    let metrics = facilities.metrics
+    let metrics = sharedResources.metrics
     metrics.ledger.expect(catalog.apps.map(\.bundleID))
     metrics.outcomes.expect(catalog.apps)
     let roots = try TrustedRoots(settings)
@@ -74,7 +75,7 @@ public final class Service: Sendable {
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
       metrics: metrics, after: former?.authenticator)
     let ledger = LedgerWriter(
-      pool: pool, recentNotifications: facilities.recentNotifications, catalog: catalog, clock: clock,
+      pool: pool, recentNotifications: sharedResources.recentNotifications, catalog: catalog, clock: clock,
       logger: logger, metrics: metrics)
     let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
     let deviceAuthenticator = DeviceAuthenticator(pool: pool, clock: clock)
@@ -97,7 +98,7 @@ public final class Service: Sendable {
       metrics: metrics)
     support = SupportDesk(catalog: catalog, pool: pool, ledger: ledger, clock: clock, logger: logger)
     grandfathering = Grandfathering(
-      catalog: catalog, pool: pool, followUp: support.followUp, clock: clock)
+      catalog: catalog, pool: pool, statusWriter: support.statusWriter, clock: clock)
     profiles = ProfileSync(
       proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
       grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
@@ -110,10 +111,10 @@ public final class Service: Sendable {
     events = EventIntake(
       catalog: catalog, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock,
       metrics: metrics)
-    numbers = Numbers(catalog: catalog, pool: pool, clock: clock)
-    numbersJob = NumbersJob(numbers: numbers, logger: logger)
-    monthsJob = MonthsJob(pool: pool, retention: settings.retention, logger: logger, metrics: metrics)
-    readiness = Readiness(facilities: facilities)
+    kpiCounter = KPICounter(catalog: catalog, pool: pool, clock: clock)
+    kpiJob = KPIJob(counter: kpiCounter)
+    retentionJob = RetentionJob(pool: pool, retention: settings.retention, logger: logger)
+    readiness = Readiness(sharedResources: sharedResources)
     profileRetry = ProfileRetry(
       pool: pool, catalog: catalog, clock: clock, logger: logger, metrics: metrics)
     let outboxClients = OutboxClients(catalog)
@@ -124,13 +125,13 @@ public final class Service: Sendable {
     configuredApps = ConfiguredApps(catalog: catalog, pool: pool, clock: clock, logger: logger)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
-      grants: GrantSweep(pool: pool, catalog: catalog, followUp: support.followUp, clock: clock),
-      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock), metrics: metrics,
-      clockCorrection: facilities.clockCorrection)
+      grants: GrantSweep(pool: pool, catalog: catalog, statusWriter: support.statusWriter, clock: clock),
+      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock),
+      clockCorrection: sharedResources.clockCorrection)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
-      // Nobody waits for it, and it wants to know what is so now.
-      apis: apis.mapValues { $0.with(patience: .seconds(60), maximumAge: .zero) }, catalog: catalog,
+      // A job can wait longer than a request, and needs current data.
+      apis: apis.mapValues { $0.with(timeout: .seconds(60), maximumAge: .zero) }, catalog: catalog,
       pool: pool,
       missed: MissedNotifications(intake: notifications, ledger: ledger, logger: logger),
       overdue: OverdueRenewals(
@@ -138,11 +139,13 @@ public final class Service: Sendable {
       clock: clock, logger: logger)
     reconcileJob = ReconcileJob(
       reconciliation: reconciliation, pool: pool, clock: clock, logger: logger, metrics: metrics)
-    figures = DatabaseFigures(
-      pool: pool, apps: catalog.apps.map(\.bundleID), clock: clock, logger: logger,
-      meters: DatabaseFigures.Meters(metrics.registry))
+    databaseGauges = DatabaseGauges(
+      pool: pool, apps: catalog.apps.map(\.bundleID),
+      destinations: catalog.apps.flatMap(\.outboxDestinations), clock: clock,
+      meters: DatabaseGauges.Meters(metrics.registry))
+    jobRunner = JobRunner(logger: logger, metrics: metrics)
     supportToken = settings.supportToken
-    self.facilities = facilities
+    self.sharedResources = sharedResources
     self.authenticator = authenticator
     self.outboxClients = outboxClients
     await authenticator.takeOver(from: former?.authenticator)
@@ -155,7 +158,7 @@ public final class Service: Sendable {
   ) throws(ConfigurationProblem) -> [String: AppStoreServerAPI] {
     var apis: [String: AppStoreServerAPI] = [:]
     var storeClock = StoreClock.system
-    storeClock.answerDate = clock.now
+    storeClock.cacheDate = clock.now
     for app in catalog.apps {
       var credentials = settings.storeCredentials
       if let key = app.storeKey {
@@ -167,68 +170,71 @@ public final class Service: Sendable {
       apis[app.bundleID] = AppStoreServerAPI(
         transport: CurlTransport(client: client), credentials: credentials, bundleID: app.bundleID,
         production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,
-        timeout: .seconds(5), clock: storeClock, onCall: metrics.store.record)
+        requestTimeout: .seconds(5), clock: storeClock, onCall: metrics.store.record)
     }
     return apis
   }
 
-  /// Where everything is kept.
-  public var pool: PostgresPool { facilities.pool }
+  /// The connection pool.
+  public var pool: PostgresPool { sharedResources.pool }
   /// Applies the migrations.
-  public var migrator: Migrator { facilities.migrator }
-  var clock: ServiceClock { facilities.clock }
-  var logger: Logger { facilities.logger }
-  var traffic: TrafficLimits { facilities.traffic }
-  /// What it measures of itself.
-  public var metrics: ServiceMetrics { facilities.metrics }
-  var signer: EntitlementSigner { facilities.signer }
+  public var migrator: Migrator { sharedResources.migrator }
+  var clock: ServiceClock { sharedResources.clock }
+  var logger: Logger { sharedResources.logger }
+  var traffic: ClientRateLimits { sharedResources.traffic }
+  /// The metrics.
+  public var metrics: ServiceMetrics { sharedResources.metrics }
+  var signer: EntitlementSigner { sharedResources.signer }
 
-  /// What has to be done without anybody asking, again and again, until the task is cancelled.
+  /// Runs the background jobs until the task is cancelled.
   public func runJobs() async {
+    let jobs =
+      sweep.jobs + databaseGauges.jobs + [profileRetry.job, reconcileJob.job, kpiJob.job, authenticator.job]
+      + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in
-      group.addTask { await self.sweep.runForever() }
-      group.addTask { await self.profileRetry.runForever() }
-      group.addTask { await self.outbox.runForever() }
-      group.addTask { await self.reconcileJob.runForever() }
-      group.addTask { await self.numbersJob.runForever() }
+      group.addTask { await self.jobRunner.run(jobs) }
       group.addTask {
-        // Which notifications are of foreign apps is told by what stands there.
-        await self.noteConfiguration()
-        await self.monthsJob.runForever()
+        await self.jobRunner.runUntilSuccess(self.outbox.registrationJob)
+        await self.jobRunner.run(self.outbox.deliveryJobs)
       }
-      group.addTask { await self.replayForever() }
-      group.addTask { await self.entitlementKeyRefresh?.runForever() }
-      group.addTask { await self.readFiguresForever() }
-      group.addTask { await self.authenticator.retryForever() }
+      group.addTask {
+        // Retention deletes notifications of apps that are not in `configured_apps`.
+        await self.writeConfiguredApps()
+        await self.jobRunner.run(self.retentionJob.job)
+      }
+      group.addTask {
+        await self.replayWaiting()
+        await self.jobRunner.run(self.replayJob(only: .failed), waitsFirst: true)
+      }
     }
   }
 
-  /// From now on says that it is not ready, so that nobody sends more work.
-  public func drain() { facilities.drain() }
+  /// Makes `/readyz` answer 503, so that load balancers stop sending requests.
+  public func drain() { sharedResources.drain() }
 
-  /// Ends what is its own after another one has taken its place; its jobs have ended.
+  /// Closes the resources that are not shared, after another service has replaced this one and its jobs have ended.
   public func retire() async { await outboxClients.shutDown() }
 
-  /// Ends what is under way with the database and the store.
+  /// Closes all connections to the database and other servers.
   public func close() async {
     await retire()
-    await facilities.close()
+    await sharedResources.close()
   }
 }
 
 extension Settings {
-  /// A support token that can be guessed is said at every start; ``Doctor`` fails for it.
+  /// Warns of a support token that can be guessed; ``Doctor`` fails for it.
   func checkSupportToken(_ logger: Logger) {
     guard let supportToken, supportToken.count < Doctor.lengthOfSupportToken else { return }
     logger.warning(
-      "the support token is short: whoever guesses it may do all that support may",
+      "SUPPORT_TOKEN is short: an attacker who guesses it has all rights of support",
       metadata: ["setting": "SUPPORT_TOKEN", "characters-advised": "\(Doctor.lengthOfSupportToken)"])
   }
 }
 
 extension AppCatalog {
-  /// A shared secret that is named but not set leaves an app whose tokens nobody can check, unless it
-  /// has public keys too. One that is short can be guessed from any token, which its owner should know.
+  /// Checks the shared secrets. Without its secret and without public keys, an app's tokens cannot be verified. A short
+  /// secret can be guessed from any token, so it gets a warning.
   fileprivate func checkSecrets(
     in environment: [String: String], _ logger: Logger
   ) throws(ConfigurationProblem) {
@@ -237,7 +243,7 @@ extension AppCatalog {
       if let secret = auth.secret(in: environment) {
         guard secret.utf8.count < TokenIssuer.advisedSecretLength else { continue }
         logger.warning(
-          "a shared secret is short: whoever has a token can guess it and sign as anybody",
+          "a shared secret is short: a client can guess it from its token and sign tokens of other users",
           metadata: ["setting": "\(name)", "bytes-advised": "\(TokenIssuer.advisedSecretLength)"])
       } else if auth.jwks == nil {
         throw ConfigurationProblem(name, "is not set; \(app.bundleID) needs it to check its users' tokens")

@@ -1,16 +1,16 @@
-import FoundationEssentials
+import Foundation
+import Platform
 import Postgres
-import Sockets
 
-/// Where the service gets the time from: the system's clock, or a test's hand.
+/// The clock of the service: the system's, or one that a test sets.
 public struct ServiceClock: Sendable {
   /// The time now.
   public let now: @Sendable () -> Date
 
-  /// The time that has passed, which no correction of the clock turns back or forward.
+  /// The monotonic time, which corrections of the clock do not change.
   public let uptime: @Sendable () -> MonotonicInstant
 
-  /// A clock that reads these; what it says is the same after it was written to the database and read back.
+  /// Creates a clock from these functions. It cuts times to microseconds, as PostgreSQL stores them.
   public init(
     now: @escaping @Sendable () -> Date,
     uptime: @escaping @Sendable () -> MonotonicInstant = { .now }
@@ -19,6 +19,6 @@ public struct ServiceClock: Sendable {
     self.uptime = uptime
   }
 
-  /// The system's.
+  /// The system's clock.
   public static let system = ServiceClock(now: { Date() })
 }

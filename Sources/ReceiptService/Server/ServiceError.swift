@@ -2,7 +2,7 @@ import HTTP
 import HTTPTypes
 import Postgres
 
-/// The contract's codes that are ours and not HTTP's. A closed list: what is not here is `internal`.
+/// The public errors besides HTTP's own (docs/api.md). The list is closed: every other error is `internal`.
 enum ServiceError {
   static let unauthenticated = Problem(
     status: .unauthorized, code: "unauthenticated", detail: "A valid bearer token of the user is needed.",
@@ -18,32 +18,32 @@ enum ServiceError {
 
   static let authUnavailable = Problem(
     status: .serviceUnavailable, code: "auth_unavailable",
-    detail: "The public keys of the token's issuer cannot be had.",
+    detail: "The public keys of the token's issuer are not available.",
     message: "We cannot check your sign-in right now. Please try again in a moment.",
     headers: [.retryAfter: "5"])
 
   static let forbidden = Problem(
     status: .forbidden, code: "forbidden", detail: "The token's sub is not the user in the path.",
-    message: "This belongs to somebody else.")
+    message: "This belongs to another user.")
 
   static let notTheTokensUser = Problem(
     status: .forbidden, code: "forbidden", detail: "The token's sub is not 'customerID'.",
-    message: "This belongs to somebody else.")
+    message: "This belongs to another user.")
 
   static let belongsToAnotherCustomer = Problem(
     status: .conflict, code: "belongs_to_another_customer",
     detail: "The purchase belongs to another customer and the app's policy does not move it.",
     message: "This purchase is linked to another account of this app.")
 
-  /// - Parameter moreIsSold: whether another tier has room for more.
+  /// - Parameter moreIsSold: whether another tier allows more devices.
   static func deviceLimitReached(limit: Int, moreIsSold: Bool) -> Problem {
-    let room = limit == 1 ? "1 device" : "\(limit) devices"
+    let devices = limit == 1 ? "1 device" : "\(limit) devices"
     return Problem(
       status: .conflict, code: "device_limit_reached",
-      detail: "The customer's tier has room for \(room), and as many are paired.",
+      detail: "The customer's tier allows \(devices), and as many are paired.",
       message: moreIsSold
-        ? "Your plan has room for \(room). Upgrade to pair more."
-        : "Your plan has room for \(room). Remove one to pair another.")
+        ? "Your plan allows \(devices). Upgrade to pair more."
+        : "Your plan allows \(devices). Remove one to pair another.")
   }
 
   static let noSupportToken = Problem(
@@ -52,7 +52,8 @@ enum ServiceError {
 
   static func alreadyDone(_ detail: String) -> Problem {
     Problem(
-      status: .conflict, code: "already_done", detail: detail, message: "This can be done once, and was.")
+      status: .conflict, code: "already_done", detail: detail,
+      message: "This can be done once, and it is done already.")
   }
 
   static let transactionNotFound = Problem(
@@ -61,7 +62,7 @@ enum ServiceError {
     message: "The App Store does not know this purchase.")
 
   static let noPurchase = Problem(
-    status: .notFound, code: "transaction_not_found", detail: "The receipt has no purchase in it.",
+    status: .notFound, code: "transaction_not_found", detail: "The receipt contains no purchase.",
     message: "There is no purchase to restore.")
 
   static let databaseUnavailable = Problem(
@@ -75,17 +76,17 @@ enum ServiceError {
   static func rateLimited(_ wait: Duration) -> Problem {
     Problem(
       status: .tooManyRequests, code: "rate_limited",
-      detail: "This address or user asks more often than is allowed.",
+      detail: "This address or user sends more requests than are allowed.",
       message: "Too many requests. Please wait a moment.",
       headers: [.retryAfter: "\(wait.wholeSeconds)"])
   }
 
-  /// - Parameter wait: until the day's end.
+  /// - Parameter wait: the time until the end of the day.
   static func noEventBytesLeft(_ wait: Duration) -> Problem {
     Problem(
       status: .tooManyRequests, code: "rate_limited",
       detail:
-        "The app's events have used up the bytes that are kept of one day (UTC). Send them again later.",
+        "The app's events have used up the bytes of the current day (UTC). Send them again later.",
       message: "Too many requests. Please wait a moment.", headers: [.retryAfter: "\(wait.wholeSeconds)"])
   }
 
@@ -101,7 +102,7 @@ enum ServiceError {
   static func unknownProduct(_ productID: String) -> Problem {
     Problem(
       status: .unprocessableContent, code: "unknown_product",
-      detail: "The purchase is kept, but no app's catalog has the product '\(productID)'.",
+      detail: "The purchase is stored, but no app's catalog has the product '\(productID)'.",
       message: "This product is not known to the server yet.")
   }
 
@@ -131,6 +132,6 @@ enum ServiceError {
 }
 
 extension PostgresError {
-  /// Clients are told `database_unavailable`: the database is away, or is being restored.
+  /// Whether clients get `database_unavailable`: the database is unreachable, or a restore is under way.
   var isAnsweredUnavailable: Bool { isUnavailable || isSchemaIncomplete }
 }

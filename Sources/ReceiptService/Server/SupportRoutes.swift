@@ -1,26 +1,26 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import Identifiers
 
-/// The support API: the commands' actions under the commands' names, for a support tool.
+/// The support API: the actions of the commands, under the same names, for a support tool.
 extension Service {
-  /// - Parameter token: what a caller must know.
+  /// - Parameter token: the bearer token that a caller must send.
   func addSupportRoutes(to router: inout Router, token: String) {
-    let door = SupportDoor(token: token)
+    let authorization = SupportAuthorization(token: token)
     func on(
       _ method: HTTPRequest.Method, _ path: String,
       _ handler: @escaping @Sendable (Request) async throws -> Response
     ) {
       router.on(method, "/support/v1/" + path) { request in
-        try door.check(request)
-        return try await self.answering { try await SupportDoor.explaining { try await handler(request) } }
+        try authorization.check(request)
+        return try await self.answering { try await mappingRefusals { try await handler(request) } }
       }
     }
     on(.get, "customer/{id}") { request in
       let report = try await self.support.customer(request.parameters.require("id"))
-      guard !report.isEmpty else { throw Problem.notFound("Nothing is known of this id.") }
+      guard !report.isEmpty else { throw Problem.notFound("No customer or purchase has this id.") }
       return .json(.ok, report)
     }
     on(.post, "grant") { request in
@@ -83,13 +83,13 @@ extension Service {
   }
 }
 
-/// Who may come in, and how a no is told.
-private struct SupportDoor: Sendable {
+/// Checks the bearer token of the support API.
+private struct SupportAuthorization: Sendable {
   private let expected: SHA256Digest
 
   init(token: String) { expected = Self.digest(token) }
 
-  /// Digests are compared, in constant time: neither the token's length nor where it differs shows.
+  /// Compares digests in constant time, so that the time reveals neither the token's length nor its characters.
   func check(_ request: Request) throws(Problem) {
     guard let field = request.headers[.authorization], field.utf8.count > 7,
       field.prefix(7).lowercased() == "bearer ", Self.digest(String(field.dropFirst(7))) == expected
@@ -97,22 +97,23 @@ private struct SupportDoor: Sendable {
   }
 
   private static func digest(_ token: String) -> SHA256Digest { SHA256.hash(data: Array(token.utf8)) }
+}
 
-  static func explaining(_ body: () async throws -> Response) async throws -> Response {
-    do {
-      return try await body()
-    } catch let refusal as SupportRefusal {
-      throw switch refusal.kind {
-      case .invalid: Problem.invalidRequest(refusal.description)
-      case .notFound: Problem.notFound(refusal.description)
-      case .alreadyDone: ServiceError.alreadyDone(refusal.description)
-      }
-    } catch let failure as ReplayFailure {
-      throw switch failure {
-      case .notKept: Problem.notFound("No notification with this UUID is kept.")
-      case .notVerified(let reason):
-        Problem.invalidRequest("Its signature is not accepted any more: \(reason)")
-      }
+/// Maps the refusals of support's actions to responses.
+private func mappingRefusals(_ body: () async throws -> Response) async throws -> Response {
+  do {
+    return try await body()
+  } catch let refusal as SupportRefusal {
+    throw switch refusal.kind {
+    case .invalid: Problem.invalidRequest(refusal.description)
+    case .notFound: Problem.notFound(refusal.description)
+    case .alreadyDone: ServiceError.alreadyDone(refusal.description)
+    }
+  } catch let failure as ReplayFailure {
+    throw switch failure {
+    case .notKept: Problem.notFound("No notification with this UUID is kept.")
+    case .notVerified(let reason):
+      Problem.invalidRequest("The notification's signature is not accepted any more: \(reason)")
     }
   }
 }
@@ -134,7 +135,7 @@ private struct GrantBody: Decodable {
 }
 
 private struct RevokeGrantBody: Decodable {
-  var grant: WrittenUUID
+  var grant: StrictUUID
   var by: String
   var reason: String
 }
@@ -177,7 +178,7 @@ private struct RequeueBody: Decodable {
 }
 
 private struct ReplayBody: Decodable {
-  var notificationUUID: WrittenUUID
+  var notificationUUID: StrictUUID
   var by: String
   var reason: String
 }

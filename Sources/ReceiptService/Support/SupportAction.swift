@@ -1,17 +1,17 @@
-import FoundationEssentials
+import Foundation
 import Postgres
 import Subscriptions
 
-/// Something that was done to customers, for the table `support_actions`.
+/// An action that affects a customer, recorded in the table `support_actions`.
 struct SupportAction: Sendable {
-  /// The word of the command.
+  /// The value of the column `action`: the command's name.
   var name: String
   var bundleID: String
-  /// Who lost something.
+  /// The customer that lost something.
   var from: Customer?
-  /// Who gained something.
+  /// The customer that gained something.
   var to: Customer?
-  /// What else belongs to it.
+  /// Further values for the column `details`.
   var details: [String: JSONValue] = [:]
 
   var detailsAsJSON: JSONText? {

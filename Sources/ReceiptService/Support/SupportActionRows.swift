@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 import Postgres
 import Subscriptions
 
-/// The table `support_actions`.
+/// Statements on the table `support_actions`.
 enum SupportActionRows {
-  /// Purchases that changed hands or are shared: every move is written down with both customers.
+  /// Records purchases that were transferred or shared, with both customers.
   static func insertMoves(_ moves: [OwnershipMove], at instant: Date) -> Query {
     let transactions = moves.map(\.subscription.current)
     return """
@@ -18,10 +18,8 @@ enum SupportActionRows {
         \(moves.map(\.explanation))::text[])
       """
   }
-}
 
-extension SupportActionRows {
-  /// Something that a person did.
+  /// Records actions of support.
   static func insert(_ actions: [SupportAction], by author: SupportAuthor, at instant: Date) -> Query {
     """
     INSERT INTO support_actions (action, bundle_id, from_customer, to_customer, customer_kind, details,
@@ -33,7 +31,7 @@ extension SupportActionRows {
     """
   }
 
-  /// The record of an entry of the ledger, if it has one.
+  /// The record of a ledger entry, if the entry needs one.
   static func insert(_ entry: LedgerEntry, _ receipt: LedgerReceipt) -> Query? {
     switch entry.action {
     case .replay(let author, let reason): insertReplay(entry, receipt, by: author, reason: reason)
@@ -42,7 +40,7 @@ extension SupportActionRows {
     }
   }
 
-  /// A purchase that the store's own status corrected: no notification tells of it.
+  /// Records a purchase that was corrected from the App Store's status, without a notification.
   private static func insertRepair(_ entry: LedgerEntry, _ receipt: LedgerReceipt) -> Query? {
     guard let bundleID = entry.app?.bundleID,
       let repair = ReconcileReport.Repair(receipt, cause: "status", at: entry.instant)
@@ -50,12 +48,12 @@ extension SupportActionRows {
     return """
       INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, at)
       VALUES ('reconcile', \(bundleID), \(repair.originalTransactionID), 'receiptd',
-        \("its renewal was overdue without news, so the App Store was asked: "
+        \("no notification about an overdue renewal; status from the App Store: "
           + "\(repair.before ?? "unknown") -> \(repair.after)"), \(entry.instant))
       """
   }
 
-  /// A notification that a person had processed again.
+  /// Records a replay of a notification by support.
   private static func insertReplay(
     _ entry: LedgerEntry, _ receipt: LedgerReceipt, by author: String, reason: String
   ) -> Query? {

@@ -1,13 +1,13 @@
-import FoundationEssentials
+import Foundation
 import Identifiers
 import Logging
 import Postgres
 import Subscriptions
 
-/// What support can do for a customer: each action is one transaction that also writes down who did it and why.
+/// The actions of support, for the commands and the support API.
 ///
-/// The commands and the support API both come here. An action done twice, by two people at once or by one who is not
-/// sure, is done once, or refused with the reason.
+/// Each action is one transaction that also records its author and reason. A repeated action takes effect once, or is
+/// refused with the reason.
 public struct SupportDesk: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
@@ -15,9 +15,11 @@ public struct SupportDesk: Sendable {
   let clock: ServiceClock
   let logger: Logger
 
-  var followUp: CustomerFollowUp { CustomerFollowUp(catalog: catalog, clock: clock, logger: logger) }
+  var statusWriter: CustomerStatusWriter {
+    CustomerStatusWriter(catalog: catalog, clock: clock, logger: logger)
+  }
 
-  /// The longest time that can be given, in days.
+  /// The longest grant or trial extension, in days.
   static let maximumDays = 36_500
 
   func app(named bundleID: String) throws(SupportRefusal) -> App {
@@ -34,7 +36,7 @@ public struct SupportDesk: Sendable {
 }
 
 extension App {
-  /// A customer of this app, as a support person names it.
+  /// The customer of this app with this id: a user's UUID or a device id.
   func customer(named text: String) throws(SupportRefusal) -> Customer {
     switch customer {
     case .user:

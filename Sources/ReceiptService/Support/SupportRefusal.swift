@@ -1,18 +1,18 @@
-/// Why an action of support was not done. Nothing has changed.
+/// The error of a support action that was refused. Nothing has changed.
 public struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What kind of no it is.
+  /// The kind of error.
   public enum Kind: Sendable, Hashable {
-    /// Something that was asked for has the wrong form, or does not fit the app.
+    /// An argument has the wrong form, or does not fit the app.
     case invalid
-    /// There is no such thing.
+    /// The object of the action does not exist.
     case notFound
-    /// It can be done once, and was.
+    /// The action is possible once only, and was done before.
     case alreadyDone
   }
 
-  /// What kind of no it is.
+  /// The kind of error.
   public let kind: Kind
-  /// A sentence for the person who asked.
+  /// A sentence for the caller.
   public let description: String
 
   static func invalid(_ reason: String) -> SupportRefusal {

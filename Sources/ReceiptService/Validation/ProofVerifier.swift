@@ -1,25 +1,16 @@
 import AppStore
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import Subscriptions
 
-/// A purchase that is proven: signed by Apple, for one of our apps, from an environment that it takes.
-struct ProvenPurchase: Sendable {
-  var app: App
-  var originalTransactionID: String
-  var productID: String
-  var transactions: [TransactionRecord]
-  var renewals: [RenewalRecord]
-}
-
-/// Decides whether what a client shows proves a purchase.
+/// Verifies the signed data with which a client proves a purchase.
 struct ProofVerifier: Sendable {
   let verifier: SignedDataVerifier
   let catalog: AppCatalog
 
-  /// A signed transaction, alone or with its renewal info.
-  /// - Parameter bundleID: the app that the client says it is, if it says so.
+  /// Verifies a signed transaction, with its renewal info if there is one.
+  /// - Parameter bundleID: the bundle id that the client sent, if any.
   /// - Throws: 422 with the code that fits.
   func purchase(
     signedTransaction: String, signedRenewalInfo: String?, bundleID: String?
@@ -40,7 +31,7 @@ struct ProofVerifier: Sendable {
     return try result.get()
   }
 
-  /// An app transaction of one app.
+  /// Verifies a signed app transaction of one app.
   /// - Throws: 422 with the code that fits.
   func appTransaction(_ jws: String, of app: App) throws(Problem) -> Signed<AppTransaction> {
     do throws(VerificationFailure) {
@@ -82,23 +73,14 @@ struct ProofVerifier: Sendable {
   }
 }
 
-extension App {
-  /// What this app takes from the App Store.
-  var identity: AppIdentity {
-    AppIdentity(
-      bundleID: bundleID, appAppleID: appAppleID,
-      environments: Set(environments.map { Environment(rawValue: $0.rawValue) }))
-  }
-}
-
 extension Problem {
-  /// What a client is told of a proof that is none.
+  /// The error for a client whose proof does not verify.
   init(clientProof failure: VerificationFailure) {
     switch failure.code {
     case .certificateNotValidAtSignedDate: self = ServiceError.certificateExpired(failure.detail)
     case .wrongApp: self = ServiceError.wrongApp(failure.detail)
     case .wrongEnvironment: self = ServiceError.wrongEnvironment(failure.detail)
-    // Only parts of notifications fail so.
+    // Only parts of notifications fail with this code.
     case .innerMismatch where failure.field == "environment":
       self = ServiceError.wrongEnvironment(failure.detail)
     case .innerMismatch: self = ServiceError.wrongApp(failure.detail)

@@ -2,14 +2,14 @@ import AppStore
 import HTTP
 import Subscriptions
 
-/// A legacy app receipt that a client shows: which app it is of, and which transaction to ask the store about.
+/// A legacy app receipt sent by a client: its app, and the transaction to look up in the App Store.
 struct ReceiptProof: Sendable {
   let app: App
   let transactionID: String
 
-  /// - Parameter bundleID: the app that the client says it is, if it says so.
-  /// - Throws: `invalid_request` for what cannot be read. It is not `invalid_signature`, because the signature is not
-  ///   judged. `wrong_app` for another app's, `transaction_not_found` for one without purchases.
+  /// - Parameter bundleID: the bundle id that the client sent, if any.
+  /// - Throws: `invalid_request` for an unreadable receipt (not `invalid_signature`, because the signature is not
+  ///   checked), `wrong_app` for another app's receipt, `transaction_not_found` for a receipt without purchases.
   init(_ text: String, bundleID: String?, in catalog: AppCatalog) throws(Problem) {
     let receipt: AppReceipt
     do throws(AppReceipt.Failure) {
@@ -23,12 +23,12 @@ struct ReceiptProof: Sendable {
     if let bundleID, bundleID != receipt.bundleID {
       throw ServiceError.wrongApp("The receipt is not of the app in 'bundleID'.")
     }
-    // What the catalog does not know opens nothing, such as a consumable that was bought last.
+    // Prefer a product of the catalog: others, such as a consumable bought last, grant no access.
     let purchases = receipt.purchasesByInterest
     let known = purchases.first { app.product(named: $0.productID) != nil }
     guard let purchase = known ?? purchases.first else { throw ServiceError.noPurchase }
     self.app = app
-    // The store gives a subscription's present state for its original transaction with one request.
+    // One request with the original transaction id returns a subscription's present state.
     transactionID = purchase.originalTransactionID
   }
 }

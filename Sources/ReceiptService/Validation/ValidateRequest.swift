@@ -11,14 +11,14 @@ struct ValidateRequest: Sendable {
   var deviceID: String?
   var bundleID: String?
 
-  /// What a client shows for a purchase.
+  /// The form in which a client proves a purchase.
   enum Proof: Sendable {
     case signedTransaction(String)
     case transactionID(String)
     case receipt(String)
   }
 
-  /// The one proof in it.
+  /// The request's only proof.
   func proof() throws(Problem) -> Proof {
     switch (signedTransaction, transactionID, receipt) {
     case (let jws?, nil, nil): return .signedTransaction(jws)
@@ -54,25 +54,5 @@ extension ValidateRequest: JSONReadable {
       case .bundleID: bundleID = try json.readOrNull()
       }
     }
-  }
-}
-
-/// The name that a device gives itself.
-struct DeviceID: Sendable {
-  let name: String
-
-  /// Takes the one spelling among those that Unicode holds for the same (UAX #15, form C): Swift compares names as they
-  /// read, PostgreSQL byte by byte, and one device must not be two in one place and one in another.
-  ///
-  /// - Throws: 400 for a name that is empty, longer than 128 bytes, or has control characters in it:
-  ///   it ends up in logs and on support's screen.
-  /// - Parameter member: what the request calls it.
-  init(_ name: String, named member: String = "deviceID") throws(Problem) {
-    let isASCII = name.utf8.allSatisfy { $0 < 0x80 }
-    let name = isASCII || name.utf8.count > 128 ? name : name.precomposedStringWithCanonicalMapping
-    guard (1...128).contains(name.utf8.count), name.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
-      throw .invalidRequest("'\(member)' must be 1 to 128 bytes without control characters.")
-    }
-    self.name = name
   }
 }

@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 import HTTP
 import HTTPTypes
 import Postgres
 import Subscriptions
 
-/// `POST /api/v1/subscriptions/validate`: a client shows a purchase and learns what it opens.
+/// `POST /api/v1/subscriptions/validate`: verifies a client's purchase and returns its entitlements.
 struct Validation: Sendable {
   let proofs: ProofVerifier
   let store: StoreLookup
@@ -14,7 +14,7 @@ struct Validation: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
   let signer: EntitlementSigner
-  let traffic: TrafficLimits
+  let traffic: ClientRateLimits
   let clock: ServiceClock
   let metrics: ServiceMetrics
 
@@ -30,7 +30,7 @@ struct Validation: Sendable {
     }
   }
 
-  /// - Parameter app: is set as soon as it is proven which app it is about.
+  /// - Parameter app: set as soon as the purchase's app is verified, for the metrics.
   private func respond(to request: Request, settingApp app: inout App?) async throws -> Response {
     try request.requireJSON()
     let body = try request.readJSON(ValidateRequest.self)
@@ -54,8 +54,8 @@ struct Validation: Sendable {
 
     return Response.json(
       .ok,
-      ValidationAnswer(
-        subscription: SubscriptionAnswer(stored.subscription, at: instant),
+      ValidationResponse(
+        subscription: SubscriptionResponse(stored.subscription, at: instant),
         entitlements: entitlements(receipt, stored, for: claimant, in: purchase.app, at: instant),
         serverTime: instant))
   }
@@ -78,7 +78,7 @@ struct Validation: Sendable {
   ) async throws -> ProvenPurchase {
     try traffic.checkGuesses(of: request)
     let known = try await pool.query(TransactionRows.isKnown(transactionID))
-    let isKnown = try known.first?.decode(0, as: Bool.self) ?? false
+    let isKnown = try known.first?.decode("is_known", as: Bool.self) ?? false
     if !isKnown { try traffic.beginGuess(of: request) }
     defer { if !isKnown { traffic.endGuess(of: request) } }
     do throws(Problem) {
@@ -89,7 +89,7 @@ struct Validation: Sendable {
     }
   }
 
-  /// The app that a bare id is looked up in.
+  /// The app whose App Store account a bare id is looked up with.
   private func app(named bundleID: String?) throws(Problem) -> App {
     if let bundleID {
       guard let app = catalog[bundleID] else {
@@ -103,10 +103,10 @@ struct Validation: Sendable {
     return app
   }
 
-  /// The customer that the purchase is bound to and the token is for.
+  /// The customer to bind the purchase to.
   ///
   /// `nil` for a device whose secret the request lacks: the signature proves the purchase, but not that the caller is
-  /// the device. The purchase is stored and answered, and bound when the device sends it with the secret.
+  /// the device. The purchase is stored, and bound later, when the device sends it with the secret.
   private func claimant(
     _ request: Request, _ body: ValidateRequest, _ secret: DeviceSecret?, _ purchase: ProvenPurchase
   ) async throws -> Customer? {
@@ -115,30 +115,30 @@ struct Validation: Sendable {
     case .user: return try await authenticator.user(of: request, in: app).map(Customer.user)
     case .device:
       guard let device = try body.deviceID.map({ try DeviceID($0).name }) else { return nil }
-      // A transaction that was looked up by a bare id proves nothing about the caller.
+      // A transaction looked up by a bare id proves nothing about the caller.
       let proof = body.signedTransaction == nil ? nil : AccountProof(purchase)
       let isAdmitted = try await deviceAuthenticator.admits(device, of: app, secret: secret, proof: proof)
       return isAdmitted ? .device(device) : nil
     }
   }
 
-  /// What the one who asks may do. Somebody unknown who shows a purchase sees what that purchase opens, and
-  /// nothing of its owner's other ones.
+  /// The caller's entitlements. A caller that is not the purchase's customer sees what this purchase opens, and nothing
+  /// of the owner's other purchases.
   private func entitlements(
     _ receipt: LedgerReceipt, _ stored: StoredSubscription, for claimant: Customer?, in app: App,
     at instant: Date
-  ) -> EntitlementsAnswer {
-    let isTheirs = claimant.map { stored.customers.contains($0) } ?? false
-    let own = isTheirs ? receipt.holdings : nil
-    let shown = Holdings(subscriptions: [stored.subscription], freeTime: receipt.freeTime)
-    return EntitlementsAnswer(
+  ) -> EntitlementsResponse {
+    let isCustomer = claimant.map { stored.customers.contains($0) } ?? false
+    let own = isCustomer ? receipt.customerRecords : nil
+    let shown = CustomerRecords(subscriptions: [stored.subscription], freeAccess: receipt.freeAccess)
+    return EntitlementsResponse(
       app.entitlements(of: own ?? shown, for: claimant, at: instant), of: app,
-      for: isTheirs ? claimant : nil, at: instant, signedBy: signer)
+      for: isCustomer ? claimant : nil, at: instant, signedBy: signer)
   }
 }
 
 extension LedgerEntry {
-  /// A purchase that a client proved.
+  /// The entry of a purchase that a client proved.
   init(_ purchase: ProvenPurchase, claimant: Customer?, instant: Date) {
     self.init(
       app: purchase.app, originalTransactionID: purchase.originalTransactionID,

@@ -1,56 +1,56 @@
-import FoundationEssentials
+import Foundation
 
-/// One app as its configuration describes it: what it sells, to whom, and what that opens.
+/// The configuration of one app: its products, tiers, customers and rules.
 ///
-/// It never changes, and everything that is served hands it on, so it is one object that all refer to.
+/// A class, because it is immutable and every request passes it on.
 public final class App: Sendable {
   /// Apple's bundle identifier.
   public let bundleID: String
-  /// Apple's numeric identifier of the app; production notifications carry it.
+  /// Apple's numeric identifier of the app, which production notifications contain.
   public let appAppleID: Int64?
-  /// The name for people.
+  /// The display name.
   public let name: String
   /// The environments whose signed data is accepted.
   public let environments: Set<StoreEnvironment>
-  /// Whose sandbox purchases open anything.
+  /// The customers whose sandbox purchases give access.
   public let sandboxGrants: SandboxGrants
-  /// What a customer of this app is.
+  /// The kind of the app's customers.
   public let customer: CustomerKind
-  /// What happens when a second customer proves a purchase.
+  /// The rule for a second customer who proves the same purchase.
   public let transferPolicy: TransferPolicy
-  /// How many devices may have one purchase at once, where customers are devices: a phone and its watch, say.
+  /// The number of devices that may share one purchase, if customers are devices: a phone and a watch, for example.
   public let devicesPerPurchase: Int
-  /// By their canonical name.
+  /// The products by their canonical name.
   public let products: [String: Product]
-  /// By their name.
+  /// The tiers by their name.
   public let tiers: [String: Tier]
-  /// What everybody may do.
+  /// The features of every customer.
   public let free: Features
-  /// The app's own free time, if it has one.
+  /// The app's own trial, if it has one.
   public let trial: Allowance?
-  /// The app's own time after the end, if it has one.
+  /// The app's own grace period after the end of a purchase, if it has one.
   public let grace: Allowance?
-  /// What those get for good who had the app before a date, if there is such a rule.
+  /// The lifetime grant for customers from before a date, if there is one.
   public let grandfather: Grandfather?
-  /// For how many days after the last answer a client without network may go on.
+  /// The number of days after the last response for which a client without network keeps its access.
   public let offlineGraceDays: Int
-  /// How many bytes of clients' events are kept of one day.
+  /// The limit of stored client events, in bytes per day.
   public let eventBytesPerDay: Int
-  /// Who signs the tokens of its users.
+  /// The issuer of its users' access tokens.
   public let auth: TokenIssuer?
-  /// Where the status is written besides `subscriptions`.
-  public let writeTo: Set<Mirror>
-  /// A key of its own for the App Store Server API; the settings' key where it has none.
+  /// The places to which the status is written, in addition to `subscriptions`.
+  public let writeTo: Set<StatusDestination>
+  /// The app's own key for the App Store Server API; without one, the key in the settings is used.
   public let storeKey: StoreKey?
-  /// Its CloudKit container; needed where `writeTo` has `cloudkit`.
+  /// The app's CloudKit container; required if `writeTo` has `cloudkit`.
   public let cloudKit: CloudKitContainer?
-  /// Servers that are told when a customer's state changes.
+  /// The webhooks for changes of a customer's state.
   public let webhooks: [WebhookEndpoint]
 
-  /// 32 MiB: some 100,000 events.
+  /// 32 MiB, about 100,000 events.
   public static let defaultEventBytesPerDay = 32 << 20
 
-  /// Every name of a product, old ones included, to its canonical one.
+  /// The canonical name for every name of a product, with aliases.
   private let canonicalNames: [String: String]
 
   /// Creates an app; every parameter is described at its property.
@@ -63,7 +63,7 @@ public final class App: Sendable {
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7,
     eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
-    writeTo: Set<Mirror> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
+    writeTo: Set<StatusDestination> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
     webhooks: [WebhookEndpoint] = []
   ) {
     self.bundleID = bundleID
@@ -94,46 +94,46 @@ public final class App: Sendable {
     self.canonicalNames = canonicalNames
   }
 
-  /// Whether several customers can have one purchase.
+  /// Whether several customers can share one purchase.
   public var sharesPurchases: Bool { customer == .device && devicesPerPurchase > 1 }
 
-  /// The product that goes by this name, its canonical one or an alias.
+  /// The product with this canonical name or alias.
   public func product(named name: String) -> Product? {
     canonicalNames[name].flatMap { products[$0] }
   }
 
-  /// The canonical name of a product, or `nil` where the catalog does not know it.
+  /// The canonical name of a product, or nil if it is not in the catalog.
   public func canonicalProductID(_ name: String) -> String? { canonicalNames[name] }
 }
 
-/// What a customer of an app is.
+/// The kinds of customers.
 public enum CustomerKind: String, Sendable, Hashable, CaseIterable {
-  /// A signed-in user, named by the `sub` of a token.
+  /// A signed-in user, identified by the `sub` of a token.
   case user
-  /// A device, named by itself.
+  /// A device, identified by an id of its own.
   case device
 }
 
-/// What happens when another customer proves a purchase that is already somebody's.
+/// The rule for a customer who proves a purchase of another customer.
 public enum TransferPolicy: String, Sendable, Hashable, CaseIterable {
-  /// It stays where it is; the other is refused.
+  /// The purchase stays with its owner; the claim is refused.
   case keep
-  /// It goes to whoever proved it last.
+  /// The purchase moves to the customer who proved it last.
   case transfer
-  /// It goes to the other only while it opens nothing for its owner.
+  /// The purchase moves only while it gives its owner no access.
   case transferWhenInactive
 }
 
-/// Whose sandbox purchases open anything.
+/// The customers whose sandbox purchases give access.
 public enum SandboxGrants: Sendable, Hashable {
-  /// Nobody's.
+  /// No customer.
   case nobody
-  /// Everybody's, for a staging server.
+  /// Every customer, for a staging server.
   case everyone
-  /// Those of these users and devices.
+  /// These users and devices.
   case testers(Set<String>)
 
-  /// Whether a sandbox purchase opens anything for this customer.
+  /// Whether sandbox purchases of this customer give access.
   public func include(_ customer: Customer?) -> Bool {
     switch self {
     case .nobody: false
@@ -146,15 +146,15 @@ public enum SandboxGrants: Sendable, Hashable {
   }
 }
 
-/// Who signs the access tokens of an app's users.
+/// The issuer of the access tokens of an app's users.
 public struct TokenIssuer: Sendable, Hashable {
-  /// Where the public keys are (RFC 7517).
+  /// The URL of the public keys (RFC 7517).
   public var jwks: String?
-  /// The `iss` that a token must carry.
+  /// The required `iss` of a token.
   public var issuer: String?
-  /// The `aud` that a token must carry.
+  /// The required `aud` of a token.
   public var audience: String?
-  /// The environment variable that holds a shared HS256 secret.
+  /// The environment variable with a shared HS256 secret.
   public var secretEnvironmentVariable: String?
 
   /// Creates an issuer.
@@ -169,7 +169,7 @@ public struct TokenIssuer: Sendable, Hashable {
   }
 }
 
-/// A key of App Store Connect, of an app that is not in the account of the others.
+/// A key of App Store Connect for an app in an account of its own.
 public struct StoreKey: Sendable, Hashable {
   /// The path of the `.p8` file.
   public var file: String
@@ -186,8 +186,8 @@ public struct StoreKey: Sendable, Hashable {
   }
 }
 
-/// A place besides `subscriptions` that the status is written to.
-public enum Mirror: String, Sendable, Hashable, CaseIterable {
+/// A place to which the status is written, in addition to `subscriptions`.
+public enum StatusDestination: String, Sendable, Hashable, CaseIterable {
   /// The premium columns of the table `profiles`.
   case profiles
   /// `is_premium` and `bookmark_limit` of the table `user_preferences`.

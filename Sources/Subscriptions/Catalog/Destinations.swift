@@ -1,24 +1,24 @@
-/// An app's container in CloudKit, and the server-to-server key that may write to its public database.
+/// An app's CloudKit container, with the server-to-server key for its public database.
 public struct CloudKitContainer: Sendable, Hashable {
-  /// Which of a container's two databases.
+  /// The environments of a container.
   public enum Environment: String, Sendable, Hashable, CaseIterable {
-    /// The one that Xcode's builds use.
+    /// The environment of builds from Xcode.
     case development
-    /// The one that the App Store's and TestFlight's builds use.
+    /// The environment of builds from the App Store and TestFlight.
     case production
   }
 
-  /// Its name: `iCloud.` and the rest.
+  /// The name, such as `iCloud.com.example.app`.
   public var name: String
-  /// Which of its databases.
+  /// The environment.
   public var environment: Environment
-  /// The id that CloudKit Console gave the key.
+  /// The id of the key in CloudKit Console.
   public var keyID: String
-  /// The path of the key: a P-256 private key in PEM.
+  /// The path of the key, a P-256 private key in PEM.
   public var keyFile: String
-  /// The record type that is written.
+  /// The type of the records.
   public var recordType: String
-  /// The base address in place of Apple's.
+  /// The base URL that replaces Apple's, for tests.
   public var address: String?
 
   /// Creates a container; every parameter is described at its property.
@@ -35,13 +35,13 @@ public struct CloudKitContainer: Sendable, Hashable {
   }
 }
 
-/// A server that wants to know when a customer's state changes.
+/// A webhook for changes of a customer's state.
 public struct WebhookEndpoint: Sendable, Hashable {
-  /// Where events are posted.
+  /// The URL for the events.
   public var url: String
-  /// The environment variable with the secrets that sign them.
+  /// The environment variable with the signing secrets.
   public var secretEnvironmentVariable: String
-  /// Whether it may be in a private network; else only public addresses are called.
+  /// Whether the server may have a private address.
   public var allowsPrivateAddresses: Bool
 
   /// Creates an endpoint.
@@ -51,6 +51,6 @@ public struct WebhookEndpoint: Sendable, Hashable {
     self.allowsPrivateAddresses = allowsPrivateAddresses
   }
 
-  /// What it is called where people read: a query may hold what only the two servers should know.
+  /// The URL without its query, which may have a secret; for logs.
   public var name: String { String(url.prefix { $0 != "?" }) }
 }

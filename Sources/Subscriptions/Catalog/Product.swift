@@ -1,17 +1,16 @@
-import FoundationEssentials
+import Foundation
 
-/// Something an app sells.
+/// A product of an app.
 public struct Product: Sendable, Hashable {
-  /// Its name in App Store Connect.
+  /// The product id in App Store Connect.
   public var id: String
-  /// The tier that it opens.
+  /// The tier that it gives.
   public var tier: String
-  /// Names that older builds of the app use for the same thing.
+  /// Other ids of the product in older builds of the app.
   public var aliases: [String]
-  /// How long a non-renewing subscription lasts: Apple does not say, the app does. Days.
+  /// The length of a non-renewing subscription in days, which Apple does not define.
   public var accessDays: Int?
-  /// What it costs in thousandths of the currency's unit, by currency (ISO 4217): for numbers where Apple's own
-  /// word on a transaction has no price.
+  /// The price in thousandths of the currency's unit, by currency (ISO 4217): for KPIs of transactions without a price.
   public var prices: [String: Int64]
 
   /// Creates a product.
@@ -25,19 +24,19 @@ public struct Product: Sendable, Hashable {
     self.prices = prices
   }
 
-  /// The end of what was bought at `purchaseDate`, where the catalog and not Apple sets it.
+  /// The end of a purchase at `purchaseDate`, if the catalog defines it.
   func accessEnds(purchasedAt purchaseDate: Date) -> Date? {
     accessDays.map { purchaseDate.addingTimeInterval(TimeInterval($0) * 86_400) }
   }
 }
 
-/// A level of what an app sells.
+/// A service level of an app.
 public struct Tier: Sendable, Hashable {
-  /// Its name, as clients know it.
+  /// The name, which clients see.
   public var name: String
-  /// Of several tiers the one with the highest rank counts.
+  /// The tier with the highest rank decides.
   public var rank: Int
-  /// What it opens.
+  /// The features.
   public var features: Features
 
   /// Creates a tier.
@@ -48,11 +47,11 @@ public struct Tier: Sendable, Hashable {
   }
 }
 
-/// A time that the app gives by itself: its trial, or its grace.
+/// A period of free access that the app defines: its trial or its grace period.
 public struct Allowance: Sendable, Hashable {
-  /// How long, in days of 24 hours.
+  /// The length in days of 24 hours.
   public var days: Int
-  /// What it opens.
+  /// The features.
   public var features: Features
 
   /// Creates an allowance.
@@ -61,15 +60,15 @@ public struct Allowance: Sendable, Hashable {
     self.features = features
   }
 
-  /// How long, in seconds.
+  /// The length in seconds.
   public var duration: TimeInterval { TimeInterval(days) * 86_400 }
 }
 
-/// What those get for good who had the app before a date: when it was sold as a whole, perhaps.
+/// A lifetime grant for customers from before a date, for example from before an app became free.
 public struct Grandfather: Sendable, Hashable {
-  /// Whoever had it before this instant.
+  /// The instant before which the customer must have got the app.
   public var before: Date
-  /// The tier that they get.
+  /// The tier of the grant.
   public var tier: String
 
   /// Creates a rule.
@@ -79,15 +78,15 @@ public struct Grandfather: Sendable, Hashable {
   }
 }
 
-/// The value of a feature: the app gives it a meaning, the service only carries it.
+/// The value of a feature. Only the app knows its meaning.
 public enum FeatureValue: Sendable, Hashable {
-  /// Open or not.
+  /// On or off.
   case flag(Bool)
-  /// How many.
+  /// A whole number.
   case count(Int)
-  /// How much.
+  /// A number.
   case amount(Double)
-  /// A word of the app's own.
+  /// A text.
   case word(String)
   /// No limit (`null` in JSON).
   case unlimited

@@ -1,51 +1,51 @@
-import FoundationEssentials
+import Foundation
 
-/// What a customer of one app may do at one instant.
+/// The entitlements of a customer of one app at one instant.
 public struct Entitlements: Sendable, Hashable {
-  /// The tier that counts; `nil` where none is open.
+  /// The tier; nil without access.
   public var tier: String?
-  /// The contract's word.
+  /// The value of `status` in responses.
   public var status: Status
-  /// Whether anything beyond the free features is open.
+  /// Whether the customer has more than the free features.
   public var isAccessGranted: Bool
-  /// What may be done, by the app's own names.
+  /// The features, under the app's own names.
   public var features: Features
-  /// When this answer stops being true by itself; `nil` if it does not.
+  /// The next change without new facts; nil for none.
   public var validUntil: Date?
-  /// Until when a client without network may go on; `nil` where there is nothing to go on with.
+  /// Until when a client without network keeps its access; nil without access.
   public var offlineGraceUntil: Date?
-  /// What decided; `nil` where the customer has and had nothing.
+  /// The source that decided; nil if the customer never had one.
   public var source: Source?
 
-  /// What an answer was decided by.
+  /// The sources of entitlements.
   public enum Source: Sendable, Hashable {
-    /// Something that was bought, open or over.
+    /// A purchase, active or ended.
     case subscription(Subscription)
-    /// Something that was given.
+    /// A grant.
     case grant(Grant)
-    /// The app's own free time, or its end.
+    /// The app's own trial, active or ended.
     case trial(Trial)
-    /// The app asks nobody for a subscription now.
-    case freeTime
+    /// Free access for every customer.
+    case freeAccess
   }
 }
 
 extension App {
-  /// Decides from all that a customer has.
+  /// Decides the entitlements of a customer.
   ///
   /// - Parameters:
-  ///   - holdings: what the customer has of this app.
-  ///   - customer: who asks; decides whether sandbox purchases count.
-  ///   - instant: now.
+  ///   - customerRecords: the customer's records of this app.
+  ///   - customer: decides whether sandbox purchases count.
+  ///   - instant: the current time.
   public func entitlements(
-    of holdings: Holdings, for customer: Customer?, at instant: Date
+    of customerRecords: CustomerRecords, for customer: Customer?, at instant: Date
   ) -> Entitlements {
-    // What is to come by itself: a grant that begins later, free time with a date.
-    let grants = holdings.grants.filter { counts($0, for: customer) }
-    let beginnings = grants.map(\.startsAt) + [holdings.freeTime.nextChange(after: instant)]
+    // Future changes: a grant that begins later, planned free access.
+    let grants = customerRecords.grants.filter { counts($0, for: customer) }
+    let beginnings = grants.map(\.startsAt) + [customerRecords.freeAccess.nextChange(after: instant)]
     let nextBeginning = beginnings.compactMap(\.self).filter { $0 > instant }.min()
-    let openings = openings(of: holdings, for: customer, at: instant)
-    guard let best = openings.max(by: { $0.isWeaker(than: $1) }) else {
+    let candidates = candidates(of: customerRecords, for: customer, at: instant)
+    guard let best = candidates.max(by: { $0.isWeaker(than: $1) }) else {
       return Entitlements(
         tier: nil, status: .expired, isAccessGranted: false, features: free, validUntil: nextBeginning,
         offlineGraceUntil: nil, source: nil)
@@ -63,20 +63,18 @@ extension App {
       source: best.source)
   }
 
-  /// Whether a subscription opens anything at all at `instant`: its product is in the catalog, and a sandbox
-  /// purchase is one of a tester.
+  /// Whether a subscription counts at `instant`: its product is in the catalog, and a sandbox purchase belongs to a tester.
   public func counts(_ subscription: Subscription, for customer: Customer?, at instant: Date) -> Bool {
     guard subscription.tier(at: instant) != nil else { return false }
     return counts(subscription.current.environment, for: customer)
   }
 
-  /// Whether a grant opens anything: its tier is in the catalog, and one for an app transaction of the sandbox is a
-  /// tester's.
+  /// Whether a grant counts: its tier is in the catalog, and a grant for a sandbox app transaction belongs to a tester.
   public func counts(_ grant: Grant, for customer: Customer?) -> Bool {
     tiers[grant.tier] != nil && counts(grant.environment, for: customer)
   }
 
-  /// Whether signed data of an environment opens anything for a customer: that of the sandbox does for testers.
+  /// Whether signed data of an environment counts for a customer: sandbox data counts for testers.
   public func counts(_ environment: StoreEnvironment, for customer: Customer?) -> Bool {
     switch environment {
     case .production: true
@@ -84,7 +82,7 @@ extension App {
     }
   }
 
-  /// The trial that decides, where a device has one of each environment: one that counts, then the one that ends last.
+  /// The trial that decides if a device has one in each environment: one that counts, then the one that ends last.
   public func trial(among trials: [Trial], for customer: Customer?) -> Trial? {
     let counted = trials.filter { counts($0.environment, for: customer) }
     return (counted.isEmpty ? trials : counted).max { $0.endsAt < $1.endsAt }

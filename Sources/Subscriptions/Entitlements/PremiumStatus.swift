@@ -1,24 +1,24 @@
-import FoundationEssentials
+import Foundation
 
-/// What stands on a user's profile: the contract's premium columns.
+/// The premium columns of a user's profile.
 ///
-/// `NULL` expiry means free or lifetime; the product tells which. After the end the last expiry and
-/// product stay, in the past, so that support sees until when; a refund clears all three.
+/// A `NULL` expiry is free (without a product) or lifetime access. After the end, the last expiry and product stay, so that
+/// support sees them; a refund clears expiry, product and transaction.
 public struct PremiumStatus: Sendable, Hashable {
   /// Whether the user is premium now.
   public var isPremium: Bool
-  /// The end of the access that is paid for or given, Apple's billing grace included.
+  /// The end of the paid or granted access, with Apple's billing grace.
   public var expiresAt: Date?
-  /// The product that opens it; `grant:` and the tier where it was given.
+  /// The product; `grant:` and the tier for a grant.
   public var productID: String?
-  /// The subscription that opens it.
+  /// The `originalTransactionId` of the subscription.
   public var originalTransactionID: String?
   /// Whether it is access after the paid time (Apple's grace or the app's own).
   public var isInGracePeriod: Bool
-  /// Whether the App Store will charge again, as far as is known.
+  /// Whether the App Store is expected to charge again.
   public var willRenew: Bool
 
-  /// What stands there for who has nothing.
+  /// The status of a user without access.
   public static let free = PremiumStatus()
 
   private init() {
@@ -27,7 +27,7 @@ public struct PremiumStatus: Sendable, Hashable {
     willRenew = false
   }
 
-  /// Reads the profile off an answer.
+  /// The status for entitlements.
   public init(_ entitlements: Entitlements, at instant: Date) {
     isPremium = entitlements.isAccessGranted
     isInGracePeriod = entitlements.status == .grace
@@ -41,7 +41,7 @@ public struct PremiumStatus: Sendable, Hashable {
     case .grant(let grant):
       expiresAt = grant.endsAt
       productID = grant.productID
-    case .subscription, .trial, .freeTime, nil: break
+    case .subscription, .trial, .freeAccess, nil: break
     }
   }
 }

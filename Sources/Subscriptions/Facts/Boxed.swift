@@ -1,8 +1,7 @@
-/// A property that is copied as one reference.
+/// A property with copy-on-write storage: to copy the enclosing value copies one reference.
 ///
-/// A fact has some twenty fields, half of them strings: to copy one is to count ten references up and later
-/// down again, and it is copied wherever a value that has it goes from hand to hand. In a box it stays where
-/// it is. To change it makes another box, so nobody sees it change.
+/// A fact has about twenty fields, half of them strings. Without this storage, each copy of a value with a fact would retain
+/// and release ten references.
 @propertyWrapper
 @frozen
 public struct Boxed<Value: Sendable>: Sendable {
@@ -18,7 +17,7 @@ public struct Boxed<Value: Sendable>: Sendable {
 
   @usableFromInline var content: Content
 
-  /// Puts a value into a box.
+  /// Stores a value.
   @inlinable
   public init(wrappedValue: Value) {
     content = Content(wrappedValue)

@@ -1,10 +1,9 @@
-import FoundationEssentials
+import Foundation
 
-/// Which of two facts about the same thing is the later word.
+/// The order of two facts about the same transaction or subscription.
 ///
-/// `signedDate` decides. Two different facts can carry the same `signedDate` to the millisecond; then
-/// the order must still not depend on which came first, so the rest is compared field by field. What
-/// takes access away goes first in that comparison: of two words spoken at once, a refund is believed.
+/// `signedDate` decides. Two different facts can have the same `signedDate`. Their order must not depend on the order of
+/// arrival, so the other fields are compared. A fact that revokes access supersedes one that does not.
 extension TransactionFact {
   /// Whether this fact replaces `other`, which has the same `transactionID`.
   public func supersedes(_ other: TransactionFact) -> Bool {
@@ -14,10 +13,10 @@ extension TransactionFact {
     return tieBreaker.lexicographicallyPrecedes(other.tieBreaker)
   }
 
-  /// What is known from this fact and `other`, which has the same `transactionID`.
+  /// Merges this fact with `other`, which has the same `transactionID`.
   ///
-  /// The later word counts, except for the account token: the App Store signs the same transaction with a token and
-  /// without one. A missing token denies nothing, so the latest token that was signed is kept.
+  /// The later fact counts, except for the account token. The App Store signs the same transaction with and without a token,
+  /// so the latest signed token is kept.
   func merged(with other: TransactionFact) -> TransactionFact {
     var merged = supersedes(other) ? self : other
     let named = hasLaterToken(than: other) ? self : other
@@ -32,10 +31,10 @@ extension TransactionFact {
     return signed != otherSigned ? signed > otherSigned : token.uuidString < otherToken.uuidString
   }
 
-  /// Without the account token, which has a rule of its own.
+  /// The fields in the order of comparison, without the account token, which is merged separately.
   private var tieBreaker: [String] {
     [
-      // The shorter time first; no end is the longest.
+      // An earlier end first; no end is last.
       expiresDate == nil ? "~" : milliseconds(expiresDate), milliseconds(revocationDate),
       milliseconds(purchaseDate),
       milliseconds(originalPurchaseDate), originalTransactionID, bundleID, environment.rawValue,

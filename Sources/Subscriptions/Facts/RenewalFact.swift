@@ -1,14 +1,14 @@
-import FoundationEssentials
+import Foundation
 
-/// What one signed renewal info (Apple's `JWSRenewalInfoDecodedPayload`) says, as far as the rules need it.
+/// The fields of a signed renewal info (Apple's `JWSRenewalInfoDecodedPayload`) that the rules need.
 ///
-/// There is one per subscription at a time: a later `signedAt` replaces it.
+/// A subscription has one: a later `signedAt` replaces it.
 public struct RenewalFact: Sendable, Hashable {
   /// Apple's `originalTransactionId`.
   public var originalTransactionID: String
   /// Apple's `environment`.
   public var environment: StoreEnvironment
-  /// Apple's `productId`: the product of the period that runs.
+  /// Apple's `productId`: the product of the current period.
   public var productID: String
   /// Apple's `autoRenewProductId`: the product of the next period.
   public var renewsAs: String?
@@ -18,9 +18,9 @@ public struct RenewalFact: Sendable, Hashable {
   public var isInBillingRetry: Bool
   /// Apple's `gracePeriodExpiresDate`: the end of billing grace.
   public var graceExpiresDate: Date?
-  /// Apple's `expirationIntent`: why it ended.
+  /// Apple's `expirationIntent`: the reason of the end.
   public var expirationIntent: Int?
-  /// Apple's `renewalDate`: when the period that runs ends and the next begins.
+  /// Apple's `renewalDate`: the end of the current period.
   public var renewalDate: Date?
   /// Apple's `signedDate`.
   public var signedAt: Date

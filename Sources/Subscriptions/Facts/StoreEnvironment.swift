@@ -1,6 +1,6 @@
-/// Where a purchase was made: Apple's `environment`.
+/// Apple's `environment` of a purchase.
 public enum StoreEnvironment: String, Sendable, Hashable, CaseIterable {
-  /// Real money.
+  /// Real purchases.
   case production = "Production"
   /// Testers, TestFlight and App Review.
   case sandbox = "Sandbox"

@@ -1,24 +1,24 @@
-import FoundationEssentials
+import Foundation
 
-/// Everything signed that is known of one `originalTransactionID`: the only input of the fold.
+/// The signed facts about one `originalTransactionID`: the only input of the fold.
 ///
-/// A set in the mathematical sense: learning the same facts in any order, any number of times, gives
-/// the same value.
+/// To learn facts is commutative and idempotent: any order and any repetition give the same value.
 public struct SubscriptionFacts: Sendable, Hashable {
-  /// The latest word on each transaction, by `transactionID`, with the latest account token.
+  /// The latest fact of each transaction by `transactionID`, with the latest account token.
   public private(set) var transactions: [String: TransactionFact]
   /// The latest renewal info.
   public private(set) var renewal: RenewalFact?
 
-  /// Starts from what is already kept (or from nothing).
+  /// Facts from stored ones.
   public init(transactions: [TransactionFact] = [], renewal: RenewalFact? = nil) {
     self.transactions = [:]
     for transaction in transactions { learn(transaction) }
     self.renewal = renewal
   }
 
-  /// Takes in a signed transaction.
-  /// - Returns: whether it was news. A repeated fact is not; an older one is where its account token is.
+  /// Adds a signed transaction.
+  ///
+  /// - Returns: whether it changed the facts. An older fact does if its account token is newer.
   @discardableResult
   public mutating func learn(_ fact: TransactionFact) -> Bool {
     guard let known = transactions[fact.transactionID] else {
@@ -31,8 +31,9 @@ public struct SubscriptionFacts: Sendable, Hashable {
     return true
   }
 
-  /// Takes in a signed renewal info.
-  /// - Returns: whether it was news; an older or repeated fact is not.
+  /// Adds a signed renewal info.
+  ///
+  /// - Returns: whether it changed the facts; an older or repeated one does not.
   @discardableResult
   public mutating func learn(_ fact: RenewalFact) -> Bool {
     if let known = renewal, !fact.supersedes(known) { return false }
@@ -40,14 +41,14 @@ public struct SubscriptionFacts: Sendable, Hashable {
     return true
   }
 
-  /// The latest purchase: what it replaced never comes back.
+  /// The latest purchase.
   ///
-  /// The latest by `purchaseDate`, unless an upgrade overtook it; see ``isOvertaken(_:)``. Purchases of the same instant
-  /// are an upgrade and what it upgraded; Apple marks the latter.
+  /// The latest by `purchaseDate`, unless an upgrade overtook it; see ``overtaken``. Purchases of the same instant are an
+  /// upgrade and the upgraded purchase, which Apple marks.
   ///
-  /// A product that is bought for good and restored has several transactions, and a refund is signed on one of them.
-  /// So a revocation ends every purchase from before it. A purchase after it is another one: the App Store sells the
-  /// product again after a refund, under the same original id or a new one.
+  /// A restored non-consumable has several transactions, and a refund is signed on one of them. So a revocation ends every
+  /// purchase before it. A purchase after it is a new one: the App Store sells the product again after a refund, under the
+  /// same original id or a new one.
   public var current: TransactionFact? {
     guard var current = latest(of: transactions.values) else { return nil }
     if current.kind == .nonConsumable, current.revocationDate == nil {
@@ -59,7 +60,7 @@ public struct SubscriptionFacts: Sendable, Hashable {
     return current
   }
 
-  /// The period that reaches up to the start of this one and stands; `nil` where there is none.
+  /// The valid period that lasts until the start of this one; nil if there is none.
   func paidUntilStart(of current: TransactionFact) -> TransactionFact? {
     latest(
       of: transactions.values.filter { before in
@@ -69,14 +70,14 @@ public struct SubscriptionFacts: Sendable, Hashable {
       })
   }
 
-  /// The `appAccountToken` that decides: that of the latest purchase that carries one, and of the tokens of that
-  /// purchase the one that was signed last. A later purchase or signature without a token (made outside of the app,
-  /// say) says nothing about whose it is, and an earlier purchase that is signed again takes nothing back.
+  /// The `appAccountToken` that decides: the last signed token of the latest purchase with a token. A later purchase without
+  /// a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase that is
+  /// signed again.
   public var customerToken: UUID? {
     latest(of: transactions.values.filter { $0.appAccountToken != nil })?.appAccountToken
   }
 
-  /// The latest of these purchases that stands; where all are overtaken, the latest.
+  /// The latest of these purchases that is not overtaken; the latest one if all are.
   private func latest(of purchases: some Collection<TransactionFact>) -> TransactionFact? {
     let overtaken = overtaken
     let standing = purchases.lazy.filter { !overtaken.contains($0.transactionID) }
@@ -85,15 +86,15 @@ public struct SubscriptionFacts: Sendable, Hashable {
 
   /// The ids of renewals that another purchase replaced before they began.
   ///
-  /// The App Store charges a renewal up to a day ahead and dates it at its beginning. The customer may buy an upgrade in
-  /// between, which takes effect at once: its `purchaseDate` is the earlier one, although it was bought later. The same
-  /// happens where the renewal is refunded and the customer subscribes again.
+  /// The App Store charges a renewal up to a day ahead and dates it at its beginning. An upgrade in between takes effect at
+  /// once, so it has the earlier `purchaseDate` although it was bought later. The same happens if the renewal is refunded and
+  /// the customer subscribes again.
   ///
-  /// A purchase is overtaken by earlier-dated ones alone, so one pass in the order of dates decides about each once.
+  /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient.
   private var overtaken: Set<String> {
     guard transactions.count > 1 else { return [] }
     let ordered = transactions.values.sorted { $0.isReplaced(by: $1) }
-    // For each end of a period, when the first of the periods with that end was bought.
+    // For each end of a period, the date of the first purchase with that end.
     var boughtFirst: [Date: Date] = [:]
     for fact in ordered {
       if let end = fact.expiresDate, boughtFirst[end] == nil { boughtFirst[end] = fact.purchaseDate }
@@ -112,13 +113,14 @@ public struct SubscriptionFacts: Sendable, Hashable {
 }
 
 extension TransactionFact {
-  /// Whether this purchase was made after `renewal` had been charged, and runs on where that begins.
+  /// Whether this purchase was made after `renewal` was charged, and is active when the renewal begins.
   ///
-  /// Apple marks what was upgraded, but the mark may be lost. So each of these tells that the renewal came first:
-  /// a signature or a revocation of it from before this purchase; the mark, unless this purchase has it too, since two
-  /// marks say nothing about their order; or that it begins where a period ends which this purchase cut short.
+  /// Apple marks upgraded purchases, but the mark may be lost. So each of these shows that the renewal was charged first:
+  /// - the mark, unless this purchase has it too;
+  /// - a signature or a revocation of the renewal before this purchase;
+  /// - a period that ends where the renewal begins, and that this purchase interrupted.
   ///
-  /// - Parameter bought: when the period was bought that ends where `renewal` begins; `nil` without such a period.
+  /// - Parameter bought: the purchase date of the period that ends where `renewal` begins; nil if there is none.
   fileprivate func overtakes(_ renewal: TransactionFact, afterPeriodOf bought: Date?) -> Bool {
     guard let expires = expiresDate, purchaseDate < renewal.purchaseDate, renewal.purchaseDate < expires
     else {
@@ -135,7 +137,7 @@ extension TransactionFact {
   fileprivate func isReplaced(by other: TransactionFact) -> Bool {
     if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
     if isUpgraded != other.isUpgraded { return isUpgraded }
-    // Apple's identifiers grow: of two with the same number of digits the larger is the later.
+    // Apple's identifiers are ascending: of two with the same number of digits, the larger is the later.
     if transactionID.utf8.count != other.transactionID.utf8.count {
       return transactionID.utf8.count < other.transactionID.utf8.count
     }

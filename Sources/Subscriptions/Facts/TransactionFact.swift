@@ -1,9 +1,9 @@
-import FoundationEssentials
+import Foundation
 
-/// What one signed transaction (Apple's `JWSTransactionDecodedPayload`) says, as far as the rules need it.
+/// The fields of a signed transaction (Apple's `JWSTransactionDecodedPayload`) that the rules need.
 ///
-/// A transaction is signed again whenever something about it changes (a refund, an extension, a
-/// re-download), so a fact is identified by `transactionID` and replaced by a later `signedAt`.
+/// Apple signs a transaction again after each change (a refund, an extension, a re-download). So `transactionID` identifies a
+/// fact, and a later `signedAt` replaces it.
 public struct TransactionFact: Sendable, Hashable {
   /// Apple's `transactionId`: unique to the purchase or renewal.
   public var transactionID: String
@@ -13,38 +13,38 @@ public struct TransactionFact: Sendable, Hashable {
   public var bundleID: String
   /// Apple's `environment`.
   public var environment: StoreEnvironment
-  /// Apple's `productId`, as it was sold (an alias is not resolved here).
+  /// Apple's `productId`; aliases are not resolved.
   public var productID: String
   /// Apple's `type`.
   public var kind: PurchaseKind
   /// Apple's `inAppOwnershipType`: `PURCHASED` or `FAMILY_SHARED`.
   public var ownership: String
-  /// When this period was bought. A renewal is charged up to a day before, so it can lie ahead of `signedAt`.
+  /// The start of this period. A renewal is charged up to a day ahead, so the date can be later than `signedAt`.
   public var purchaseDate: Date
   /// Apple's `originalPurchaseDate`.
   public var originalPurchaseDate: Date?
-  /// The end of the paid time; `nil` for what never expires.
+  /// The end of the paid time; nil for a purchase without an end.
   public var expiresDate: Date?
-  /// When Apple refunded it or took it back from the family; `nil` if it stands.
+  /// When Apple refunded it or revoked it from Family Sharing; nil if it is valid.
   public var revocationDate: Date?
-  /// Apple's `isUpgraded`: a better product replaced it before its end.
+  /// Apple's `isUpgraded`: an upgrade replaced it before its end.
   public var isUpgraded: Bool
-  /// Apple's `appAccountToken` of the latest signature that carries one; `nil` where it is missing or all zeros in
-  /// every signature.
+  /// Apple's `appAccountToken` of the latest signature with one; nil if every signature has none or zeros.
   public var appAccountToken: UUID?
-  /// The `signedDate` of the signature that carries ``appAccountToken``; `nil` without a token.
+  /// The `signedDate` of the signature with ``appAccountToken``; nil without a token.
   public var tokenSignedAt: Date?
   /// Apple's `appTransactionId`: stable for one Apple Account and app.
   public var appTransactionID: String?
-  /// The configured price in thousandths of the currency's unit, not what was earned.
+  /// The price in thousandths of the currency's unit, not the proceeds.
   public var priceMilliunits: Int64?
-  /// ISO 4217.
+  /// The currency code (ISO 4217).
   public var currency: String?
   /// Apple's `signedDate`.
   public var signedAt: Date
 
   /// Creates a fact; every parameter is described at its property.
-  /// - Parameter tokenSignedAt: `nil` where the signature of `signedAt` carries the token.
+  ///
+  /// - Parameter tokenSignedAt: nil if the signature of `signedAt` has the token.
   public init(
     transactionID: String, originalTransactionID: String, bundleID: String,
     environment: StoreEnvironment, productID: String, kind: PurchaseKind,
@@ -74,11 +74,11 @@ public struct TransactionFact: Sendable, Hashable {
   }
 }
 
-/// Apple's `type` of a transaction. Open, because Apple may add to it.
+/// Apple's `type` of a transaction. Not an enumeration, because Apple may add types.
 public struct PurchaseKind: RawRepresentable, Sendable, Hashable {
-  /// Apple's own word.
+  /// Apple's value.
   public var rawValue: String
-  /// Keeps any word, known or not.
+  /// A kind from any value.
   public init(rawValue: String) { self.rawValue = rawValue }
   /// `Auto-Renewable Subscription`
   public static let autoRenewable = PurchaseKind(rawValue: "Auto-Renewable Subscription")

@@ -1,23 +1,24 @@
-import FoundationEssentials
+import Foundation
 
-/// The one place that decides a status.
+/// Folds signed facts into a subscription: the only code that decides a status.
 ///
-/// Validation, notifications, profile sync, reconciling, replay and the expiry sweep all end here:
-/// signed facts in, the subscription for every instant out. No clock, no database, no order of arrival.
+/// Validation, notifications, profile sync, reconciliation, replay and the expiry sweep call it. It uses no clock and no
+/// database, and the order of arrival does not matter.
 extension SubscriptionFacts {
-  /// Apple goes on trying to charge for at most this long after the paid time.
+  /// Apple's billing retry lasts at most this long after the paid time.
   static let billingRetryLimit: TimeInterval = 60 * 86_400
 
-  /// Apple charges at most a day before a period begins; twice that, for its clocks and ours.
+  /// Apple charges at most a day before a period begins; doubled for clock differences.
   static let chargedAhead: TimeInterval = 2 * 86_400
 
-  /// What is signed or bought so shortly before a `purchaseDate` tells nothing of the order: clocks differ.
+  /// Dates that are closer than this have no reliable order, because clocks differ.
   static let clockDifference: TimeInterval = 60
 
-  /// What the facts mean under an app's catalog.
-  /// - Parameter freeTime: when the app asked nobody for a subscription; its own grace stands still meanwhile.
-  /// - Returns: `nil` while no transaction is known (a renewal info alone says who, not until when).
-  public func subscription(under app: App?, freeTime: FreeTime = .never) -> Subscription? {
+  /// The subscription under an app's catalog.
+  ///
+  /// - Parameter freeAccess: the app's periods of free access, which pause its own grace period.
+  /// - Returns: nil without a transaction, because a renewal info alone has no period.
+  public func subscription(under app: App?, freeAccess: FreeAccess = .never) -> Subscription? {
     guard let current else { return nil }
     let renewal = renewalOfCurrentPeriod(current)
     let product = app?.product(named: current.productID)
@@ -46,16 +47,16 @@ extension SubscriptionFacts {
         revoked: isRevoked, paidUntil: paidUntil, graceEnds: graceEnds,
         isInBillingRetry: failure?.isInBillingRetry ?? false,
         ownGraceEnds: paidUntil.map {
-          freeTime.end(of: app?.grace?.duration ?? 0, from: $0) ?? .distantFuture
+          freeAccess.end(of: app?.grace?.duration ?? 0, from: $0) ?? .distantFuture
         }),
       signedAt: latestSignature(of: current))
   }
 
-  /// The renewal info, if it speaks of the current period.
+  /// The renewal info, if it belongs to the current period.
   ///
-  /// A renewal info from before a recovery still says 'billing retry'; it must not colour the period
-  /// that followed. It belongs to the current period if it was signed in it, or shortly before and names its
-  /// end: a renewal is charged up to a day early, so both can be signed before the period begins.
+  /// A renewal info from before a recovery still has 'billing retry', which must not affect the next period. It belongs to
+  /// the current period if it was signed in it. It also does if it was signed shortly before and has the period's end: a
+  /// renewal is charged up to a day ahead.
   private func renewalOfCurrentPeriod(_ current: TransactionFact) -> RenewalFact? {
     guard let renewal else { return nil }
     if renewal.signedAt >= current.purchaseDate { return renewal }
@@ -66,16 +67,16 @@ extension SubscriptionFacts {
     return nil
   }
 
-  /// The renewal info, if it may speak of a charge that failed at `paidUntil`.
+  /// The renewal info, if it may report a failed charge at `paidUntil`.
   ///
-  /// What is recovered in billing grace begins before the failure was signed. Where only the transaction of
-  /// the recovery has come, the failure is known by the end that it names: one from before.
+  /// A period that is recovered in billing grace begins before the failure was signed. If only the transaction of the recovery
+  /// has arrived, the renewal info has an earlier end and is ignored.
   private func failedCharge(_ renewal: RenewalFact?, at paidUntil: Date?) -> RenewalFact? {
     if let end = renewal?.renewalDate, let paidUntil, end < paidUntil { return nil }
     return renewal
   }
 
-  /// What is paid for until the current period begins, if it is something else.
+  /// The paid product until the current period begins, if it is another one.
   private func preceding(_ current: TransactionFact, under app: App?) -> Preceding? {
     guard current.kind == .autoRenewable, let before = paidUntilStart(of: current) else { return nil }
     let product = app?.product(named: before.productID)
@@ -98,7 +99,7 @@ extension SubscriptionFacts {
   }
 }
 
-/// The table of the contract ('what the facts say, now'), laid out in time.
+/// The phases of a subscription in order of time.
 private func phases(
   revoked: Bool, paidUntil: Date?, graceEnds: Date?, isInBillingRetry: Bool, ownGraceEnds: Date?
 ) -> [Phase] {
@@ -109,10 +110,10 @@ private func phases(
   if graceEnds != nil {
     phases.append(Phase(startsAt: paidUntil, status: .grace, storeStatus: .billingGrace))
   }
-  // After paid time and billing grace two clocks run on, each from the end of the paid time: the
-  // app's own grace decides what clients are told, Apple's retries what the store would say.
+  // Two periods start at the end of the paid time: the app's own grace decides `status`, and Apple's billing retry decides
+  // `storeStatus`.
   let accessEnds = graceEnds ?? paidUntil
-  // While free time is on in the middle of it, its end is not known: it is judged again when that is off.
+  // During free access the end of the grace period is unknown; the end of free access recomputes it.
   let ownGraceEnds = ownGraceEnds ?? paidUntil
   let retryEnds = paidUntil.addingTimeInterval(SubscriptionFacts.billingRetryLimit)
   let starts =

@@ -1,43 +1,43 @@
-import FoundationEssentials
+import Foundation
 
-/// What a client is told: the contract's `status`.
+/// The value of `subscription.status` in responses.
 public enum Status: String, Sendable, Hashable, CaseIterable {
-  /// The app's own free time runs; only for customers without a subscription.
+  /// The app's own trial; only for customers without a subscription.
   case trial
-  /// Paid for, or bought for good.
+  /// Paid, or bought for lifetime.
   case active
-  /// The paid time is over, access goes on for a while.
+  /// The paid time has ended, and access continues for a limited time.
   case grace
-  /// Over.
+  /// Ended.
   case expired
   /// Refunded or revoked.
   case cancelled
 
-  /// The first three grant access.
+  /// Whether the status gives access.
   public var grantsAccess: Bool { self == .trial || self == .active || self == .grace }
 }
 
-/// What the App Store would say: the contract's `storeStatus`. Apple's numbers 1 to 5.
+/// The value of `storeStatus` in responses. Apple's numbers 1 to 5.
 public enum StoreStatus: String, Sendable, Hashable, CaseIterable {
-  /// 1: the paid time runs.
+  /// 1: paid.
   case active
-  /// 2: it ended and Apple does not retry.
+  /// 2: ended, without billing retry.
   case expired
-  /// 3: it ended and Apple goes on trying to charge.
+  /// 3: ended, with billing retry.
   case billingRetry
-  /// 4: it ended, Apple goes on trying, and asks for access meanwhile.
+  /// 4: ended, with billing retry and billing grace.
   case billingGrace
-  /// 5: refunded, or taken back from the family.
+  /// 5: refunded, or revoked from Family Sharing.
   case revoked
 }
 
-/// A stretch of a subscription's life in which no status changes.
+/// A period of a subscription with constant status.
 public struct Phase: Sendable, Hashable {
-  /// The first instant of it; `nil` for the first phase, which has always been.
+  /// The first instant; nil for the first phase.
   public var startsAt: Date?
-  /// What a client is told in it.
+  /// The status for clients.
   public var status: Status
-  /// What the App Store would say in it.
+  /// The status of the App Store.
   public var storeStatus: StoreStatus
 
   /// Creates a phase.

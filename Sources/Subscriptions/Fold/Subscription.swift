@@ -1,33 +1,32 @@
-import FoundationEssentials
+import Foundation
 
-/// What the facts about one `originalTransactionID` mean, for every instant: the value behind a row.
+/// The state of one `originalTransactionID` for every instant: the value of a row.
 ///
-/// Time passes without notifications, so it holds no status but the phases, from which a status is
-/// read for an instant. The database keeps them too; its views read the same phases with `now()`.
+/// A status changes with time, so a subscription has phases instead of a status. The database stores them too, and its views
+/// select the phase of `now()`.
 public struct Subscription: Sendable, Hashable {
   /// The current transaction (the latest purchase).
   @Boxed public var current: TransactionFact
-  /// The catalog's name of the current product (aliases resolved), or Apple's where it is unknown.
+  /// The catalog's name of the current product (aliases resolved), or Apple's name if it is not in the catalog.
   public var productID: String
-  /// The tier that the product belongs to; `nil` where the catalog does not know the product.
+  /// The tier of the product; nil if the product is not in the catalog.
   public var tier: String?
-  /// What is open until the current transaction begins, where that was charged ahead and is of another
-  /// product.
+  /// The product until the current transaction begins, if that was charged ahead for another product.
   public var preceding: Preceding?
-  /// Whom the app named at the purchase: the latest `appAccountToken` among its transactions.
+  /// The latest `appAccountToken` of its transactions.
   public var customerToken: UUID?
   /// Whether the App Store intends to charge again.
   public var autoRenewEnabled: Bool
-  /// The catalog's name of the product of the next period; `nil` if none will follow.
+  /// The catalog's name of the product of the next period; nil if there is none.
   public var renewsAs: String?
-  /// The end of Apple's billing grace, where there is one for the current period.
+  /// The end of Apple's billing grace for the current period.
   public var graceExpiresDate: Date?
-  /// In order of time, never empty.
+  /// The phases in order of time, never empty.
   public var phases: [Phase]
-  /// The latest `signedDate` of any fact in it.
+  /// The latest `signedDate` of its facts.
   public var signedAt: Date
 
-  /// Creates a subscription from its parts; the fold does, and a store that reads rows back.
+  /// Creates a subscription from its parts, for the fold and for stored rows.
   public init(
     current: TransactionFact, productID: String, tier: String?, preceding: Preceding? = nil,
     customerToken: UUID?, autoRenewEnabled: Bool, renewsAs: String?, graceExpiresDate: Date?,
@@ -45,7 +44,7 @@ public struct Subscription: Sendable, Hashable {
     self.signedAt = signedAt
   }
 
-  /// The phase in which `instant` lies. A phase owns its first instant, not its last.
+  /// The phase at `instant`. A phase includes its start and excludes its end.
   public func phase(at instant: Date) -> Phase {
     var found = phases[0]
     for phase in phases.dropFirst() {
@@ -55,41 +54,40 @@ public struct Subscription: Sendable, Hashable {
     return found
   }
 
-  /// The next instant after `instant` at which a status or the product that is open changes by itself.
+  /// The next instant after `instant` at which a status or the active product changes.
   public func nextChange(after instant: Date) -> Date? {
     let phaseChange = phases.lazy.compactMap(\.startsAt).first { $0 > instant }
     guard preceding(at: instant) != nil else { return phaseChange }
     return min(current.purchaseDate, phaseChange ?? .distantFuture)
   }
 
-  /// The last instant, not after `instant`, at which a status or the product that is open changed by itself.
+  /// The last instant until `instant` at which a status or the active product changed.
   public func lastChange(until instant: Date) -> Date? {
     let phaseChange = phase(at: instant).startsAt
     guard preceding != nil, current.purchaseDate <= instant else { return phaseChange }
     return max(current.purchaseDate, phaseChange ?? .distantPast)
   }
 
-  /// The catalog's name of the product that is open at `instant`, or was last.
+  /// The catalog's name of the product that is active at `instant`, or was last.
   public func productID(at instant: Date) -> String { preceding(at: instant)?.productID ?? productID }
 
-  /// The tier of the product that is open at `instant`, or was last.
+  /// The tier of the product that is active at `instant`, or was last.
   public func tier(at instant: Date) -> String? {
     if let preceding = preceding(at: instant) { preceding.tier } else { tier }
   }
 
-  /// What is open at `instant` in place of the current transaction's product.
+  /// The preceding product, if it is active at `instant`.
   public func preceding(at instant: Date) -> Preceding? {
     instant < current.purchaseDate ? preceding : nil
   }
 
-  /// The end of the access that the store speaks for (paid time and billing grace, not the app's own
-  /// grace): `nil` where it has no end.
+  /// The end of the paid time and billing grace, without the app's own grace period; nil if there is no end.
   public var storeAccessEnds: Date? {
     guard let expires = current.expiresDate else { return nil }
     return max(expires, graceExpiresDate ?? expires)
   }
 
-  /// Whether the App Store will charge again, as far as is known at `instant`.
+  /// Whether the App Store is expected at `instant` to charge again.
   public func willRenew(at instant: Date) -> Bool {
     guard autoRenewEnabled else { return false }
     switch phase(at: instant).storeStatus {
@@ -99,14 +97,13 @@ public struct Subscription: Sendable, Hashable {
   }
 }
 
-/// The period before one that was charged ahead.
+/// The product before a period that was charged ahead.
 ///
-/// The App Store charges a renewal up to a day before it begins. Where the customer has moved down, the higher
-/// tier is paid for until then.
+/// The App Store charges a renewal up to a day before it begins. After a downgrade, the higher tier is active until then.
 public struct Preceding: Sendable, Hashable {
-  /// The catalog's name of its product (aliases resolved), or Apple's where it is unknown.
+  /// The catalog's name of its product (aliases resolved), or Apple's name if it is not in the catalog.
   public var productID: String
-  /// The tier that the product belongs to; `nil` where the catalog does not know the product.
+  /// The tier of the product; nil if the product is not in the catalog.
   public var tier: String?
 
   /// Creates a period.

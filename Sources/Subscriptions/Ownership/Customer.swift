@@ -1,13 +1,13 @@
-import FoundationEssentials
+import Foundation
 
-/// Whom a purchase belongs to: a user or a device of one app.
+/// The owner of a purchase: a user or a device of one app.
 public enum Customer: Sendable, Hashable {
   /// A user, by the `sub` of a token or Apple's `appAccountToken`.
   case user(UUID)
-  /// A device, by the name it gives itself.
+  /// A device, by the id that it generated.
   case device(String)
 
-  /// The name without its kind; a UUID in lower case, as PostgreSQL writes it.
+  /// The id without the kind; a UUID in lower case, as in PostgreSQL.
   public var id: String {
     switch self {
     case .user(let id): id.uuidString.lowercased()

@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 
-/// Whom a subscription belongs to, and why.
+/// The owner of a subscription, with the reason.
 public struct Ownership: Sendable, Hashable {
   /// The owner.
   public var customer: Customer
-  /// What decided it.
+  /// The reason.
   public var reason: Reason
 
   /// Creates an ownership.
@@ -13,47 +13,46 @@ public struct Ownership: Sendable, Hashable {
     self.reason = reason
   }
 
-  /// What decided an ownership; kept in the row for support.
+  /// The reasons of an ownership, which the row shows to support.
   public enum Reason: Sendable, Hashable {
     /// The signed `appAccountToken` names the customer.
     case appAccountToken(UUID)
-    /// The first who proved the purchase.
+    /// The customer was the first to prove the purchase.
     case firstClaim
-    /// The app's policy moved it, away from whoever had it before.
+    /// The app's policy moved the purchase from another customer.
     case transfer
-    /// A support person moved it, away from this customer if it had one: whose proof does not move it back.
+    /// Support moved the purchase, from this customer if it had an owner. A proof of that customer does not move it back.
     case support(takenFrom: Customer?)
   }
 }
 
-/// What comes of somebody's proof of a purchase.
+/// The outcome of a customer's proof of a purchase.
 public enum ClaimOutcome: Sendable, Hashable {
-  /// It belongs to this customer, as before or from now on. `nil`: to nobody yet.
+  /// The purchase has this owner, as before or from now on; nil for no owner yet.
   case settled(Ownership?)
-  /// It changes hands.
+  /// The purchase moved to a new owner.
   case moved(Ownership, from: Customer)
-  /// It stays with its owner, and another device has it too from now on; where there was no room, instead of one
-  /// that had it.
+  /// The purchase keeps its owner, and another device shares it from now on, beyond the limit instead of an earlier device.
   case shared(Ownership, with: Customer, insteadOf: Customer?)
-  /// It stays with its owner; the one who asked is refused.
+  /// The purchase keeps its owner; the claim is refused.
   case refused(owner: Ownership)
 }
 
-/// The rule: a signed `appAccountToken` decides, else the first who proves it; what happens when
-/// another asks is the app's policy. What support moved away from somebody does not go back by that
-/// customer's proof, whatever the policy: only support, or a newly signed token, moves it back.
+/// Decides the owner of a purchase.
+///
+/// A signed `appAccountToken` decides, otherwise the first customer who proves the purchase. The app's policy decides about
+/// the proof of another customer. A purchase that support took from a customer does not move back by that customer's proof:
+/// only support or a newly signed token moves it back.
 ///
 /// - Parameters:
-///   - claimant: who proves the purchase now; `nil` for the App Store itself.
-///   - owner: whose it is so far.
-///   - token: the `appAccountToken` that the facts carry (``SubscriptionFacts/customerToken``): no order in which
-///     signatures arrive changes it, and no signature without a token takes it away. It can change (a crossgrade,
-///     or the app setting it afterwards), and only such a change moves a purchase that has an owner: the same token
-///     again, from a late or repeated fact, moves nothing back.
-///   - decidedToken: the token that decided the last time.
-///   - kind: what a customer of the app is. A token names a user; where customers are devices it decides nothing.
-///   - policy: what happens when another asks.
-///   - isActive: whether the purchase opens anything now.
+///   - claimant: the customer who proves the purchase; nil for a notification of the App Store.
+///   - owner: the current owner.
+///   - token: ``SubscriptionFacts/customerToken``. It can change by a crossgrade or a call of the app. Only a change moves a
+///     purchase with an owner; the same token in a late or repeated fact does not.
+///   - decidedToken: the token of the last decision.
+///   - kind: the kind of the app's customers. A token identifies a user, so it does not count for devices.
+///   - policy: the rule for a proof of another customer.
+///   - isActive: whether the purchase gives access now.
 public func settle(
   claimant: Customer?, owner: Ownership?, token: UUID?, decidedToken: UUID?, kind: CustomerKind,
   policy: TransferPolicy, isActive: Bool
@@ -70,15 +69,16 @@ public func settle(
     return .settled(Ownership(customer: claimant, reason: .firstClaim))
   }
   if settled.customer == claimant { return outcome(settled, movedFrom: previous) }
-  // The former owner's app goes on proving it at every start; that must not undo what a person decided.
+  // The former owner's app proves the purchase at every start, which must not undo the decision of support.
   if settled.reason == .support(takenFrom: claimant) { return .refused(owner: settled) }
   guard policy.moves(whileActive: isActive) else { return .refused(owner: settled) }
   return .moved(Ownership(customer: claimant, reason: .transfer), from: previous ?? settled.customer)
 }
 
 extension TransferPolicy {
-  /// Whether a purchase goes to another who proves it.
-  /// - Parameter isActive: whether it opens anything now.
+  /// Whether a proof of another customer moves a purchase.
+  ///
+  /// - Parameter isActive: whether the purchase gives access now.
   func moves(whileActive isActive: Bool) -> Bool {
     switch self {
     case .keep: false

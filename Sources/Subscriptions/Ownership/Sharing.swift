@@ -1,15 +1,14 @@
-import FoundationEssentials
+import Foundation
 
-/// A device that has a purchase together with others, or had it until support took it away.
+/// A device that shares a purchase, or did until support removed it.
 public struct Holder: Sendable, Hashable {
-  /// The name that the device gives itself.
+  /// The id that the device generated.
   public var deviceID: String
-  /// Since when it has the purchase.
+  /// When the device got the purchase.
   public var since: Date
-  /// When it last proved the purchase. Whoever uses an app proves it at every start, so the one that is longest ago
-  /// belongs to a device that was sold, lost or put away.
+  /// When it last proved the purchase. An app proves it at every start, so the oldest proof is of an unused device.
   public var provedAt: Date
-  /// Whether support took the purchase away from it: its proof does not bring it back.
+  /// Whether support removed the device: its proof does not add it again.
   public var isBarred: Bool
 
   /// Creates a holder that proved the purchase at this instant.
@@ -20,7 +19,7 @@ public struct Holder: Sendable, Hashable {
     self.isBarred = isBarred
   }
 
-  /// Creates a holder as it was kept.
+  /// Creates a holder from a stored one.
   public init(_ deviceID: String, since: Date, provedAt: Date, isBarred: Bool) {
     self.deviceID = deviceID
     self.since = since
@@ -29,11 +28,11 @@ public struct Holder: Sendable, Hashable {
   }
 }
 
-/// What comes of a device's proof of a purchase that several devices may have at once, and who has it then.
+/// The outcome of a device's proof of a shared purchase, with the devices that have it then.
 public struct SharedClaim: Sendable, Hashable {
-  /// What comes of it.
+  /// The outcome.
   public var outcome: ClaimOutcome
-  /// The owner and the others, and who may not have it any more; in no order that means anything.
+  /// The owner, the other devices and the barred ones, in no order.
   public var holders: [Holder]
 
   /// Creates a claim's outcome.
@@ -43,20 +42,20 @@ public struct SharedClaim: Sendable, Hashable {
   }
 }
 
-/// The rule for an app with a number of devices for each purchase: whoever proves it has it, as long as there is room.
+/// Decides which devices share a purchase: each device that proves it, up to a limit.
 ///
-/// Beyond the number the app's policy decides, as it does for one customer: the newcomer is refused, or takes the place
-/// of the device that proved it longest ago. If that is the owner, the newcomer owns it. With a number of one this is
+/// Beyond the limit the app's policy decides: the new device is refused, or replaces the device with the oldest proof. If
+/// that is the owner, the new device becomes the owner. With a limit of one this equals
 /// ``settle(claimant:owner:token:decidedToken:kind:policy:isActive:)`` for devices.
 ///
 /// - Parameters:
-///   - claimant: who proves the purchase now; `nil` for the App Store itself, which changes nothing here.
-///   - owner: whose it was first.
-///   - holders: who has it; the owner may be missing, if it had the purchase before sharing was allowed.
-///   - limit: how many devices may have it at once. A lower number than before takes it from nobody.
-///   - policy: what happens when there is no room.
-///   - isActive: whether the purchase opens anything now.
-///   - instant: now.
+///   - claimant: the device that proves the purchase; nil for a notification of the App Store, which changes nothing.
+///   - owner: the owner.
+///   - holders: the devices that have it, without the owner if it got the purchase before sharing was allowed.
+///   - limit: the number of devices. A reduced limit removes no device.
+///   - policy: the rule beyond the limit.
+///   - isActive: whether the purchase gives access now.
+///   - instant: the current time.
 public func share(
   claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, policy: TransferPolicy,
   isActive: Bool, at instant: Date
@@ -71,7 +70,7 @@ public func share(
   }
   var holders = holders
   if !holders.contains(where: { $0.deviceID == first }) {
-    // Nobody wrote down when it proved the purchase: longer ago than whoever comes now.
+    // The time of its proof is unknown, so it counts as the oldest.
     holders.append(Holder(first, at: Date(timeIntervalSince1970: 0)))
   }
   if let place = holders.firstIndex(where: { $0.deviceID == device }) {
@@ -106,15 +105,16 @@ private func provedEarlier(_ a: Holder, _ b: Holder) -> Bool {
 }
 
 extension [Holder] {
-  /// After support gave the purchase to one device: nobody else has it, nor gets it back by proving it.
-  /// - Parameter previous: whose it was, if it is not among these.
+  /// The holders after support gave the purchase to one device: all others are barred.
+  ///
+  /// - Parameter previous: the former owner, if it is not among the holders.
   public func given(to device: String, from previous: Customer?, at instant: Date) -> [Holder] {
     var names = Set(map(\.deviceID))
     if case .device(let name) = previous { names.insert(name) }
     names.insert(device)
     return names.sorted().map { name in
       var holder = first { $0.deviceID == name } ?? Holder(name, at: instant)
-      // One that was barred and has it again has it from now on.
+      // A barred device gets the purchase anew.
       if name == device, holder.isBarred { holder = Holder(name, at: instant) }
       holder.isBarred = name != device
       return holder

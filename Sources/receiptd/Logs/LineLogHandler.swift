@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import HTTP
 import Logging
 
@@ -23,18 +23,19 @@ struct LineLogHandler: LogHandler {
 
   func log(event: LogEvent) {
     var fields: [String: LogValue] = [:]
-    // What is said of this message goes before what is said of all.
+    // The message's own metadata takes precedence.
     for source in [metadataProvider?.get() ?? [:], metadata, event.metadata ?? [:]] {
       for (key, value) in source { fields[key] = LogValue(value) }
     }
     let now = Date()
-    writer.write(format.line(now, event.level, "\(event.message)", fields)) { count in
-      format.line(now, .warning, "lines of the log were lost: nobody took them", ["lines": .integer(count)])
+    writer.append(format.line(now, event.level, "\(event.message)", fields)) { count in
+      format.line(
+        now, .warning, "log lines were lost because the reader was too slow", ["lines": .integer(count)])
     }
   }
 }
 
-/// How a message becomes a line.
+/// The format of a log line.
 enum LogFormat {
   /// An object, for machines.
   case json
@@ -55,7 +56,7 @@ enum LogFormat {
       return object + [UInt8(ascii: "\n")]
     case .text:
       let words = [time, level.rawValue, message] + fields.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }
-      // Whatever stands in a value, it does not begin a line of its own.
+      // A control character in a value must not start a new line.
       return words.joined(separator: " ").utf8.map { $0 < 0x20 ? UInt8(ascii: " ") : $0 } + [
         UInt8(ascii: "\n")
       ]

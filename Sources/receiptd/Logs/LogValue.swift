@@ -1,12 +1,12 @@
 import Logging
 
-/// What a line says of one thing. Numbers are numbers in JSON, so that whoever reads the lines can compare them.
+/// A value of a log line. Numbers stay numbers in JSON, so that log readers can compare them.
 enum LogValue: Encodable, CustomStringConvertible {
   case text(String)
   case integer(Int)
   case real(Double)
 
-  /// A number only where `Int` or `Double` was handed over as such (`.stringConvertible`).
+  /// A number if the value is an `Int` or a `Double` in `.stringConvertible`; otherwise a text.
   init(_ value: Logger.Metadata.Value) {
     self =
       switch value {

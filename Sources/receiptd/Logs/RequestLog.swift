@@ -1,19 +1,17 @@
 import HTTP
 import Logging
 
-/// A line for each answer that somebody may want to look into: what was asked by its route, never by its path, and how
-/// it ended.
+/// Logs responses: the route, never the path, with the status and the duration.
 ///
-/// At `debug` that is every answer. A line costs as much as a small request, and what went well is counted in
-/// metrics, so by default there is one for our own faults, for what was refused, and for what took long.
+/// At level `debug` it logs every response. A line costs as much as a small request, and metrics count all requests, so the
+/// default is one line for each server error, refusal and slow response.
 ///
-/// An address is personal data. It is there where somebody may have to be held off by it, which is where something was
-/// refused, and in no other line.
+/// A client's address is personal data. Only a refusal has it, because an operator may need it to block the client.
 struct RequestLog: Sendable {
   let logger: Logger
 
-  /// Beyond this a client has begun to wonder.
-  private static let long = Duration.seconds(1)
+  /// The duration from which a response counts as slow.
+  private static let slow = Duration.seconds(1)
 
   @Sendable
   func record(_ summary: RequestSummary) {
@@ -33,11 +31,11 @@ struct RequestLog: Sendable {
   static func level(_ summary: RequestSummary) -> Logger.Level {
     switch summary.status {
     case 500...: .error
-    // Whoever sends these by the thousand must not fill the disk.
+    // A client that sends thousands of these must not fill the disk.
     case 429, 431: .debug
     case 400... where summary.routeIndex == nil: .debug
     case 400...: .info
-    default: summary.duration > long ? .info : .debug
+    default: summary.duration > slow ? .info : .debug
     }
   }
 }

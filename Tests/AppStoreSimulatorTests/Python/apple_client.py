@@ -14,7 +14,6 @@ import attr
 from appstoreserverlibrary.api_client import APIException, AppStoreServerAPIClient
 from appstoreserverlibrary.api_client import GetTransactionHistoryVersion
 from appstoreserverlibrary.models.ConsumptionRequest import ConsumptionRequest
-from appstoreserverlibrary.models.ConsumptionRequestV1 import ConsumptionRequestV1
 from appstoreserverlibrary.models.Environment import Environment
 from appstoreserverlibrary.models.ExtendRenewalDateRequest import ExtendRenewalDateRequest
 from appstoreserverlibrary.models.LibraryUtility import _get_cattrs_converter
@@ -115,23 +114,14 @@ class Store:
             operation["id"],
             operation.get("revision"),
             request(TransactionHistoryRequest, operation),
-            GetTransactionHistoryVersion(operation.get("version", "v2")),
+            GetTransactionHistoryVersion.V2,
         )
 
     def get_transaction_history_pages(self, operation):
         return pages("revision", operation, self.get_transaction_history)
 
-    def get_refund_history(self, operation):
-        return self.client(operation).get_refund_history(operation["id"], operation.get("revision"))
-
-    def get_refund_history_pages(self, operation):
-        return pages("revision", operation, self.get_refund_history)
-
     def look_up_order_id(self, operation):
         return self.client(operation).look_up_order_id(operation["id"])
-
-    def get_app_transaction_info(self, operation):
-        return self.client(operation).get_app_transaction_info(operation["id"])
 
     def extend_subscription_renewal_date(self, operation):
         body = request(ExtendRenewalDateRequest, operation)
@@ -146,10 +136,6 @@ class Store:
             operation["token"], operation["id"]
         )
 
-    def send_consumption_data(self, operation):
-        body = request(ConsumptionRequestV1, operation)
-        return self.client(operation).send_consumption_data(operation["id"], body)
-
     def send_consumption_information(self, operation):
         body = request(ConsumptionRequest, operation)
         return self.client(operation).send_consumption_information(operation["id"], body)
@@ -157,9 +143,6 @@ class Store:
     def set_app_account_token(self, operation):
         body = request(UpdateAppAccountTokenRequest, operation)
         return self.client(operation).set_app_account_token(operation["id"], body)
-
-    def finish_transaction(self, operation):
-        return self.client(operation).finish_transaction(operation["id"])
 
     def get_notification_history(self, operation):
         return self.client(operation).get_notification_history(

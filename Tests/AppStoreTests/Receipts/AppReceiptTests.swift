@@ -11,7 +11,7 @@ struct AppReceiptTests {
   // MARK: Reading
 
   @Test(arguments: ReceiptFile.Form.allCases)
-  func `a receipt is read in each form that Apple writes`(form: ReceiptFile.Form) throws {
+  func `a receipt is read in each encoding that Apple uses`(form: ReceiptFile.Form) throws {
     let file = ReceiptFile(purchases: [
       .init(expiresDate: "2025-02-01T00:00:00Z"),
       .init(
@@ -31,7 +31,7 @@ struct AppReceiptTests {
     #expect(receipt.purchases.last?.isCancelled == true)
   }
 
-  @Test func `base64 may come in lines`() throws {
+  @Test func `base64 may have line breaks`() throws {
     let bytes = ReceiptFile(purchases: [.init()]).encoded()
     let text = Data(bytes).base64EncodedString(options: [.lineLength64Characters])
     #expect(text.contains("\r\n"))
@@ -45,7 +45,7 @@ struct AppReceiptTests {
     #expect(throws: AppReceipt.Failure.tooLong) { try AppReceipt(Array(repeating: 0, count: 1 << 20 + 1)) }
   }
 
-  @Test func `purchases that cannot be asked about are left out, the others stay`() throws {
+  @Test func `purchases without a usable transaction id are left out`() throws {
     let receipt = try read(
       ReceiptFile(purchases: [
         .init(transactionID: nil, originalTransactionID: nil),
@@ -59,7 +59,7 @@ struct AppReceiptTests {
     #expect(receipt.purchases[1].purchaseDate == nil)
   }
 
-  @Test func `what is no receipt is said to be none`() throws {
+  @Test func `other data than a receipt is refused with the reason`() throws {
     #expect(throws: AppReceipt.Failure.notAReceipt("no bundle id")) { try read(ReceiptFile(bundleID: nil)) }
     #expect(throws: AppReceipt.Failure.notAReceipt("no bundle id")) { try read(ReceiptFile(bundleID: "")) }
     #expect(throws: AppReceipt.Failure.notAReceipt("no PKCS #7 signed data")) { try AppReceipt([]) }
@@ -69,7 +69,7 @@ struct AppReceiptTests {
     #expect(try read(ReceiptFile()).purchases.isEmpty)
   }
 
-  @Test func `what OpenSSL signs is read, streamed or not`() async throws {
+  @Test func `a container of OpenSSL is read, streamed or not`() async throws {
     let authority = try await OpenSSLAuthority()
     defer { try? authority.remove() }
     let file = ReceiptFile(purchases: [.init(), .init(transactionID: "9")])
@@ -82,9 +82,9 @@ struct AppReceiptTests {
     }
   }
 
-  // MARK: Which purchase to ask about
+  // MARK: Order of purchases
 
-  @Test func `the purchase that tells most comes first, however the receipt lists them`() throws {
+  @Test func `the most informative purchase comes first in any order of the receipt`() throws {
     let purchases: [ReceiptFile.Purchase] = [
       .init(transactionID: "1", purchaseDate: "2025-03-01T00:00:00Z", expiresDate: "2025-04-01T00:00:00Z"),
       .init(transactionID: "2", purchaseDate: "2025-02-01T00:00:00Z", expiresDate: "2025-03-01T00:00:00Z"),
@@ -95,17 +95,17 @@ struct AppReceiptTests {
         transactionID: "6", purchaseDate: "2025-07-01T00:00:00Z", expiresDate: "2026-07-01T00:00:00Z",
         cancellationDate: "2025-07-02T00:00:00Z"),
     ]
-    var random = SplitMix(seed: 1)
+    var random = SeededGenerator(state: 1)
     for _ in 0..<50 {
       let receipt = try read(ReceiptFile(purchases: purchases.shuffled(using: &random)))
       #expect(receipt.purchasesByInterest.map(\.transactionID) == ["1", "2", "3", "5", "4", "6"])
     }
   }
 
-  // MARK: Malice
+  // MARK: Malformed input
 
   @Test(arguments: ReceiptFile.Form.allCases)
-  func `no prefix of a receipt is one, and none does harm`(form: ReceiptFile.Form) {
+  func `no prefix of a receipt is accepted or crashes the reader`(form: ReceiptFile.Form) {
     let bytes = ReceiptFile(purchases: [.init(), .init()]).encoded(form)
     for length in bytes.indices {
       #expect(throws: AppReceipt.Failure.self) { try AppReceipt(Array(bytes[..<length])) }
@@ -113,9 +113,9 @@ struct AppReceiptTests {
   }
 
   @Test(arguments: ReceiptFile.Form.allCases)
-  func `changed bytes give another receipt or none, and never harm`(form: ReceiptFile.Form) {
+  func `changed bytes give another receipt or none and never crash the reader`(form: ReceiptFile.Form) {
     let bytes = ReceiptFile(purchases: [.init(), .init(expiresDate: "2025-02-01T00:00:00Z")]).encoded(form)
-    var random = SplitMix(seed: 42)
+    var random = SeededGenerator(state: 42)
     var readable = 0
     for _ in 0..<6_000 {
       var changed = bytes

@@ -20,7 +20,7 @@ struct ReceiptFile {
     }
   }
 
-  /// How the file is encoded.
+  /// The encoding of the file.
   enum Form: CaseIterable {
     /// Definite lengths everywhere, as in recent receipts.
     case der

@@ -29,10 +29,10 @@ struct BearerTokenTests {
       bundleID: "com.example.app", clock: storeClock)
   }
 
-  @Test func `a token says what Apple asks for`() async throws {
+  @Test func `a token has the header and claims that Apple requires`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     _ = try await api(transport) { Date(timeIntervalSince1970: 1_750_000_000.75) }
-      .appTransactionInfo(anyTransactionID: "1", in: .production)
+      .transactionHistory(anyTransactionID: "1", in: .production)
     let token = try #require(transport.sent.first?.token)
     let claims = try await JWTKeyCollection().add(ecdsa: key.publicKey).verify(token, as: Claims.self)
     #expect(claims.iss == "ISSUER")
@@ -44,14 +44,14 @@ struct BearerTokenTests {
       try JSONSerialization.jsonObject(
         with: Data(try #require(Base64.decode(String(token.prefix { $0 != "." }), .url)))) as? NSDictionary
     #expect(header == ["alg": "ES256", "kid": "KEY", "typ": "JWT"])
-    // The claims are integers and aud is one string, as in Apple's examples.
+    // As in Apple's examples, times are integers.
     let body = try #require(Base64.decode(String(token.split(separator: ".")[1]), .url))
     #expect(
       String(decoding: body, as: UTF8.self).contains(#""iat":1750000000,"#)
         || String(decoding: body, as: UTF8.self).contains(#""iat":1750000000}"#))
   }
 
-  @Test func `a token is used again until four fifths of its life are over`() async throws {
+  @Test func `a token is used for four fifths of its lifetime`() async throws {
     let start = Date(timeIntervalSince1970: 1_750_000_000)
     let now = SharedDate(start)
     let transport = StubTransport { _ in .json("{}") }
@@ -63,23 +63,23 @@ struct BearerTokenTests {
     var last: String?
     for (seconds, isNew) in times {
       now.set(start + seconds)
-      _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .production)
+      _ = try await api.transactionHistory(anyTransactionID: "1", in: .production)
       let token = transport.sent.last?.token
       #expect((token != last) == isNew, "after \(seconds) s")
       last = token
     }
-    // A clock that was set back must not stretch a token's life.
+    // A clock that was set back must not extend a token's use.
     now.set(start)
-    _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .production)
+    _ = try await api.transactionHistory(anyTransactionID: "1", in: .production)
     #expect(transport.sent.last?.token != last)
   }
 
-  @Test func `all who ask at once get the same token`() async throws {
+  @Test func `concurrent calls share one token`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     let api = try api(transport) { Date(timeIntervalSince1970: 1_750_000_000) }
     try await withThrowingTaskGroup { group in
       for _ in 0..<50 {
-        group.addTask { _ = try await api.appTransactionInfo(anyTransactionID: "1", in: .production) }
+        group.addTask { _ = try await api.transactionHistory(anyTransactionID: "1", in: .production) }
       }
       try await group.waitForAll()
     }
@@ -101,7 +101,7 @@ struct BearerTokenTests {
   }
 }
 
-/// A date that a test sets by hand.
+/// A date that a test sets.
 final class SharedDate: Sendable {
   private let date: Mutex<Date>
   init(_ date: Date) { self.date = Mutex(date) }

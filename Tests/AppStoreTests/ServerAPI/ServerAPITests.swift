@@ -33,33 +33,21 @@ struct ServerAPITests {
 
   // MARK: Requests
 
-  @Test func `each endpoint is asked as Apple documents it`() async throws {
+  @Test func `each endpoint gets the request that Apple documents`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     let api = try api(transport)
-    var history = TransactionHistoryRequest()
-    history.startDate = Date(timeIntervalSince1970: 1.001)
-    history.endDate = Date(timeIntervalSince1970: 2)
-    history.productIds = ["a b", "c&d"]
-    history.productTypes = [.autoRenewable, .consumable]
-    history.sort = .descending
-    history.subscriptionGroupIdentifiers = ["g"]
-    history.inAppOwnershipType = .familyShared
-    history.revoked = false
     let token = try #require(UUID(uuidString: "7E3FB20B-4CDB-47CC-936D-99D65F608138"))
     _ = try await api.transactionInfo("1", in: .production)
-    _ = try await api.appTransactionInfo(anyTransactionID: "2", in: .sandbox)
+    _ = try await api.transactionInfo("2", in: .sandbox)
     _ = try await api.subscriptionStatuses(anyTransactionID: "3", in: .production)
-    _ = try await api.subscriptionStatuses(
-      anyTransactionID: "3", statuses: [.active, .expired], in: .production)
-    _ = try await api.transactionHistory(anyTransactionID: "4", history, revision: "r+1", in: .production)
-    _ = try await api.refundHistory(anyTransactionID: "5", in: .production)
-    _ = try await api.refundHistory(anyTransactionID: "5", revision: "r", in: .production)
+    _ = try await api.transactionHistory(anyTransactionID: "4", in: .production)
+    _ = try await api.transactionHistory(
+      anyTransactionID: "4", order: .descending, revision: "r+1&a b", in: .production)
     _ = try await api.lookUpOrder("W002182/..%?#", in: .production)
     try await api.sendConsumption(
       of: "6", .init(customerConsented: true, deliveryStatus: .delivered, sampleContentProvided: false),
       in: .production)
     try await api.setAppAccountToken(originalTransactionID: "7", .init(appAccountToken: token), in: .sandbox)
-    try await api.finish("8", in: .production)
     _ = try await api.extendRenewalDate(
       originalTransactionID: "9",
       .init(extendByDays: 45, extendReasonCode: .customerSatisfaction, requestIdentifier: "id"),
@@ -79,18 +67,13 @@ struct ServerAPITests {
     #expect(
       transport.sent.map { "\($0.request.method) \($0.url)" } == [
         "GET \(production)/v1/transactions/1",
-        "GET \(sandbox)/v1/transactions/appTransactions/2",
+        "GET \(sandbox)/v1/transactions/2",
         "GET \(production)/v1/subscriptions/3",
-        "GET \(production)/v1/subscriptions/3?status=1&status=2",
-        "GET \(production)/v2/history/4?revision=r%2B1&startDate=1001&endDate=2000&productId=a%20b&productId=c%26d"
-          + "&productType=AUTO_RENEWABLE&productType=CONSUMABLE&sort=DESCENDING&subscriptionGroupIdentifier=g"
-          + "&inAppOwnershipType=FAMILY_SHARED&revoked=false",
-        "GET \(production)/v2/refund/lookup/5",
-        "GET \(production)/v2/refund/lookup/5?revision=r",
+        "GET \(production)/v2/history/4?sort=ASCENDING",
+        "GET \(production)/v2/history/4?revision=r%2B1%26a%20b&sort=DESCENDING",
         "GET \(production)/v1/lookup/W002182%2F..%25%3F%23",
         "PUT \(production)/v2/transactions/consumption/6",
         "PUT \(sandbox)/v1/transactions/7/appAccountToken",
-        "POST \(production)/v1/transactions/8/finish",
         "PUT \(production)/v1/subscriptions/extend/9",
         "POST \(production)/v1/subscriptions/extend/mass",
         "GET \(production)/v1/subscriptions/extend/mass/p/id",
@@ -127,7 +110,7 @@ struct ServerAPITests {
     #expect(transport.sent.isEmpty)
   }
 
-  @Test func `environments without a server are not asked`() async throws {
+  @Test func `an environment without a server gets no request`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     let api = try api(transport)
     let error = await error { () async throws(AppStoreServerError) in
@@ -140,7 +123,7 @@ struct ServerAPITests {
     #expect(transport.sent.isEmpty)
   }
 
-  @Test func `another address may have a port and a path`() async throws {
+  @Test func `an address may have a port and a path`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     let address = try #require(AppStoreAddress("http://127.0.0.1:4000/store/"))
     _ = try await api(transport, production: address).transactionInfo("1", in: .production)
@@ -155,9 +138,9 @@ struct ServerAPITests {
     }
   }
 
-  // MARK: Answers
+  // MARK: Responses
 
-  @Test func `statuses are read as Apple writes them`() async throws {
+  @Test func `a status response is read`() async throws {
     let transport = StubTransport { _ in
       .json(
         """
@@ -175,7 +158,7 @@ struct ServerAPITests {
     #expect(items?.last?.status == SubscriptionStatus(rawValue: 77))
   }
 
-  @Test func `notification history is read as Apple writes it`() async throws {
+  @Test func `a notification history is read`() async throws {
     let transport = StubTransport { _ in
       .json(
         """
@@ -195,7 +178,7 @@ struct ServerAPITests {
   }
 
   @Test(arguments: ["", "text", "[]", #"{"signedTransactionInfo":7}"#])
-  func `a success that is not the API's JSON is undecodable`(body: String) async throws {
+  func `a success without the API's JSON is undecodable`(body: String) async throws {
     let transport = StubTransport { _ in .json(body) }
     let api = try api(transport)
     let error = await error { () async throws(AppStoreServerError) in
@@ -207,9 +190,9 @@ struct ServerAPITests {
     }
   }
 
-  // MARK: Where a transaction is
+  // MARK: Locating a transaction
 
-  @Test func `a transaction of production is found with one call`() async throws {
+  @Test func `a transaction of production is found with one request`() async throws {
     let transport = StubTransport { _ in .json(#"{"signedTransactionInfo":"jws"}"#) }
     let found = try await api(transport).locate("1")
     #expect(found == LocatedTransaction(environment: .production, signedTransactionInfo: "jws"))
@@ -217,7 +200,9 @@ struct ServerAPITests {
   }
 
   @Test(arguments: [StubTransport.Answer.error(4_040_010), .unauthenticated])
-  func `what production does not know is asked of the sandbox`(answer: StubTransport.Answer) async throws {
+  func `a transaction that production does not know is looked up in the sandbox`(answer: StubTransport.Answer)
+    async throws
+  {
     let transport = StubTransport {
       $0.request.authority == "api.storekit.apple.com" ? answer : .json(#"{"signedTransactionInfo":"jws"}"#)
     }
@@ -227,7 +212,8 @@ struct ServerAPITests {
   }
 
   @Test(arguments: [StubTransport.Answer.error(4_040_010), .unauthenticated])
-  func `what neither knows is not found`(answer: StubTransport.Answer) async throws {
+  func `a transaction that neither environment knows is not found`(answer: StubTransport.Answer) async throws
+  {
     let transport = StubTransport {
       $0.request.authority == "api.storekit.apple.com" ? answer : .error(4_040_010)
     }
@@ -240,7 +226,7 @@ struct ServerAPITests {
     #expect(error?.isRetryable == false)
   }
 
-  @Test func `a token that neither takes is told as such`() async throws {
+  @Test func `a token that neither environment accepts is an authorization error`() async throws {
     let transport = StubTransport { _ in .unauthenticated }
     let api = try api(transport)
     let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
@@ -252,7 +238,7 @@ struct ServerAPITests {
   }
 
   @Test(arguments: [4_000_006, 4_010_000, 4_040_002, 4_040_005, 4_290_000, 5_000_000, 5_000_001] as [Int64])
-  func `any other answer of production is not a reason to ask the sandbox`(code: Int64) async throws {
+  func `no other response of production leads to the sandbox`(code: Int64) async throws {
     let transport = StubTransport { _ in .error(code) }
     let api = try api(transport)
     let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
@@ -260,7 +246,7 @@ struct ServerAPITests {
     #expect(transport.sent.allSatisfy { $0.request.authority == "api.storekit.apple.com" })
   }
 
-  @Test func `without an answer the sandbox is not asked`() async throws {
+  @Test func `without a response the sandbox gets no request`() async throws {
     struct Cut: Error {}
     let transport = StubTransport { _ in throw Cut() }
     let api = try api(transport)

@@ -24,7 +24,7 @@ struct ServerErrorTests {
   }
 
   @Test(arguments: Codes.all)
-  func `every code of Apple's is read by its name`(code: AppStoreErrorCode, number: Int64) async throws {
+  func `every error code is read by its name`(code: AppStoreErrorCode, number: Int64) async throws {
     let (error, rejection) = try await rejection(.error(number))
     #expect(rejection.code == code)
     #expect(rejection.status == Int(number / 10_000))
@@ -34,7 +34,7 @@ struct ServerErrorTests {
     #expect(error.isRetryable == retryable.contains(number))
   }
 
-  @Test func `a code that nobody has heard of is kept, and not retried`() async throws {
+  @Test func `an unknown code is kept and not retried`() async throws {
     let (error, rejection) = try await rejection(.error(4_049_999))
     #expect(rejection.code == AppStoreErrorCode(rawValue: 4_049_999))
     #expect(!error.isRetryable)
@@ -54,7 +54,7 @@ struct ServerErrorTests {
     (500, true), (502, true), (503, true), (429, true), (404, false), (400, false), (403, false),
     (302, false),
   ])
-  func `an answer without JSON is judged by its status`(status: Int, isRetryable: Bool) async throws {
+  func `a response without JSON is classified by its status`(status: Int, isRetryable: Bool) async throws {
     for body in ["", "<html>", "{}", #"{"errorCode":"4040010"}"#, "null"] {
       let (error, rejection) = try await rejection(.init(status: .init(code: status), body: body))
       #expect(rejection.code == nil)
@@ -63,7 +63,7 @@ struct ServerErrorTests {
     }
   }
 
-  @Test func `401 with JSON is the store's own word`() async throws {
+  @Test func `401 with JSON is a rejection by the store`() async throws {
     let (error, rejection) = try await rejection(.error(4_010_000))
     #expect(rejection.status == 401)
     #expect(!error.isRetryable)

@@ -10,7 +10,7 @@ struct AppIdentityTests {
     return failure?.code
   }
 
-  @Test func `what is ours passes`() throws {
+  @Test func `payloads of our app pass`() throws {
     try Samples.identity.check(Samples.transaction)
     try Samples.identity.check(Samples.renewalInfo)
     try Samples.identity.check(Samples.appTransaction)
@@ -29,7 +29,8 @@ struct AppIdentityTests {
   @Test(arguments: [
     Environment.xcode, .localTesting, Environment(rawValue: "production"), Environment(rawValue: ""),
   ])
-  func `what Apple does not sign is never taken, even if it is configured`(environment: Environment) {
+  func `an environment that Apple does not sign is refused even if it is configured`(environment: Environment)
+  {
     let identity = AppIdentity(
       bundleID: Samples.bundleID, environments: [environment, .xcode, .localTesting])
     var transaction = Samples.transaction
@@ -43,17 +44,17 @@ struct AppIdentityTests {
     #expect(code { () throws(VerificationFailure) in try identity.check(app) } == .wrongEnvironment)
   }
 
-  @Test func `the sandbox is taken only where it is configured`() throws {
+  @Test func `the sandbox is accepted only if it is configured`() throws {
     let production = AppIdentity(bundleID: Samples.bundleID, environments: [.production])
     var transaction = Samples.transaction
     transaction.environment = .sandbox
     let failure = failure { () throws(VerificationFailure) in try production.check(transaction) }
     #expect(failure?.code == .wrongEnvironment)
-    #expect(failure?.detail == "the payload comes from 'Sandbox'; the app takes: Production")
+    #expect(failure?.detail == "the payload comes from 'Sandbox'; the app accepts: Production")
     try Samples.identity.check(transaction)
   }
 
-  @Test func `in production app transactions must bear Apple's number of the app`() throws {
+  @Test func `in production an app transaction must have Apple's number of the app`() throws {
     for number in [nil, 0, 7] as [Int64?] {
       var app = Samples.appTransaction
       app.appAppleId = number
@@ -65,7 +66,7 @@ struct AppIdentityTests {
     try unnumbered.check(Samples.appTransaction)
   }
 
-  @Test func `notifications are checked by what they carry`() throws {
+  @Test func `notifications are checked by their data`() throws {
     let authority = TestAuthority.shared
     func notification(_ change: (inout NotificationPayload) -> Void) throws -> VerifiedNotification {
       var payload = try Samples.notification(transaction: nil, renewalInfo: nil)
@@ -100,7 +101,7 @@ struct AppIdentityTests {
     #expect(code { () throws(VerificationFailure) in try production.check(external) } == .wrongEnvironment)
   }
 
-  @Test func `details cannot write lines of our log`() {
+  @Test func `failure details cannot forge log lines`() {
     var transaction = Samples.transaction
     transaction.bundleId = "com.example\n{\"level\":\"info\"}" + String(repeating: "x", count: 10_000)
     let detail =

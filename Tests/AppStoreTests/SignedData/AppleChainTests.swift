@@ -23,14 +23,14 @@ struct AppleChainTests {
     #expect(roots.fingerprints == [TrustedRoots.appleRootG3Fingerprint])
   }
 
-  @Test func `the production leaf is good while it is valid, from its first second to its last`() throws {
+  @Test func `the production leaf is accepted from its first second to its last`() throws {
     let (chain, leaf, _) = try Self.chain()
     for instant in [leaf.notValidBefore, leaf.notValidBefore + 86_400 * 100, leaf.notValidAfter] {
       try chain.checkValid(at: instant)
     }
   }
 
-  @Test func `a certificate that was not valid is named, with its time and the payload's`() throws {
+  @Test func `an invalid certificate is named, with its validity and the payload's signed date`() throws {
     let (chain, leaf, intermediate) = try Self.chain()
     for (name, instant) in [
       ("leaf", leaf.notValidBefore - 1), ("leaf", leaf.notValidAfter + 1),

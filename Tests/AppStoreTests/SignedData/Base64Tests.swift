@@ -8,7 +8,7 @@ struct Base64Tests {
     ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
     ("foobar", "Zm9vYmFy"),
   ])
-  func `the examples of RFC 4648 come out`(plain: String, text: String) {
+  func `the examples of RFC 4648 are encoded and decoded`(plain: String, text: String) {
     let unpadded = String(text.prefix { $0 != "=" })
     #expect(Base64.string(Array(plain.utf8), .standard) == text)
     #expect(Base64.string(Array(plain.utf8), .url) == unpadded)
@@ -16,7 +16,7 @@ struct Base64Tests {
     #expect(Base64.decode(unpadded, .url) == Array(plain.utf8))
   }
 
-  @Test func `bytes of every length come back, and agree with Foundation's base64`() {
+  @Test func `bytes of every length survive a round trip and agree with Foundation's base64`() {
     var random = SeededGenerator(state: 1)
     for length in 0..<300 {
       let bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }
@@ -30,19 +30,19 @@ struct Base64Tests {
   @Test(arguments: [
     "Zg==", "Zg=", "Zm8=", "Zm9v=", "=", "Zm9vYg\n", " Zm9v", "Zm+v", "Zm/v", "Z", "Zm9vY", "Zm9\u{e9}",
   ])
-  func `what is not strict base64url is refused`(text: String) {
+  func `a text that is not strict base64url is refused`(text: String) {
     #expect(Base64.decode(text, .url) == nil)
   }
 
   @Test(arguments: [
     "Zg", "Zg=", "Zm8", "Zm9v====", "Zg===", "====", "Zg==Zg==", "Zm-v", "Zm_v", "Zm9v\n", "Zm9v\r\nZm9v",
   ])
-  func `what is not strict base64 is refused`(text: String) {
+  func `a text that is not strict base64 is refused`(text: String) {
     #expect(Base64.decode(text, .standard) == nil)
   }
 
-  @Test func `every text that decodes is the one that its bytes encode to`() {
-    // Every last group of two and of three characters: only those with zero bits left over may decode.
+  @Test func `every accepted text is the encoding of its bytes`() {
+    // Every last group of two and of three characters: only those with zero trailing bits may decode.
     let characters = Base64.encode(Array(0...255), .url).prefix(86)
     var accepted = 0
     for first in Set(characters) {
@@ -58,7 +58,7 @@ struct Base64Tests {
   }
 
   @Test(arguments: [Base64.Alphabet.standard, .url])
-  func `at each place of a group the alphabet's 64 characters are taken, and nothing else`(
+  func `at each place of a group only the alphabet's 64 characters are accepted`(
     alphabet: Base64.Alphabet
   ) {
     for place in 0..<8 {

@@ -1,12 +1,12 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 import SwiftASN1
 import Testing
 import X509
 
 @testable import AppStore
 
-/// Chains that are almost right. Each is signed properly, so that nothing but the fault named refuses it.
+/// Chains with one fault each. All signatures are valid, so only the named fault can refuse the chain.
 struct ChainRefusalTests {
   private typealias Instants = TestAuthority.Instants
   private static let leaf = TestAuthority.Plan(marker: ChainValidation.leafMarker, isAuthority: false)
@@ -23,11 +23,11 @@ struct ChainRefusalTests {
     let failure = failure { () throws(VerificationFailure) in try verifier.transaction(jws) }
     #expect(failure?.subject == .transaction)
     #expect(failure?.isAuthentic == (failure?.code == .malformedPayload))
-    #expect(verifier.rememberedCount == 0 || failure?.code == .certificateNotValidAtSignedDate)
+    #expect(verifier.cachedCount == 0 || failure?.code == .certificateNotValidAtSignedDate)
     return failure
   }
 
-  @Test func `a chain as Apple's is accepted`() throws {
+  @Test func `a chain in Apple's form is accepted`() throws {
     let jws = try TestAuthority.shared.sign(Samples.transaction)
     let signed = try TestAuthority.shared.verifier.transaction(jws)
     #expect(signed.payload == Samples.transaction)
@@ -57,7 +57,7 @@ struct ChainRefusalTests {
     #expect(try refusal(TestAuthority(intermediate: plan))?.code == .brokenChain)
   }
 
-  @Test func `a root that is not an authority, or allows none below it, is refused`() throws {
+  @Test func `a root that is no authority, or allows none below it, is refused`() throws {
     var plan = Self.root
     plan.isAuthority = false
     #expect(try refusal(TestAuthority(root: plan))?.code == .brokenChain)
@@ -69,7 +69,7 @@ struct ChainRefusalTests {
     _ = try authority.verifier.transaction(authority.sign(Samples.transaction))
   }
 
-  @Test func `key usage, where it is stated, must allow what the certificate does`() throws {
+  @Test func `key usage, if present, must allow the use of the certificate`() throws {
     var leaf = Self.leaf
     leaf.usage = KeyUsage(keyEncipherment: true)
     #expect(try refusal(TestAuthority(leaf: leaf))?.code == .brokenChain)
@@ -82,7 +82,7 @@ struct ChainRefusalTests {
     _ = try authority.verifier.transaction(authority.sign(Samples.transaction))
   }
 
-  @Test func `an unknown critical extension is refused, an unknown one that is not critical is not`() throws {
+  @Test func `an unknown extension is refused only if it is critical`() throws {
     for critical in [true, false] {
       var plan = Self.leaf
       plan.more = [
@@ -98,7 +98,7 @@ struct ChainRefusalTests {
   }
 
   @Test(arguments: [0, 1, 2, 4, 5])
-  func `other than three certificates are refused`(count: Int) throws {
+  func `a header without exactly three certificates is refused`(count: Int) throws {
     let authority = TestAuthority.shared
     let three = try authority.x5c
     let header = Header(x5c: (0..<count).map { three[min($0, 2)] })
@@ -106,21 +106,21 @@ struct ChainRefusalTests {
     #expect(try refusal(authority, header: Header())?.code == .certificateCount)
   }
 
-  @Test func `the third certificate is not believed: the root must be a given one`() throws {
+  @Test func `the third certificate is ignored: the root must be a trusted one`() throws {
     let other = TestAuthority(name: "Other Root")
     #expect(try refusal(.shared, verifier: other.verifier)?.code == .untrustedRoot)
-    // Nor does it help to name a trusted root there.
+    // A trusted root in third place does not help.
     let header = Header(
       x5c: try [other.leaf.base64, other.intermediate.base64, TestAuthority.shared.root.base64])
     #expect(
       try refusal(other, header: header, verifier: TestAuthority.shared.verifier)?.code == .untrustedRoot)
-    // And a wrong one there does no harm.
+    // A wrong certificate in third place does no harm.
     let stray = Header(
       x5c: try [other.leaf.base64, other.intermediate.base64, TestAuthority.shared.root.base64])
     _ = try other.verifier.transaction(other.sign(Samples.transaction, header: stray))
   }
 
-  @Test func `another root of the same name is refused, and harmless beside the right one`() throws {
+  @Test func `another root of the same name is refused, and does no harm beside the right one`() throws {
     let imposter = TestAuthority()
     #expect(try refusal(imposter, verifier: TestAuthority.shared.verifier)?.code == .untrustedRoot)
     let both = try TrustedRoots(files: [imposter.root.der, TestAuthority.shared.root.der])
@@ -140,7 +140,7 @@ struct ChainRefusalTests {
   }
 
   @Test func `a leaf does not issue leaves`() throws {
-    // The real leaf, dressed as an intermediate by the header alone, signs a leaf of its own.
+    // The real leaf, in the place of the intermediate, signs a leaf of its own.
     let authority = TestAuthority.shared
     let key = P256.Signing.PrivateKey()
     let forged = TestAuthority.certificate(
@@ -152,7 +152,7 @@ struct ChainRefusalTests {
     #expect(failure?.code == .intermediateMarkerMissing)
   }
 
-  @Test func `a leaf that bears the intermediate's marker, but is no authority, does not issue leaves`()
+  @Test func `a leaf with the intermediate's marker that is no authority does not issue leaves`()
     throws
   {
     var plan = Self.leaf
@@ -182,7 +182,7 @@ struct ChainRefusalTests {
   @Test func `a leaf that the intermediate signed, but that names another issuer, is refused`() throws {
     let authority = TestAuthority.shared
     let odd = TestAuthority.certificate(
-      "Test Root Leaf", .init(authority.leafKey.publicKey), Self.leaf, issuedBy: "Somebody",
+      "Test Root Leaf", .init(authority.leafKey.publicKey), Self.leaf, issuedBy: "Another Issuer",
       with: .init(authority.intermediateKey))
     let header = Header(x5c: try [odd.base64, authority.intermediate.base64, authority.root.base64])
     #expect(try refusal(authority, header: header)?.code == .brokenChain)
@@ -197,7 +197,7 @@ struct ChainRefusalTests {
     #expect(try refusal(authority, header: header)?.code == .unsupportedAlgorithm)
   }
 
-  @Test func `what is not base64 or not a certificate is refused`() throws {
+  @Test func `an entry that is not base64 of a certificate is refused`() throws {
     let three = try TestAuthority.shared.x5c
     for bad in [
       "", "AAAA", "not base64!", Base64.string(Array("text".utf8), .url), String(three[0].dropLast(4)),
@@ -208,7 +208,7 @@ struct ChainRefusalTests {
         #expect(try refusal(.shared, header: Header(x5c: x5c))?.code == .certificateMalformed)
       }
     }
-    // base64url, line breaks and trailing bytes are not what RFC 7515 has in x5c.
+    // RFC 7515 allows no base64url, line breaks or trailing bytes in x5c.
     let trailing = Base64.string(try TestAuthority.shared.leaf.der + [0], .standard)
     for bad in [trailing, three[0] + "\n", String(three[0].prefix(64)) + "\n" + three[0].dropFirst(64)] {
       #expect(
@@ -216,7 +216,7 @@ struct ChainRefusalTests {
     }
   }
 
-  @Test func `each certificate must have been valid when the payload was signed`() throws {
+  @Test func `each certificate must be valid at the time of signing`() throws {
     let windows = [
       Instants.begin...(Instants.signed - 1), (Instants.signed + 1)...Instants.end,
     ]
@@ -237,8 +237,8 @@ struct ChainRefusalTests {
     }
   }
 
-  @Test func `a leaf that expired since is good for what it signed while it was valid`() throws {
-    // All certificates of the tests' own authority end in 2027 or earlier; this one ended in 2023.
+  @Test func `an expired leaf is accepted for payloads signed while it was valid`() throws {
+    // This leaf ended in 2023.
     var leaf = Self.leaf
     leaf.window = Instants.begin...(Instants.begin + 3600)
     let authority = TestAuthority(leaf: leaf)

@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import AppStore
 
 struct CompactJWSTests {
-  @Test func `segments joined again are the text that was cut`() throws {
+  @Test func `joining the segments rebuilds the text`() throws {
     let jws = try TestAuthority.shared.sign(Samples.transaction)
     let cut = try CompactJWS(jws)
     #expect(
@@ -16,11 +16,11 @@ struct CompactJWSTests {
   @Test(arguments: [
     "", ".", "e30", "e30.e30", "e30.e30.AA.AA", "e30.e30.AA.", "e30.e3.AA", "e30.e30=.AA", "e30.e30.AA==",
   ])
-  func `what is not three base64url segments is malformed`(text: String) {
+  func `a text that is not three base64url segments is malformed`(text: String) {
     #expect(failure { () throws(VerificationFailure) in try CompactJWS(text) }?.code == .malformed)
   }
 
-  @Test func `a text beyond the limit is malformed, one at the limit is looked at`() throws {
+  @Test func `a text beyond the length limit is malformed, one at the limit is read`() throws {
     let rest = ".e30.AA"
     let longest = String(repeating: "A", count: CompactJWS.maximumLength - rest.utf8.count) + rest
     #expect(try CompactJWS(longest).signature == [0])

@@ -18,7 +18,7 @@ struct NotificationTests {
     return failure
   }
 
-  @Test func `a notification comes with what is in it`() throws {
+  @Test func `a notification comes with its inner payloads`() throws {
     let payload = try Samples.notification()
     let notification = try verify(payload)
     #expect(notification.payload == payload)
@@ -81,14 +81,14 @@ struct NotificationTests {
     #expect(second?.field == "environment")
   }
 
-  @Test func `inner JWS are verified on their own`() throws {
+  @Test func `inner JWS are verified separately`() throws {
     let other = TestAuthority(name: "Other Root")
     let foreign = try refusal(Samples.notification(innerBy: other))
     #expect(foreign?.code == .untrustedRoot)
     #expect(foreign?.subject == .transaction)
   }
 
-  @Test func `a genuine JWS of another kind does not pass for what belongs there`() throws {
+  @Test func `a genuine JWS of another kind is refused`() throws {
     var payload = try Samples.notification()
     payload.data?.signedRenewalInfo = try authority.sign(Samples.transaction)
     let transaction = try refusal(payload)
@@ -101,7 +101,7 @@ struct NotificationTests {
     #expect(try refusal(payload)?.subject == .transaction)
   }
 
-  @Test func `an envelope that is not Apple's is not authentic`() throws {
+  @Test func `a notification that Apple did not sign is not authentic`() throws {
     let other = TestAuthority(name: "Other Root")
     let jws = try other.sign(Samples.notification())
     let verifier = try authority.verifier
@@ -111,7 +111,7 @@ struct NotificationTests {
     #expect(failure?.isAuthentic == false)
   }
 
-  @Test func `a genuine envelope that lacks what identifies it names the field`() throws {
+  @Test func `a genuine notification without an identifying field names that field`() throws {
     let verifier = try authority.verifier
     for (json, field) in [
       (#"{"notificationType":"TEST","signedDate":1750000000000}"#, "notificationUUID"),

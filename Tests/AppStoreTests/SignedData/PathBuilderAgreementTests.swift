@@ -1,12 +1,12 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 import SwiftASN1
 import Testing
 import X509
 
 @testable import AppStore
 
-/// The rules on the path of three against the library's own path builder and RFC 5280 policy.
+/// Compares the rules for the path of three with swift-certificates' `Verifier` and RFC 5280 policy.
 struct PathBuilderAgreementTests {
   private struct Markers: VerifierPolicy {
     var verifyingCriticalExtensions: [ASN1ObjectIdentifier] {
@@ -33,8 +33,8 @@ struct PathBuilderAgreementTests {
   }
 
   @Test
-  func `every fault and every pair of faults gets the verdict of the library's path builder`() async throws {
-    // The library judges by today's date, so these certificates are valid for a long time.
+  func `every fault and pair of faults gets the verdict of the library's Verifier`() async throws {
+    // The library checks the current date, so these certificates are valid for a long time.
     let window = Date(timeIntervalSince1970: 0)...Date(timeIntervalSince1970: 4_000_000_000)
     let odd = Certificate.Extension(oid: [1, 3, 6, 1, 4, 1, 99_999], critical: true, value: [5, 0])
     var verdicts: [Bool: Int] = [:]
@@ -57,7 +57,7 @@ struct PathBuilderAgreementTests {
       #expect(ours == theirs, "faults \(fault)")
       verdicts[ours, default: 0] += 1
     }
-    // No fault, or only the path length that harms nobody.
+    // Only two cases are valid: no fault, and a path length that is long enough.
     #expect(verdicts == [true: 2, false: 35])
   }
 }

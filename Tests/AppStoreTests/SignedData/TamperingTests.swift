@@ -4,7 +4,7 @@ import Testing
 
 @testable import AppStore
 
-/// What an attacker can do to a genuine JWS, and to its header, without the leaf's key.
+/// Attacks on a genuine JWS and its header without the leaf's key.
 struct TamperingTests {
   private let authority = TestAuthority.shared
 
@@ -42,7 +42,7 @@ struct TamperingTests {
     }
   }
 
-  @Test func `crit is refused, whatever is in it`() throws {
+  @Test func `crit is refused with any value`() throws {
     let x5c = Base64.string(Array(try JSONEncoder().encode(authority.x5c)), .standard)
     let list = try #require(String(bytes: Base64.decode(x5c, .standard) ?? [], encoding: .utf8))
     for crit in [#"["exp"]"#, "[]", "null", #"["b64"],"b64":false"#] {
@@ -57,7 +57,7 @@ struct TamperingTests {
     #"{}"#, #"{"alg":1}"#, #"{"alg":"ES256","x5c":"text"}"#, "[]", "null", "", "{",
     #"{"alg":"ES256","x5c":[1,2,3]}"#,
   ])
-  func `a header that is not what it should be is refused`(header: String) throws {
+  func `a malformed header is refused`(header: String) throws {
     let jws = try authority.sign(bytes: Array("{}".utf8), header: Array(header.utf8))
     let code = try code(jws)
     #expect(code == (header == "{}" ? .unsupportedAlgorithm : .malformed))
@@ -69,7 +69,7 @@ struct TamperingTests {
     let verifier = try authority.verifier
     _ = try verifier.transaction(String(decoding: text, as: UTF8.self))
     for index in text.indices {
-      // Every position, and every bit of it in turn from position to position.
+      // Every position, with the bit changing from position to position.
       var changed = text
       changed[index] ^= 1 << UInt8(index % 7)
       let code = try code(String(decoding: changed, as: UTF8.self), verifier)
@@ -79,7 +79,7 @@ struct TamperingTests {
         #expect(code != nil && code != .malformedPayload, "at \(index)")
       }
     }
-    #expect(verifier.rememberedCount == 1)
+    #expect(verifier.cachedCount == 1)
   }
 
   @Test func `a flipped bit of any byte of the signature is refused`() throws {
@@ -118,7 +118,7 @@ struct TamperingTests {
     let jws = try CompactJWS(authority.sign(Samples.transaction))
     let order = try #require(
       Base16.bytes("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551"))
-    // S and the curve's order less S, subtracted as a pupil does.
+    // S and the curve's order minus S, subtracted digit by digit.
     var other = [UInt8](repeating: 0, count: 32)
     var borrow = 0
     for index in (0..<32).reversed() {
@@ -140,16 +140,16 @@ struct TamperingTests {
     let changed = CompactJWS.join(
       headerSegment: Array(first.headerSegment), payload: second.payload, signature: first.signature)
     #expect(try code(changed) == .signatureInvalid)
-    // The same certificates under a header that says it in another way.
+    // The same certificates under a header in another JSON form.
     let spaced = Base64.encode(Array(" ".utf8) + (Base64.decode(first.headerSegment, .url) ?? []), .url)
     let respaced = CompactJWS.join(
       headerSegment: spaced, payload: first.payload, signature: first.signature)
     let verifier = try authority.verifier
     #expect(try code(respaced, verifier) == .signatureInvalid)
-    #expect(verifier.rememberedCount == 0)
+    #expect(verifier.cachedCount == 0)
   }
 
-  @Test func `nobody else's payload comes under a remembered header`() throws {
+  @Test func `a payload of another signer under a cached header is refused`() throws {
     let verifier = try authority.verifier
     let genuine = try CompactJWS(authority.sign(Samples.transaction))
     _ = try verifier.transaction(authority.sign(Samples.transaction))

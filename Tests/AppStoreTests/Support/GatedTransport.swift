@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import AppStore
 
-/// An HTTP client whose answers wait until the test opens the gate.
+/// An HTTP client whose responses wait until the test opens the gate.
 final class GatedTransport: HTTPTransport {
   private struct State {
     var isOpen = false

@@ -3,8 +3,7 @@ import Synchronization
 
 @testable import AppStore
 
-/// A clock that a test moves. One that jumps moves itself to where anybody wants to sleep until, which suits a test in
-/// which one thing happens after another.
+/// A clock that a test moves. With `jumps` it moves itself to the end of each sleep, for tests without concurrency.
 final class HandDrivenClock: Sendable {
   private struct State {
     var elapsed = Duration.zero
@@ -30,7 +29,7 @@ final class HandDrivenClock: Sendable {
 
   var storeClock: StoreClock {
     StoreClock(
-      date: { self.date }, answerDate: { self.date }, instant: { self.instant },
+      date: { self.date }, cacheDate: { self.date }, instant: { self.instant },
       sleep: { try await self.sleep(until: $0) }, jitter: { self.jitter })
   }
 
@@ -71,26 +70,11 @@ final class HandDrivenClock: Sendable {
   }
 }
 
-/// Lets others run until something has come to be; for what happens in other tasks without time passing.
+/// Yields to other tasks until a condition holds.
 func until(_ condition: () -> Bool) async throws {
   let deadline = ContinuousClock.now + .seconds(120)
   while !condition() {
     guard ContinuousClock.now < deadline else { throw CancellationError() }
     await Task.yield()
-  }
-}
-
-/// A generator whose sequence a failing test can be run with again (SplitMix64).
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
   }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import AppStore
 
-/// An authority made with the `openssl` command, which shares no code with what is tested.
+/// An authority made with the `openssl` command, which shares no code with the tested modules.
 struct OpenSSLAuthority {
   let folder: URL
   let root: [UInt8]

@@ -3,7 +3,7 @@ import Testing
 
 @testable import AppStore
 
-/// Payloads as Apple would sign them.
+/// Sample payloads.
 enum Samples {
   static let bundleID = "com.example.app"
   static let appAppleID: Int64 = 1_500_000_001
@@ -64,7 +64,7 @@ enum Files {
   }
 }
 
-/// The failure of what must fail with one; records an issue if it does not.
+/// Returns the failure of `body`; records an issue if it succeeds.
 func failure<Result>(
   of body: () throws(VerificationFailure) -> Result, sourceLocation: SourceLocation = #_sourceLocation
 ) -> VerificationFailure? {

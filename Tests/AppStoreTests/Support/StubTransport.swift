@@ -1,10 +1,10 @@
-import FoundationEssentials
+import Foundation
 import HTTPTypes
 import Synchronization
 
 @testable import AppStore
 
-/// An HTTP client that answers from a closure and keeps what was asked.
+/// An HTTP client that responds from a closure and records the requests.
 final class StubTransport: HTTPTransport {
   struct Sent: Sendable {
     let request: HTTPRequest

@@ -1,13 +1,13 @@
 import Crypto
-import FoundationEssentials
+import Foundation
 import SwiftASN1
 import X509
 
 @testable import AppStore
 
-/// An authority like Apple's: a root, an intermediate and a leaf that signs, each as a test wants it.
+/// An authority like Apple's: a root, an intermediate and a signing leaf, each configurable.
 struct TestAuthority {
-  /// What a certificate is to be like.
+  /// The properties of a certificate.
   struct Plan {
     var marker: ASN1ObjectIdentifier?
     var isAuthority: Bool
@@ -17,7 +17,7 @@ struct TestAuthority {
     var more: [Certificate.Extension] = []
   }
 
-  /// The instants that certificates and payloads of the tests have.
+  /// The instants of certificates and payloads.
   enum Instants {
     static let begin = Date(timeIntervalSince1970: 1_700_000_000)
     static let signed = Date(timeIntervalSince1970: 1_750_000_000)
@@ -55,7 +55,7 @@ struct TestAuthority {
     _ name: String, _ key: Certificate.PublicKey, _ plan: Plan, issuedBy issuer: String,
     with issuerKey: Certificate.PrivateKey
   ) -> Certificate {
-    // A plan that the library cannot make a certificate of is a mistake in a test, which should stop there.
+    // A plan that the library cannot turn into a certificate is a mistake in the test, which should stop.
     // swift-format-ignore: NeverUseForceTry
     try! Certificate(
       version: .v3, serialNumber: .init(), publicKey: key, notValidBefore: plan.window.lowerBound,
@@ -76,19 +76,26 @@ struct TestAuthority {
   var verifier: SignedDataVerifier { get throws { SignedDataVerifier(roots: try roots) } }
   var x5c: [String] { get throws { try [leaf, intermediate, root].map { try $0.base64 } } }
 
-  /// A JWS as Apple makes one, or with a header of the test's own.
+  /// Signs a payload as Apple does, or under another header.
   func sign(_ payload: some Encodable, header: Header? = nil) throws -> String {
     try sign(
       bytes: Array(JSONEncoder().encode(payload)),
       header: Array(JSONEncoder().encode(header ?? Header(x5c: x5c))))
   }
 
-  /// A JWS of any bytes.
+  /// Signs any bytes.
   func sign(bytes payload: [UInt8], header: [UInt8]? = nil) throws -> String {
     let header = try header ?? Array(JSONEncoder().encode(Header(x5c: x5c)))
     let input = CompactJWS.signingInput(header: header, payload: payload)
     let signature = Array(try leafKey.signature(for: input).rawRepresentation)
     return CompactJWS.join(headerSegment: Base64.encode(header, .url), payload: payload, signature: signature)
+  }
+}
+
+extension CompactJWS {
+  /// The bytes that ES256 signs: header segment, dot, payload segment (RFC 7515, section 5.1).
+  static func signingInput(header: [UInt8], payload: [UInt8]) -> [UInt8] {
+    Base64.encode(header, .url) + [UInt8(ascii: ".")] + Base64.encode(payload, .url)
   }
 }
 

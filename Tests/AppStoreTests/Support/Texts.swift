@@ -1,4 +1,4 @@
-/// Payloads as Apple writes them, with every documented field.
+/// Payloads in Apple's JSON form, with every documented field.
 enum Texts {
   static let transaction = """
     {"transactionId":"23456","originalTransactionId":"12345","webOrderLineItemId":"34343",\
@@ -13,13 +13,7 @@ enum Texts {
     "revocationType":"REFUND_PRORATED","revocationPercentage":67932,\
     "previousOriginalTransactionId":"11111","billingPlanType":"MONTHLY",\
     "commitmentInfo":{"billingPeriodNumber":3,"commitmentExpiresDate":1729771300000,\
-    "commitmentPrice":119880,"totalBillingPeriods":12},\
-    "advancedCommerceInfo":{"descriptors":{"description":"d","displayName":"n"},"estimatedTax":1,\
-    "items":[{"sku":"sku","description":"d","displayName":"n",\
-    "offer":{"period":"P1M","periodCount":2,"price":990,"reason":"WIN_BACK"},"price":4990,\
-    "refunds":[{"refundAmount":1,"refundDate":1698148960000,"refundReason":"LEGAL",\
-    "refundType":"PRORATED"}],"revocationDate":1698148970000}],"period":"P1M",\
-    "requestReferenceId":"r","taxCode":"S","taxExclusivePrice":2,"taxRate":"0.19"}}
+    "commitmentPrice":119880,"totalBillingPeriods":12}}
     """
 
   static let renewalInfo = """
@@ -34,12 +28,7 @@ enum Texts {
     "offerPeriod":"P1Y","renewalBillingPlanType":"BILLED_UPFRONT",\
     "commitmentInfo":{"commitmentAutoRenewProductId":"com.example.product",\
     "commitmentAutoRenewStatus":1,"commitmentRenewalBillingPlanType":"MONTHLY",\
-    "commitmentRenewalDate":1729771300000,"commitmentRenewalPrice":119880},\
-    "advancedCommerceInfo":{"consistencyToken":"c","descriptors":{"description":"d","displayName":"n"},\
-    "items":[{"sku":"sku","description":"d","displayName":"n",\
-    "offer":{"period":"P3D","periodCount":1,"price":0,"reason":"ACQUISITION"},"price":4990,\
-    "priceIncreaseInfo":{"dependentSKUs":["a"],"price":5990,"status":"PENDING"}}],"period":"P1Y",\
-    "requestReferenceId":"r","taxCode":"S"}}
+    "commitmentRenewalDate":1729771300000,"commitmentRenewalPrice":119880}}
     """
 
   static let appTransaction = """
@@ -79,9 +68,11 @@ enum Texts {
     """,
   ]
 
-  static let realtimeRequest = """
-    {"originalTransactionId":"99371282","appAppleId":531412,"productId":"com.example.product",\
-    "userLocale":"en-US","requestIdentifier":"3DB5C98D-8ACF-4E29-831E-8E1F82F9F6E9",\
-    "environment":"LocalTesting","signedDate":1698148900000}
+  /// A member of Advanced Commerce, which the payload types do not have.
+  static let advancedCommerce = """
+    "advancedCommerceInfo":{"descriptors":{"description":"d","displayName":"n"},"estimatedTax":1,\
+    "items":[{"sku":"sku","offer":{"period":"P1M","periodCount":2,"price":990,"reason":"WIN_BACK"},\
+    "price":4990,"refunds":[{"refundAmount":1,"refundDate":1698148960000,"refundReason":"LEGAL",\
+    "refundType":"PRORATED"}],"revocationDate":1698148970000}],"period":"P1M","taxRate":"0.19"}
     """
 }

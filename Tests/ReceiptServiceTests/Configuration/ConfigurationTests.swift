@@ -97,7 +97,7 @@ import Testing
     #expect(!problem.description.contains("\n"))
   }
 
-  @Test func `what is not JSON is said to be no JSON`() {
+  @Test func `a file that is not JSON is reported as such`() {
     #expect(throws: ConfigurationProblem("apps.json", "is not JSON")) { try catalog("{") }
     #expect(throws: ConfigurationProblem("apps.json: apps", "must not be empty")) {
       try catalog(#"{"apps": []}"#)
@@ -158,7 +158,7 @@ import Testing
   @Test(arguments: [
     nil: 0, "sesame": 1, String(repeating: "a", count: 31): 1, String(repeating: "a", count: 32): 0,
   ])
-  func `a support token that can be guessed is warned of, and not told`(token: String?, warnings: Int) throws
+  func `a weak support token causes a warning that does not contain it`(token: String?, warnings: Int) throws
   {
     let logs = LogLines()
     let environment = ["DATABASE_URL": "postgres://h/d", "SUPPORT_TOKEN": token]

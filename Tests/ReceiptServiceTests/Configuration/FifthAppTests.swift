@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// An app that is added by `scripts/add-app`, and by nothing else.
+/// An app that `scripts/add-app` added.
 @Suite struct FifthAppTests {
   private static let bundleID = "com.example.fifth"
   private static let monthly = "com.example.fifth.monthly"
@@ -57,7 +57,7 @@ import Testing
       #expect(try await harness.profile(of: anna, token: token(anna)).bool("isPremium") == false)
       #expect(try await harness.profileRow(of: anna)?.product == nil)
 
-      // Validate, by what is signed and by the id alone; profile sync, with a product under its old name.
+      // Validate with signed data and with an id; profile sync with an alias of a product.
       let other = try harness.buy("fifth.monthly", bundleID: Self.bundleID)
       let validated = try await harness.validate(
         ["transactionID": other.transactionID, "bundleID": Self.bundleID], token: token(boris))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// A grant of a tier that the configuration has no longer.
+/// A grant of a tier that was removed from the configuration.
 @Suite struct RemovedTierTests {
   /// `premium` has become `gold`.
   private static let renamed = TestApps.json.replacing(#""premium""#, with: #""gold""#)
@@ -29,10 +29,10 @@ import Testing
   private func seen(_ user: UUID, _ harness: Harness) async throws -> Seen {
     let row = try await harness.pool.query(
       "SELECT has_access, open_grants FROM support_customers WHERE user_id = \(user)")[0]
-    return Seen(hasAccess: try row.decode(0), openGrants: try row.decode(1))
+    return Seen(hasAccess: try row.decode("has_access"), openGrants: try row.decode("open_grants"))
   }
 
-  @Test func `the answer, the view and the profile agree that it opens nothing, and the log names it`()
+  @Test func `the response, the view and the profile agree that it gives no access, and the log names it`()
     async throws
   {
     try await withHarness { harness in
@@ -41,7 +41,7 @@ import Testing
       harness.clock.advance(seconds: 1)
       let log = LogLines()
       let other = try await harness.service(configuration: Self.renamed, log: log)
-      await other.noteConfiguration()
+      await other.writeConfiguredApps()
       let lines = log.all.filter { $0.contains("tier") && $0.contains("premium") }
       #expect(lines.count == 1)
       #expect(lines.first?.contains(TestApps.climbing) == true)
@@ -59,26 +59,26 @@ import Testing
 
       // The tier comes back.
       harness.clock.advance(seconds: 1)
-      await harness.service.noteConfiguration()
+      await harness.service.writeConfiguredApps()
       #expect(try await seen(user, harness) == Seen(hasAccess: true, openGrants: 1))
       try await harness.service.sweepEverything()
       #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
     }
   }
 
-  @Test func `a server that still has the old configuration does not keep the profile as it was`()
+  @Test func `a server that still has the old configuration does not keep the old profile`()
     async throws
   {
     try await withHarness { harness in
       let user = try await granted(harness)
       harness.clock.advance(seconds: 1)
       let first = try await harness.service(configuration: Self.renamed)
-      await first.noteConfiguration()
+      await first.writeConfiguredApps()
       // The other server's sweep comes first, with the old configuration; then it reloads.
       try await harness.service.sweepEverything()
       harness.clock.advance(seconds: 1)
       let second = try await harness.service(configuration: Self.renamed)
-      await second.noteConfiguration()
+      await second.writeConfiguredApps()
       try await second.sweepEverything()
       #expect(try await harness.profileRow(of: user)?.product == nil)
       #expect(try await seen(user, harness) == Seen(hasAccess: false, openGrants: 0))
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  @Test func `the doctor names grants that are open and of no tier`() async throws {
+  @Test func `the doctor names open grants without a tier`() async throws {
     try await withHarness { harness in
       _ = try await granted(harness)
       _ = try await granted(harness)
@@ -96,10 +96,10 @@ import Testing
       defer { try? FileManager.default.removeItem(at: file) }
       var lines: [String] = []
       let environment = harness.environment.merging(["RECEIPTD_CONFIG": file.path]) { _, new in new }
-      _ = await Doctor(environment: environment).examine { if !$0.isWell { lines.append($0.line) } }
-      #expect(lines.contains { $0.contains("grants: 2 of com.example.climbing are of the tier 'premium'") })
+      _ = await Doctor(environment: environment).check { if !$0.isOK { lines.append($0.line) } }
+      #expect(lines.contains { $0.contains("grants: 2 of com.example.climbing have the tier 'premium'") })
       lines = []
-      _ = await Doctor(environment: harness.environment).examine { if !$0.isWell { lines.append($0.line) } }
+      _ = await Doctor(environment: harness.environment).check { if !$0.isOK { lines.append($0.line) } }
       #expect(lines == [])
     }
   }

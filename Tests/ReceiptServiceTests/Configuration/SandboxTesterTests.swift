@@ -8,7 +8,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// `sandboxGrants` decides at every instant: a tester that leaves the list loses the access that the sandbox gave.
+/// `sandboxGrants` applies at every instant: a tester that is removed from the list loses the sandbox access.
 @Suite struct SandboxTesterTests {
   private static let secrets = [
     "SWIFTCLIMB_JWT_SECRET": Harness.secret, "THAQALAYN_JWT_SECRET": Harness.secret,
@@ -28,12 +28,12 @@ import Testing
         + #""free": { "features": { "insights""#)
   }
 
-  /// A server takes over with another configuration, and its jobs have a turn.
+  /// Starts a server with another configuration and runs its jobs once.
   private static func reload(
     _ configuration: String, in harness: Harness, _ body: (SocketAddress) async throws -> Void
   ) async throws {
     let service = try await harness.service(configuration: configuration, settings: secrets)
-    await service.noteConfiguration()
+    await service.writeConfiguredApps()
     harness.clock.advance(seconds: 1)
     try await service.sweepEverything()
     do {
@@ -48,7 +48,7 @@ import Testing
   private static func hasAccess(_ customer: String, _ harness: Harness) async throws -> Bool {
     let rows = try await harness.pool.query(
       "SELECT has_access FROM support_customers WHERE customer = \(customer)")
-    return try rows.first?.decode(0) ?? false
+    return try rows.first?.decode("has_access") ?? false
   }
 
   private static func isNoted(_ device: String, _ harness: Harness) async throws -> Bool {
@@ -66,10 +66,10 @@ import Testing
     ).string("entitlements.status")
   }
 
-  @Test func `a tester that leaves the list has no trial of the sandbox, until listed again`() async throws {
+  @Test func `a tester that is removed from the list has no sandbox trial until listed again`() async throws {
     let listed = try Self.screenTime(testers: #"["PHONE"]"#)
     try await withHarness(configuration: listed, environment: Self.secrets) { harness in
-      // The views know the database's time alone.
+      // The views use the database's clock.
       harness.clock.advance(seconds: -60)
       #expect(try await harness.launch("phone", account: "anna", in: .sandbox).status == 201)
       #expect(try await harness.entitlements("phone").string("entitlements.status") == "trial")
@@ -118,7 +118,7 @@ import Testing
     }
   }
 
-  @Test func `a tester that leaves the list has no award of the sandbox, until listed again`() async throws {
+  @Test func `a tester that is removed from the list has no sandbox award until listed again`() async throws {
     let tester = UUID()
     let listed = Self.climbing(testers: #"["\#(tester.uuidString)"]"#)
     try await withHarness(configuration: listed) { harness in
@@ -157,7 +157,7 @@ import Testing
         #expect(try await harness.profileRow(of: tester)?.product == "grant:premium")
         #expect(try await Self.hasAccess(id, harness))
       }
-      // The App Store's own word of the same account is another matter than the sandbox's.
+      // A production app transaction of the same account gives an award of its own.
       try await Self.reload(Self.climbing(testers: #""nobody""#), in: harness) {
         (address: SocketAddress) async throws in
         #expect(try await isPremium(address) == false)
@@ -168,7 +168,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase of the sandbox follows the list in the rows too`() async throws {
+  @Test func `the rows of a sandbox purchase follow the list of testers`() async throws {
     let tester = UUID()
     let listed = TestApps.configuration(sandboxGrants: #"["\#(tester.uuidString)"]"#)
     try await withHarness(configuration: listed) { harness in

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// A signed proof of a device's Apple Account sets or replaces the device's secret; a purchase is answered without one.
+/// A signed proof of a device's Apple Account sets or replaces the device's secret.
 @Suite struct DeviceProofTests {
   private let phone = ScreenTime.secret(1)
   private let stranger = ScreenTime.secret(2)
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test func `a device that goes on with its account's trial proves itself by that account`() async throws {
+  @Test func `a device that joined its account's trial proves itself by that account`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("tablet", account: "a")
       _ = try await harness.launch("phone", account: "a", secret: phone)
@@ -39,7 +39,9 @@ import Testing
     }
   }
 
-  @Test func `a secret that a stranger sets before the first proof locks no old build out`() async throws {
+  @Test func `a secret that an attacker sets before the first proof does not lock out an old build`()
+    async throws
+  {
     try await withScreenTime { harness in
       #expect(try await harness.children(of: "phone", secret: stranger).status == 200)
       #expect(try await harness.children(of: "phone").status == 401)
@@ -48,13 +50,13 @@ import Testing
       #expect(try await harness.children(of: "phone").status == 200)
       let actions = try await harness.actions()
       #expect(actions.map(\.action) == ["forget-device-secret"])
-      // Now something is on record: a secret needs a proof of that account.
+      // Now the device has a record: a secret needs a proof of its account.
       #expect(try await harness.launch("phone", account: "b", secret: stranger).status == 200)
       #expect(try await harness.children(of: "phone").status == 200)
     }
   }
 
-  @Test func `a purchase with a proof ends a secret that a stranger set before it`() async throws {
+  @Test func `a purchase with a proof deletes a secret that an attacker set before it`() async throws {
     try await withScreenTime { harness in
       #expect(try await harness.children(of: "phone", secret: stranger).status == 200)
       let mine = ["signedTransaction": try harness.purchase(by: "a"), "deviceID": "phone"]
@@ -63,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `a signed transaction proves the devices of its account alone`() async throws {
+  @Test func `a signed transaction proves only devices of its account`() async throws {
     try await withScreenTime { harness in
       let bought = try harness.purchase(by: "a")
       let foreign = try harness.purchase(by: "b")
@@ -99,7 +101,7 @@ import Testing
   }
 
   @Test(arguments: [nil, ScreenTime.secret(2)])
-  func `without the secret a purchase is kept and answered, but not bound to the device`(
+  func `without the secret a purchase is stored, but not bound to the device`(
     _ secret: String?
   ) async throws {
     try await withScreenTime { harness in
@@ -117,13 +119,13 @@ import Testing
       #expect(
         try await harness.token(of: "phone", secret: phone).string("entitlements.status") == "trial")
 
-      // Nothing is lost: with the secret it is the device's.
+      // With the secret it is bound to the device.
       #expect(try await harness.validate(members, secret: phone).hasToken)
       #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "phone")
     }
   }
 
-  @Test func `without the secret nothing that the device has besides is told`() async throws {
+  @Test func `without the secret a response shows no other records of the device`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", account: "a", secret: phone)
       let family = ["signedTransaction": try harness.purchase(by: "a", of: ScreenTime.family)]
@@ -135,10 +137,10 @@ import Testing
     }
   }
 
-  @Test func `the first secret of a device that is known needs a proof of its account`() async throws {
+  @Test func `the first secret of a device with a record needs a proof of its account`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", account: "a")
-      // Served as a request of an old build, and not kept.
+      // Handled like a request of an old build; the secret is not stored.
       #expect(try await harness.children(of: "phone", secret: stranger).status == 200)
       #expect(try await harness.launch("phone", account: "b", secret: stranger).status == 200)
       #expect(try await harness.count("device_secrets") == 0)
@@ -152,7 +154,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase that a stranger binds to a device without a secret proves no first secret`()
+  @Test func `a purchase that an attacker binds to a device without a secret proves no first secret`()
     async throws
   {
     try await withScreenTime { harness in
@@ -166,7 +168,9 @@ import Testing
     }
   }
 
-  @Test func `a stranger's secret on a device that has nothing gives way to the first proof`() async throws {
+  @Test func `an attacker's secret on a device without a record is replaced with the first proof`()
+    async throws
+  {
     try await withScreenTime { harness in
       let first = try await harness.children(of: "phone", secret: stranger)
       #expect(first.status == 200)
@@ -177,7 +181,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase that support took from its owner proves nothing for the device that has it`()
+  @Test func `a purchase that support transferred is no proof for the device that has it now`()
     async throws
   {
     try await withScreenTime { harness in

@@ -39,13 +39,13 @@ import Testing
     }
   }
 
-  @Test func `a device of an old build goes on without a secret`() async throws {
+  @Test func `a device of an old build needs no secret`() async throws {
     try await withScreenTime { harness in
       #expect(try await harness.launch("phone").status == 201)
       #expect(try await harness.pair("child", to: "phone").status == 201)
       #expect(try await harness.children(of: "phone").status == 200)
       #expect(try await harness.token(of: "phone").string("entitlements.entitlementToken") != nil)
-      // The secret of one app's device is none of another app's device of the same name.
+      // The secret is not valid for another app's device with the same id.
       let other = try await harness.children(of: "phone", bundleID: ScreenTime.heatlab, secret: phone)
       #expect(other.status == 200)
       #expect(try await harness.children(of: "phone").status == 200)
@@ -82,7 +82,7 @@ import Testing
     }
   }
 
-  @Test func `of twenty first secrets at once one is kept`() async throws {
+  @Test func `of twenty concurrent first secrets one is stored`() async throws {
     try await withScreenTime { harness in
       let answers = try await atOnce(20) {
         try await harness.children(of: "phone", secret: ScreenTime.secret(UInt8($0)))
@@ -93,25 +93,26 @@ import Testing
     }
   }
 
-  @Test func `the database has a hash of the secret, which no role but the server's reads`() async throws {
+  @Test func `the database has a hash of the secret, readable by the server's role only`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", secret: phone)
       let rows = try await harness.pool.query("SELECT device_id, secret_hash FROM device_secrets")
       let row = try #require(rows.first)
-      #expect(try row.decode(0, as: String.self) == "phone")
+      #expect(try row.decode("device_id", as: String.self) == "phone")
       #expect(
-        try row.decode(1, as: [UInt8].self) == Array(SHA256.hash(data: [UInt8](repeating: 1, count: 32))))
+        try row.decode("secret_hash", as: [UInt8].self)
+          == Array(SHA256.hash(data: [UInt8](repeating: 1, count: 32))))
       let readers = try await harness.pool.query(
         """
         SELECT grantee FROM information_schema.role_table_grants
         WHERE table_name = 'device_secrets' AND grantee NOT IN (current_user, 'receiptd_app')
         """
-      ).map { try $0.decode(0, as: String.self) }
+      ).map { try $0.decode("grantee", as: String.self) }
       #expect(readers == [])
     }
   }
 
-  @Test func `support resets a secret once, and that is written down`() async throws {
+  @Test func `support resets a secret once, and that is recorded`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", secret: phone)
       #expect(try await harness.children(of: "phone").status == 401)
@@ -140,7 +141,7 @@ extension ScreenTime {
 }
 
 extension Harness {
-  /// `GET /api/v1/devices/{deviceID}/entitlements`, also where it is refused.
+  /// `GET /api/v1/devices/{deviceID}/entitlements`, with any status.
   func token(of device: String, secret: String? = nil) async throws -> Answer {
     try await send(
       .get, "/api/v1/devices/\(device)/entitlements?bundleID=\(ScreenTime.bundleID)", secret: secret)

@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct PairingTests {
-  @Test func `of fifty pairings at once as many are done as there is room for`() async throws {
+  @Test func `fifty concurrent pairings stop at the limit`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       let answers = try await atOnce(50) { try await harness.pair("child-\($0)", to: "phone") }
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test func `a child that is paired fifty times at once has one place`() async throws {
+  @Test func `a device that is paired fifty times concurrently counts once`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       let answers = try await atOnce(50) { try await harness.pair("child", to: "phone", name: "name \($0)") }
@@ -30,13 +30,13 @@ import Testing
     }
   }
 
-  @Test func `a downgrade pauses those paired last, and an upgrade brings them back`() async throws {
+  @Test func `a downgrade pauses the newest pairings, and an upgrade restores them`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)
       try await harness.pair(5, to: "phone")
       let all = (1...5).map { "child-\($0) active" }
 
-      // Moving down happens at the renewal.
+      // The downgrade takes effect at the renewal.
       try await harness.happens(.changeProduct(ScreenTime.individual), to: bought.originalTransactionID)
       #expect(try await harness.children(of: "phone").children == all)
       harness.clock.set(try #require(bought.transaction.expiresDate))
@@ -44,7 +44,7 @@ import Testing
       let down = try await harness.children(of: "phone")
       #expect(down.children == ["child-1 active"] + (2...5).map { "child-\($0) paused" })
       #expect(down["limit"] as? Int == 1)
-      // A paused one may be named anew, but a new one has no room.
+      // A paused device may be renamed, but a new one exceeds the limit.
       #expect(try await harness.pair("child-5", to: "phone", name: "Emma's iPad").status == 200)
       #expect(try await harness.pair("child-6", to: "phone").code == "device_limit_reached")
       #expect(try await harness.count("devices") == 5)
@@ -58,13 +58,13 @@ import Testing
     }
   }
 
-  @Test func `the place of a device that is removed is free`() async throws {
+  @Test func `a removed device does not count any more`() async throws {
     try await withScreenTime { harness in
       try await harness.device("phone", buys: ScreenTime.individual)
       try await harness.pair(1, to: "phone")
       let refused = try await harness.pair("child-2", to: "phone")
       #expect(refused.status == 409)
-      #expect(refused.string("error") == "Your plan has room for 1 device. Upgrade to pair more.")
+      #expect(refused.string("error") == "Your plan allows 1 device. Upgrade to pair more.")
       let left = try await harness.unpair("child-1", from: "phone")
       #expect(left.status == 200)
       #expect(left.children == [])
@@ -73,7 +73,7 @@ import Testing
     }
   }
 
-  @Test func `when the earliest is removed, the next one becomes active`() async throws {
+  @Test func `when the oldest pairing is removed, the next one becomes active`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       try await harness.pair(3, to: "phone")
@@ -83,30 +83,30 @@ import Testing
     }
   }
 
-  @Test func `the highest tier that is full is not told to upgrade`() async throws {
+  @Test func `at the limit of the highest tier the message does not suggest an upgrade`() async throws {
     try await withScreenTime { harness in
       try await harness.device("phone", buys: ScreenTime.family)
       try await harness.pair(5, to: "phone")
       let refused = try await harness.pair("child-6", to: "phone")
       #expect(refused.code == "device_limit_reached")
-      #expect(refused.string("error") == "Your plan has room for 5 devices. Remove one to pair another.")
+      #expect(refused.string("error") == "Your plan allows 5 devices. Remove one to pair another.")
     }
   }
 
-  @Test func `nobody sees or removes what is paired to another device`() async throws {
+  @Test func `a device cannot see or remove pairings of another device`() async throws {
     try await withScreenTime { harness in
       for device in ["phone", "other"] { _ = try await harness.launch(device) }
       try await harness.pair(2, to: "phone")
       #expect(try await harness.children(of: "other").children == [])
       #expect(try await harness.children(of: "phone", bundleID: ScreenTime.heatlab).children == [])
       #expect(try await harness.unpair("child-1", from: "other").status == 404)
-      // The same child may be paired to both parents' devices.
+      // The same device may be paired to both parents' devices.
       #expect(try await harness.pair("child-1", to: "other").children == ["child-1 active"])
       #expect(try await harness.children(of: "phone").children == ["child-1 active", "child-2 active"])
     }
   }
 
-  @Test func `who has nothing has no room, and what is no name is refused`() async throws {
+  @Test func `the free tier allows no pairing, and invalid names are refused`() async throws {
     try await withScreenTime { harness in
       #expect(try await harness.pair("child", to: "nobody").code == "device_limit_reached")
       _ = try await harness.launch("phone")

@@ -7,23 +7,23 @@ import Testing
 
 @Suite struct DoctorTests {
   private struct Result {
-    var isWell: Bool
-    var findings: [Finding]
+    var isOK: Bool
+    var results: [CheckResult]
 
-    /// What is not well.
-    var troubles: [String] { findings.filter { !$0.isWell }.map(\.line) }
+    /// The lines of the failed checks.
+    var failures: [String] { results.filter { !$0.isOK }.map(\.line) }
 
-    func has(_ trouble: String) -> Bool { troubles.contains { $0.contains(trouble) } }
+    func has(_ failure: String) -> Bool { failures.contains { $0.contains(failure) } }
   }
 
-  /// - Parameter change: what differs from a well environment.
-  private func examine(
+  /// - Parameter change: the settings that differ from those of the harness.
+  private func check(
     _ harness: Harness, clock: ServiceClock = .system, _ change: [String: String] = [:]
   ) async -> Result {
-    var findings: [Finding] = []
+    var results: [CheckResult] = []
     let doctor = Doctor(environment: harness.environment.merging(change) { _, new in new }, clock: clock)
-    let isWell = await doctor.examine { findings.append($0) }
-    return Result(isWell: isWell, findings: findings)
+    let isOK = await doctor.check { results.append($0) }
+    return Result(isOK: isOK, results: results)
   }
 
   private func withConfiguration(
@@ -35,28 +35,28 @@ import Testing
     try await body(file.path)
   }
 
-  @Test func `where all is well every line says so`() async throws {
+  @Test func `every line is ok where all checks pass`() async throws {
     try await withHarness { harness in
-      let result = await examine(harness)
-      #expect(result.troubles == [])
-      #expect(result.isWell)
-      let subjects = result.findings.map(\.subject)
+      let result = await check(harness)
+      #expect(result.failures == [])
+      #expect(result.isOK)
+      let subjects = result.results.map(\.subject)
       for subject in [
         "settings", "configuration", "app com.example.climbing", "app com.example.family", "roots",
-        "database", "clock", "migrations", "rights", "table profiles", "table user_preferences",
+        "database", "clock", "migrations", "privileges", "table profiles", "table user_preferences",
         "support role", "entitlement key", "App Store key of com.example.climbing, Production",
         "App Store key of com.example.climbing, Sandbox",
       ] { #expect(subjects.contains(subject), "\(subject)") }
       #expect(subjects.filter { $0 == "clock" }.count == 2)
-      #expect(result.findings.allSatisfy { !$0.line.contains("\n") })
-      #expect(!result.findings.contains { $0.line.contains(Harness.secret) })
+      #expect(result.results.allSatisfy { !$0.line.contains("\n") })
+      #expect(!result.results.contains { $0.line.contains(Harness.secret) })
     }
   }
 
-  @Test func `a bad configuration is told with file, path and reason`() async throws {
+  @Test func `an invalid configuration is reported with file, path and reason`() async throws {
     try await withHarness { harness in
       let good = TestApps.json
-      let cases: [(change: (String) -> String, trouble: String)] = [
+      let cases: [(change: (String) -> String, failure: String)] = [
         ({ _ in "{" }, "is not JSON"),
         (
           { $0.replacing("\"transferPolicy\"", with: "\"transfrPolicy\"") },
@@ -64,7 +64,7 @@ import Testing
         ),
         ({ $0.replacing("\"rank\": 2", with: "\"rank\": 1") }, "have the same rank 1"),
         ({ $0.replacing("\"appAppleID\": 1500000001, ", with: "") }, "it has no appAppleID"),
-        ({ $0.replacing("com.example.family\"", with: "com.example/family\"") }, "other characters"),
+        ({ $0.replacing("com.example.family\"", with: "com.example/family\"") }, "characters other than"),
         ({ $0.replacing("TEST_JWT_SECRET", with: "ANOTHER_SECRET") }, "ANOTHER_SECRET is not set"),
         (
           {
@@ -81,90 +81,74 @@ import Testing
           }, "cannot read /nowhere.p8"
         ),
       ]
-      for (change, trouble) in cases {
+      for (change, failure) in cases {
         try await withConfiguration(change(good)) { file in
-          let result = await examine(harness, ["RECEIPTD_CONFIG": file])
-          #expect(!result.isWell)
-          #expect(result.has(trouble), "\(trouble): \(result.troubles)")
+          let result = await check(harness, ["RECEIPTD_CONFIG": file])
+          #expect(!result.isOK)
+          #expect(result.has(failure), "\(failure): \(result.failures)")
         }
       }
-      #expect(await examine(harness, ["RECEIPTD_CONFIG": "/nowhere"]).has("cannot read /nowhere"))
-      let short = await examine(harness, ["SUPPORT_TOKEN": "s3cret-and-short"])
+      #expect(await check(harness, ["RECEIPTD_CONFIG": "/nowhere"]).has("cannot read /nowhere"))
+      let short = await check(harness, ["SUPPORT_TOKEN": "s3cret-and-short"])
       #expect(short.has("SUPPORT_TOKEN has 16 characters"))
       #expect(!short.has("s3cret"))
-      #expect(await examine(harness, ["PORT": "x"]).has("settings: PORT"))
-      #expect(await examine(harness, ["APP_STORE_ROOTS": "/nowhere"]).has("roots: APP_STORE_ROOTS"))
+      #expect(await check(harness, ["PORT": "x"]).has("settings: PORT"))
+      #expect(await check(harness, ["APP_STORE_ROOTS": "/nowhere"]).has("roots: APP_STORE_ROOTS"))
     }
   }
 
-  @Test func `the database's troubles are told apart`() async throws {
+  @Test func `each failure of the database has a line of its own`() async throws {
     try await withHarness { harness in
       #expect(
-        await examine(harness, ["DATABASE_URL": "postgresql://postgres@127.0.0.1:1/none"]).has("database:"))
+        await check(harness, ["DATABASE_URL": "postgresql://postgres@127.0.0.1:1/none"]).has("database:"))
       _ = try await harness.pool.query("ALTER TABLE profiles DROP COLUMN premium_product_id CASCADE")
-      #expect(await examine(harness).has("table profiles: has no premium_product_id"))
+      #expect(await check(harness).has("table profiles: has no premium_product_id"))
       _ = try await harness.pool.query("DROP VIEW support_timeline")
-      #expect(await examine(harness).isWell == false)
+      #expect(await check(harness).isOK == false)
       _ = try await harness.pool.query(
         "DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)")
-      #expect(await examine(harness).has("migrations: 1 of"))
+      #expect(await check(harness).has("migrations: 1 of"))
+      _ = try await harness.pool.query(
+        "INSERT INTO schema_migrations VALUES ('20260120', 'create_user_preferences', '', now(), 0)")
+      #expect(
+        await check(harness).has("migrations: 20260120_create_user_preferences was applied by a version"))
     }
   }
 
-  @Test func `headers that are missing, or may go, are told`() async throws {
+  @Test func `missing and unprotected headers are reported`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
       #expect(
-        await examine(harness).findings.contains {
-          $0.subject == "headers" && $0.finding.hasPrefix("are there")
+        await check(harness).results.contains {
+          $0.subject == "headers" && $0.message == "are complete and protected"
         })
       _ = try await harness.pool.query("ALTER TABLE jws_headers DISABLE TRIGGER receiptd_keep_headers")
-      #expect(await examine(harness).has("headers: may be changed and deleted"))
+      #expect(await check(harness).has("headers: can be changed and deleted"))
       _ = try await harness.pool.query("UPDATE notifications SET received_at = now()")
       _ = try await harness.pool.query("DELETE FROM jws_headers")
-      // The notification's own, and that of each signed part in it.
-      #expect(await examine(harness).has("headers: of 3 signed parts"))
+      // The notification's own header, and one for each signed part in it.
+      #expect(await check(harness).has("headers: the headers of 3 signed parts"))
     }
   }
 
-  @Test func `a divided table without the months of the next weeks is told`() async throws {
+  @Test func `a wrong clock is reported with its difference`() async throws {
     try await withHarness { harness in
-      #expect(await !examine(harness).findings.contains { $0.subject == "months" })
-      try await harness.pool.divide(monthsAgo: 2)
-      let well = await examine(harness)
-      #expect(well.troubles == [])
-      #expect(
-        well.findings.contains { $0.subject == "months" && $0.finding.hasPrefix("notifications 7, until") })
-      for month in try await harness.pool.months(of: .notifications).dropFirst(3).dropLast() {
-        _ = try await harness.pool.query(Query(unescaped: "DROP TABLE \(month)"))
-      }
-      try await harness.arrives(harness.buy())
-      let late = await examine(harness)
-      #expect(late.has("months: not enough are made: notifications 3, until"))
-      #expect(late.has("and 1 rows of no month; transactions 7"))
-      try await harness.service.monthsJob.makeMonths()
-      #expect(await examine(harness).troubles == [])
-    }
-  }
-
-  @Test func `a clock that is off is told by how much`() async throws {
-    try await withHarness { harness in
-      let late = await examine(harness, clock: ServiceClock { Date() - 60 })
-      #expect(late.troubles.filter { $0.contains("clock: ") && $0.contains("s behind") }.count == 2)
-      let early = await examine(harness, clock: ServiceClock { Date() + 60 })
+      let late = await check(harness, clock: ServiceClock { Date() - 60 })
+      #expect(late.failures.filter { $0.contains("clock: ") && $0.contains("s behind") }.count == 2)
+      let early = await check(harness, clock: ServiceClock { Date() + 60 })
       #expect(early.has("s ahead of the database's"))
     }
   }
 
-  @Test func `a key that the App Store does not take, and a store that is away`() async throws {
+  @Test func `a refused key and an unreachable App Store are reported`() async throws {
     try await withHarness(configuration: TestApps.configuration(storeKey: true)) { harness in
-      let wrong = await examine(harness)
-      #expect(wrong.has("App Store key of com.example.climbing, Production: not taken (401)"))
+      let wrong = await check(harness)
+      #expect(wrong.has("App Store key of com.example.climbing, Production: not accepted (401)"))
       #expect(!wrong.has("App Store key of com.example.family"))
-      let away = await examine(harness, ["APP_STORE_URL": "http://127.0.0.1:1"])
+      let away = await check(harness, ["APP_STORE_URL": "http://127.0.0.1:1"])
       #expect(away.has("App Store key of com.example.family, Production: cannot be reached"))
-      let none = await examine(
+      let none = await check(
         harness, ["APP_STORE_KEY": "", "APP_STORE_KEY_ID": "", "APP_STORE_ISSUER_ID": ""])
       #expect(!none.has("com.example.family"))
     }

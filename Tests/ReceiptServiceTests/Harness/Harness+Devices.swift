@@ -4,12 +4,12 @@ import Foundation
 import HTTPTypes
 import Testing
 
-/// The app with trials and paired devices, as the shipped configuration has it.
+/// ScreenTime Rewards of the shipped configuration: trials and paired devices.
 enum ScreenTime {
   static let bundleID = "com.screentimerewards"
   static let individual = "com.screentimerewards.individual.monthly"
   static let family = "com.screentimerewards.family.monthly"
-  /// An app of the same configuration whose customers are devices too, without a trial.
+  /// Another app of that configuration with devices as customers, without a trial.
   static let heatlab = "com.heatlab.app"
 
   static let day: TimeInterval = 86_400
@@ -20,7 +20,7 @@ enum ScreenTime {
     return try String(contentsOf: file, encoding: .utf8)
   }
 
-  /// What the product promises: a row for each state.
+  /// The promised features of each state.
   static let promised: [String: [String: String]] = [
     "trial": row("allowed", "allowed", "5", "basic"), "grace": row("warning", "warning", "1", "warning"),
     "lockout": row("denied", "denied", "0", "denied"), "individual": row("allowed", "allowed", "1", "basic"),
@@ -43,7 +43,7 @@ func withScreenTime(_ body: (Harness) async throws -> Void) async throws {
 }
 
 extension Answer {
-  /// Every feature of the entitlements, in words.
+  /// Every feature of the entitlements as text.
   var features: [String: String]? {
     (self["entitlements.features"] as? [String: Any])?.mapValues { "\($0)" }
   }
@@ -84,7 +84,7 @@ extension Harness {
     return answer
   }
 
-  /// A device that buys, and shows it.
+  /// A device buys a product and validates it.
   @discardableResult
   func device(_ name: String, buys productID: String) async throws -> SignedOutcome {
     let bought = try buy(productID, bundleID: ScreenTime.bundleID)
@@ -123,7 +123,7 @@ extension Harness {
   }
 }
 
-/// Asks `count` times at once.
+/// Sends `count` requests concurrently.
 func atOnce(
   _ count: Int, _ ask: @escaping @Sendable (Int) async throws -> Answer
 ) async throws -> [Answer] {

@@ -5,7 +5,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 
-/// An answer with its JSON at hand.
+/// A response with access to its JSON.
 struct Answer: Sendable {
   let status: Int
   let headers: HTTPFields
@@ -42,7 +42,7 @@ extension Harness {
     let response = try await http.send(
       CurlRequest(
         method: method, url: "http://\(address ?? self.address)\(path)", headers: headers,
-        body: json.map { Array($0.utf8) }, timeout: databasePatience ?? .seconds(10)))
+        body: json.map { Array($0.utf8) }, timeout: databaseTimeout ?? .seconds(10)))
     return Answer(status: response.status, headers: response.headers, body: response.body)
   }
 
@@ -74,7 +74,7 @@ extension Harness {
       json: #"{"signedTransactions": [\#(list)]}"#, token: token)
   }
 
-  /// A purchase in the simulated store that has not been told to receiptd.
+  /// A purchase in the simulated store whose notification is not sent.
   func buy(
     _ productID: String = TestApps.monthly, bundleID: String = TestApps.climbing,
     token: UUID? = nil, in environment: AppStore.Environment = .production

@@ -4,7 +4,7 @@ import Foundation
 import Postgres
 import Testing
 
-/// What a row of `subscriptions` says, as support reads it.
+/// A row of `subscriptions`.
 struct SubscriptionRow: Equatable, Sendable {
   var status: String
   var storeStatus: String
@@ -35,10 +35,13 @@ extension Harness {
       """)
     let row = try #require(rows.first)
     return SubscriptionRow(
-      status: try row.decode(0), storeStatus: try row.decode(1), productID: try row.decode(2),
-      tier: try row.decode(3), transactionID: try row.decode(4), expiry: try row.decode(5),
-      graceExpiry: try row.decode(6), revoked: try row.decode(7), autoRenews: try row.decode(8),
-      userID: try row.decode(9), deviceID: try row.decode(10))
+      status: try row.decode("status"), storeStatus: try row.decode("store_status"),
+      productID: try row.decode("product_id"),
+      tier: try row.decode("tier"), transactionID: try row.decode("transaction_id"),
+      expiry: try row.decode("expiry_date"),
+      graceExpiry: try row.decode("grace_expires_at"), revoked: try row.decode("revoked_at"),
+      autoRenews: try row.decode("auto_renew_enabled"),
+      userID: try row.decode("user_id"), deviceID: try row.decode("device_id"))
   }
 
   func profileRow(of user: UUID) async throws -> ProfileRow? {
@@ -49,12 +52,13 @@ extension Harness {
       """)
     return try rows.first.map {
       ProfileRow(
-        expiresAt: try $0.decode(0), product: try $0.decode(1), originalTransactionID: try $0.decode(2))
+        expiresAt: try $0.decode("premium_expires_at"), product: try $0.decode("premium_product_id"),
+        originalTransactionID: try $0.decode("premium_original_transaction_id"))
     }
   }
 
   func count(_ table: String) async throws -> Int {
-    try await pool.query("SELECT count(*) FROM \(unescaped: table)")[0].decode(0, as: Int.self)
+    try await pool.query("SELECT count(*) FROM \(unescaped: table)")[0].decode("count", as: Int.self)
   }
 
   /// A transaction of the store, changed before it is signed.

@@ -10,13 +10,12 @@ import TestDatabase
 
 @testable import ReceiptService
 
-/// A whole receiptd on a real database and real sockets, an App Store beside it, and a clock in the
-/// test's hand.
+/// A complete receiptd with a real database and real sockets, a simulated App Store, and a manual clock.
 final class Harness: Sendable {
-  let clock: HandClock
+  let clock: ManualClock
   let store: SimulatedAppStore
   let service: Service
-  /// The database as its owner, which the service need not be.
+  /// A pool with the database owner's role; the service may use another role.
   let pool: PostgresPool
   let http: CurlClient
   let address: SocketAddress
@@ -25,8 +24,8 @@ final class Harness: Sendable {
   private let storeServer: SimulatorServer
   private let folder: URL
   let environment: [String: String]
-  /// How long a query may take, and the answer to a request; `nil` for as long as in production, and ten seconds.
-  let databasePatience: Duration?
+  /// The timeout of queries and requests; `nil` for production's query timeout and ten seconds for requests.
+  let databaseTimeout: Duration?
 
   static let secret = "a shared secret of at least 32 bytes, for tests"
   static let supportToken = "the token of the support tool, which nobody guesses"
@@ -34,17 +33,16 @@ final class Harness: Sendable {
     .appending(path: "../../../migrations").standardizedFileURL.path
 
   /// - Parameter configuration: the apps, as in `config/apps.json`.
-  /// - Parameter variables: what the environment has besides the usual.
-  /// - Parameter ownerURL: the database for whoever looks into it, where the service is not its owner.
-  /// - Parameter databasePatience: how long a query or a connection may take, where the test is not about how soon a
-  ///   database counts as away.
-  /// - Parameter logger: who takes what the service logs; nobody if it is nil.
+  /// - Parameter variables: further environment variables.
+  /// - Parameter ownerURL: the URL with the owner's role, if the service uses another role.
+  /// - Parameter databaseTimeout: the timeout of queries and connections, if the test is not about timeouts.
+  /// - Parameter logger: the service's logger; `nil` discards all lines.
   init(
     databaseURL: String, configuration: String, environment variables: [String: String] = [:],
-    ownerURL: String? = nil, databasePatience: Duration? = nil, logger: Logger? = nil
+    ownerURL: String? = nil, databaseTimeout: Duration? = nil, logger: Logger? = nil
   ) async throws {
-    self.databasePatience = databasePatience
-    clock = HandClock()
+    self.databaseTimeout = databaseTimeout
+    clock = ManualClock()
     folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     let appsFile = folder.appending(path: "apps.json")
@@ -75,7 +73,7 @@ final class Harness: Sendable {
       "RATE_LIMIT": "off",
     ]
     environment = usual.merging(variables) { $1 }
-    let settings = try Self.settings(environment, databasePatience)
+    let settings = try Self.settings(environment, databaseTimeout)
     var silent = Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }
     silent.logLevel = .critical
     let logger = logger ?? silent
@@ -87,7 +85,7 @@ final class Harness: Sendable {
         service.pool
       }
     await service.loadEntitlementKeys()
-    // Once: some tests migrate later, or have the database stopped.
+    // Once only: some tests migrate later, or stop the database.
     try? await service.configuredApps.write()
 
     var front = HTTPServerConfiguration()
@@ -107,9 +105,9 @@ final class Harness: Sendable {
     store.setWebhook("http://\(address)/api/v1/subscriptions/webhook")
   }
 
-  /// Another server on the same database and store, with a configuration of its own. The caller closes it.
-  /// - Parameter settings: what differs in its environment.
-  /// - Parameter log: takes the lines that it logs.
+  /// Another server with the same database and store, and its own configuration. The caller closes it.
+  /// - Parameter settings: environment variables that differ.
+  /// - Parameter log: receives its log lines.
   func service(
     configuration: String, settings: [String: String] = [:], log: LogLines? = nil
   ) async throws -> Service {
@@ -118,7 +116,7 @@ final class Harness: Sendable {
     var environment = environment.merging(settings) { _, new in new }
     environment["RECEIPTD_CONFIG"] = file.path
     return try await Service(
-      settings: Self.settings(environment, databasePatience), clock: clock.service,
+      settings: Self.settings(environment, databaseTimeout), clock: clock.service,
       logger: Logger(label: "tests") { _ in
         guard let log else { return SwiftLogNoOpLogHandler() }
         return log
@@ -139,12 +137,12 @@ final class Harness: Sendable {
     await server.shutdown(within: .seconds(2))
   }
 
-  /// Settings with more patience with the database than production has.
-  static func settings(_ environment: [String: String], _ patience: Duration?) throws -> Settings {
+  /// Settings with longer database timeouts than production's.
+  static func settings(_ environment: [String: String], _ timeout: Duration?) throws -> Settings {
     var settings = try Settings(environment: environment)
-    if let patience {
-      settings.database.queryTimeout = patience
-      settings.database.acquireTimeout = patience
+    if let timeout {
+      settings.database.queryTimeout = timeout
+      settings.database.acquireTimeout = timeout
     }
     return settings
   }
@@ -159,8 +157,8 @@ final class Harness: Sendable {
   }
 }
 
-/// Runs a test on a receiptd of its own, with a migrated database of its own.
-/// - Parameter role: whom the service connects as, if not the owner of the database.
+/// Runs a test with its own receiptd and its own migrated database.
+/// - Parameter role: the service's database role; `nil` for the owner.
 func withHarness(
   configuration: String = TestApps.json, environment: [String: String] = [:], role: String? = testRole,
   _ body: (Harness) async throws -> Void
@@ -168,7 +166,7 @@ func withHarness(
   try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
     let harness = try await Harness(
       databaseURL: role.map(database.uri(role:)) ?? database.uri, configuration: configuration,
-      environment: environment, ownerURL: role == nil ? nil : database.uri, databasePatience: .seconds(60))
+      environment: environment, ownerURL: role == nil ? nil : database.uri, databaseTimeout: .seconds(60))
     do {
       try await body(harness)
     } catch {
@@ -179,5 +177,5 @@ func withHarness(
   }
 }
 
-/// `TEST_DATABASE_ROLE`: the role of every service under test, where it shall not be the databases' owner.
+/// `TEST_DATABASE_ROLE`: the database role of every service under test; unset for the owner.
 let testRole = ProcessInfo.processInfo.environment["TEST_DATABASE_ROLE"]

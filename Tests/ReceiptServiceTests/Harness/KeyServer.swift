@@ -7,7 +7,7 @@ import Logging
 import Synchronization
 import Testing
 
-/// An authentication server's public keys, on a real socket.
+/// An authentication server that publishes its keys, on a real socket.
 final class KeyServer: Sendable {
   let address: SocketAddress
   let key: ES256PrivateKey
@@ -22,7 +22,7 @@ final class KeyServer: Sendable {
     case status(Int)
     /// With status 200.
     case text(String)
-    /// Not at all, until the client gives up.
+    /// No response until the client's timeout.
     case held
   }
 
@@ -30,7 +30,7 @@ final class KeyServer: Sendable {
     let requests = Mutex(0)
     let reply = Mutex(Reply.keySet)
     let held = Mutex(0)
-    /// Yields for every request that is held.
+    /// Yields for every held request.
     let arrivals = AsyncStream.makeStream(of: Void.self)
   }
 
@@ -41,7 +41,7 @@ final class KeyServer: Sendable {
     self.state = state
     keys = await JWTKeyCollection().add(ecdsa: key, kid: "key-1")
     let parameters = try #require(key.parameters)
-    // A key of a kind that nobody here knows must not spoil the others.
+    // A key of an unknown type must not affect the others.
     let jwks = """
       {"keys": [
         {"kty": "unheard-of", "kid": "key-0", "alg": "XX999"},
@@ -76,10 +76,10 @@ final class KeyServer: Sendable {
   /// How often the keys were fetched.
   var requests: Int { state.requests.withLock { $0 } }
 
-  /// Answers like this from now on.
+  /// Sets the reply for the next requests.
   func reply(with reply: Reply) { state.reply.withLock { $0 = reply } }
 
-  /// Whether a client waits for an answer that never comes.
+  /// Whether a request is held.
   var isHolding: Bool { state.held.withLock { $0 > 0 } }
 
   /// Returns when a request is held.

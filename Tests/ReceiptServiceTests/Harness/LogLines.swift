@@ -2,7 +2,7 @@ import HTTP
 import Logging
 import Synchronization
 
-/// Everything that was logged, with its metadata and its trace.
+/// A log handler that collects all lines with their metadata and trace id.
 final class LogLines: LogHandler {
   private let lines = Mutex<[String]>([])
 

@@ -1,4 +1,4 @@
-/// A generator whose sequence a failing test can be run with again (xorshift64*).
+/// A seeded random number generator (xorshift64*), so that a failing test can be repeated.
 struct SeededGenerator: RandomNumberGenerator {
   private var state: UInt64
 

@@ -6,27 +6,27 @@ import Testing
 
 @testable import ReceiptService
 
-/// SwiftClimb as the shipped configuration has it.
+/// SwiftClimb of the shipped configuration.
 enum SwiftClimb {
   static let bundleID = "com.swiftclimb.app"
   static let monthly = "com.swiftclimb.premium.monthly"
   static let annual = "com.swiftclimb.premium.annual"
 }
 
-/// Thaqalayn as the shipped configuration has it.
+/// Thaqalayn of the shipped configuration.
 enum Thaqalayn {
   static let bundleID = "com.thaqalayn.app"
   static let tafsir = "com.thaqalayn.premium.tafsir"
 }
 
-/// Heatlab as the shipped configuration has it.
+/// Heatlab of the shipped configuration.
 enum Heatlab {
   static let bundleID = "com.heatlab.app"
   static let monthly = "com.heatlab.pro.monthly"
   static let annual = "com.heatlab.pro.annual"
 }
 
-/// Runs a test on a receiptd with the shipped configuration, changed or not.
+/// Runs a test with the shipped configuration, optionally changed.
 func withShippedApps(
   _ change: (String) -> String = { $0 }, _ body: (Harness) async throws -> Void
 ) async throws {
@@ -35,7 +35,7 @@ func withShippedApps(
     environment: ["SWIFTCLIMB_JWT_SECRET": Harness.secret, "THAQALAYN_JWT_SECRET": Harness.secret], body)
 }
 
-/// A user of one of the shipped apps, with the token that the app's own authentication issued.
+/// A user of one of the shipped apps, with an access token of its authentication server.
 struct ShippedUser: Sendable {
   let harness: Harness
   let id = UUID()
@@ -49,7 +49,7 @@ struct ShippedUser: Sendable {
     }
   }
 
-  /// The purchase that this user makes, with the token that the app gives to StoreKit; the App Store tells of it.
+  /// The user buys with the `appAccountToken` that the app passes to StoreKit, and the notification is delivered.
   func buys(_ productID: String, account: String? = nil) async throws -> SignedOutcome {
     let bought = try harness.store.buy(
       PurchaseRequest(
@@ -58,12 +58,12 @@ struct ShippedUser: Sendable {
     return bought
   }
 
-  /// What the device has goes up; the answer is what the user may do.
+  /// Syncs the device's purchases; returns the premium response.
   func syncs(_ purchases: [SignedOutcome]) async throws -> Answer {
     try await harness.sync(purchases.map(\.signedTransaction), user: id, token: token)
   }
 
-  /// What the server knows comes down.
+  /// Fetches the premium response.
   func fetches(sourceLocation: SourceLocation = #_sourceLocation) async throws -> Answer {
     let answer = try await harness.profile(of: id, token: token)
     #expect(answer.status == 200, sourceLocation: sourceLocation)
@@ -80,7 +80,7 @@ struct ShippedUser: Sendable {
 extension Harness {
   func user(of bundleID: String) -> ShippedUser { ShippedUser(harness: self, bundleID: bundleID) }
 
-  /// What a device of an app may do, without showing anything.
+  /// The entitlements response for a device of an app.
   func entitlements(_ device: String, of bundleID: String) async throws -> Answer {
     try await send(.get, "/api/v1/devices/\(device)/entitlements?bundleID=\(bundleID)")
   }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Two apps, as a configuration has them: one whose customers are users, one whose customers are devices.
+/// A configuration with two apps: one with users as customers, one with devices.
 enum TestApps {
   static let climbing = "com.example.climbing"
   static let monthly = "com.example.climbing.monthly"
@@ -43,7 +43,7 @@ enum TestApps {
     """
   }
 
-  /// The harness writes this file: a key that the store has never heard of.
+  /// A key that the store does not know; the harness writes the file.
   private static let ownKey = """
     "appStore": { "key": "\(ownKeyFile)", "keyID": "OTHERKEY00", "issuerID": "another-issuer" },
     """

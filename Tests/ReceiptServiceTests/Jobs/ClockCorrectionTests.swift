@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// A server whose clock is off judges by the database's.
+/// A server whose clock is wrong uses the database's clock.
 @Suite struct ClockCorrectionTests {
   private func logger(_ lines: LogLines) -> Logger { Logger(label: "tests") { _ in lines } }
 
@@ -24,11 +24,12 @@ import Testing
     }
   }
 
-  @Test func `a clock that is right is left as it is, and one that was put right is used again`() async throws
+  @Test func `a right clock is not corrected, and a corrected clock is used again once it is right`()
+    async throws
   {
     try await withHarness { harness in
       let lines = LogLines()
-      let hand = HandClock()
+      let hand = ManualClock()
       hand.set(Date() + 3_600)
       let correction = ClockCorrection(of: hand.service)
       await correction.measure(harness.pool, logger(lines))
@@ -41,7 +42,7 @@ import Testing
     }
   }
 
-  @Test func `the jobs of a server whose clock is ahead end nothing early`() async throws {
+  @Test func `the jobs of a server whose clock is ahead end no access early`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       let ahead = try await Service(

@@ -9,7 +9,7 @@ import Testing
 
 /// A downgrade whose renewal is charged half a day ahead.
 @Suite struct EarlyChargeTests {
-  @Test func `the higher tier stays open until the renewal begins, in the answer, the row and the view`()
+  @Test func `the higher tier stays open until the renewal begins, in the response, the row and the view`()
     async throws
   {
     try await withHarness { harness in
@@ -40,13 +40,14 @@ import Testing
       #expect(eve.date("subscription.expiryDate") == renewed.transaction.expiresDate)
       #expect(try await harness.row(of: id).tier == "family")
       let view = "SELECT tier, upcoming_product_id FROM support_subscriptions"
-      #expect(try await harness.pool.query("\(unescaped: view)")[0].decode(0, as: String.self) == "family")
       #expect(
-        try await harness.pool.query("\(unescaped: view)")[0].decode(1, as: String.self)
+        try await harness.pool.query("\(unescaped: view)")[0].decode("tier", as: String.self) == "family")
+      #expect(
+        try await harness.pool.query("\(unescaped: view)")[0].decode("upcoming_product_id", as: String.self)
           == TestApps.individual)
 
       harness.clock.set(begins)
-      // The answer is right before anything is written anew.
+      // The response is right before the sweep.
       let devices = SubscriptionRows.select(users: [], devices: ["device-1"])
       let stored = try await harness.pool.query(devices).map(SubscriptionRows.decode)
       #expect(stored.first?.subscription.tier(at: begins) == "individual")
@@ -87,7 +88,7 @@ import Testing
         harness.clock.set(date)
         _ = try await harness.service.sweep.run()
         if isMarked {
-          // The device shows the replaced renewal, as the App Store signs it now.
+          // The device sends the replaced renewal, as the App Store signs it now.
           var replaced = renewed.transaction
           replaced.isUpgraded = true
           replaced.signedDate = harness.clock.now

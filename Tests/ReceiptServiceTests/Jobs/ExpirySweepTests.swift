@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct ExpirySweepTests {
-  @Test func `an end that nobody announced shows in the answer at once, and in the rows after a sweep`()
+  @Test func `an end without a notification shows in the response at once, and in the rows after a sweep`()
     async throws
   {
     try await withHarness { harness in
@@ -31,13 +31,13 @@ import Testing
       #expect(try await harness.profileRow(of: user)?.expiresAt == end)
       let preferences = try await harness.pool.query(
         "SELECT is_premium, bookmark_limit FROM user_preferences")[0]
-      #expect(try preferences.decode(0, as: Bool.self) == false)
-      #expect(try preferences.decode(1, as: Int.self) == 2)
+      #expect(try preferences.decode("is_premium", as: Bool.self) == false)
+      #expect(try preferences.decode("bookmark_limit", as: Int.self) == 2)
       #expect(try await harness.service.sweep.run() == 0)
     }
   }
 
-  @Test func `300 ends at once are swept by two servers at once`() async throws {
+  @Test func `two concurrent servers sweep 300 purchases that end at the same time`() async throws {
     try await withHarness { harness in
       var end = harness.clock.now
       try await withThrowingTaskGroup(of: Int.self) { group in
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `purchases that are marked as due are judged by the configuration of now`() async throws {
+  @Test func `due purchases are updated by the current configuration`() async throws {
     try await withHarness { harness in
       let (user, tester) = (UUID(), UUID())
       let bought = try harness.buy(token: user)
@@ -66,7 +66,7 @@ import Testing
       #expect(try await harness.row(of: bought.originalTransactionID).tier == "premium")
       #expect(try await harness.profileRow(of: tester)?.product == nil)
 
-      // A product opens another tier, and somebody is a tester.
+      // A product gets another tier, and a user becomes a tester.
       let other = try await harness.service(
         configuration: TestApps.configuration(sandboxGrants: #"["\#(tester)"]"#)
           .replacing(#"monthly": { "tier": "premium""#, with: #"monthly": { "tier": "gold""#)
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test func `a row that a clock ahead judged too early is judged again by a clock that is right`()
+  @Test func `a row that a server with a clock ahead wrote too early is corrected by another server`()
     async throws
   {
     try await withHarness { harness in
@@ -109,7 +109,7 @@ import Testing
     }
   }
 
-  @Test func `a notification that a clock ahead took in is judged again too`() async throws {
+  @Test func `a notification that a server with a clock ahead processed is corrected too`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       let now = harness.clock.now
@@ -125,7 +125,7 @@ import Testing
     }
   }
 
-  @Test func `a grant that a clock ahead began or ended too early is followed again`() async throws {
+  @Test func `a grant that a server with a clock ahead began or ended too early is corrected`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let ada = try #require(Harness.ada)
@@ -140,7 +140,7 @@ import Testing
       #expect(try await harness.isPremiumInPreferences(user) == true)
       #expect(try await harness.service.sweep.grants.run() == 0)
 
-      // One that begins in ten days, after the end of the first.
+      // The second grant begins in ten days, after the end of the first.
       _ = try await harness.pool.query(
         """
         UPDATE grants SET starts_at = \(now + 10 * 86_400), ends_at = \(now + 20 * 86_400), followed_until = NULL

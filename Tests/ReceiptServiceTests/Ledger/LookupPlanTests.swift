@@ -78,8 +78,8 @@ import Testing
     try await withHarness { harness in
       let scans = try await harness.pool.withTransaction { connection in
         let before = try await Self.scans(by: connection)
-        let answers = try await connection.pipeline(HoldingsRows.select(users: users, devices: devices))
-        _ = try HoldingsRows.decode(answers)
+        let answers = try await connection.pipeline(CustomerRecordRows.select(users: users, devices: devices))
+        _ = try CustomerRecordRows.decode(answers)
         return (before: before, after: try await Self.scans(by: connection))
       }
       #expect(scans.after == scans.before)
@@ -100,7 +100,7 @@ extension Harness {
   ) async throws -> (
     receipts: [LedgerReceipt], scans: (before: [String: Int], after: [String: Int]), sight: Sight
   ) {
-    let batch = LedgerBatch(
+    let batch = LedgerTransaction(
       entries: entries, headerIDs: JWSHeaderIDs(), catalog: service.validation.catalog, clock: clock.service,
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: service.validation.metrics)
     return try await pool.withTransaction { connection in

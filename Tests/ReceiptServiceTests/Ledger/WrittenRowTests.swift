@@ -34,12 +34,14 @@ import Testing
           facts = facts.dropFirst(entries.count)
           let receipts = try await Self.commit(entries, in: harness)
           for (entry, receipt) in zip(entries, receipts) {
-            guard let holdings = receipt.holdings, let customer = entry.asks(about: receipt) else { continue }
-            let read = try await harness.pool.holdings(
+            guard let customerRecords = receipt.customerRecords, let customer = entry.asks(about: receipt)
+            else { continue }
+            let read = try await harness.pool.customerRecords(
               users: [customer.userID].compactMap(\.self), devices: [customer.deviceID].compactMap(\.self))
-            #expect(holdings.sorted == read.holdings(of: customer, in: app).sorted, "LIFE=\(seed)")
+            #expect(
+              customerRecords.sorted == read.customerRecords(of: customer, in: app).sorted, "LIFE=\(seed)")
             compared += 1
-            if holdings.subscriptions.count > 1 { ofSeveral += 1 }
+            if customerRecords.subscriptions.count > 1 { ofSeveral += 1 }
             if receipt.subscription?.owner?.customer != customer { ofSharers += 1 }
           }
           harness.clock.advance(days: Double.random(in: 0..<40, using: &random))
@@ -53,7 +55,7 @@ import Testing
 
   private static func commit(_ entries: [LedgerEntry], in harness: Harness) async throws -> [LedgerReceipt] {
     let validation = harness.service.validation
-    let batch = LedgerBatch(
+    let batch = LedgerTransaction(
       entries: entries, headerIDs: JWSHeaderIDs(), catalog: validation.catalog,
       clock: harness.clock.service,
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: validation.metrics)
@@ -88,9 +90,9 @@ extension Harness {
   }
 }
 
-extension Holdings {
+extension CustomerRecords {
   /// The same, in an order that does not depend on who read it.
-  fileprivate var sorted: Holdings {
+  fileprivate var sorted: CustomerRecords {
     var sorted = self
     sorted.subscriptions.sort { $0.current.originalTransactionID < $1.current.originalTransactionID }
     return sorted

@@ -10,7 +10,7 @@ import Testing
 @Suite struct ConversionTests {
   private static let app = ScreenTime.bundleID
 
-  /// A device's purchase for an Apple Account, told to receiptd by the notification and by the device.
+  /// Buys on a device for an Apple Account. The notification arrives, and the device validates the purchase.
   @discardableResult
   private static func account(
     _ account: String, with device: String, buysWith offer: StoreOffer?, _ harness: Harness
@@ -20,18 +20,18 @@ import Testing
     return bought
   }
 
-  /// Conversions: of the gauge behind the alert, of the counter, and of all days of `kpi_daily`.
+  /// The conversions by the gauge, by the counter, and by all days of `kpi_daily`.
   private static func conversions(_ harness: Harness) async throws -> [Double] {
-    await harness.service.readFigures()
+    await harness.service.readDatabaseGauges()
     try await harness.countWhatIsDue()
     let scrape = try await harness.scrape()
     #expect(scrape["receiptd_trials_ended_recently{app=\"\(app)\"}"] == 1)
     let rows = try await harness.pool.query(
-      "SELECT coalesce(sum(converted), 0)::bigint FROM kpi_daily WHERE bundle_id = \(app)")
+      "SELECT coalesce(sum(converted), 0)::bigint AS converted FROM kpi_daily WHERE bundle_id = \(app)")
     return [
       try #require(scrape["receiptd_trials_ended_recently_converted{app=\"\(app)\"}"]),
       try #require(scrape["receiptd_trials_converted_total{app=\"\(app)\"}"]),
-      Double(try rows[0].decode(0, as: Int.self)),
+      Double(try rows[0].decode("converted", as: Int.self)),
     ]
   }
 
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func `a free month whose transaction names no price does not convert either`() async throws {
+  @Test func `a free month whose transaction has no price does not convert`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       #expect(try await harness.launch("phone", account: "ann").status == 201)
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test func `a customer that paid before the trial began does not convert by it`() async throws {
+  @Test func `a customer that paid before the trial began does not convert`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       try await Self.account("ann", with: "phone", buysWith: nil, harness)

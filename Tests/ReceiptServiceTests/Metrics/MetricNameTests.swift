@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Alerts and dashboards are written against names: one that does not exist never fires and shows nothing.
+/// The metric names of alerts, dashboard and docs exist. An alert on an unknown name never fires.
 @Suite struct MetricNameTests {
   private static let folder = URL(filePath: Harness.migrations).deletingLastPathComponent()
 
@@ -9,13 +9,12 @@ import Testing
     try String(contentsOf: folder.appending(path: path), encoding: .utf8)
   }
 
-  /// Words that look like our metrics or the process's.
+  /// The metric names in a text.
   private static func names(in text: String) -> Set<String> {
     Set(text.matches(of: /\b(receiptd|process)_[a-z0-9_]+/).map { String($0.output.0) })
   }
 
-  @Test func `every metric of the alerts and of the dashboard is one that a running server has`() async throws
-  {
+  @Test func `every metric of the alerts and of the dashboard exists in a running server`() async throws {
     try await withHarness { harness in
       let known = try await harness.scrape().names
       for path in ["config/alerts.yml", "config/grafana-dashboard.json"] {
@@ -40,7 +39,7 @@ import Testing
     }
   }
 
-  @Test func `every alert has a summary, a description, a severity and a runbook that is there`() throws {
+  @Test func `every alert has a summary, a description, a severity and an existing runbook`() throws {
     let alerts = try Self.file("config/alerts.yml").split(separator: "      - alert: ").dropFirst()
     #expect(alerts.count > 20)
     let headings = Set(

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// What operators see of what happened.
+/// The metrics after requests and jobs.
 @Suite struct MetricsTests {
   @Test func `a story leaves exactly its counts`() async throws {
     try await withHarness { harness in
@@ -24,13 +24,14 @@ import Testing
       harness.clock.set(try #require(bought.transaction.expiresDate))
       let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
       harness.clock.advance(seconds: 60)
-      // Of which the App Store also says that the subscription will not renew.
+      // The App Store also notifies that the subscription will not renew.
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
       #expect(try await harness.notify(renewed.notification.signedPayload).status == 200)
       #expect(try await harness.notify("nonsense").status == 401)
       #expect(try await harness.send(.get, "/nowhere").status == 404)
 
       let scrape = try await harness.scrape()
+      #expect(scrape["receiptd_build_info{version=\"\(BuildInfo.version)\"}"] == 1)
       let app = TestApps.climbing
       #expect(
         scrape.counts("receiptd_http_requests_total").filter { $0.key.contains("clients") } == [
@@ -84,7 +85,7 @@ import Testing
     }
   }
 
-  @Test func `what the sandbox sells is no business`() async throws {
+  @Test func `sandbox purchases do not count as business`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy(in: .sandbox)
       try await harness.arrives(bought)
@@ -94,7 +95,7 @@ import Testing
     }
   }
 
-  @Test func `what is old when it is first seen is no event of these days`() async throws {
+  @Test func `an event that is old when it is first seen does not count`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       harness.clock.advance(days: 8)
@@ -127,7 +128,7 @@ import Testing
       _ = try await harness.device("phone", shows: bought)
       try await harness.device("another", buys: ScreenTime.individual)
       harness.clock.advance(days: 28)
-      await harness.service.readFigures()
+      await harness.service.readDatabaseGauges()
 
       let scrape = try await harness.scrape()
       #expect(scrape["receiptd_trials_started_total{app=\"\(app)\"}"] == 2)
@@ -138,7 +139,8 @@ import Testing
     }
   }
 
-  @Test func `a call of the store is counted by endpoint and outcome, and continues the trace`() async throws
+  @Test func `a request to the store is counted by endpoint and outcome, and continues the trace`()
+    async throws
   {
     try await withHarness { harness in
       let bought = try harness.buy()
@@ -153,16 +155,16 @@ import Testing
     }
   }
 
-  @Test func `without its database it still says how it is`() async throws {
+  @Test func `metrics are served while the database is unavailable`() async throws {
     try await withHarness { harness in
-      await harness.service.readFigures()
+      await harness.service.readDatabaseGauges()
       #expect(try await harness.scrape()["receiptd_database_up"] == 1)
       #expect(try #require(try await harness.scrape()["receiptd_database_figures_read_seconds"]) > 0)
       await harness.pool.close()
       let bought = try harness.buy()
       let notification = bought.notification.signedPayload
       #expect(try await harness.notify(notification).status == 503)
-      await harness.service.readFigures()
+      await harness.service.readDatabaseGauges()
       let scrape = try await harness.scrape()
       #expect(scrape["receiptd_database_up"] == 0)
       #expect(try #require(scrape["receiptd_ledger_entries_total{outcome=\"unavailable\"}"]) == 1)
@@ -171,7 +173,7 @@ import Testing
     }
   }
 
-  @Test func `what waits in the database is shown, and that nothing does`() async throws {
+  @Test func `the gauges show the waiting rows, and zero without any`() async throws {
     let receiver = try WebhookReceiver()
     try await withHarness(
       configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)]),
@@ -180,7 +182,7 @@ import Testing
       try await harness.service.outbox.register()
       let (_, bought) = try await harness.customer()
       harness.clock.advance(seconds: 120)
-      await harness.service.readFigures()
+      await harness.service.readDatabaseGauges()
       let place = #"app="\#(TestApps.climbing)",destination="webhook""#
       var scrape = try await harness.scrape()
       #expect(scrape["receiptd_outbox_rows{\(place),state=\"waiting\"}"] == 1)
@@ -190,7 +192,7 @@ import Testing
 
       try await harness.service.outbox.run()
       harness.clock.set(try #require(bought.transaction.expiresDate) + 90)
-      await harness.service.readFigures()
+      await harness.service.readDatabaseGauges()
       scrape = try await harness.scrape()
       #expect(scrape["receiptd_outbox_rows{\(place),state=\"waiting\"}"] == 0)
       #expect(scrape["receiptd_outbox_oldest_seconds{\(place)}"] == 0)

@@ -3,12 +3,14 @@ import Foundation
 import HTTPTypes
 import Testing
 
-/// What `GET /metrics` answers, taken apart.
+@testable import ReceiptService
+
+/// A parsed response of `GET /metrics`.
 struct Scrape {
   let text: String
-  /// Each sample by what stands before its value: the name and its labels.
+  /// Each sample by its name with labels.
   let samples: [String: Double]
-  /// The names that exist, whether anything was measured or not; of a histogram those of its parts.
+  /// The names of all metrics, also of those without samples; of a histogram the names of its parts.
   let names: Set<String>
 
   init(_ text: String) throws {
@@ -26,7 +28,7 @@ struct Scrape {
       guard !line.hasPrefix("#") else { continue }
       let space = try #require(line.lastIndex(of: " "))
       let key = String(line[..<space])
-      #expect(samples[key] == nil, "\(key) is there twice")
+      #expect(samples[key] == nil, "\(key) appears twice")
       let value: Double = try #require(Double(String(line[line.index(after: space)...])))
       samples[key] = value
     }
@@ -43,6 +45,14 @@ struct Scrape {
       return (String(key.dropFirst(name.count)), value)
     }
     return Dictionary(uniqueKeysWithValues: pairs)
+  }
+}
+
+extension Service {
+  /// Reads the gauges from the database once, as their jobs do; a failure leaves them as they are.
+  func readDatabaseGauges() async {
+    try? await databaseGauges.read()
+    try? await databaseGauges.readTrials()
   }
 }
 

@@ -27,7 +27,7 @@ import Testing
     return try String(contentsOfFile: Self.folder + "/" + file, encoding: .utf8)
   }
 
-  /// Runs a script as somebody with psql would.
+  /// Runs a script in one batch, like psql.
   private func run(_ script: String, on pool: PostgresPool) async throws {
     let quoted = "$script$" + script + "$script$"
     _ = try await pool.query(Query(unescaped: "DO LANGUAGE plpgsql $do$ BEGIN EXECUTE \(quoted); END $do$"))
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test func `the premium columns can be added again where somebody added them by hand`() async throws {
+  @Test func `the premium columns can be added again after they were added by hand`() async throws {
     try await withEmptyDatabase { pool in
       try await run("CREATE TABLE profiles (id uuid PRIMARY KEY, name text NOT NULL DEFAULT 'x')", on: pool)
       _ = try await pool.query("INSERT INTO profiles (id) VALUES (gen_random_uuid())")
@@ -64,33 +64,33 @@ import Testing
       try await migrator.apply()
       #expect(try await migrator.pending().isEmpty)
       let product = try await pool.query("SELECT premium_product_id FROM profiles")[0]
-      #expect(try product.decode(0, as: String.self) == "kept")
+      #expect(try product.decode("premium_product_id", as: String.self) == "kept")
       let index = try await pool.query(
         "SELECT indexdef FROM pg_indexes WHERE indexname = 'profiles_premium_expires_at_idx'")
-      #expect(try index[0].decode(0, as: String.self).contains("WHERE (premium_expires_at IS NOT NULL)"))
+      #expect(
+        try index[0].decode("indexdef", as: String.self).contains("WHERE (premium_expires_at IS NOT NULL)"))
     }
   }
 
-  @Test func `what an operator built on the numbers and customers of before stays`() async throws {
-    try await withEmptyDatabase { pool in
-      let before = FileManager.default.temporaryDirectory.appending(path: "migrations-\(UUID())")
-      try FileManager.default.createDirectory(at: before, withIntermediateDirectories: true)
-      defer { try? FileManager.default.removeItem(at: before) }
-      for name in try FileManager.default.contentsOfDirectory(atPath: Self.folder) where name < "20260131" {
-        try FileManager.default.copyItem(
-          atPath: Self.folder + "/" + name, toPath: before.appending(path: name).path)
-      }
-      try await Migrator(pool: pool, folder: before.path).apply()
-      try await run(
+  @Test func `a database from before the migrations were folded is refused`()
+    async throws
+  {
+    try await withTestDatabase(migrationsFolder: Self.folder) { database in
+      let pool = try database.pool()
+      _ = try await pool.query(
         """
-        CREATE VIEW dashboard AS SELECT day, new, refunded FROM kpi_daily;
-        CREATE VIEW desk AS SELECT customer, has_access, access_until FROM support_customers;
-        GRANT SELECT ON kpi_daily TO receiptd_support
-        """, on: pool)
-      try await Migrator(pool: pool, folder: Self.folder).apply()
-      for view in ["dashboard", "desk"] {
-        _ = try await pool.query("SELECT * FROM \(unescaped: view)")
+        UPDATE schema_migrations SET version = '20260120', name = 'create_user_preferences'
+        WHERE version = (SELECT max(version) FROM schema_migrations)
+        """)
+      let before = try await pool.query("SELECT * FROM schema_migrations").count
+      let migrator = Migrator(pool: pool, folder: Self.folder)
+      for attempt in [migrator.apply, migrator.dryRun] {
+        let error = await #expect(throws: MigrationError.self) { _ = try await attempt() }
+        #expect(error?.kind == .removed)
+        #expect(error?.description.contains("before the migrations were folded") == true)
       }
+      #expect(try await pool.query("SELECT * FROM schema_migrations").count == before)
+      await pool.close()
     }
   }
 
@@ -107,8 +107,8 @@ import Testing
         """, on: pool)
       try await Migrator(pool: pool, folder: Self.folder).apply()
       let row = try await pool.query("SELECT device_id, bundle_id FROM subscriptions")[0]
-      #expect(try row.decode(0, as: String.self) == "old phone")
-      #expect(try row.decode(1, as: String?.self) == nil)
+      #expect(try row.decode("device_id", as: String.self) == "old phone")
+      #expect(try row.decode("bundle_id", as: String?.self) == nil)
     }
   }
 
@@ -123,7 +123,7 @@ import Testing
         WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
           AND (obj_description(c.oid) IS NULL OR col_description(c.oid, a.attnum) IS NULL)
         """)
-      #expect(try bare.map { try $0.decode(0, as: String.self) } == [])
+      #expect(try bare.map { try $0.decode("name", as: String.self) } == [])
       let views = try await pool.query(
         """
         SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'v'
@@ -140,7 +140,8 @@ import Testing
         _ = try await connection.query("SET LOCAL ROLE receiptd_support")
         for relation in [
           "subscriptions", "transactions", "renewals", "notifications", "profiles", "user_preferences",
-          "trials", "devices", "grants", "support_actions", "outbox", "outbox_lanes", "schema_migrations",
+          "trials", "devices", "grants", "support_actions", "outbox", "outbox_destinations",
+          "schema_migrations",
           "purchase_devices", "configured_apps", "support_outbox", "support_customers",
           "support_subscriptions", "support_timeline", "kpi_daily", "events", "event_bytes_daily", "kpi_days",
           "kpi_daily_figures", "kpi_daily_money",
@@ -166,7 +167,7 @@ import Testing
         SELECT relrowsecurity FROM pg_class
         WHERE oid IN ('profiles'::regclass, 'user_preferences'::regclass)
         """)
-      #expect(try secured.map { try $0.decode(0, as: Bool.self) } == [true, true])
+      #expect(try secured.map { try $0.decode("relrowsecurity", as: Bool.self) } == [true, true])
     }
   }
 }

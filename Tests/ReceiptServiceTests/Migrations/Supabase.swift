@@ -9,18 +9,18 @@ import Testing
 struct Supabase {
   let database: TestDatabase
   let pool: PostgresPool
-  /// Three who were there before receiptd came.
+  /// Three users from before the migration.
   let users: [UUID]
 
   /// The usual policies of `profiles`.
   enum Policies {
-    /// Everybody sees the own profile.
+    /// Each user sees the own profile.
     case own
-    /// Everybody sees everybody's, as in an app with public profiles.
-    case everybody
+    /// Every user sees all profiles, as in an app with public profiles.
+    case all
   }
 
-  /// Who speaks to the database.
+  /// The role and claims of a caller.
   enum Caller: CustomStringConvertible {
     case anon
     case authenticated(UUID)
@@ -49,15 +49,15 @@ struct Supabase {
   static func with(_ policies: Policies, _ body: (Supabase) async throws -> Void) async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
-        for statement in [roles, auth, profiles, policies == .own ? ownPolicy : everybodyPolicy] {
+        for statement in [roles, auth, profiles, policies == .own ? ownPolicy : publicPolicy] {
           _ = try await pool.query(
             Query(unescaped: "DO LANGUAGE plpgsql $do$ BEGIN EXECUTE $script$\(statement)$script$; END $do$"))
         }
         try await Migrator(pool: pool, folder: Harness.migrations).apply()
         let users = try await pool.query("SELECT id FROM auth.users ORDER BY id").map {
-          try $0.decode(0, as: UUID.self)
+          try $0.decode("id", as: UUID.self)
         }
-        // Each has what receiptd wrote of them.
+        // Each user has a premium status of receiptd.
         for (index, user) in users.enumerated() {
           _ = try await pool.query(
             """
@@ -72,8 +72,8 @@ struct Supabase {
     }
   }
 
-  /// Runs one statement as PostgREST does: in a transaction, under the caller's role and claims; what it did is undone.
-  /// - Returns: the answer; `nil` where it is refused.
+  /// Runs one statement like PostgREST, in a transaction with the caller's role and claims, and rolls it back.
+  /// - Returns: the result; `nil` if the statement is refused.
   func run(_ statement: String, as caller: Caller) async throws -> Rows? {
     do {
       try await pool.withTransaction { connection in
@@ -85,8 +85,8 @@ struct Supabase {
     } catch let undo as Undo {
       return undo.rows
     } catch let error as PostgresError {
-      // Anything but 'insufficient privilege' would be a mistake of the test. (The trigger that keeps headers from
-      // everybody is asked before row level security.)
+      // Other errors than 'insufficient privilege' are mistakes of the test. (The trigger that protects headers runs before
+      // row level security.)
       let isKept = error.sqlState == "55000" && statement.contains("jws_headers")
       #expect(error.sqlState == "42501" || isKept, "\(caller): \(statement): \(error)")
       return nil
@@ -142,7 +142,7 @@ struct Supabase {
     CREATE POLICY "Users can view own profile." ON profiles FOR SELECT USING ((SELECT auth.uid()) = id)
     """
 
-  private static let everybodyPolicy = """
+  private static let publicPolicy = """
     CREATE POLICY "Public profiles are viewable by everyone." ON profiles FOR SELECT USING (true)
     """
 }

@@ -5,11 +5,11 @@ import Testing
 
 @testable import ReceiptService
 
-/// What each role of Supabase can and cannot do, shown by taking the role on.
+/// The privileges of each Supabase role, tested with SET ROLE.
 @Suite struct SupabaseTests {
   /// The app's own tables, which its clients use.
   private static let apps: Set = ["profiles", "user_preferences"]
-  /// What nobody but the server reads.
+  /// The tables that only the server reads.
   private static let secret: Set = ["entitlement_keys", "device_secrets"]
 
   private struct Relation {
@@ -18,19 +18,21 @@ import Testing
     var columns: [String]
   }
 
-  /// Everything in `public` that is not the app's own: also what a migration of tomorrow adds.
+  /// All relations in `public` except the app's own tables, also those of future migrations.
   private func own(_ supabase: Supabase) async throws -> [Relation] {
     try await supabase.pool.query(
       """
-      SELECT c.relname::text, c.relkind::text, ARRAY(
+      SELECT c.relname::text AS name, c.relkind::text AS kind, ARRAY(
         SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attidentity = ''
-        ORDER BY attnum)
+        ORDER BY attnum) AS columns
       FROM pg_class c
       WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
       ORDER BY c.relname
       """
-    ).map { Relation(name: try $0.decode(0), kind: try $0.decode(1), columns: try $0.decode(2)) }
-      .filter { !Self.apps.contains($0.name) }
+    ).map {
+      Relation(name: try $0.decode("name"), kind: try $0.decode("kind"), columns: try $0.decode("columns"))
+    }
+    .filter { !Self.apps.contains($0.name) }
   }
 
   @Test func `no client reads or writes any table, view or sequence of the ledger`() async throws {
@@ -60,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func `nor where somebody grants everything anew`() async throws {
+  @Test func `no client does so after a GRANT of everything`() async throws {
     try await Supabase.with(.own) { supabase in
       _ = try await supabase.pool.query(
         "INSERT INTO subscriptions (original_transaction_id, bundle_id) VALUES ('1', 'com.example')")
@@ -78,7 +80,7 @@ import Testing
     }
   }
 
-  @Test func `every view asks for the rights of whoever reads it, every table has row level security`()
+  @Test func `every view uses its reader's privileges, and every table has row level security`()
     async throws
   {
     try await Supabase.with(.own) { supabase in
@@ -89,7 +91,7 @@ import Testing
           relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY(reloptions), false)
           OR relkind IN ('r', 'p') AND NOT relrowsecurity)
         """
-      ).map { try $0.decode(0, as: String.self) }
+      ).map { try $0.decode("relname", as: String.self) }
       #expect(open == [])
     }
   }
@@ -98,20 +100,20 @@ import Testing
     try await Supabase.with(.own) { supabase in
       let functions = try await supabase.pool.query(
         """
-        SELECT p.oid::regprocedure::text, role.name,
-          has_function_privilege(role.name, p.oid, 'EXECUTE')
+        SELECT p.oid::regprocedure::text AS name, role.name AS role,
+          has_function_privilege(role.name, p.oid, 'EXECUTE') AS is_executable
         FROM pg_proc p, unnest(ARRAY['anon', 'authenticated', 'public']) AS role (name)
         WHERE p.pronamespace = 'public'::regnamespace
         """)
       #expect(functions.count >= 3)
       for row in functions {
-        let name = try row.decode(0, as: String.self)
-        #expect(try row.decode(2, as: Bool.self) == false, "\(name)")
+        let name = try row.decode("name", as: String.self)
+        #expect(try row.decode("is_executable", as: Bool.self) == false, "\(name)")
       }
     }
   }
 
-  @Test func `nobody makes themselves premium, by whatever statement`() async throws {
+  @Test func `no statement lets a client become premium`() async throws {
     try await Supabase.with(.own) { supabase in
       let user = supabase.users[0]
       let id = "'\(user.uuidString.lowercased())'"
@@ -161,7 +163,7 @@ import Testing
     }
   }
 
-  @Test func `a user reads and writes the rest of the own profile, and nothing of another's`() async throws {
+  @Test func `a user reads and writes the other columns of the own profile only`() async throws {
     try await Supabase.with(.own) { supabase in
       let (user, other) = (supabase.users[0], supabase.users[1])
       let caller = Supabase.Caller.authenticated(user)
@@ -173,14 +175,14 @@ import Testing
         ON CONFLICT (id) DO UPDATE SET username = excluded.username
         """, as: caller)
       #expect(upserted?.affected == 1)
-      // A client that writes back what it read changes nothing, and is let.
+      // A client may write back the values that it read.
       let same = try await supabase.run(
         "UPDATE profiles SET premium_product_id = premium_product_id, avatar_url = 'x'", as: caller)
       #expect(same?.affected == 1)
 
       for (table, key) in [("profiles", "id"), ("user_preferences", "user_id")] {
         let mine = try await supabase.run("SELECT \(key) FROM \(table)", as: caller)
-        #expect(try mine?.map { try $0.decode(0, as: UUID.self) } == [user])
+        #expect(try mine?.map { try $0.decode(key, as: UUID.self) } == [user])
         let others = try await supabase.run("SELECT * FROM \(table) WHERE \(key) = '\(other)'", as: caller)
         #expect(others?.count == 0)
         let changed = try await supabase.run(
@@ -191,21 +193,23 @@ import Testing
     }
   }
 
-  @Test func `where profiles are public nobody can be made premium either, and the doctor says what is seen`()
+  @Test
+  func
+    `no client can become premium with public profiles either, and the doctor reports the visible columns`()
     async throws
   {
-    try await Supabase.with(.everybody) { supabase in
+    try await Supabase.with(.all) { supabase in
       let user = supabase.users[0]
       let caller = Supabase.Caller.authenticated(user)
       #expect(try await supabase.isRefused("UPDATE profiles SET premium_product_id = 'x'", as: caller))
       // The app has decided that profiles are public, all columns of them.
       let seen = try await supabase.run("SELECT premium_product_id FROM profiles", as: caller)
       #expect(seen?.count == 3)
-      // Whose preferences they are is nobody's but their own also there.
+      // Preferences are visible only to their user there too.
       #expect(try await supabase.run("SELECT * FROM user_preferences", as: caller)?.count == 1)
 
       let finding = try await Doctor.publicPremium(supabase.pool)
-      #expect(finding?.isWell == false)
+      #expect(finding?.isOK == false)
       let advice = try #require(finding?.remedy)
       _ = try await supabase.pool.query(
         Query(unescaped: "DO $$ BEGIN EXECUTE $advice$\(advice)$advice$; END $$"))
@@ -224,7 +228,7 @@ import Testing
     }
   }
 
-  @Test func `service_role is the operator's: it reads and writes everything`() async throws {
+  @Test func `service_role reads and writes everything`() async throws {
     try await Supabase.with(.own) { supabase in
       for relation in try await own(supabase)
       where relation.kind != "S" && !Self.secret.contains(relation.name) {
@@ -236,7 +240,7 @@ import Testing
     }
   }
 
-  @Test func `not even service_role reads or writes the keys that sign entitlement tokens`() async throws {
+  @Test func `service_role cannot read or write the signing keys of entitlement tokens`() async throws {
     try await Supabase.with(.own) { supabase in
       _ = try await supabase.pool.query(
         """
@@ -272,7 +276,7 @@ import Testing
     }
   }
 
-  @Test func `a server that is not the tables' owner keeps seeing them where clients are closed out`()
+  @Test func `a server that is not the tables' owner reads them while clients cannot`()
     async throws
   {
     try await withTestDatabase { database in
@@ -296,7 +300,7 @@ import Testing
           #expect(try await connection.query("SELECT 1 FROM subscriptions").count == 1)
           _ = try await connection.query("SELECT 1 FROM entitlement_keys")
         }
-        // Clients are closed out all the same.
+        // Clients still cannot read them.
         try await pool.withTransaction { connection in
           _ = try await connection.query("GRANT ALL ON subscriptions TO authenticated")
           _ = try await connection.query("SET LOCAL ROLE authenticated")

@@ -10,10 +10,10 @@ import Testing
 
 /// An administrator restarts the database, ends its sessions, or restores it, while receiptd runs.
 @Suite(.timeLimit(.minutes(10))) struct DatabaseMaintenanceTests {
-  @Test func `a restart of the database between two requests fails none`() async throws {
+  @Test func `a restart of the database between two requests fails no request`() async throws {
     let postgres = try await PrivatePostgres.start()
     let harness = try await Harness(
-      databaseURL: postgres.uri, configuration: TestApps.json, databasePatience: .seconds(60))
+      databaseURL: postgres.uri, configuration: TestApps.json, databaseTimeout: .seconds(60))
     let failure: (any Error)?
     do {
       try await harness.service.migrator.apply()
@@ -32,7 +32,7 @@ import Testing
     if let failure { throw failure }
   }
 
-  @Test func `sessions that an administrator ends fail no request`() async throws {
+  @Test func `sessions ended by an administrator fail no request`() async throws {
     try await withHarness { harness in
       let administrator = try PostgresPool(
         configuration: PostgresConfiguration(uri: try #require(harness.environment["DATABASE_URL"])))
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  /// What a restore has not made yet, and how it comes to be there.
+  /// An object that a restore has not created yet, and the statement that creates it.
   private static let damages = [
     (
       "ALTER TABLE subscriptions RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO subscriptions",
@@ -63,13 +63,13 @@ import Testing
   ]
 
   @Test(arguments: damages)
-  func `a schema that lacks something is answered 503 and named in the log until it is whole again`(
+  func `with an incomplete schema requests get 503, and the log names the missing object`(
     damage: String, repair: String, sqlState: String
   ) async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       let lines = LogLines()
       let harness = try await Harness(
-        databaseURL: database.uri, configuration: TestApps.json, databasePatience: .seconds(60),
+        databaseURL: database.uri, configuration: TestApps.json, databaseTimeout: .seconds(60),
         logger: Logger(label: "tests") { _ in lines })
       try await harness.askAtOnce(times: 8)
       let user = UUID()
@@ -95,7 +95,7 @@ import Testing
       #expect(try await harness.row(of: during.originalTransactionID).userID == user)
       #expect(try await harness.premium(user).bool("isPremium") == true)
       let unprocessed = try await harness.pool.query(
-        "SELECT count(*) FROM notifications WHERE processed_at IS NULL")[0].decode(0, as: Int.self)
+        "SELECT count(*) FROM notifications WHERE processed_at IS NULL")[0].decode("count", as: Int.self)
       #expect(unprocessed == 0)
       await administrator.close()
       await harness.stop()
@@ -116,7 +116,7 @@ import Testing
 }
 
 extension Harness {
-  /// Sends so many requests of several kinds at once; each must succeed.
+  /// Sends requests of several kinds concurrently; each must succeed.
   fileprivate func askAtOnce(times: Int) async throws {
     let purchases = try (0..<times).map { _ in try buy() }
     try await withThrowingTaskGroup { group in

@@ -8,14 +8,14 @@ import Testing
 
 @testable import ReceiptService
 
-/// Notifications that the App Store signed, with a transaction or renewal info in them that fails.
+/// Notifications with a valid signature and a transaction or renewal info that does not verify.
 @Suite struct FailingPartTests {
-  /// What is wrong with the part.
+  /// The fault of the part.
   enum Fault: String, CaseIterable {
     case signature, form, root, certificate, bundle, environment, payload
     case renewalSignature, renewalEnvironment
 
-    /// The word in `notifications.failure`, and the code that support is told.
+    /// The value of `notifications.failure`, and the error code for support.
     var words: (failure: String, code: String) {
       switch self {
       case .signature, .renewalSignature: ("signature_invalid", "invalid_signature")
@@ -28,12 +28,12 @@ import Testing
       }
     }
 
-    /// Whether a start can help.
+    /// Whether a restart can cure it.
     var isCurable: Bool { self == .root || self == .payload }
   }
 
   @Test(arguments: Fault.allCases)
-  func `a part that fails costs no 200, and the notification is kept as failed with the reason`(
+  func `a notification with a bad part gets 200 and is stored as failed with the reason`(
     fault: Fault
   ) async throws {
     try await withHarness { harness in
@@ -53,21 +53,23 @@ import Testing
         WHERE notification_uuid = \(uuid)
         """)
       let row = try #require(rows.first)
-      #expect(try row.decode(0, as: String.self) == "failed")
-      #expect(try row.decode(1, as: Date?.self) == nil)
-      #expect(try row.decode(2, as: String?.self) == fault.words.failure)
-      #expect(try row.decode(3, as: String?.self)?.contains(fault.words.failure) == true)
-      #expect(try row.decode(4, as: String?.self) == TestApps.climbing)
-      #expect(try row.decode(5, as: String?.self) == "Production")
+      #expect(try row.decode("outcome", as: String.self) == "failed")
+      #expect(try row.decode("processed_at", as: Date?.self) == nil)
+      #expect(try row.decode("failure", as: String?.self) == fault.words.failure)
+      #expect(try row.decode("failure_detail", as: String?.self)?.contains(fault.words.failure) == true)
+      #expect(try row.decode("bundle_id", as: String?.self) == TestApps.climbing)
+      #expect(try row.decode("environment", as: String?.self) == "Production")
       let waiting = try await harness.pool.query(
         "SELECT why, failure FROM support_waiting_notifications")
-      #expect(try waiting.map { try $0.decode(0, as: String.self) } == ["failed"])
-      #expect(try waiting.map { try $0.decode(1, as: String?.self) } == [fault.words.failure])
+      #expect(try waiting.map { try $0.decode("why", as: String.self) } == ["failed"])
+      #expect(try waiting.map { try $0.decode("failure", as: String?.self) } == [fault.words.failure])
     }
   }
 
   @Test(arguments: Fault.allCases)
-  func `a replay says why a part still fails, and a start tries what it can help`(fault: Fault) async throws {
+  func `a replay reports why a part still fails, and a start replays curable failures`(fault: Fault)
+    async throws
+  {
     try await withHarness { harness in
       let (_, bought) = try await harness.customer()
       harness.clock.advance(days: 1)
@@ -77,7 +79,7 @@ import Testing
       func replayedAt() async throws -> Date? {
         let rows = try await harness.pool.query(
           "SELECT replayed_at FROM notifications WHERE notification_uuid = \(uuid)")
-        return try #require(rows.first).decode(0)
+        return try #require(rows.first).decode("replayed_at")
       }
       await harness.service.replayWaiting(only: .failed)
       #expect(try await replayedAt() == nil)
@@ -97,7 +99,7 @@ import Testing
     }
   }
 
-  @Test func `a part of another root is taken in by the first start that trusts that root`() async throws {
+  @Test func `a part of another root is processed by the first start that trusts that root`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       harness.clock.advance(days: 1)
@@ -122,14 +124,14 @@ import Testing
       let rows = try await harness.pool.query(
         "SELECT outcome, failure, failure_detail FROM notifications ORDER BY received_at DESC")
       let row = try #require(rows.first)
-      #expect(try row.decode(0, as: String.self) == "applied")
-      #expect(try row.decode(1, as: String?.self) == nil)
-      #expect(try row.decode(2, as: String?.self) == nil)
+      #expect(try row.decode("outcome", as: String.self) == "applied")
+      #expect(try row.decode("failure", as: String?.self) == nil)
+      #expect(try row.decode("failure_detail", as: String?.self) == nil)
       await trusting.close()
     }
   }
 
-  @Test func `no number of failing parts is held against the address that posts them`() async throws {
+  @Test func `bad parts do not count against the address that posts them`() async throws {
     let limited = ["RATE_LIMIT": "2", "TRUSTED_PROXIES": "127.0.0.0/8"]
     try await withHarness(environment: limited) { harness in
       let bought = try harness.buy()
@@ -152,7 +154,7 @@ import Testing
     }
   }
 
-  @Test func `a forged envelope is refused and not kept, whatever is inside it`() async throws {
+  @Test func `a forged envelope is refused and not stored, whatever it contains`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let stranger = try SigningAuthority()
@@ -166,7 +168,7 @@ import Testing
 }
 
 extension Harness {
-  /// A notification that the store signed, about a purchase of it, with a part as `fault` says.
+  /// A signed notification about a purchase, with a faulty part.
   func notification(
     _ uuid: UUID, of bought: SignedOutcome, _ fault: FailingPartTests.Fault
   ) throws -> String {

@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct NotificationTests {
-  @Test func `purchase, renewal, billing grace, recovery and refund each show on the row and the profile`()
+  @Test func `purchase, renewal, billing grace, recovery and refund each change the row and the profile`()
     async throws
   {
     try await withHarness { harness in
@@ -56,7 +56,9 @@ import Testing
     }
   }
 
-  @Test func `the same notification posted 100 times at once gives one row and 100 times 200`() async throws {
+  @Test func `the same notification posted 100 times concurrently gives one row and 100 responses 200`()
+    async throws
+  {
     try await withHarness { harness in
       let bought = try harness.buy(token: UUID())
       let payload = bought.notification.signedPayload
@@ -71,7 +73,7 @@ import Testing
     }
   }
 
-  @Test func `a notification that comes again is kept again where the database has been set back since`()
+  @Test func `a repeated notification is stored again after the database was restored to an earlier state`()
     async throws
   {
     try await withHarness { harness in
@@ -81,11 +83,11 @@ import Testing
       for payload in [bought.notification.signedPayload] + others {
         #expect(try await harness.notify(payload).status == 200)
       }
-      // As a backup of before the purchase has it.
+      // The state of a backup from before the purchase.
       for table in ["notifications", "transactions", "renewals", "subscriptions", "profiles"] {
         _ = try await harness.pool.query("DELETE FROM \(unescaped: table)")
       }
-      // All at once, so that some share a transaction.
+      // Concurrently, so that some share a transaction.
       let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
         for payload in [bought.notification.signedPayload] + others {
           group.addTask { try await harness.notify(payload).status }
@@ -101,7 +103,8 @@ import Testing
     }
   }
 
-  @Test func `what comes again waits for nobody who writes its purchase, and news beside it are taken in`()
+  @Test
+  func `a repeated notification does not wait for the purchase's lock, and new ones beside it are processed`()
     async throws
   {
     try await withHarness { harness in
@@ -120,7 +123,7 @@ import Testing
       #expect(statuses == Array(repeating: 200, count: 21))
       #expect(try await harness.row(of: id).expiry == renewed.transaction.expiresDate)
       #expect(try await harness.count("notifications") == 2)
-      // As whoever writes the purchase has it.
+      // The lock that a writer of the purchase holds.
       try await harness.pool.withTransaction { connection in
         _ = try await connection.pipeline([AdvisoryLock.acquire(.purchase, [id])])
         #expect(try await harness.notify(payload).status == 200)
@@ -128,8 +131,7 @@ import Testing
     }
   }
 
-  @Test func `notifications in reverse order, or in any other, end in the same row as in order`() async throws
-  {
+  @Test func `notifications in any order end in the same row`() async throws {
     let life: [SubscriptionCommand] = [
       .renew, .failToRenew(grace: true), .recover, .setAutoRenew(false), .setAutoRenew(true),
       .refund(transactionID: nil, percentage: 100, reason: .refundedDueToIssue),
@@ -138,7 +140,7 @@ import Testing
     try await withHarness { harness in
       let user = UUID()
       var random = SeededGenerator(seed: 5)
-      // The same life three times over; only the order of delivery differs.
+      // The same events three times; only the order of delivery differs.
       var rows: [SubscriptionRow] = []
       var profiles: [ProfileRow?] = []
       let start = harness.clock.now
@@ -178,7 +180,7 @@ import Testing
     }
   }
 
-  @Test func `what is not signed by the App Store is refused and not kept`() async throws {
+  @Test func `a notification without the App Store's signature is refused and not stored`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let stranger = try SimulatedAppStore(
@@ -196,7 +198,7 @@ import Testing
     }
   }
 
-  @Test func `a notification of an unknown app is kept, flagged, and answered 200`() async throws {
+  @Test func `a notification of an unknown app is stored as pending and gets 200`() async throws {
     try await withHarness { harness in
       let other = try SimulatedAppStore(
         identity: harness.store.identity,
@@ -205,13 +207,14 @@ import Testing
       let bought = try other.buy(PurchaseRequest(bundleID: "com.example.unknown", productID: "m"))
       #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
       let row = try await harness.pool.query("SELECT outcome, processed_at FROM notifications")[0]
-      #expect(try row.decode(0, as: String.self) == "unknown_app")
-      #expect(try row.decode(1, as: Date?.self) == nil)
+      #expect(try row.decode("outcome", as: String.self) == "unknown_app")
+      #expect(try row.decode("processed_at", as: Date?.self) == nil)
       #expect(try await harness.count("subscriptions") == 0)
     }
   }
 
-  @Test func `an inner transaction of another app is not taken in, and the notification waits as failed`()
+  @Test
+  func `an inner transaction of another app is not processed, and the notification is stored as failed`()
     async throws
   {
     try await withHarness { harness in
@@ -229,18 +232,18 @@ import Testing
     }
   }
 
-  @Test func `a TEST notification is recorded and touches nothing`() async throws {
+  @Test func `a TEST notification is recorded and changes nothing`() async throws {
     try await withHarness { harness in
       let test = try harness.store.test(bundleID: TestApps.climbing)
       #expect(try await harness.notify(test.signedPayload).status == 200)
       let row = try await harness.pool.query("SELECT type, outcome FROM notifications")[0]
-      #expect(try row.decode(0, as: String.self) == "TEST")
-      #expect(try row.decode(1, as: String.self) == "recorded")
+      #expect(try row.decode("type", as: String.self) == "TEST")
+      #expect(try row.decode("outcome", as: String.self) == "recorded")
       #expect(try await harness.count("subscriptions") == 0)
     }
   }
 
-  @Test func `a kept notification can be put together again to the letter`() async throws {
+  @Test func `a stored notification is restored byte for byte`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let verifier = try SignedDataVerifier(
@@ -257,7 +260,7 @@ import Testing
     }
   }
 
-  @Test func `certificates are kept once, however many notifications come`() async throws {
+  @Test func `certificates are stored once for any number of notifications`() async throws {
     try await withHarness { harness in
       for _ in 0..<5 {
         let bought = try harness.buy()
@@ -268,10 +271,12 @@ import Testing
     }
   }
 
-  @Test func `what the database refuses is kept all the same, and costs its neighbours nothing`() async throws
+  @Test
+  func `a notification that the database refuses is stored as failed, and the others of its batch succeed`()
+    async throws
   {
     try await withHarness { harness in
-      // A constraint stands for whatever we did not think of.
+      // The constraint stands for any unexpected error.
       _ = try await harness.pool.query(
         "ALTER TABLE transactions ADD CONSTRAINT surprise CHECK (currency <> 'XXX')")
       let signer = harness.store.identity.authority.signer
@@ -294,11 +299,11 @@ import Testing
       let failed = try await harness.pool.query(
         "SELECT processed_at FROM notifications WHERE outcome = 'failed'")
       #expect(failed.count == 1)
-      #expect(try failed[0].decode(0, as: Date?.self) == nil)
+      #expect(try failed[0].decode("processed_at", as: Date?.self) == nil)
     }
   }
 
-  @Test func `a U+0000, which JSON has and PostgreSQL has not, loses nothing`() async throws {
+  @Test func `a U+0000, which PostgreSQL cannot store, loses no notification`() async throws {
     try await withHarness { harness in
       let info = try harness.transaction {
         $0.currency = "U\0D"
@@ -313,7 +318,7 @@ import Testing
       let answer = try await harness.notify(harness.store.identity.authority.signer.sign(payload))
       #expect(answer.status == 200)
       let outcome = try await harness.pool.query("SELECT outcome FROM notifications")[0]
-      #expect(try outcome.decode(0, as: String.self) == "applied")
+      #expect(try outcome.decode("outcome", as: String.self) == "applied")
       #expect(try await harness.row(of: info.originalTransactionId).status == "active")
     }
   }

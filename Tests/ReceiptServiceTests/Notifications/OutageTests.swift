@@ -25,8 +25,8 @@ import enum HTTP.RFC3339
       let token = try await harness.token(for: user)
       let during = try harness.buy(token: user)
       for _ in 0..<3 {
-        // The client gives up after its time-out, which would fail this: the answer must not wait for a database
-        // that is away.
+        // A client timeout would fail this test: the response must not wait for a database
+        // that is unavailable.
         let refused = try await harness.notify(during.notification.signedPayload)
         #expect(refused.status == 503)
         #expect(refused.code == "database_unavailable")
@@ -62,34 +62,36 @@ import enum HTTP.RFC3339
   }
 
   @Test(arguments: ["57P05", "25P04", "57P04", "XX000"])
-  func `a session that is ended costs the notification nothing, whatever the reason`(sqlState: String)
+  func `a notification survives the end of its database session, whatever the SQLSTATE`(sqlState: String)
     async throws
   {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       let proxy = try Proxy(to: database.port)
       let harness = try await Harness(
         databaseURL: database.uri(port: proxy.port), configuration: TestApps.json,
-        databasePatience: .seconds(60))
+        databaseTimeout: .seconds(60))
       #expect(try await harness.notify(try harness.buy().notification.signedPayload).status == 200)
       let bought = try harness.buy()
       proxy.end(sqlState: sqlState)
       #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
       #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
       let unprocessed = try await harness.pool.query(
-        "SELECT count(*) FROM notifications WHERE processed_at IS NULL")[0].decode(0, as: Int.self)
+        "SELECT count(*) FROM notifications WHERE processed_at IS NULL")[0].decode("count", as: Int.self)
       #expect(unprocessed == 0)
       await harness.stop()
       proxy.stop()
     }
   }
 
-  @Test func `what was answered 200 is there, whenever the connection to the database is cut`() async throws {
+  @Test func `a notification with response 200 is stored, whenever the database connection is cut`()
+    async throws
+  {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       let proxy = try Proxy(to: database.port)
       let harness = try await Harness(
         databaseURL: database.uri(port: proxy.port), configuration: TestApps.json)
       let payloads = try (0..<200).map { _ in try harness.buy().notification }
-      // Cut again and again until all are delivered, which takes the App Store a few attempts each.
+      // Cut connections until all notifications are delivered; the store retries each a few times.
       let cutter = Task {
         for _ in 0..<20 {
           proxy.cut()
@@ -124,7 +126,7 @@ import enum HTTP.RFC3339
 }
 
 extension Harness {
-  /// Waits until the service says that it can work.
+  /// Waits until the service is ready.
   func awaitReady() async throws {
     let deadline = ContinuousClock.now + .seconds(120)
     while try await send(.get, "/readyz", to: adminAddress).status != 200 {

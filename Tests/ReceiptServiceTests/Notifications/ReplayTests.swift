@@ -9,7 +9,7 @@ import Testing
 @Suite struct ReplayTests {
   private static let secret = "com.example.climbing.secret"
 
-  /// The app of the tests with one product more than the first server knows.
+  /// The test apps with one product that the first server does not know.
   private static let completed = TestApps.json.replacing(
     #""com.example.climbing.lifetime": { "tier": "premium" }"#,
     with: #""com.example.climbing.lifetime": { "tier": "premium" }, "\#(secret)": { "tier": "premium" }"#)
@@ -22,10 +22,12 @@ import Testing
 
   private func outcomes(_ harness: Harness) async throws -> [String] {
     try await harness.pool.query("SELECT outcome FROM notifications ORDER BY outcome")
-      .map { try $0.decode(0, as: String.self) }
+      .map { try $0.decode("outcome", as: String.self) }
   }
 
-  @Test func `a product that was unknown opens at the next start with a catalog that has it`() async throws {
+  @Test func `a purchase of an unknown product grants access after a start with the product in the catalog`()
+    async throws
+  {
     try await withHarness { harness in
       try sellSecret(harness)
       let user = UUID()
@@ -35,8 +37,8 @@ import Testing
       #expect(try await harness.profileRow(of: user) == nil)
       let waiting = try await harness.pool.query(
         "SELECT why, notifications FROM support_waiting_notifications")
-      #expect(try waiting[0].decode(0, as: String.self) == "unknown_product")
-      #expect(try waiting[0].decode(1, as: Int.self) == 1)
+      #expect(try waiting[0].decode("why", as: String.self) == "unknown_product")
+      #expect(try waiting[0].decode("notifications", as: Int.self) == 1)
 
       let upgraded = try await harness.service(configuration: Self.completed)
       await upgraded.replayWaiting()
@@ -47,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func `an app that was unknown is served at the next start, every notification in any number`()
+  @Test func `all notifications of an unknown app are processed at the first start that knows it`()
     async throws
   {
     try await withHarness { harness in
@@ -70,7 +72,7 @@ import Testing
             "products": { "com.example.new.monthly": { "tier": "pro" } },
             "tiers": { "pro": { "rank": 1, "features": {} } } } ] }
           """)
-      let result = try await upgraded.replay.runWaiting()
+      let result = try await upgraded.replay.runPending()
       #expect(result == (100, 100))
       #expect(try await outcomes(harness) == Array(repeating: "applied", count: 100))
       #expect(try await harness.row(of: ids[99]).tier == "pro")
@@ -78,7 +80,7 @@ import Testing
     }
   }
 
-  @Test func `a replay of what took effect changes nothing, and is written down`() async throws {
+  @Test func `a replay of a processed notification changes nothing and is recorded`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy(token: UUID())
       #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
@@ -96,12 +98,12 @@ import Testing
       #expect(try await outcomes(harness) == ["applied", "applied"])
       let action = try await harness.pool.query(
         "SELECT by, reason FROM support_actions WHERE action = 'replay'")
-      #expect(try action[0].decode(0, as: String.self) == "ada")
-      #expect(try action[0].decode(1, as: String.self) == "to see")
+      #expect(try action[0].decode("by", as: String.self) == "ada")
+      #expect(try action[0].decode("reason", as: String.self) == "to see")
     }
   }
 
-  @Test func `a notification that was never kept cannot be replayed`() async throws {
+  @Test func `an unknown notification cannot be replayed`() async throws {
     try await withHarness { harness in
       await #expect(throws: ReplayFailure.notKept) {
         try await harness.service.replay(UUID(), by: "ada", reason: "to see")
@@ -109,7 +111,9 @@ import Testing
     }
   }
 
-  @Test func `a type that nobody knows goes on waiting, with its facts taken in`() async throws {
+  @Test func `a notification of an unknown type stays pending, and its transactions are processed`()
+    async throws
+  {
     try await withHarness { harness in
       let bought = try harness.buy(token: UUID())
       var payload = NotificationPayload(
@@ -121,7 +125,7 @@ import Testing
       payload.data = data
       let signed = try harness.store.identity.authority.signer.sign(payload)
       #expect(try await harness.notify(signed).status == 200)
-      #expect(try await harness.service.replay.runWaiting() == (1, 0))
+      #expect(try await harness.service.replay.runPending() == (1, 0))
       #expect(try await outcomes(harness) == ["unknown_type"])
       #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
     }

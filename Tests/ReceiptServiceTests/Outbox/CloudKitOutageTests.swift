@@ -7,7 +7,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// CloudKit is away for an hour of the clock's time, then throttles, while customers go on living.
+/// CloudKit is unreachable for an hour of the test clock, then throttles, while customers change.
 @Suite struct CloudKitOutageTests {
   @Test(arguments: [1, 2] as [UInt64])
   func `after an outage and throttling every customer's last state arrives, in order, once`(
@@ -62,7 +62,7 @@ import Testing
         #expect(zip(writes, writes.dropFirst()).allSatisfy { $0.updatedAt <= $1.updatedAt })
         #expect(writes.count <= purchase.changes + 1)
       }
-      // An hour away cost a try every few minutes, not one for each customer.
+      // The outage cost one attempt every few minutes, not one for each customer.
       #expect(cloud.asked.count < 200)
       for asked in cloud.asked.suffix(5) { #expect(try await cloud.isSigned(asked)) }
     }

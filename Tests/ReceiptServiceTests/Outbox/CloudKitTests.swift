@@ -8,13 +8,13 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct CloudKitTests {
-  @Test func `a purchase becomes a record that is signed as CloudKit wants it`() async throws {
+  @Test func `a purchase becomes a record in a request that is signed for CloudKit`() async throws {
     try await withCloudKit { harness, cloud in
       _ = try await harness.deviceBuys("parent-1", TestApps.familyPlan)
       try await harness.service.outbox.run()
       let write = try #require(cloud.writes.first)
       #expect(cloud.writes.count == 1)
-      #expect(write.name == CloudKitStandIn.recordName("parent-1"))
+      #expect(write.name == FakeCloudKit.recordName("parent-1"))
       #expect(write.type == "Status")
       #expect(write.tier == "family")
       #expect(write.status == "active")
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  @Test func `what stands there already is not written again`() async throws {
+  @Test func `an unchanged state is not written again`() async throws {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
       try await harness.service.outbox.run()
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func `what ends by itself is written at its end, without anybody saying so`() async throws {
+  @Test func `a state that changes with time is written when it changes`() async throws {
     try await withCloudKit { harness, cloud in
       let start = harness.clock.now
       _ = try await harness.pool.query(
@@ -67,7 +67,7 @@ import Testing
       #expect(cloud.writes.map(\.status) == ["trial", "grace", "expired"])
       let began = Int(start.timeIntervalSince1970 * 1000)
       #expect(cloud.writes.map(\.validUntil) == [began + 30 * 86_400_000, began + 37 * 86_400_000, nil])
-      // That end has an age of its own: a place that is away just then costs nothing.
+      // The change at the end has an age of its own, so an outage just then does not give it up.
       cloud.change { $0.fault = { _ in .cloudKit(503, "TRY_AGAIN_LATER") } }
       let end = harness.clock.now + 3_600
       _ = try await harness.pool.query(
@@ -87,13 +87,13 @@ import Testing
     }
   }
 
-  @Test func `an answer that was lost is made up for, also when the state is back to what it was`()
+  @Test func `a delivery whose response was lost is repeated, also if the state is as before`()
     async throws
   {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
       try await harness.service.outbox.run()
-      // The refund is written there, but we do not learn of it.
+      // CloudKit has the refund, but the response is lost.
       cloud.change { $0.fault = { _ in .cloudKit(500, "INTERNAL_ERROR") } }
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
       try await harness.service.outbox.run()
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test func `two hundred go in one request, and each customer is its own row`() async throws {
+  @Test func `one request has 200 records, and each customer has a row of its own`() async throws {
     try await withCloudKit { harness, cloud in
       let names = (0..<450).map { "device-\($0)" }
       try await harness.note(devices: names)
@@ -114,7 +114,7 @@ import Testing
       try await harness.service.outbox.run()
       #expect(cloud.asked.count == 3)
       #expect(cloud.writes.count == 450)
-      #expect(Set(cloud.writes.map(\.name)) == Set(names.map(CloudKitStandIn.recordName)))
+      #expect(Set(cloud.writes.map(\.name)) == Set(names.map(FakeCloudKit.recordName)))
     }
   }
 
@@ -123,7 +123,7 @@ import Testing
     wholeRequest: Bool
   ) async throws {
     try await withCloudKit { harness, cloud in
-      let bad = CloudKitStandIn.recordName("device-7")
+      let bad = FakeCloudKit.recordName("device-7")
       cloud.change { state in
         if wholeRequest {
           state.fault = { $0.contains(bad) ? .cloudKit(400, "BAD_REQUEST") : nil }
@@ -138,7 +138,7 @@ import Testing
       try await harness.service.outbox.run()
       #expect(cloud.writes.count == 19)
 
-      cloud.change { $0 = CloudKitStandIn.State(writes: $0.writes) }
+      cloud.change { $0 = FakeCloudKit.State(writes: $0.writes) }
       let entry = try #require(try await harness.service.outbox.list().first)
       #expect(entry.customer == "device-7")
       #expect(entry.state == "dead")
@@ -152,8 +152,8 @@ import Testing
       #expect(try await harness.service.outbox.list().isEmpty)
       #expect(try await harness.service.outbox.list(customer: "device-7").map(\.state) == ["delivered"])
       let action = try await harness.pool.query("SELECT action, to_customer, by, reason FROM support_actions")
-      #expect(try action[0].decode(0, as: String.self) == "requeue")
-      #expect(try action[0].decode(1, as: String.self) == "device-7")
+      #expect(try action[0].decode("action", as: String.self) == "requeue")
+      #expect(try action[0].decode("to_customer", as: String.self) == "device-7")
     }
   }
 
@@ -169,7 +169,7 @@ import Testing
       cloud.change { $0.recordFault = nil }
       try await harness.note(devices: ["device-1"])
       try await harness.service.outbox.run()
-      #expect(cloud.writes.map(\.name) == [CloudKitStandIn.recordName("device-1")])
+      #expect(cloud.writes.map(\.name) == [FakeCloudKit.recordName("device-1")])
       let count = try await harness.service.outbox.requeueDead(
         bundleID: TestApps.family, by: "ada", reason: "schema mended")
       #expect(count == 2)
@@ -181,7 +181,7 @@ import Testing
   @Test(arguments: [
     (401, "AUTHENTICATION_FAILED"), (413, "QUOTA_EXCEEDED"), (429, "THROTTLED"), (503, "TRY_AGAIN_LATER"),
   ])
-  func `a refusal of the whole request gives the place a rest and costs nobody anything`(
+  func `a refused request pauses the destination and gives up no row`(
     status: Int, code: String
   ) async throws {
     try await withCloudKit { harness, cloud in
@@ -191,10 +191,11 @@ import Testing
       harness.clock.advance(seconds: 119)
       try await harness.service.outbox.run()
       #expect(cloud.asked.count == 1)
-      let lane = try await harness.pool.query("SELECT failures, last_error FROM outbox_lanes")[0]
-      #expect(try lane.decode(0, as: Int.self) == 1)
-      #expect(try lane.decode(1, as: String.self) == "HTTP \(status): \(code): no")
-      // One goes ahead, to see whether it is well again; then the rest.
+      let destination = try await harness.pool.query("SELECT failures, last_error FROM outbox_destinations")[
+        0]
+      #expect(try destination.decode("failures", as: Int.self) == 1)
+      #expect(try destination.decode("last_error", as: String.self) == "HTTP \(status): \(code): no")
+      // One record is sent as a probe, then the rest.
       cloud.change { $0.fault = nil }
       harness.clock.advance(seconds: 2)
       try await harness.service.outbox.run()
@@ -203,7 +204,7 @@ import Testing
     }
   }
 
-  @Test func `a container that is configured later learns of everybody, and without a key all wait`()
+  @Test func `a new container gets every customer, and without a key all rows wait`()
     async throws
   {
     let waiting = TestApps.json.replacing(
@@ -217,13 +218,13 @@ import Testing
       #expect(try await keyless.outbox.run() == 0)
       #expect(try await keyless.outbox.list().map(\.customer) == ["parent-1"])
       await keyless.close()
-      let cloud = try await CloudKitStandIn()
+      let cloud = try await FakeCloudKit()
       let ready = try await harness.service(
         configuration: TestApps.json.replacing(
           #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration))
       try await ready.outbox.register()
       try await ready.outbox.run()
-      #expect(cloud.writes.map(\.name) == [CloudKitStandIn.recordName("parent-1")])
+      #expect(cloud.writes.map(\.name) == [FakeCloudKit.recordName("parent-1")])
       await ready.close()
       await cloud.stop()
     }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import ReceiptService
 
-/// A receiver drops an event whose id it has seen, also where its answer to the first one was an error.
+/// A receiver drops an event whose id it has seen, even if its first response was an error.
 @Suite struct DeliveryIDTests {
-  @Test func `a state that changed since the attempt that failed goes out under an id of its own`()
+  @Test func `a state that changed since a failed attempt is sent under a new id`()
     async throws
   {
     try await withWebhook { harness, receiver in
@@ -17,7 +17,7 @@ import Testing
       try await harness.service.outbox.run()
       harness.clock.advance(seconds: 60)
       try await harness.service.outbox.run()
-      // Time passes, and no row says so yet.
+      // The state changes with time; no row has changed yet.
       harness.clock.set(try #require(bought.transaction.expiresDate) + 60)
       try await harness.service.outbox.run()
       harness.clock.advance(seconds: 600)
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test func `a state that comes back goes out under a third id`() async throws {
+  @Test func `a state that returns is sent under a third id`() async throws {
     let receiver = try WebhookReceiver()
     let configuration = WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)])
     let other = configuration.replacing(#""insights": true"#, with: #""insights": false"#)
@@ -67,7 +67,7 @@ import Testing
       _ = try await harness.customer()
       receiver.answer(500)
       try await harness.service.outbox.run()
-      // The second claim is followed at once by a commit that changes the customer's state.
+      // A commit right after the second claim changes the customer's state.
       for statement in [
         """
         CREATE FUNCTION change_state() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -95,7 +95,7 @@ import Testing
     }
   }
 
-  @Test func `a change that is committed while a request is on its way is sent after it, under its own id`()
+  @Test func `a change that is committed during a request is sent afterwards under its own id`()
     async throws
   {
     try await withWebhook { harness, receiver in

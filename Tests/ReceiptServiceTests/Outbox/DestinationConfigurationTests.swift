@@ -13,7 +13,9 @@ import Testing
     return try AppCatalog(json: Data(json.utf8), named: "apps.json")
   }
 
-  private func senders(_ members: String, _ environment: [String: String] = [:]) throws -> Set<OutboxLane> {
+  private func senders(_ members: String, _ environment: [String: String] = [:]) throws -> Set<
+    OutboxDestination
+  > {
     let catalog = try catalog(members)
     return Set(
       try catalog.outboxSenders(
@@ -62,7 +64,7 @@ import Testing
     #expect(problem.reason.contains(reason))
   }
 
-  @Test func `a key that is none stops the start`() throws {
+  @Test func `an invalid key stops the start`() throws {
     let file = FileManager.default.temporaryDirectory.appending(path: "no-key-\(UUID()).pem")
     try Data("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n".utf8).write(to: file)
     defer { try? FileManager.default.removeItem(at: file) }
@@ -82,7 +84,9 @@ import Testing
       #"{ "url": "ftp://example.com/hook", "secretEnv": "S" }"#, "webhooks[0].url", "must be an https address"
     ),
     (#"{ "url": "example.com", "secretEnv": "S" }"#, "webhooks[0].url", "must be an https address"),
-    (#"{ "url": "https://me:pw@example.com/", "secretEnv": "S" }"#, "webhooks[0].url", "no user"),
+    (
+      #"{ "url": "https://me:pw@example.com/", "secretEnv": "S" }"#, "webhooks[0].url", "must not have a user"
+    ),
     (#"{ "url": "https://example.com/" }"#, "webhooks[0].secretEnv", "is missing"),
     (
       #"{ "url": "https://example.com/", "secretEnv": "S", "allowPrivateAddresses": "yes" }"#,
@@ -90,7 +94,7 @@ import Testing
     ),
     (
       #"{ "url": "https://e.com/a?x", "secretEnv": "S" }, { "url": "https://e.com/a?y", "secretEnv": "S" }"#,
-      "webhooks[1].url", "is there twice"
+      "webhooks[1].url", "appears twice"
     ),
     (#"{ "url": "https://example.com/", "secretEnv": "S" }"#, "S", "is not set"),
   ])
@@ -100,14 +104,14 @@ import Testing
     #expect(problem.reason.contains(reason))
   }
 
-  @Test func `each place is a lane, and a container without a key has no way to it`() throws {
+  @Test func `each configured place is a destination, and a container without a key has no sender`() throws {
     let members = #"""
       "writeTo": ["cloudkit"], "webhooks": [
         { "url": "https://a.example/x?token=1", "secretEnv": "S" }, { "url": "https://b.example/", "secretEnv": "S" }]
       """#
     let app = try #require(try catalog(members)[TestApps.family])
-    #expect(app.outboxLanes.count == 3)
-    let lanes = try senders(members, ["S": WebhookReceiver.secret])
-    #expect(lanes.map(\.endpoint).sorted() == ["https://a.example/x", "https://b.example/"])
+    #expect(app.outboxDestinations.count == 3)
+    let destinations = try senders(members, ["S": WebhookReceiver.secret])
+    #expect(destinations.map(\.endpoint).sorted() == ["https://a.example/x", "https://b.example/"])
   }
 }

@@ -8,7 +8,7 @@ import Testing
 @testable import ReceiptService
 
 extension Harness {
-  /// A device that bought, and showed it.
+  /// A device with a validated purchase.
   func deviceBuys(
     _ name: String, _ productID: String = TestApps.individual
   ) async throws -> SignedOutcome {
@@ -17,7 +17,7 @@ extension Harness {
     return bought
   }
 
-  /// Notes devices without anything, all at once.
+  /// Adds outbox rows for devices without purchases.
   func note(devices: [String]) async throws {
     let catalog = service.outbox.catalog
     let changes = devices.map { CustomerChange(bundleID: TestApps.family, customer: .device($0)) }
@@ -25,21 +25,21 @@ extension Harness {
     _ = try await pool.query(query)
   }
 
-  /// How many rows of the outbox are in each state.
+  /// The number of outbox rows by state.
   func outboxStates() async throws -> [String: Int] {
     let rows = try await pool.query("SELECT state, count(*) FROM support_outbox GROUP BY 1")
     return Dictionary(
-      try rows.map { (try $0.decode(0, as: String.self), try $0.decode(1, as: Int.self)) },
+      try rows.map { (try $0.decode("state", as: String.self), try $0.decode("count", as: Int.self)) },
       uniquingKeysWith: { $1 })
   }
 
-  /// How many rows are still to be delivered.
+  /// The number of undelivered outbox rows.
   func undelivered() async throws -> Int {
-    try await pool.query("SELECT count(*) FROM outbox WHERE done_at IS NULL")[0].decode(0, as: Int.self)
+    try await pool.query("SELECT count(*) FROM outbox WHERE done_at IS NULL")[0].decode("count", as: Int.self)
   }
 }
 
-/// A word from one task to others.
+/// A flag that tasks share.
 final class Flag: Sendable {
   private let flag = Atomic(false)
 

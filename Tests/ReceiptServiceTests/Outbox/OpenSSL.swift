@@ -1,9 +1,9 @@
 import Foundation
 import TestProcess
 
-/// The `openssl` command, which shares no code with what is tested.
+/// The `openssl` command, an independent implementation.
 enum OpenSSL {
-  /// - Returns: whether it ended with status 0, and what it wrote.
+  /// - Returns: whether the exit status was 0, and the output.
   static func run(_ arguments: [String], in folder: URL) async throws -> (isSuccess: Bool, output: Data) {
     let result = try await Command("openssl", arguments, folder: folder).run()
     return (result.status == 0, result.output)

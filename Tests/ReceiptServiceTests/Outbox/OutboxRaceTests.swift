@@ -6,14 +6,13 @@ import Testing
 
 @testable import ReceiptService
 
-/// Several servers, changes while a request is on its way, and servers that die.
+/// Several servers, changes during a request, and servers that die.
 @Suite struct OutboxRaceTests {
-  @Test func `a change while an attempt is under way waits for nothing and is written after it`() async throws
-  {
+  @Test func `a change during an attempt does not wait and is written afterwards`() async throws {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
       cloud.change { state in
-        // It is committed while the request is on its way: no lock is held for it.
+        // The commit succeeds during the request, because no lock is held.
         state.meanwhile = {
           try await harness.happens(.refundLatest, to: bought.originalTransactionID)
           _ = try await harness.service.outbox.run()
@@ -25,7 +24,7 @@ import Testing
     }
   }
 
-  @Test func `two servers that drain at once write each record once`() async throws {
+  @Test func `two concurrent servers write each record once`() async throws {
     try await withCloudKit { harness, cloud in
       let configuration = TestApps.json.replacing(
         #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration)
@@ -45,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func `customers that change while two servers drain all end with their last state`() async throws {
+  @Test func `customers that change while two servers deliver all end with their last state`() async throws {
     try await withCloudKit { harness, cloud in
       let configuration = TestApps.json.replacing(
         #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration)
@@ -72,22 +71,22 @@ import Testing
       try await second.outbox.run()
       await second.close()
       for number in 0..<8 {
-        let last = cloud.writes(of: CloudKitStandIn.recordName("device-\(number)")).last
+        let last = cloud.writes(of: FakeCloudKit.recordName("device-\(number)")).last
         #expect(last?.status == (number < 4 ? "cancelled" : "active"))
       }
       #expect(try await harness.outboxStates() == ["delivered": 8])
     }
   }
 
-  @Test func `a server that dies after its claim holds up nobody for long, and does not come back`()
+  @Test func `the claim of a server that dies expires, and its late outcome is ignored`()
     async throws
   {
     try await withCloudKit { harness, cloud in
       try await harness.note(devices: ["device-1", "device-2"])
-      let lane = OutboxLane(destination: .cloudkit, bundleID: TestApps.family)
+      let destination = OutboxDestination(kind: .cloudkit, bundleID: TestApps.family)
       let (dead, instant) = (UUID(), harness.clock.now)
       let claimed = try await harness.pool.query(
-        DeliveryRows.claim(lane, by: dead, limit: 200, at: instant, until: instant + 90))
+        DeliveryRows.claim(destination, by: dead, limit: 200, at: instant, until: instant + 90))
       #expect(claimed.count == 2)
       try await harness.note(devices: ["device-1"])
       try await harness.service.outbox.run()
@@ -95,13 +94,13 @@ import Testing
       harness.clock.advance(seconds: 91)
       cloud.change { $0.recordFault = { _ in ("TRY_AGAIN_LATER", 30) } }
       try await harness.service.outbox.run()
-      // It was only slow: what it says now counts no more.
+      // The server was only slow. Its late outcome is ignored.
       let late = try claimed.map { row in
-        DeliveryRows.Settlement(
-          id: try row.decode(0), change: try row.decode(2), isDone: true, nextAttemptAt: instant)
+        DeliveryRows.RowUpdate(
+          id: try row.decode("id"), change: try row.decode("change"), isDone: true, nextAttemptAt: instant)
       }
       _ = try await harness.pool.transaction(
-        pipeline: DeliveryRows.settle(late, by: dead, at: harness.clock.now))
+        pipeline: DeliveryRows.release(late, by: dead, at: harness.clock.now))
       #expect(try await harness.undelivered() == 2)
       cloud.change { $0.recordFault = nil }
       harness.clock.advance(seconds: 120)
@@ -111,16 +110,16 @@ import Testing
     }
   }
 
-  @Test func `what a server wrote before it died is not taken for what stood there before`() async throws {
+  @Test func `a content that a server sent before it died does not count as delivered`() async throws {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
       try await harness.service.outbox.run()
-      // It dies between the answer and the commit: 'cancelled' stands there, and nobody knows.
+      // The server dies between the response and the commit: CloudKit has 'cancelled', and no row says so.
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
-      let lane = OutboxLane(destination: .cloudkit, bundleID: TestApps.family)
+      let destination = OutboxDestination(kind: .cloudkit, bundleID: TestApps.family)
       let instant = harness.clock.now
       let claimed = try await harness.pool.query(
-        DeliveryRows.claim(lane, by: UUID(), limit: 200, at: instant, until: instant + 90))
+        DeliveryRows.claim(destination, by: UUID(), limit: 200, at: instant, until: instant + 90))
       #expect(claimed.count == 1)
       try await harness.happens(.reverseRefund(transactionID: nil), to: bought.originalTransactionID)
       harness.clock.advance(seconds: 91)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// A server that wants to know when a customer's state changes, as one would write it.
+/// A server that receives webhooks, as an integrator would write it.
 final class WebhookReceiver: Sendable {
   struct Event: Sendable {
     var id: String
@@ -68,12 +68,12 @@ final class WebhookReceiver: Sendable {
 
   var events: [Event] { held.state.withLock { $0.events } }
 
-  /// Answers the next requests so, one after the other; then 204 again.
+  /// Sets the responses of the next requests; later ones get 204.
   func answer(_ statuses: Int...) {
     held.state.withLock { $0.answers = statuses.map { .empty(.init(code: $0)) } }
   }
 
-  /// Does this before it answers the next request.
+  /// Runs an action before the response to the next request.
   func meanwhile(_ action: @escaping @Sendable () async throws -> Void) {
     held.state.withLock { $0.meanwhile = action }
   }
@@ -85,14 +85,14 @@ final class WebhookReceiver: Sendable {
     try? FileManager.default.removeItem(at: folder)
   }
 
-  /// What OpenSSL computes with a secret for an event.
+  /// The signature of an event by OpenSSL.
   func signature(of event: Event, secret: String) async throws -> String {
     let key = try #require(Data(base64Encoded: String(secret.dropFirst("whsec_".count))))
     let signed = Array("\(event.id).\(event.timestamp).".utf8) + event.body
     return "v1," + (try await OpenSSL.hmac(signed, key: key, in: folder))
   }
 
-  /// The apps, with webhooks of the one whose customers are users.
+  /// The test apps; the app whose customers are users has webhooks.
   static func configuration(_ webhooks: [String]) -> String {
     TestApps.json.replacing(
       #""name": "Climbing","#,
@@ -104,7 +104,7 @@ final class WebhookReceiver: Sendable {
   }
 }
 
-/// Runs a test on a receiptd that tells a receiver.
+/// Runs a test with a receiptd that sends webhooks to a receiver.
 func withWebhook(
   secret: String = WebhookReceiver.secret, _ body: (Harness, WebhookReceiver) async throws -> Void
 ) async throws {

@@ -11,7 +11,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct WebhookTests {
-  @Test func `an event tells what the customer may do, signed so that OpenSSL agrees`() async throws {
+  @Test func `an event has the customer's entitlements and a signature that OpenSSL verifies`() async throws {
     try await withWebhook { harness, receiver in
       let (user, bought) = try await harness.customer()
       try await harness.service.outbox.run()
@@ -56,8 +56,8 @@ import Testing
       let dead = try await harness.pool.query(
         "SELECT last_error FROM outbox WHERE dead_at IS NOT NULL")
       #expect(dead.count == 1)
-      let reason = try dead[0].decode(0, as: String.self)
-      #expect(reason.hasPrefix("the event has 20") && reason.hasSuffix("shorten the features"))
+      let reason = try dead[0].decode("last_error", as: String.self)
+      #expect(reason.hasPrefix("the event has 20") && reason.hasSuffix("shorten the app's features"))
 
       let shorter = try await harness.service(configuration: configuration, settings: environment)
       try await shorter.outbox.register()
@@ -71,7 +71,7 @@ import Testing
     await receiver.stop()
   }
 
-  @Test func `while a secret is replaced there is a signature of each`() async throws {
+  @Test func `an event has a signature of each secret while one replaces another`() async throws {
     let both = WebhookReceiver.secret + " " + WebhookReceiver.oldSecret
     try await withWebhook(secret: both) { harness, receiver in
       _ = try await harness.customer()
@@ -107,12 +107,12 @@ import Testing
         harness.clock.advance(seconds: 3_600)
       }
       #expect(try await harness.outboxStates() == ["delivered": 1, "dead": 1])
-      // Growing delays: not more than once an hour, not less than every two.
+      // The backoff ends at one to two hours.
       #expect((48...110).contains(receiver.events.count - 4))
     }
   }
 
-  @Test func `Retry-After is obeyed`() async throws {
+  @Test func `a destination is retried after its Retry-After`() async throws {
     try await withWebhook { harness, receiver in
       _ = try await harness.customer()
       receiver.answer(Response(status: .tooManyRequests, headers: [.retryAfter: "300"]))
@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  @Test func `410 closes the endpoint until support requeues, and nothing is lost`() async throws {
+  @Test func `410 disables the endpoint until support requeues, and no row is lost`() async throws {
     try await withWebhook { harness, receiver in
       _ = try await harness.customer()
       receiver.answer(410)
@@ -147,7 +147,7 @@ import Testing
     }
   }
 
-  @Test func `an endpoint that is down holds up no other`() async throws {
+  @Test func `an unreachable endpoint does not delay the others`() async throws {
     let receiver = try WebhookReceiver()
     try await withHarness(
       configuration: WebhookReceiver.configuration([
@@ -163,7 +163,7 @@ import Testing
     await receiver.stop()
   }
 
-  @Test func `a private address is refused where it is not allowed`() async throws {
+  @Test func `a private address is refused unless it is allowed`() async throws {
     let receiver = try WebhookReceiver()
     let url = receiver.url.replacing("http://", with: "https://")
     try await withHarness(
@@ -180,7 +180,7 @@ import Testing
     await receiver.stop()
   }
 
-  @Test func `no log line and no row has a secret, or the query of an address`() async throws {
+  @Test func `no log line and no row has a secret or the query of a URL`() async throws {
     let receiver = try WebhookReceiver()
     let url = receiver.url + "?token=sesame"
     let variables = ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
@@ -208,10 +208,10 @@ import Testing
       }
       try await outbox.run()
       await clients.shutDown()
-      let rows = try await harness.pool.query("SELECT support_outbox::text FROM support_outbox")
-      let told = try logs.all + rows.map { try $0.decode(0, as: String.self) }
+      let rows = try await harness.pool.query("SELECT support_outbox::text AS row FROM support_outbox")
+      let output = try logs.all + rows.map { try $0.decode("row", as: String.self) }
       #expect(logs.all.count >= 3)
-      for line in told {
+      for line in output {
         #expect(!line.contains("sesame"))
         #expect(!line.contains(WebhookReceiver.secret.dropFirst(6)))
       }
@@ -239,7 +239,7 @@ import Testing
     }
   }
 
-  @Test func `the specification's own example comes out`() throws {
+  @Test func `the example of the specification has the expected signature`() throws {
     // Standard Webhooks 1.0, the example of the reference libraries.
     let secrets = try WebhookSecrets("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     let signature = secrets.signature(

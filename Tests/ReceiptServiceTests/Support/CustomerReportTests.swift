@@ -7,7 +7,8 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct CustomerReportTests {
-  @Test func `a user is found by the UUID, by any transaction, and told why`() async throws {
+  @Test func `a report is found by the user's UUID and by any transaction, and explains access`() async throws
+  {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let (user, bought) = try await harness.customer()
@@ -20,16 +21,16 @@ import Testing
         renewed.transaction.transactionId,
       ] {
         let report = try await harness.desk.customer(id)
-        let story = try #require(report.customers.first, "\(id)")
+        let customer = try #require(report.customers.first, "\(id)")
         #expect(report.customers.count == 1)
-        #expect(story.customer == user.uuidString.lowercased())
-        #expect(story.entitlements.isAccessGranted)
-        #expect(story.because == "the purchase \(bought.originalTransactionID) runs")
-        #expect(story.purchases.map(\.transactionID) == [renewed.transaction.transactionId])
-        #expect(story.purchases.map(\.ownedBecause) == ["app_account_token"])
-        #expect(story.grants.map(\.reason) == ["ticket 812"])
-        #expect(Set(story.events.map(\.event)) == ["purchase", "period", "notification", "grant"])
-        #expect(story.events.map(\.at) == story.events.map(\.at).sorted())
+        #expect(customer.customer == user.uuidString.lowercased())
+        #expect(customer.entitlements.isAccessGranted)
+        #expect(customer.because == "the purchase \(bought.originalTransactionID) is active")
+        #expect(customer.purchases.map(\.transactionID) == [renewed.transaction.transactionId])
+        #expect(customer.purchases.map(\.ownedBecause) == ["app_account_token"])
+        #expect(customer.grants.map(\.reason) == ["ticket 812"])
+        #expect(Set(customer.events.map(\.event)) == ["purchase", "period", "notification", "grant"])
+        #expect(customer.events.map(\.at) == customer.events.map(\.at).sorted())
         let lines = report.description.split(separator: "\n")
         #expect(lines.allSatisfy { $0.count <= 80 })
         #expect(lines.contains { $0.contains("by ada: ticket 812") })
@@ -37,7 +38,9 @@ import Testing
     }
   }
 
-  @Test func `each oddity is named: refunded, over, sandbox, unknown product, taken away, nobody's`()
+  @Test
+  func
+    `each special case is named: refunded, ended, sandbox, unknown product, transferred, without an owner`()
     async throws
   {
     try await withHarness { harness in
@@ -61,7 +64,7 @@ import Testing
       let boris = UUID()
       _ = try await harness.desk.transfer(bought.originalTransactionID, to: boris.uuidString, by: ada)
       let former = try await harness.desk.customer(anna.uuidString)
-      #expect(former.customers.first?.because == "nothing was bought, given or tried")
+      #expect(former.customers.first?.because == "the customer has no purchase, grant or trial")
       #expect(former.customers.first?.events.map(\.event) == ["transfer"])
       let owner = try await harness.desk.customer(boris.uuidString).description
       #expect(owner.contains("taken from \(anna.uuidString.lowercased())"))
@@ -70,12 +73,12 @@ import Testing
       try await harness.arrives(unclaimed)
       let report = try await harness.desk.customer(unclaimed.originalTransactionID)
       #expect(report.customers.isEmpty)
-      #expect(report.description.contains("belong to nobody yet"))
+      #expect(report.description.contains("purchases without an owner"))
       #expect(try await harness.desk.customer("no such id").isEmpty)
     }
   }
 
-  @Test func `a device with a trial is found, and free access is said`() async throws {
+  @Test func `a report shows a device's trial and free access`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let now = harness.clock.now
@@ -91,7 +94,7 @@ import Testing
         """)
       for id in ["phone", "kid"] {
         let report = try await harness.desk.customer(id)
-        #expect(report.customers.first?.because.hasPrefix("the trial that began") == true)
+        #expect(report.customers.first?.because.hasPrefix("the trial from") == true)
         #expect(report.description.contains("paired: kid (Kim)"))
       }
       _ = try await harness.desk.setFreeAccess(true, bundleID: TestApps.family, by: ada)
@@ -99,18 +102,18 @@ import Testing
       harness.clock.advance(days: 3)
       _ = try await harness.desk.setFreeAccess(false, bundleID: TestApps.family, by: ada)
       harness.clock.advance(days: 2)
-      #expect(try await harness.desk.customer("phone").description.contains(", over"))
+      #expect(try await harness.desk.customer("phone").description.contains(", ended"))
     }
   }
 
-  @Test func `a name cannot move the cursor or turn the line around`() {
-    var page = Page()
+  @Test func `a name cannot move the cursor or change the writing direction`() {
+    var page = TerminalText()
     page.line("Kim\u{1B}[2J\n\u{202E}gnp.exe \u{9B}1m é 🙂")
     #expect(page.text == "  Kim?[2J??gnp.exe ?1m é 🙂")
   }
 
-  @Test func `long lines break at spaces, long words are cut, nothing is lost`() {
-    var page = Page()
+  @Test func `long lines break at spaces, long words are split, no text is lost`() {
+    var page = TerminalText()
     page.member("because", String(repeating: "word ", count: 40) + "end")
     page.line(String(repeating: "x", count: 200), indent: 4)
     let lines = page.text.split(separator: "\n")

@@ -21,7 +21,7 @@ import Testing
       to: harness.adminAddress)
   }
 
-  @Test func `every action of the commands is there, and written down`() async throws {
+  @Test func `the API has every action of the commands and records it`() async throws {
     try await withHarness { harness in
       let who = ["by": "ada", "reason": "ticket 812"]
       let user = UUID().uuidString.lowercased()
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  @Test func `without the token nothing is told and nothing is done`() async throws {
+  @Test func `without the token every request is refused`() async throws {
     try await withHarness { harness in
       let user = UUID().uuidString
       let grant: [String: Any] = [
@@ -90,7 +90,7 @@ import Testing
         #expect(answer.code == "unauthenticated")
         #expect(try await ask(harness, "customer/\(user)", token: token).status == 401)
       }
-      // The port of the clients does not know it at all.
+      // The clients' port does not have these routes.
       let elsewhere = try await harness.send(
         .get, "/support/v1/customer/\(user)", token: Harness.supportToken, to: harness.address)
       #expect(elsewhere.status == 404)
@@ -107,7 +107,7 @@ import Testing
     }
   }
 
-  @Test func `a refusal has the contract's code and a sentence`() async throws {
+  @Test func `a refusal has a public code and a sentence`() async throws {
     try await withHarness { harness in
       let who = ["by": "ada", "reason": "ticket 812"]
       let user = UUID().uuidString

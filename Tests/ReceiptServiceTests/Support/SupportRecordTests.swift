@@ -8,7 +8,7 @@ import Testing
 
 /// An action of support and its row in `support_actions` are one commit.
 @Suite struct SupportRecordTests {
-  @Test func `a replay that cannot be written down changes nothing`() async throws {
+  @Test func `a replay that cannot be recorded changes nothing`() async throws {
     try await withHarness { harness in
       let (user, refunded) = try await harness.customerWithFailedRefund()
       let before = try await harness.row(of: refunded.originalTransactionID)
@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  @Test func `a replay that fails is not written down`() async throws {
+  @Test func `a failed replay is not recorded`() async throws {
     try await withHarness { harness in
       let (user, refunded) = try await harness.customerWithFailedRefund()
       // The ledger writes the row by an upsert.
@@ -36,23 +36,24 @@ import Testing
     }
   }
 
-  @Test func `a replay is written down with its notification, its outcome and its purchase`() async throws {
+  @Test func `a replay is recorded with its notification, its outcome and its purchase`() async throws {
     try await withHarness { harness in
       let (_, refunded) = try await harness.customerWithFailedRefund()
       _ = try await harness.replays(refunded)
       let row = try await harness.pool.query(
         """
-        SELECT bundle_id, original_transaction_id, details ->> 'notification_uuid', details ->> 'outcome'
+        SELECT bundle_id, original_transaction_id, details ->> 'notification_uuid' AS notification_uuid,
+          details ->> 'outcome' AS outcome
         FROM support_actions WHERE action = 'replay'
         """)[0]
-      #expect(try row.decode(0, as: String.self) == TestApps.climbing)
-      #expect(try row.decode(1, as: String.self) == refunded.originalTransactionID)
-      #expect(try row.decode(2, as: String.self) == refunded.notification.uuid.lowercased())
-      #expect(try row.decode(3, as: String.self) == "applied")
+      #expect(try row.decode("bundle_id", as: String.self) == TestApps.climbing)
+      #expect(try row.decode("original_transaction_id", as: String.self) == refunded.originalTransactionID)
+      #expect(try row.decode("notification_uuid", as: String.self) == refunded.notification.uuid.lowercased())
+      #expect(try row.decode("outcome", as: String.self) == "applied")
     }
   }
 
-  @Test func `no action of support takes effect that cannot be written down`() async throws {
+  @Test func `a support action that cannot be recorded takes no effect`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let (owner, bought) = try await harness.customer()
@@ -66,7 +67,7 @@ import Testing
       let desk = harness.desk
       let given = UUID().uuidString
       _ = try await desk.grant(to: given, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
-      let grant: UUID = try await harness.pool.query("SELECT id FROM grants")[0].decode(0)
+      let grant: UUID = try await harness.pool.query("SELECT id FROM grants")[0].decode("id")
       try await harness.refuseInserts(into: "support_actions")
       await #expect(throws: PostgresError.self) {
         try await desk.grant(to: user, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
@@ -93,7 +94,7 @@ import Testing
 }
 
 extension Harness {
-  /// A user whose refund was kept but failed, since the row of the purchase could not be read then.
+  /// A user whose refund is stored as failed, because the purchase's row was unreadable.
   fileprivate func customerWithFailedRefund() async throws -> (user: UUID, refunded: SignedOutcome) {
     let (user, bought) = try await customer()
     _ = try await pool.query("UPDATE subscriptions SET phase_statuses[1] = 'paused'")
@@ -109,7 +110,7 @@ extension Harness {
     return try await service.replay(uuid, by: "ada", reason: "ticket 812")
   }
 
-  /// Has a table of this test's database refuse new rows.
+  /// Makes a table refuse new rows.
   func refuseInserts(into table: String) async throws {
     _ = try await pool.query(
       """

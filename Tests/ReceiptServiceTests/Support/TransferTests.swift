@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct TransferTests {
-  @Test func `support moves a purchase, and the token that the App Store repeats does not move it back`()
+  @Test func `support transfers a purchase, and the same appAccountToken does not transfer it back`()
     async throws
   {
     try await withHarness { harness in
@@ -22,7 +22,7 @@ import Testing
       #expect(try await harness.isPremiumInPreferences(anna) == false)
       #expect(try await harness.isPremiumInPreferences(boris) == true)
 
-      // A renewal carries the same token; the former owner's app goes on proving it.
+      // A renewal has the same token; the previous owner's app still sends the purchase.
       harness.clock.advance(days: 31)
       try await harness.happens(.renew, to: id)
       let proof = try await harness.sync(
@@ -31,8 +31,8 @@ import Testing
       #expect(try await harness.row(of: id).userID == boris)
       let reason = try await harness.pool.query(
         "SELECT owned_because, taken_from FROM subscriptions WHERE original_transaction_id = \(id)")[0]
-      #expect(try reason.decode(0, as: String.self) == "support")
-      #expect(try reason.decode(1, as: String.self) == anna.uuidString.lowercased())
+      #expect(try reason.decode("owned_because", as: String.self) == "support")
+      #expect(try reason.decode("taken_from", as: String.self) == anna.uuidString.lowercased())
 
       let again = try await harness.desk.transfer(id, to: boris.uuidString, by: ada)
       #expect(!again.isChanged)
@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test(arguments: ["transfer", "transferWhenInactive", "keep"])
-  func `the former owner cannot prove it back, another device follows the policy`(policy: String)
+  func `the previous owner cannot claim it back, another device follows the policy`(policy: String)
     async throws
   {
     try await withHarness(configuration: TestApps.configuration(transferPolicy: policy)) { harness in
@@ -55,7 +55,7 @@ import Testing
       let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
       _ = try await harness.device("old phone", shows: bought)
       _ = try await harness.desk.transfer(bought.originalTransactionID, to: "new phone", by: ada)
-      // Not even when it opens nothing any more.
+      // Not even after its end.
       for days in [0.0, 400] {
         harness.clock.advance(days: days)
         let back = try await harness.validate([
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `a token that the App Store had not signed before moves it, and support moves it back`()
+  @Test func `a new appAccountToken transfers it, and support transfers it back`()
     async throws
   {
     try await withHarness { harness in
@@ -94,7 +94,7 @@ import Testing
     }
   }
 
-  @Test func `nobody's purchase is given, an unknown one is refused`() async throws {
+  @Test func `a purchase without an owner can be transferred, an unknown one is refused`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let bought = try harness.buy()
@@ -116,8 +116,7 @@ import Testing
     }
   }
 
-  @Test func `ten transfers of one purchase at once leave one owner, and every move on record`() async throws
-  {
+  @Test func `ten concurrent transfers of one purchase leave one owner and a record of each`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let (anna, bought) = try await harness.customer()

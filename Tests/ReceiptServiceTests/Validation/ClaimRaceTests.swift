@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// Two users who claim one purchase at once, fifty times under each policy.
+/// Two users claim one purchase concurrently, fifty times under each policy.
 @Suite struct ClaimRaceTests {
   private enum Case: String, CaseIterable {
     case keep, transfer
@@ -14,12 +14,12 @@ import Testing
     case afterwards = "transferWhenInactive after its end"
 
     var policy: String { rawValue.split(separator: " ").first.map(String.init) ?? rawValue }
-    /// Whether the second takes it from the first.
+    /// Whether the second claim takes the purchase from the first user.
     var moves: Bool { self == .transfer || self == .afterwards }
   }
 
   @Test(arguments: Case.allCases)
-  private func `two users who claim one purchase at once end in exactly what the policy says`(
+  private func `two concurrent claims of one purchase end as the transfer policy says`(
     race: Case
   ) async throws {
     let configuration = TestApps.configuration(transferPolicy: race.policy)
@@ -44,9 +44,11 @@ import Testing
         #expect(users.contains(owner))
         let moves = try await harness.pool.query(
           "SELECT from_customer, to_customer FROM support_actions WHERE original_transaction_id = \(id)"
-        ).map { [try $0.decode(0, as: String.self), try $0.decode(1, as: String.self)] }
+        ).map {
+          [try $0.decode("from_customer", as: String.self), try $0.decode("to_customer", as: String.self)]
+        }
         #expect(moves == (race.moves ? [[other, owner].map { $0.uuidString.lowercased() }] : []))
-        // What each is told, and what stands on the profiles, is the same.
+        // Responses and profiles agree.
         let isOpen = race != .afterwards
         #expect(try await harness.isPremium(owner) == isOpen)
         #expect(try await harness.isPremium(other) == false)

@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct ValidationTests {
-  @Test func `a signed purchase becomes a row, and the answer says what it opens`() async throws {
+  @Test func `a signed purchase is stored, and the response has its entitlements`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let bought = try harness.buy()
@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  @Test func `without a token the purchase is answered and stored, and bound to nobody`() async throws {
+  @Test func `without a token the purchase is stored without an owner`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
@@ -95,7 +95,7 @@ import Testing
       let answer = try await harness.validate([
         "transactionID": bought.transactionID, "bundleID": TestApps.climbing,
       ])
-      // The simulated store does not know this key, which shows that it was used.
+      // The simulated store rejects this key, which shows that it was used.
       #expect(answer.status == 503)
       #expect(answer.code == "store_unavailable")
       let other = try harness.buy(TestApps.individual, bundleID: TestApps.family)
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test func `a bare id brings the state that the store has now`() async throws {
+  @Test func `a bare id returns the present state in the App Store`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       harness.clock.set(try #require(bought.transaction.expiresDate))
@@ -121,7 +121,7 @@ import Testing
     }
   }
 
-  @Test func `an id that neither environment knows is not found`() async throws {
+  @Test func `an id that is in neither environment is not found`() async throws {
     try await withHarness { harness in
       let answer = try await harness.validate([
         "transactionID": "2000000999999999", "bundleID": TestApps.climbing,
@@ -144,7 +144,7 @@ import Testing
     }
   }
 
-  @Test func `a product under an old name is the same product`() async throws {
+  @Test func `an alias of a product is the same product`() async throws {
     try await withHarness { harness in
       let info = try harness.transaction { $0.productId = "climbing.monthly" }
       let answer = try await harness.validate(["signedTransaction": try harness.sign(info)])
@@ -154,7 +154,7 @@ import Testing
     }
   }
 
-  @Test func `an unknown product is kept and said to be unknown`() async throws {
+  @Test func `a purchase of an unknown product is stored, and gets an error`() async throws {
     try await withHarness { harness in
       let info = try harness.transaction { $0.productId = "com.example.climbing.unheard" }
       let answer = try await harness.validate(["signedTransaction": try harness.sign(info)])
@@ -176,7 +176,7 @@ import Testing
     }
   }
 
-  @Test func `another app, another environment and an expired certificate have codes of their own`()
+  @Test func `another app, another environment and an expired certificate have their own error codes`()
     async throws
   {
     try await withHarness { harness in
@@ -201,7 +201,7 @@ import Testing
     }
   }
 
-  @Test func `a transaction from before a refund does not bring back access`() async throws {
+  @Test func `a transaction from before a refund does not restore access`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       harness.clock.advance(days: 1)
@@ -217,7 +217,7 @@ import Testing
     }
   }
 
-  @Test func `the sandbox opens something only where the configuration says so`() async throws {
+  @Test func `sandbox purchases grant access only if the configuration allows it`() async throws {
     let tester = UUID()
     let grants = "[\"\(tester.uuidString)\"]"
     try await withHarness(configuration: TestApps.configuration(sandboxGrants: grants)) { harness in
@@ -243,12 +243,13 @@ import Testing
       #expect(second.status == 409)
       #expect(second.code == "belongs_to_another_customer")
       #expect(second["subscription"] == nil)
-      let id = try await harness.pool.query("SELECT user_id FROM subscriptions")[0].decode(0, as: UUID.self)
+      let id = try await harness.pool.query("SELECT user_id FROM subscriptions")[0].decode(
+        "user_id", as: UUID.self)
       #expect(id == anna)
     }
   }
 
-  @Test func `where the policy transfers, the purchase moves and both profiles follow`() async throws {
+  @Test func `with the policy transfer the purchase moves and both profiles change`() async throws {
     try await withHarness(configuration: TestApps.configuration(transferPolicy: "transfer")) { harness in
       let (anna, boris) = (UUID(), UUID())
       let body = ["signedTransaction": try harness.buy().signedTransaction]
@@ -260,8 +261,8 @@ import Testing
       let action = try await harness.pool.query(
         "SELECT from_customer, to_customer FROM support_actions WHERE action = 'transfer'")
       #expect(action.count == 1)
-      #expect(try action[0].decode(0, as: String.self) == anna.uuidString.lowercased())
-      #expect(try action[0].decode(1, as: String.self) == boris.uuidString.lowercased())
+      #expect(try action[0].decode("from_customer", as: String.self) == anna.uuidString.lowercased())
+      #expect(try action[0].decode("to_customer", as: String.self) == boris.uuidString.lowercased())
     }
   }
 }

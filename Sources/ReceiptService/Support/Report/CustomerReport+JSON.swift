@@ -1,9 +1,9 @@
-import FoundationEssentials
+import Foundation
 import HTTP
 import JSON
 
 extension CustomerReport: JSONWritable {
-  /// One object.
+  /// Writes one object.
   public func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("asked", asked)
@@ -14,7 +14,7 @@ extension CustomerReport: JSONWritable {
   }
 }
 
-extension CustomerStory: JSONWritable {
+extension ReportedCustomer: JSONWritable {
   func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("app", app)
@@ -32,7 +32,7 @@ extension CustomerStory: JSONWritable {
   }
 }
 
-extension PurchaseStory: JSONWritable {
+extension ReportedPurchase: JSONWritable {
   func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("bundleID", bundleID)
@@ -59,7 +59,7 @@ extension PurchaseStory: JSONWritable {
   }
 }
 
-extension GrantStory: JSONWritable {
+extension ReportedGrant: JSONWritable {
   func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("endsAt", endsAt)
@@ -76,7 +76,7 @@ extension GrantStory: JSONWritable {
   }
 }
 
-extension TrialStory: JSONWritable {
+extension ReportedTrial: JSONWritable {
   func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("endsAt", endsAt)

@@ -1,85 +1,86 @@
-import FoundationEssentials
+import Foundation
 
 extension CustomerReport: CustomStringConvertible {
-  /// For a terminal of 80 columns.
+  /// Text for a terminal with 80 columns.
   public var description: String {
-    guard !isEmpty else { return "Nothing is known of \(asked): whoever it is, is free." }
-    var page = Page()
-    for story in customers {
-      if !page.isEmpty { page.skip() }
-      story.write(to: &page)
+    guard !isEmpty else { return "No customer and no purchase has the id \(asked)." }
+    var output = TerminalText()
+    for customer in customers {
+      if !output.isEmpty { output.skip() }
+      customer.write(to: &output)
     }
     if !unclaimed.isEmpty {
-      if !page.isEmpty { page.skip() }
-      page.heading("purchases that belong to nobody yet")
-      for purchase in unclaimed { purchase.write(to: &page) }
+      if !output.isEmpty { output.skip() }
+      output.heading("purchases without an owner")
+      for purchase in unclaimed { purchase.write(to: &output) }
     }
-    return page.text
+    return output.text
   }
 }
 
-extension CustomerStory {
-  fileprivate func write(to page: inout Page) {
-    page.member("customer", "\(kind) \(customer)")
-    page.member("app", "\(app) (\(bundleID))")
-    page.member("access", access)
-    page.member("because", because)
+extension ReportedCustomer {
+  fileprivate func write(to output: inout TerminalText) {
+    output.member("customer", "\(kind) \(customer)")
+    output.member("app", "\(app) (\(bundleID))")
+    output.member("access", access)
+    output.member("because", because)
     if let freeAccessSince {
-      page.member("free access", "for everyone since \(freeAccessSince.inWords)")
+      output.member("free access", "for everyone since \(freeAccessSince.rfc3339)")
     }
-    if !purchases.isEmpty { page.heading("purchases") }
-    for purchase in purchases { purchase.write(to: &page) }
-    if !grants.isEmpty { page.heading("grants") }
-    for grant in grants { grant.write(to: &page) }
+    if !purchases.isEmpty { output.heading("purchases") }
+    for purchase in purchases { purchase.write(to: &output) }
+    if !grants.isEmpty { output.heading("grants") }
+    for grant in grants { grant.write(to: &output) }
     if let trial {
-      page.heading("trial")
-      let end = trial.endsAt?.inWords ?? "some time after free access"
-      page.line("from \(trial.startedAt.inWords) until \(end)\(trial.isRunning ? "" : ", over")")
-      if let note = trial.note { page.line("NOT COUNTED: \(note)", indent: 4) }
+      output.heading("trial")
+      let end = trial.endsAt?.rfc3339 ?? "a time after free access ends"
+      output.line("from \(trial.startedAt.rfc3339) until \(end)\(trial.isRunning ? "" : ", ended")")
+      if let note = trial.note { output.line("NOT COUNTED: \(note)", indent: 4) }
     }
     guard !events.isEmpty else { return }
-    page.heading("last events (UTC)")
+    output.heading("last events (UTC)")
     for event in events {
-      page.line("\(event.at.inWords)  \(event.event): \(event.what)", hanging: 22)
+      output.line("\(event.at.rfc3339)  \(event.event): \(event.what)", hanging: 22)
     }
   }
 
   private var access: String {
     let tier = entitlements.tier.map { "\($0), " } ?? ""
-    let until = entitlements.validUntil.map { ", until \($0.inWords)" } ?? ""
+    let until = entitlements.validUntil.map { ", until \($0.rfc3339)" } ?? ""
     return entitlements.isAccessGranted
       ? "\(tier)\(entitlements.status)\(until)" : "none (\(entitlements.status))"
   }
 }
 
-extension PurchaseStory {
-  fileprivate func write(to page: inout Page) {
-    page.line("\(originalTransactionID)  \(status) (the store: \(storeStatus))")
-    page.line("\(productID), tier \(tier ?? "none"), \(environment), \(ownership)", indent: 4)
-    page.line("bought \(purchaseDate.inWords), \(end)", indent: 4)
-    if let revokedAt { page.line("refunded or revoked at \(revokedAt.inWords)", indent: 4) }
+extension ReportedPurchase {
+  fileprivate func write(to output: inout TerminalText) {
+    output.line("\(originalTransactionID)  \(status) (App Store: \(storeStatus))")
+    output.line("\(productID), tier \(tier ?? "none"), \(environment), \(ownership)", indent: 4)
+    output.line("bought \(purchaseDate.rfc3339), \(end)", indent: 4)
+    if let revokedAt { output.line("refunded or revoked at \(revokedAt.rfc3339)", indent: 4) }
     if let sharedBy {
-      page.line("shared: \(sharedBy) had it first", indent: 4)
+      output.line("shared by: \(sharedBy)", indent: 4)
     } else if let ownedBecause {
-      page.line("theirs because: \(ownedBecause)\(takenFrom.map { ", taken from \($0)" } ?? "")", indent: 4)
+      output.line("owned because: \(ownedBecause)\(takenFrom.map { ", taken from \($0)" } ?? "")", indent: 4)
     }
-    if let note { page.line("NOT COUNTED: \(note)", indent: 4) }
+    if let note { output.line("NOT COUNTED: \(note)", indent: 4) }
   }
 
   private var end: String {
-    guard let expiryDate else { return "for good" }
-    let grace = gracePeriodExpiryDate.map { ", billing grace until \($0.inWords)" } ?? ""
+    guard let expiryDate else { return "no expiry" }
+    let grace = gracePeriodExpiryDate.map { ", billing grace until \($0.rfc3339)" } ?? ""
     let renewal = willRenew ? ", will renew" : ", will not renew"
-    return "until \(expiryDate.inWords)\(grace)\(renewal)"
+    return "until \(expiryDate.rfc3339)\(grace)\(renewal)"
   }
 }
 
-extension GrantStory {
-  fileprivate func write(to page: inout Page) {
-    page.line("\(grant)  \(tier)\(isOpen || note != nil ? "" : ", over")")
-    page.line("from \(startsAt.inWords) \(endsAt.map { "until \($0.inWords)" } ?? "for good")", indent: 4)
-    page.line("by \(grantedBy): \(reason)", indent: 4)
-    if let revokedAt { page.line("revoked at \(revokedAt.inWords) by \(revokedBy ?? "?")", indent: 4) }
-    if let note { page.line("NOT COUNTED: \(note)", indent: 4) }
+extension ReportedGrant {
+  fileprivate func write(to output: inout TerminalText) {
+    output.line("\(grant)  \(tier)\(isOpen || note != nil ? "" : ", ended")")
+    output.line(
+      "from \(startsAt.rfc3339) \(endsAt.map { "until \($0.rfc3339)" } ?? "without end")", indent: 4)
+    output.line("by \(grantedBy): \(reason)", indent: 4)
+    if let revokedAt { output.line("revoked at \(revokedAt.rfc3339) by \(revokedBy ?? "?")", indent: 4) }
+    if let note { output.line("NOT COUNTED: \(note)", indent: 4) }
   }
 }

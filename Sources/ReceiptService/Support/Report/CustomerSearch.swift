@@ -1,38 +1,38 @@
-import FoundationEssentials
+import Foundation
 import Identifiers
 import Postgres
 import Subscriptions
 
-/// Who goes by an id.
+/// Finds the customers and purchases that have an id.
 struct CustomerSearch {
   /// A customer of one app.
-  struct Found: Hashable {
+  struct Match: Hashable {
     var customer: Customer
     var bundleID: String
+
+    /// - Returns: `nil` for a row without a customer.
+    init?(_ row: Row) throws {
+      guard let customer = try Customer(row) else { return nil }
+      self.customer = customer
+      bundleID = try row.decode("bundle_id")
+    }
   }
 
-  /// Customers, sorted by app and id.
-  private(set) var customers: [Found] = []
-  /// Purchases by that id, whoever has them.
+  /// The customers, sorted by app and id.
+  private(set) var customers: [Match] = []
+  /// The original transaction ids of purchases with that id, with or without an owner.
   private(set) var purchases: [String] = []
 
-  /// - Parameter id: a user's UUID, a device's name (a paired one's too), or any transaction's id.
+  /// - Parameter id: a user's UUID, the id of a device or a paired device, or any transaction id.
   init(_ id: String, in catalog: AppCatalog, _ connection: PostgresConnection) async throws {
     let id = (try? DeviceID(id))?.name ?? id
     let user = UUID(rfc9562: id)
     let answers = try await connection.pipeline([
       Self.purchases(id), Self.customers(id, user, apps: catalog.apps.map(\.bundleID)),
     ])
-    purchases = Set(try answers[0].map { try $0.decode(0, as: String.self) }).sorted()
-    let found = try answers.flatMap { rows in
-      try rows.compactMap { row -> Found? in
-        let customer =
-          try row.decode("user_id", as: UUID?.self).map(Customer.user)
-          ?? row.decode("device_id", as: String?.self).map(Customer.device)
-        return try customer.map { Found(customer: $0, bundleID: try row.decode("bundle_id")) }
-      }
-    }
-    customers = Set(found).sorted { ($0.bundleID, $0.customer.id) < ($1.bundleID, $1.customer.id) }
+    purchases = Set(try answers[0].map { try $0.decode("original_transaction_id", as: String.self) }).sorted()
+    let matches = try answers.flatMap { try $0.compactMap(Match.init) }
+    customers = Set(matches).sorted { ($0.bundleID, $0.customer.id) < ($1.bundleID, $1.customer.id) }
   }
 
   private static func purchases(_ id: String) -> Query {

@@ -1,0 +1,105 @@
+import Curl
+import Foundation
+import HTTP
+import HTTPTypes
+import Logging
+import Subscriptions
+
+/// Authenticates requests: reads the user from the access token in `Authorization: Bearer`.
+struct Authenticator: Sendable {
+  private let catalog: AppCatalog
+  private let verifiers: [TokenIssuer: TokenVerifier]
+  /// By URL of the key set.
+  private let publicKeys: [String: PublicKeys]
+  private let clock: ServiceClock
+
+  /// - Parameters:
+  ///   - environment: the environment variables that hold shared secrets.
+  ///   - former: the authenticator before a reload; its cached public keys stay in use.
+  init(
+    catalog: AppCatalog, environment: [String: String], client: CurlClient, clock: ServiceClock,
+    logger: Logger, metrics: ServiceMetrics, after former: Authenticator? = nil
+  ) async {
+    self.catalog = catalog
+    self.clock = clock
+    var publicKeys: [String: PublicKeys] = [:]
+    for address in Set(catalog.apps.compactMap { $0.auth?.jwks }) {
+      publicKeys[address] =
+        former?.publicKeys[address]
+        ?? PublicKeys(address: address, client: client, clock: clock, logger: logger, metrics: metrics)
+    }
+    self.publicKeys = publicKeys
+    var verifiers: [TokenIssuer: TokenVerifier] = [:]
+    for issuer in Set(catalog.apps.compactMap(\.auth)) {
+      verifiers[issuer] = await TokenVerifier(
+        requirements: TokenRequirements(issuer: issuer.issuer, audience: issuer.audience),
+        secret: issuer.secret(in: environment), publicKeys: issuer.jwks.flatMap { publicKeys[$0] })
+    }
+    self.verifiers = verifiers
+  }
+
+  /// Reports metrics for the public keys of its apps, and stops reporting those that only the former one used.
+  func takeOver(from former: Authenticator?) async {
+    for (address, keys) in former?.publicKeys ?? [:] where publicKeys[address] == nil { await keys.serve([]) }
+    for (address, keys) in publicKeys {
+      await keys.serve(Set(catalog.apps.filter { $0.auth?.jwks == address }.map(\.bundleID)))
+    }
+  }
+
+  /// Fetches public keys that could not be fetched before. So an outage ends also where no request comes.
+  var job: BackgroundJob {
+    BackgroundJob("public key retry", every: .seconds(30)) {
+      for keys in publicKeys.values { await keys.retryIfDue() }
+    }
+  }
+
+  /// The user of one app, or `nil` where the request carries no token.
+  /// - Throws: ``Problem`` `unauthenticated` for a token that is not valid for this app.
+  func user(of request: Request, in app: App) async throws -> UUID? {
+    guard let token = try Self.token(of: request) else { return nil }
+    guard let issuer = app.auth, let verifier = verifiers[issuer],
+      let user = try await verifier.user(of: token, at: clock.now())
+    else { throw ServiceError.unauthenticated }
+    return user
+  }
+
+  /// The user, and the apps for which the token is valid.
+  /// - Throws: ``Problem`` `unauthenticated` without a token, or for a token that no app accepts.
+  func user(of request: Request) async throws -> (user: UUID, apps: [App]) {
+    guard let token = try Self.token(of: request) else { throw ServiceError.unauthenticated }
+    var users: [TokenIssuer: UUID] = [:]
+    var unavailable: (any Error)?
+    for (issuer, verifier) in verifiers {
+      do {
+        users[issuer] = try await verifier.user(of: token, at: clock.now())
+      } catch {
+        unavailable = error
+      }
+    }
+    let apps = catalog.apps.filter { app in app.auth.map { users[$0] != nil } ?? false }
+    guard let user = users.values.first, users.values.allSatisfy({ $0 == user }) else {
+      throw unavailable ?? ServiceError.unauthenticated
+    }
+    return (user, apps)
+  }
+
+  /// The token of `Authorization: Bearer` (RFC 6750 section 2.1).
+  private static func token(of request: Request) throws -> String? {
+    guard let field = request.headers[.authorization] else { return nil }
+    let parts = field.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+    guard parts.count == 2, String(decoding: parts[0], as: UTF8.self).lowercased() == "bearer",
+      !parts[1].isEmpty
+    else { throw ServiceError.unauthenticated }
+    return String(decoding: parts[1], as: UTF8.self)
+  }
+}
+
+extension TokenIssuer {
+  /// The least number of bytes of an HS256 secret: that of the hash (RFC 7518 section 3.2).
+  static let advisedSecretLength = 32
+
+  /// The shared secret. An empty one counts as missing, because any client could sign with it.
+  func secret(in environment: [String: String]) -> String? {
+    secretEnvironmentVariable.flatMap { environment[$0] }.flatMap { $0.isEmpty ? nil : $0 }
+  }
+}

@@ -1,0 +1,81 @@
+import CoreMetrics
+import Foundation
+import Identifiers
+import Logging
+import Platform
+import Postgres
+import Subscriptions
+
+/// A background job that retries premium statuses that the app's own tables refused.
+///
+/// The outbox holds only user ids. Each attempt writes the status at that instant, so a late attempt never writes an
+/// older status.
+struct ProfileRetry: Sendable {
+  let pool: PostgresPool
+  let catalog: AppCatalog
+  let clock: ServiceClock
+  let logger: Logger
+  let metrics: ServiceMetrics
+
+  private static let batch = 32
+
+  /// Writes all statuses that are due, every two seconds.
+  var job: BackgroundJob {
+    BackgroundJob("profile retry", every: .seconds(2)) { while try await run() == Self.batch {} }
+  }
+
+  /// Retries at most one batch of due statuses.
+  /// - Returns: the number of statuses that were due.
+  @discardableResult
+  func run() async throws -> Int {
+    var count = 0
+    while count < Self.batch, try await runOne(at: clock.now()) { count += 1 }
+    return count
+  }
+
+  /// Retries one status in its own transaction: a transaction that locked one customer after another could deadlock with
+  /// another server.
+  /// - Returns: whether a status was due.
+  private func runOne(at instant: Date) async throws -> Bool {
+    try await pool.withTransaction { connection in
+      let due = try await connection.query(
+        OutboxRows.due(for: OutboxRows.profiles, at: instant, limit: 1))
+      guard let row = due.first else { return false }
+      let id = try row.decode("id", as: Int64.self)
+      let attempts = try row.decode("attempts", as: Int.self)
+      let user = UUID(rfc9562: try row.decode("key", as: String.self))
+      let isWritten = if let user { try await tryWriting(user, at: instant, connection) } else { true }
+      if !isWritten { metrics.outcomes.profileWriteFailures.increment() }
+      let next = instant + Backoff.delivery.seconds(afterFailures: attempts + 1)
+      _ = try await connection.query(
+        isWritten
+          ? OutboxRows.done(id)
+          : OutboxRows.postpone(id, until: next, because: "the table refused the row"))
+      return true
+    }
+  }
+
+  /// An unreadable row fails this user's status only; the queue goes on.
+  private func tryWriting(
+    _ user: UUID, at instant: Date, _ connection: PostgresConnection
+  ) async throws -> Bool {
+    do {
+      return try await write(user, at: instant, connection)
+    } catch let error as UnreadableRow {
+      logger.error("a subscription's row cannot be read", metadata: ["column": "\(error.column)"])
+      return false
+    }
+  }
+
+  private func write(
+    _ user: UUID, at instant: Date, _ connection: PostgresConnection
+  ) async throws -> Bool {
+    let answers = try await connection.pipeline(
+      [AdvisoryLock.acquire(.customer, [user.uuidString])]
+        + CustomerRecordRows.select(users: [user], devices: []))
+    let customerRecords = try CustomerRecordRows.decode(answers.dropFirst())
+    let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
+    let changes = catalog.apps.map { CustomerChange(bundleID: $0.bundleID, customer: .user(user)) }
+    return try await writer.write(changes, customerRecords: customerRecords, on: connection).isEmpty
+  }
+}

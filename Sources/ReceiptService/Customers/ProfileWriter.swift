@@ -1,0 +1,180 @@
+import Foundation
+import Logging
+import Postgres
+import Subscriptions
+
+/// Writes users' premium status to the apps' own tables, in the transaction that changes their purchases or grants.
+///
+/// Another transaction may hold a row's lock, a trigger or constraint may refuse the row, or the table may require
+/// columns that receiptd does not know. None of this may roll back the purchase or delay other customers: all waits are
+/// short, and a status that cannot be written goes to the outbox for ``ProfileRetry``.
+struct ProfileWriter {
+  let catalog: AppCatalog
+  /// Read after the customers' locks are held, so that a grant committed before has begun.
+  let clock: ServiceClock
+  let logger: Logger
+
+  /// Whether any of these changes has to be written to a table.
+  func isNeeded(for changes: some Sequence<CustomerChange>) -> Bool {
+    let bundleIDs = Set(changes.lazy.filter { $0.customer.userID != nil }.map(\.bundleID))
+    return bundleIDs.contains { bundleID in
+      catalog[bundleID].map { app in
+        app.customer == .user && ProfileTable.all.contains { app.writeTo.contains($0.destination) }
+      } ?? false
+    }
+  }
+
+  /// The queries that select and lock rows of the first table. Sent in the pipeline of other statements, they save a round
+  /// trip. Empty if nothing has to be written.
+  func selectsAhead(for changes: some Sequence<CustomerChange>) -> [Query] {
+    writes(for: changes).first.map { [Self.limits, $0.table.select($0.users)] } ?? []
+  }
+
+  /// Writes the users' status to every table that the changed apps write to, and to no other table.
+  /// - Parameters:
+  ///   - changes: customers and apps whose status may have changed; the transaction holds the customers' locks.
+  ///   - customerRecords: these users' records of all apps.
+  ///   - ahead: the result of ``selectsAhead(for:)``, if it was sent.
+  ///   - commits: whether to commit with the last statement, which saves a round trip.
+  /// - Returns: the users with a status that could not be written; they are in the outbox.
+  func write(
+    _ changes: some Sequence<CustomerChange>, customerRecords: RecordsByCustomer,
+    on connection: PostgresConnection,
+    ahead: Result<SavepointAttempt, PostgresError>? = nil, commits: Bool = false
+  ) async throws -> Set<UUID> {
+    let tableWrites = writes(for: changes)
+    let instant = clock.now()
+    var unwritten: Set<UUID> = []
+    for (index, (table, apps, users)) in tableWrites.enumerated() {
+      let writes = users.map { user in
+        ProfileWrite(
+          userID: user, status: status(of: user, customerRecords[.user(user)], in: apps, at: instant))
+      }
+      unwritten.formUnion(
+        try await write(
+          writes, to: table, connection, ahead: index == 0 ? ahead : nil,
+          after: index == tableWrites.count - 1 && commits ? unwritten : nil))
+      if connection.isCommitted { return unwritten }
+    }
+    if !unwritten.isEmpty { _ = try await connection.query(outbox(unwritten)) }
+    return unwritten
+  }
+
+  /// The timeout of a statement on the app's own table.
+  static let timeout: Duration = .milliseconds(500)
+
+  /// Locked rows are skipped. An uncommitted insert of the same row is invisible, and a second insert waits for it: at most
+  /// this lock timeout. The app's triggers may need the bitmap scans that ``LookupPlans`` disable.
+  private static let limits: Query = """
+    SELECT set_config('lock_timeout', '250ms', true), set_config('statement_timeout', '500ms', true),
+      set_config('enable_bitmapscan', 'on', true)
+    """
+
+  private func outbox(_ users: Set<UUID>) -> Query {
+    OutboxRows.insertProfiles(users.sorted(), at: clock.now())
+  }
+
+  /// The tables to write, each with its apps and users.
+  private func writes(
+    for changes: some Sequence<CustomerChange>
+  ) -> [(table: ProfileTable, apps: [App], users: [UUID])] {
+    ProfileTable.all.compactMap { table in
+      let apps = catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
+      let bundleIDs = Set(apps.map(\.bundleID))
+      let users = Set(changes.lazy.filter { bundleIDs.contains($0.bundleID) }.compactMap(\.customer.userID))
+      // Sorted, so that all servers lock rows in one order.
+      return users.isEmpty ? nil : (table, apps, users.sorted())
+    }
+  }
+
+  /// The strongest status among the apps that write to one table.
+  private func status(
+    of user: UUID, _ customerRecords: CustomerRecordSet, in apps: [App], at instant: Date
+  ) -> PremiumStatus {
+    apps.map { app in
+      // A profile shows purchases and grants. Free access is for everyone and temporary, so it is left out.
+      let own = customerRecords.customerRecords(of: app, for: .user(user), freeAccess: .never)
+      let entitlements = app.entitlements(of: own, for: .user(user), at: instant)
+      return PremiumStatus(entitlements, at: instant)
+    }
+    .reduce(PremiumStatus.free) { best, status in status.isStronger(than: best) ? status : best }
+  }
+
+  /// Writes all rows at once. If the table refuses, writes each row alone, so that one bad row fails alone.
+  /// - Parameter unwritten: commits too if not `nil`; then these users go to the outbox as well.
+  private func write(
+    _ writes: [ProfileWrite], to table: ProfileTable, _ connection: PostgresConnection,
+    ahead: Result<SavepointAttempt, PostgresError>? = nil, after unwritten: Set<UUID>? = nil
+  ) async throws -> Set<UUID> {
+    do {
+      return try await attempt(writes, table, connection, ahead: ahead?.get(), after: unwritten)
+    } catch let error as PostgresError where error.isRefusal {
+      // After a timeout do not retry row by row: the customers behind would wait.
+      if writes.count == 1 || error.isTimeout {
+        logger.warning(
+          "a premium status could not be written; it will be retried",
+          metadata: ["table": "\(table.destination.rawValue)", "sqlstate": "\(error.sqlState ?? "")"])
+        return Set(writes.map(\.userID))
+      }
+      var unwritten: Set<UUID> = []
+      for write in writes { unwritten.formUnion(try await self.write([write], to: table, connection)) }
+      return unwritten
+    }
+  }
+
+  private func attempt(
+    _ writes: [ProfileWrite], _ table: ProfileTable, _ connection: PostgresConnection,
+    ahead: SavepointAttempt?, after unwritten: Set<UUID>?
+  ) async throws -> Set<UUID> {
+    try await connection.savepoint(continuing: ahead) { connection in
+      let rows =
+        if let ahead { ahead.rows } else {
+          try await connection.pipeline([Self.limits, table.select(writes.map(\.userID))])
+        }
+      var locked: Set<UUID> = []
+      var skipped: Set<UUID> = []
+      for row in rows[1] {
+        let user = try row.decode("user_id", as: UUID.self)
+        if try row.decode("is_locked", as: Bool.self) { locked.insert(user) } else { skipped.insert(user) }
+      }
+      // A user without a row and without a product needs no row.
+      let missing = writes.filter {
+        !locked.contains($0.userID) && !skipped.contains($0.userID) && $0.status.productID != nil
+      }
+      let known = writes.filter { locked.contains($0.userID) }
+      var changes: [Query] = []
+      if !known.isEmpty { changes.append(table.update(known)) }
+      if !missing.isEmpty { changes.append(table.insert(missing)) }
+      // A deferred constraint would fail at COMMIT and roll back the purchase; check it inside the savepoint. The commit
+      // may wait for a standby, so the tables' statement timeout must not apply to it.
+      changes += ["SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL statement_timeout = DEFAULT"]
+      let queued = unwritten?.union(skipped)
+      if queued?.isEmpty != true { changes.append("SET LOCAL lock_timeout = DEFAULT") }
+      if let queued {
+        _ = try await connection.commit(after: changes + (queued.isEmpty ? [] : [outbox(queued)]))
+      } else {
+        _ = try await connection.pipeline(changes)
+      }
+      return skipped
+    }
+  }
+}
+
+extension PremiumStatus {
+  fileprivate func isStronger(than other: PremiumStatus) -> Bool {
+    if isPremium != other.isPremium { return isPremium }
+    if (productID == nil) != (other.productID == nil) { return productID != nil }
+    return (expiresAt ?? .distantFuture) > (other.expiresAt ?? .distantFuture)
+  }
+}
+
+extension PostgresError {
+  /// Whether the server reported an error and session and transaction still work. Inside the savepoint the app's own table
+  /// raised it, whatever the SQLSTATE: a trigger may raise any.
+  var isRefusal: Bool {
+    if case .server = kind { !endedTransaction && !endedSession } else { false }
+  }
+
+  /// Whether a lock or statement timeout expired (55P03, 57014).
+  var isTimeout: Bool { sqlState == "55P03" || sqlState == "57014" }
+}

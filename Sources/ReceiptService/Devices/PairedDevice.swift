@@ -1,0 +1,15 @@
+import Foundation
+import Postgres
+
+/// A device that is paired to a customer's device; a row of ``DeviceRows/select(bundleID:deviceID:)``.
+struct PairedDevice: Sendable {
+  var childDeviceID: String
+  var name: String?
+  var pairedAt: Date
+
+  init(_ row: Row) throws {
+    childDeviceID = try row.decode("child_device_id")
+    name = try row.decode("name")
+    pairedAt = try row.decode("paired_at")
+  }
+}

@@ -1,0 +1,26 @@
+/// The result of one check of ``Doctor``.
+public struct CheckResult: Sendable, Hashable {
+  /// The checked part, such as `database` or `app com.example.app`.
+  public var subject: String
+  /// Whether the check passed.
+  public var isOK: Bool
+  /// The result in words.
+  public var message: String
+  /// The action that repairs a failed check; `nil` if it passed.
+  public var remedy: String?
+
+  static func ok(_ subject: String, _ message: String) -> CheckResult {
+    CheckResult(subject: subject, isOK: true, message: message)
+  }
+
+  static func fail(_ subject: String, _ message: String, _ remedy: String) -> CheckResult {
+    CheckResult(subject: subject, isOK: false, message: message, remedy: remedy)
+  }
+
+  /// One line.
+  public var line: String {
+    "\(isOK ? "ok   " : "FAIL ") \(subject): \(message)\(remedy.map { "; \($0)" } ?? "")"
+      // A library's error message may have several lines.
+      .split(whereSeparator: \.isNewline).joined(separator: " ")
+  }
+}

@@ -1,0 +1,84 @@
+import AppStore
+import Foundation
+import Postgres
+import Subscriptions
+
+/// Grants a tier without end to users who had the app before a date: one grant per user and per Apple Account, to the
+/// first user who proves it. A grant that support revoked is not made again.
+struct Grandfathering: Sendable {
+  let catalog: AppCatalog
+  let pool: PostgresPool
+  let statusWriter: CustomerStatusWriter
+  let clock: ServiceClock
+
+  /// Grants the tier to a user whose app transaction is old enough.
+  ///
+  /// - Parameter transaction: verified, and of the app. Without an `appTransactionId` there is no grant: the transaction
+  ///   could not be bound to an account, and any number of users could send it.
+  func award(for transaction: AppTransaction, of app: App, to user: UUID) async throws {
+    guard let rule = app.grandfather, let account = transaction.appTransactionId?.storable,
+      rule.includes(transaction),
+      // In the sandbox the purchase date is always in 2013.
+      transaction.receiptType == .production || app.sandboxGrants.include(.user(user))
+    else { return }
+    // Apps send this at every launch, so check before opening a transaction.
+    let environment: StoreEnvironment = transaction.receiptType == .production ? .production : .sandbox
+    let known = try await pool.query(
+      GrandfatherRows.known(user, account: account, in: environment, bundleID: app.bundleID))
+    guard try !known.contains(where: { try $0.decode("app_transaction_id", as: String?.self) != nil }) else {
+      return
+    }
+    _ = try await award(rule, of: app, to: [user], account: account, in: environment)
+  }
+
+  /// Grants the tier to those of these users who have no grant yet.
+  /// - Parameters:
+  ///   - account: the Apple Account of the app transaction, with one user.
+  ///   - environment: the app transaction's. A sandbox grant is for testers and does not use up the production grant.
+  /// - Returns: the number of new grants.
+  func award(
+    _ rule: Grandfather, of app: App, to users: [UUID], account: String? = nil,
+    in environment: StoreEnvironment = .production
+  ) async throws -> Int {
+    let instant = clock.now()
+    let author = SupportAuthor.grandfather(before: rule.before.rfc3339)
+    let accounts = [account].compactMap(\.self).map { "\(app.bundleID)/\($0)" }
+    return try await pool.withTransaction { connection in
+      let answers = try await connection.pipeline([
+        AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString) + accounts)),
+        GrandfatherRows.insert(
+          rule, to: users, of: app, account: account, in: environment, by: author, at: instant),
+      ])
+      let awarded = try answers[1].map {
+        (user: try $0.decode("user_id", as: UUID.self), grant: try $0.decode("id", as: UUID.self))
+      }
+      guard !awarded.isEmpty else {
+        // The user may have the grant by the date of a row; then bind it to the account.
+        if let account, let user = users.first {
+          _ = try await connection.query(
+            GrandfatherRows.bind(user, to: account, in: environment, bundleID: app.bundleID))
+        }
+        return 0
+      }
+      let actions = awarded.map { award in
+        SupportAction(
+          name: "grandfather", bundleID: app.bundleID, to: .user(award.user),
+          details: [
+            "grant": .string(award.grant.uuidString.lowercased()), "tier": .string(rule.tier),
+          ])
+      }
+      _ = try await connection.query(SupportActionRows.insert(actions, by: author, at: instant))
+      try await statusWriter.write(
+        awarded.map { .user($0.user) }, of: app.bundleID, at: instant, on: connection)
+      return awarded.count
+    }
+  }
+}
+
+extension Grandfather {
+  /// Whether the app was downloaded or preordered before the date.
+  fileprivate func includes(_ transaction: AppTransaction) -> Bool {
+    [transaction.originalPurchaseDate, transaction.preorderDate].compactMap(\.self)
+      .contains { $0 < before }
+  }
+}

@@ -1,0 +1,149 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+/// Statements on the table `grants`, for support and for the grant sweep.
+enum GrantRows {
+  /// The value of `granted_by` of grandfather grants.
+  static let grandfather = "grandfather"
+
+  static func insert(_ grant: Grant, to customer: Customer, of app: App, by author: SupportAuthor) -> Query {
+    """
+    INSERT INTO grants (id, bundle_id, user_id, device_id, tier, starts_at, ends_at, reason, granted_by,
+      created_at, followed_until)
+    VALUES (\(grant.id), \(app.bundleID), \(customer.userID), \(customer.deviceID), \(grant.tier),
+      \(grant.startsAt), \(grant.endsAt), \(author.reason), \(author.by), \(grant.startsAt),
+      \(grant.startsAt))
+    """
+  }
+
+  private static let columns: StaticString = """
+    id, bundle_id, user_id, device_id, tier, starts_at, ends_at, reason, granted_by, revoked_at, revoked_by,
+    environment
+    """
+
+  static func select(_ id: UUID) -> Query {
+    "SELECT \(unescaped: columns) FROM grants WHERE id = \(id)"
+  }
+
+  /// All grants of these customers, newest first, including ended and revoked ones.
+  static func select(of customers: [Customer]) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM grants
+    WHERE user_id = ANY(\(customers.compactMap(\.userID)))
+      OR device_id = ANY(\(customers.compactMap(\.deviceID)))
+    ORDER BY starts_at DESC, id
+    """
+  }
+
+  /// Returns no row if the grant is revoked already.
+  static func revoke(_ id: UUID, by author: SupportAuthor, at instant: Date) -> Query {
+    """
+    UPDATE grants SET revoked_at = \(instant), revoked_by = \(author.by), followed_until = \(instant)
+    WHERE id = \(id) AND revoked_at IS NULL RETURNING id
+    """
+  }
+
+  // MARK: The configuration
+
+  /// The SQL form of `App.counts`, for a row of `grants`.
+  private static func isCounted(under app: App) -> Query {
+    """
+    (tier = ANY(\(app.tiers.keys.sorted())) AND (environment = 'Production'
+      OR \(app.sandboxGrants == .everyone) OR lower(coalesce(user_id::text, device_id)) = ANY(\(app.testers))))
+    """
+  }
+
+  /// Makes open grants due for the sweep whose `is_counted` does not match the configuration. Returns a row for each.
+  static func recount(under app: App, at instant: Date, limit: Int) -> Query {
+    """
+    UPDATE grants SET is_counted = NOT is_counted, followed_until = NULL
+    WHERE id IN (
+      SELECT id FROM grants
+      WHERE bundle_id = \(app.bundleID) AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant))
+        AND is_counted <> \(isCounted(under: app))
+      ORDER BY id LIMIT \(limit) FOR NO KEY UPDATE)
+    RETURNING id
+    """
+  }
+
+  /// Counts the open and future grants of each tier that is not in the configuration.
+  static func withoutTier(in app: App, at instant: Date) -> Query {
+    """
+    SELECT tier, count(*) AS count FROM grants
+    WHERE bundle_id = \(app.bundleID) AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant))
+      AND tier <> ALL(\(app.tiers.keys.sorted()))
+    GROUP BY tier ORDER BY tier
+    """
+  }
+
+  // MARK: The sweep
+
+  /// A customer of one app whose profile has to be written because of a grant.
+  struct Due: Sendable, Hashable {
+    var customer: Customer
+    var bundleID: String
+
+    /// - Returns: `nil` for a grant without a customer.
+    init?(_ row: Row) throws {
+      guard let customer = try Customer(row) else { return nil }
+      self.customer = customer
+      bundleID = try row.decode("bundle_id")
+    }
+  }
+
+  /// Customers with a grant that began or ended after `followed_until`, the instant for which their profile was written.
+  /// Also customers whose `followed_until` is in the future, written by a server whose clock is ahead, if a grant begins or
+  /// ends before it.
+  static func due(in bundleIDs: [String], at instant: Date, limit: Int) -> Query {
+    // Tolerate small clock differences, so that two servers do not rewrite a profile in alternation.
+    let ahead = instant.addingTimeInterval(Doctor.clockTolerance)
+    // Three scans of partial indexes: the first two contain future changes only, the third is read from its end.
+    return """
+      (SELECT user_id, device_id, bundle_id FROM grants
+       WHERE starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
+         AND bundle_id = ANY(\(bundleIDs))
+       ORDER BY starts_at LIMIT \(limit))
+      UNION
+      (SELECT user_id, device_id, bundle_id FROM grants
+       WHERE next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at)
+         AND bundle_id = ANY(\(bundleIDs))
+       ORDER BY next_change_at LIMIT \(limit))
+      UNION
+      (SELECT user_id, device_id, bundle_id FROM grants
+       WHERE followed_until > \(ahead) AND \(isFollowedAhead(at: ahead)) AND bundle_id = ANY(\(bundleIDs))
+       ORDER BY followed_until LIMIT \(limit))
+      """
+  }
+
+  /// Whether a grant begins or ends between this instant and `followed_until`.
+  private static func isFollowedAhead(at instant: Date) -> Query {
+    """
+    (starts_at > \(instant) AND starts_at <= followed_until
+      OR next_change_at > \(instant) AND next_change_at <= followed_until)
+    """
+  }
+
+  /// Records that the customer's profile reflects all of the customer's grants of the app at this instant, under this
+  /// configuration. Returns no row if another server did so first.
+  static func follow(_ due: Due, under app: App, at instant: Date) -> Query {
+    """
+    UPDATE grants SET followed_until = \(instant), is_counted = \(isCounted(under: app))
+    WHERE (user_id = \(due.customer.userID) OR device_id = \(due.customer.deviceID))
+      AND bundle_id = \(due.bundleID)
+      AND (starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)
+        OR next_change_at <= \(instant) AND (followed_until IS NULL OR followed_until < next_change_at)
+        OR \(isFollowedAhead(at: instant)))
+    RETURNING id
+    """
+  }
+}
+
+extension PostgresPool {
+  /// Counts an app's open and future grants of each tier that is not in its configuration.
+  func grantsWithoutTier(in app: App, at instant: Date) async throws -> [(tier: String, count: Int)] {
+    try await query(GrantRows.withoutTier(in: app, at: instant)).map {
+      (tier: try $0.decode("tier"), count: try $0.decode("count"))
+    }
+  }
+}

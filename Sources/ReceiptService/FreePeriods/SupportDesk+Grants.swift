@@ -1,0 +1,73 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+extension SupportDesk {
+  /// Grants a customer a tier for some days from now on.
+  ///
+  /// Overlapping grants do not add up: access ends with the last of them. So repeating an uncertain call is safe.
+  ///
+  /// - Parameters:
+  ///   - customer: a user's UUID or a device id, depending on the app.
+  ///   - days: from 1 to 36,500, of 24 hours.
+  /// - Throws: ``SupportRefusal``; errors of the database.
+  public func grant(
+    to customer: String, bundleID: String, tier: String, days: Int, by author: SupportAuthor
+  ) async throws -> GrantResult {
+    let app = try app(named: bundleID)
+    try app.checkTier(tier)
+    try checkDays(days)
+    let customer = try app.customer(named: customer)
+    let instant = clock.now()
+    let grant = Grant(
+      id: UUID(), tier: tier, startsAt: instant,
+      endsAt: instant.addingTimeInterval(TimeInterval(days) * 86_400))
+    try await pool.withTransaction { connection in
+      _ = try await connection.pipeline([
+        CustomerStatusWriter.lock([customer]),
+        GrantRows.insert(grant, to: customer, of: app, by: author),
+        SupportActionRows.insert(
+          [
+            SupportAction(
+              name: "grant", bundleID: bundleID, to: customer,
+              details: [
+                "grant": .string(grant.id.uuidString.lowercased()), "tier": .string(tier),
+                "days": .integer(days),
+              ])
+          ], by: author, at: instant),
+      ])
+      try await statusWriter.write([customer], of: bundleID, at: instant, on: connection)
+    }
+    return GrantResult(
+      StoredGrant(
+        grant: grant, bundleID: bundleID, customer: customer, reason: author.reason, grantedBy: author.by))
+  }
+
+  /// Revokes a grant from now on. A repeated call changes nothing.
+  /// - Throws: ``SupportRefusal`` for an unknown grant; errors of the database.
+  public func revokeGrant(_ id: UUID, by author: SupportAuthor) async throws -> GrantResult {
+    guard let row = try await pool.query(GrantRows.select(id)).first else {
+      throw SupportRefusal.notFound("There is no grant \(id.uuidString.lowercased()).")
+    }
+    let customer = try StoredGrant(row).customer
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      let answers = try await connection.pipeline([
+        CustomerStatusWriter.lock([customer]), GrantRows.revoke(id, by: author, at: instant),
+        GrantRows.select(id),
+      ])
+      guard let row = answers[2].first else { throw ServiceError.internalError }
+      let grant = try StoredGrant(row)
+      guard !answers[1].isEmpty else { return GrantResult(grant, isChanged: false) }
+      _ = try await connection.query(
+        SupportActionRows.insert(
+          [
+            SupportAction(
+              name: "revoke-grant", bundleID: grant.bundleID, from: customer,
+              details: ["grant": .string(id.uuidString.lowercased()), "tier": .string(grant.grant.tier)])
+          ], by: author, at: instant))
+      try await statusWriter.write([customer], of: grant.bundleID, at: instant, on: connection)
+      return GrantResult(grant)
+    }
+  }
+}

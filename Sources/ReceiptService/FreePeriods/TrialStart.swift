@@ -1,0 +1,145 @@
+import AppStore
+import Foundation
+import HTTP
+import HTTPTypes
+import JSON
+import Postgres
+import Subscriptions
+
+/// `POST /api/v1/trials`: starts the app's own trial at the first launch, once per device and per Apple Account.
+///
+/// The account is the signed app transaction's `appTransactionId`, which survives reinstalls and new devices: another
+/// device of the account joins the running trial. An app transaction without it starts no trial, because the client
+/// chooses its device id freely. Times are those of the server's clock.
+struct TrialStart: Sendable {
+  let proofs: ProofVerifier
+  let catalog: AppCatalog
+  let pool: PostgresPool
+  let authenticator: DeviceAuthenticator
+  let signer: EntitlementSigner
+  let clock: ServiceClock
+  let metrics: ServiceMetrics
+
+  private struct Body: Decodable {
+    var deviceID: String
+    var bundleID: String?
+    var signedAppTransaction: String
+  }
+
+  private struct Answer: JSONWritable {
+    var trial: TrialAnswer
+    var entitlements: EntitlementsResponse
+    var serverTime: Date
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("entitlements", entitlements)
+        json.member("serverTime", serverTime)
+        json.member("success", true)
+        json.member("trial", trial)
+      }
+    }
+  }
+
+  private struct TrialAnswer: JSONWritable {
+    var startedAt: Date
+    /// `null` while free access is on: the trial is suspended.
+    var endsAt: Date?
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("endsAt", endsAt)
+        json.member("startedAt", startedAt)
+      }
+    }
+  }
+
+  func respond(to request: Request) async throws -> Response {
+    try request.requireJSON()
+    let body = try request.decodeJSON(Body.self)
+    let secret = try DeviceSecret(of: request)
+    let device = try DeviceID(body.deviceID).name
+    let app = try catalog.deviceApp(named: body.bundleID)
+    guard let allowance = app.trial else { throw Problem.invalidRequest("This app has no trial.") }
+    let signed = try proofs.appTransaction(body.signedAppTransaction, of: app)
+    // A sandbox app transaction grants nothing, except to testers.
+    if signed.payload.receiptType != .production, !app.sandboxGrants.include(.device(device)) {
+      throw ServiceError.wrongEnvironment(
+        "The app transaction is of the sandbox, which grants no access here.")
+    }
+
+    try await authenticator.require(device, of: app, secret: secret, proof: AccountProof(signed))
+    let instant = clock.now()
+    let isNew = try await start(
+      allowance, device: device, account: signed.payload.appTransactionId?.storable,
+      environment: signed.payload.receiptType.rawValue.storable, of: app, at: instant)
+    if isNew, signed.payload.receiptType == .production { metrics.ledger.recordTrial(of: app) }
+    let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
+      of: .device(device), in: app)
+    guard let trial = customerRecords.trial else { throw ServiceError.internalError }
+    return .json(
+      isNew ? .created : .ok,
+      Answer(
+        trial: TrialAnswer(
+          startedAt: trial.startedAt, endsAt: trial.end(honoring: customerRecords.freeAccess)),
+        entitlements: EntitlementsResponse(
+          app.entitlements(of: customerRecords, for: .device(device), at: instant), of: app,
+          for: .device(device),
+          at: instant, signedBy: signer),
+        serverTime: instant))
+  }
+
+  /// - Returns: whether a new trial started.
+  /// - Throws: 400 `invalid_request` for a new trial without an account.
+  private func start(
+    _ allowance: Allowance, device: String, account: String?, environment: String, of app: App,
+    at instant: Date
+  ) async throws -> Bool {
+    try await pool.withTransaction { connection in
+      // Lock the device and the account against a concurrent launch on this or another device.
+      let names = [device, account.map { "\(app.bundleID)/\($0)" }].compactMap(\.self)
+      let answers = try await connection.pipeline([
+        AdvisoryLock.acquire(.customer, Set(names)),
+        TrialRows.select(
+          bundleID: app.bundleID, deviceID: device, appTransactionID: account, environment: environment),
+      ])
+      let trials = try answers[1].map(TrialRows.DeviceTrial.init)
+      let own = trials.first { $0.deviceID == device }
+      let accountTrial = account.flatMap { account in trials.first { $0.appTransactionID == account } }
+      switch (own, accountTrial) {
+      case (let own?, nil):
+        guard let account, own.appTransactionID == nil else { return false }
+        _ = try await connection.query(TrialRows.setAccount(account, of: own))
+        return false
+      case (_?, _?): return false
+      case (nil, let started?):
+        try await write(
+          TrialRows.join(started, bundleID: app.bundleID, deviceID: device), device, of: app, at: instant,
+          connection)
+        return false
+      case (nil, nil):
+        guard let account else { throw Self.noAccount }
+        let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
+        try await write(
+          TrialRows.start(
+            trial, bundleID: app.bundleID, deviceID: device, appTransactionID: account,
+            environment: environment),
+          device, of: app, at: instant, connection)
+        return true
+      }
+    }
+  }
+
+  private static let noAccount = Problem.invalidRequest(
+    "'signedAppTransaction' has no appTransactionId, which a trial needs. Call StoreKit's "
+      + "AppTransaction.refresh() and send the app transaction that it returns.")
+
+  /// Writes the trial and queues the customer's change for webhooks and CloudKit.
+  private func write(
+    _ row: Postgres.Query, _ device: String, of app: App, at instant: Date, _ connection: PostgresConnection
+  ) async throws {
+    let change = CustomerChange(bundleID: app.bundleID, customer: .device(device))
+    let events = CustomerChanges.enqueue([change], in: catalog, at: instant)
+    _ = try await connection.pipeline([row] + [events].compactMap(\.self))
+  }
+}

@@ -1,0 +1,65 @@
+import Logging
+
+/// Runs background jobs until the task is cancelled. This is the only loop, pause and error log that jobs have.
+struct JobRunner: Sendable {
+  let logger: Logger
+  let metrics: ServiceMetrics
+  /// Waits between two runs; tests pass their own.
+  var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
+
+  /// Runs jobs side by side. A job that fails does not delay the others.
+  func run(_ jobs: [BackgroundJob]) async {
+    await withTaskGroup { group in
+      for job in jobs { group.addTask { await self.run(job) } }
+    }
+  }
+
+  /// Runs one job again and again.
+  ///
+  /// - Parameter waitsFirst: whether the first run comes after one interval.
+  func run(_ job: BackgroundJob, waitsFirst: Bool = false) async {
+    var failure: String?
+    if waitsFirst { await pause(job.interval) }
+    while !Task.isCancelled {
+      failure = await attempt(job, after: failure)
+      await pause(failure == nil ? job.interval : job.retryInterval)
+    }
+  }
+
+  /// Runs one job until a run succeeds.
+  func runUntilSuccess(_ job: BackgroundJob) async {
+    var failure: String?
+    while !Task.isCancelled {
+      failure = await attempt(job, after: failure)
+      if failure == nil { return }
+      await pause(job.retryInterval)
+    }
+  }
+
+  /// - Parameter former: the reason for which the run before failed.
+  /// - Returns: the reason for which this run failed; `nil` if it succeeded.
+  private func attempt(_ job: BackgroundJob, after former: String?) async -> String? {
+    do {
+      let rows = try await job.runOnce()
+      if let sweep = job.sweep { metrics.jobs.swept(sweep, rows: rows) }
+      if rows > 0 { logger.info("a job updated rows", metadata: ["job": "\(job.name)", "rows": "\(rows)"]) }
+      if former != nil { logger.notice("a job works again", metadata: ["job": "\(job.name)"]) }
+      return nil
+    } catch {
+      let reason = "\(error)"
+      if Task.isCancelled { return reason }
+      if let sweep = job.sweep { metrics.jobs.swept(sweep, rows: nil) }
+      // An outage that fails every run is logged once.
+      if reason != former {
+        logger.warning(
+          "a job failed and will run again", metadata: ["job": "\(job.name)", "reason": "\(reason)"])
+      }
+      return reason
+    }
+  }
+
+  /// The jitter keeps servers that started together from running their jobs together.
+  private func pause(_ interval: Duration) async {
+    try? await sleep(interval * Double.random(in: 0.75...1.25))
+  }
+}

@@ -1,0 +1,55 @@
+import Logging
+import Postgres
+
+/// Deletes notifications and transactions that are older than the settings allow, in batches.
+///
+/// Any number of servers may run it: an advisory lock lets one of them delete at a time; the others find nothing to do.
+struct RetentionJob: Sendable {
+  let pool: PostgresPool
+  let retention: Retention
+  let logger: Logger
+
+  /// Longer than the timeout of requests, because a batch may read from a cold disk.
+  private static let batchTimeout = Duration.seconds(60)
+
+  /// Runs every six hours. A run that failed for a lock of another session succeeds soon after.
+  var job: BackgroundJob {
+    BackgroundJob(
+      "retention", every: .seconds(6 * 3_600), retryEvery: .seconds(600), countedAs: "retention"
+    ) { try await run() }
+  }
+
+  /// Deletes all rows that are old enough.
+  /// - Returns: the number of rows.
+  @discardableResult
+  func run() async throws -> Int {
+    var deleted = 0
+    for table in RetainedTable.allCases {
+      let months = retention[table]
+      // Notifications of apps that are not configured are deleted also without a setting.
+      guard months != nil || table == .notifications else { continue }
+      deleted += try await deleteOldRows(of: table, olderThan: months)
+    }
+    return deleted
+  }
+
+  private func deleteOldRows(of table: RetainedTable, olderThan months: Int?) async throws -> Int {
+    let clock = ContinuousClock()
+    var deleted = 0
+    while !Task.isCancelled {
+      let start = clock.now
+      let step = try await pool.withConnection { connection in
+        try RetentionRows.Step(
+          await connection.query(RetentionRows.forget(table, months: months), timeout: Self.batchTimeout)[0])
+      }
+      deleted += step.deleted
+      if step.isDone { break }
+      // Deleting years of rows takes hours. The pause leaves half of the database's time to requests.
+      try? await Task.sleep(for: clock.now - start)
+    }
+    if deleted > 0 {
+      logger.notice("deleted old rows", metadata: ["table": "\(table.rawValue)", "rows": "\(deleted)"])
+    }
+    return deleted
+  }
+}

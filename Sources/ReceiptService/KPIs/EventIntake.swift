@@ -1,0 +1,77 @@
+import Foundation
+import HTTP
+import HTTPTypes
+import Identifiers
+import Postgres
+import Subscriptions
+
+/// `POST /api/v1/events`: clients' events of their purchase funnels.
+///
+/// Events have no proof, so they are counted and decide nothing. Three limits keep a flood from filling the disk: a lower
+/// rate for each address, a smaller body without a token, and a daily number of bytes for each app.
+struct EventIntake: Sendable {
+  let catalog: AppCatalog
+  let authenticator: Authenticator
+  let pool: PostgresPool
+  let traffic: ClientRateLimits
+  let clock: ServiceClock
+  let metrics: ServiceMetrics
+
+  /// The longest body of a request without a valid token.
+  static let maximumAnonymousLength = 8 << 10
+
+  private struct Answer: Encodable {
+    let success = true
+    /// The number of new events.
+    var accepted: Int
+  }
+
+  func respond(to request: Request) async throws -> Response {
+    try traffic.admitEvents(of: request)
+    try request.requireJSON()
+    // This comes before a long body is decoded.
+    if request.headers[.authorization] == nil { try Self.checkAnonymousLength(of: request) }
+    let report = try request.decodeJSON(EventReport.self)
+    guard let app = catalog[report.bundleID] else {
+      throw ServiceError.wrongApp("No app with this 'bundleID' is configured.")
+    }
+    let (customer, isProven) = try await customer(named: report.customerID, of: app, request)
+    let instant = clock.now()
+    // In the order of the primary key, so that two requests with the same events cannot deadlock.
+    let records = try report.records(of: customer, at: instant).sorted { $0.id < $1.id }
+    let rows = try await pool.query(EventRows.insert(records, of: app, isProven: isProven, at: instant))
+    guard let row = rows.first, try row.decode("is_charged", as: Bool.self) else {
+      metrics.outcomes.refusedEvents(of: app)
+      throw ServiceError.noEventBytesLeft(.seconds(Day(of: instant).end.timeIntervalSince(instant)))
+    }
+    return try .json(.accepted, Answer(accepted: row.decode("new_events")))
+  }
+
+  private static func checkAnonymousLength(of request: Request) throws(Problem) {
+    guard request.body.count <= maximumAnonymousLength else {
+      throw .payloadTooLarge(maximum: maximumAnonymousLength)
+    }
+  }
+
+  /// The customer that the client names, and whether a token proves it. A token of another user is an error.
+  /// - Throws: 400 `invalid_request`, 401 `unauthenticated`, 403 `forbidden`, 413 `payload_too_large`,
+  ///   429 `rate_limited`.
+  private func customer(
+    named name: String, of app: App, _ request: Request
+  ) async throws -> (name: String, isProven: Bool) {
+    let name = try DeviceID(name, named: "customerID").name
+    guard app.customer == .user else {
+      // Devices have no tokens, so a token of the request proves nothing.
+      try Self.checkAnonymousLength(of: request)
+      return (name, false)
+    }
+    let named = UUID(rfc9562: name)
+    let user = try await authenticator.user(of: request, in: app)
+    if let user {
+      guard user == named else { throw ServiceError.notTheTokensUser }
+      try traffic.admit(user: user)
+    }
+    // One user is one customer, in whatever case the client writes the UUID.
+    return (named?.uuidString.lowercased() ?? name, user != nil)
+  }
+}

@@ -1,0 +1,218 @@
+import CoreMetrics
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+
+/// Records a batch of entries in one transaction: locks, reads, decides, writes, commits.
+///
+/// It takes two round trips, however many entries there are: lock and read; write and commit. Where an app has its
+/// status on users' profiles, there is a third: profiles are read with the second and written with the commit.
+///
+/// The locks are transaction-level advisory locks, first on purchases and then on customers, each kind in ascending order,
+/// so two servers never deadlock. Unlike row locks they also cover rows that do not exist yet.
+struct LedgerTransaction {
+  let entries: [LedgerEntry]
+  /// Notifications of these entries that are probably stored, so their purchases are neither locked nor read.
+  var supposedlyKept: Set<UUID> = []
+  /// How long the transaction waits for one lock.
+  var lockTimeout = LedgerLockTimeout.alone
+  let headerIDs: JWSHeaderIDs
+  let catalog: AppCatalog
+  let clock: ServiceClock
+  let logger: Logger
+  let metrics: ServiceMetrics
+
+  /// Begins the transaction, records the entries and commits.
+  ///
+  /// - Returns: a receipt for each entry, in order.
+  /// - Throws: ``NotificationsNotKept``, ``TransactionsElsewhere`` or `PostgresError`. Nothing was written unless that is of
+  ///   kind `.outcomeUnknown`.
+  func commit(in pool: PostgresPool) async throws -> [LedgerReceipt] {
+    try await pool.withTransaction { connection in try await run(on: connection) }
+  }
+
+  /// Records the entries in the transaction that is open on `connection`, and may commit it.
+  func run(on connection: PostgresConnection) async throws -> [LedgerReceipt] {
+    var state = try await read(connection)
+    let receipts = entries.map { state.record($0) }
+    return try await write(state, receipts, connection)
+  }
+
+  // MARK: Read
+
+  private func read(_ connection: PostgresConnection) async throws -> LedgerState {
+    // Entries without an app change no purchase, so the purchase's rows need not even be readable.
+    let news = supposedlyKept.isEmpty ? entries : entries.filter { !isSupposedlyKept($0) }
+    let withApp = news.filter { $0.app != nil }
+    let ids = Set(withApp.compactMap(\.originalTransactionID)).sorted()
+    let transactionIDs = Set(withApp.flatMap { $0.transactions.map(\.fact.transactionID) }).sorted()
+    let notifications = entries.compactMap(\.notification)
+    let shared = Set(
+      withApp.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
+    ).sorted()
+    var queries = [
+      AdvisoryLock.acquireForLookups(
+        .purchase, Set(news.compactMap(\.lockName)), lockTimeout: lockTimeout)
+    ]
+    if !notifications.isEmpty { queries.append(NotificationRows.existing(notifications)) }
+    if !ids.isEmpty {
+      queries.append(TransactionRows.select(ids, or: transactionIDs))
+      queries.append(RenewalRows.select(ids))
+      queries.append(SubscriptionRows.select(ids))
+      queries.append(CustomerRecordRows.freeAccessByApp)
+      if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
+    }
+    var answers = try await connection.pipeline(queries).dropFirst()
+
+    var state = LedgerState()
+    if !notifications.isEmpty, let rows = answers.popFirst() {
+      for row in rows { state.keptNotifications.insert(try row.decode("notification_uuid")) }
+    }
+    guard supposedlyKept.isSubset(of: state.keptNotifications) else { throw NotificationsNotKept() }
+    guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
+      let subscriptions = answers.popFirst(), let freeAccessByApp = answers.popFirst()
+    else { return state }
+    state.freeAccessByApp = try FreeAccessByApp(freeAccessByApp)
+    let known = try transactions.map { try TransactionRows.decode($0) }
+    try checkHomes(of: known)
+    for fact in known { state.load(fact) }
+    for row in renewals { state.load(try RenewalRows.decode(row)) }
+    for row in subscriptions { state.load(try SubscriptionRows.decode(row)) }
+    if !shared.isEmpty, let holders = answers.popFirst() {
+      for row in holders {
+        let (id, holder) = try HolderRows.decode(row)
+        state.load(holder, of: id)
+      }
+    }
+    return state
+  }
+
+  private func isSupposedlyKept(_ entry: LedgerEntry) -> Bool {
+    guard !entry.isReplay, let notification = entry.notification else { return false }
+    return supposedlyKept.contains(notification.uuid)
+  }
+
+  /// - Throws: ``TransactionsElsewhere`` where a transaction is stored as part of another purchase than its entry's.
+  private func checkHomes(of known: [TransactionFact]) throws {
+    let homes = Dictionary(
+      known.lazy.map { ($0.transactionID, $0.originalTransactionID) }, uniquingKeysWith: { first, _ in first }
+    )
+    let elsewhere = entries.contains { entry in
+      entry.app != nil
+        && entry.transactions.contains { record in
+          homes[record.fact.transactionID].map { $0 != record.fact.originalTransactionID } ?? false
+        }
+    }
+    if elsewhere { throw TransactionsElsewhere(homes: homes) }
+  }
+
+  // MARK: Write
+
+  private func write(
+    _ state: LedgerState, _ receipts: [LedgerReceipt], _ connection: PostgresConnection
+  ) async throws -> [LedgerReceipt] {
+    let instant = entries.map(\.instant).max() ?? Date()
+    let changed = state.changedSubscriptions
+    var (queries, update) = statements(for: state, changed, at: instant)
+    queries += zip(entries, receipts).compactMap(SupportActionRows.insert)
+    let changes = state.customerChanges
+    let users = Set(changes.compactMap(\.customer.userID)).sorted()
+    let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
+    let readsCustomers = !users.isEmpty || !devices.isEmpty
+    if readsCustomers {
+      queries.append(
+        AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
+      if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
+    }
+    // The customers' other records: the rows written here need not be read back. Devices are read for the responses
+    // alone, which are about the entries' apps.
+    let lookups =
+      readsCustomers
+      ? CustomerRecordRows.lookups(
+        users: users, devices: devices, except: changed.map(\.stored.originalTransactionID),
+        sharing: entries.contains { $0.app?.sharesPurchases ?? false }) : []
+    queries += lookups
+    guard !queries.isEmpty else { return receipts }
+    let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
+    let hasProfiles = writer.isNeeded(for: changes)
+    // If the UPDATE finds fewer rows than expected, the transaction must not commit: COMMIT is sent after its response.
+    let answers: [Rows]
+    var ahead: Result<SavepointAttempt, PostgresError>?
+    if hasProfiles {
+      (answers, ahead) = try await connection.pipeline(
+        queries, attempting: writer.selectsAhead(for: changes), within: ProfileWriter.timeout)
+    } else if update != nil {
+      answers = try await connection.pipeline(queries)
+    } else {
+      answers = try await connection.commit(after: queries)
+    }
+    if let update, answers[update.place].affected < update.count {
+      // Another server has written one of them, or retention has deleted it: the next attempt reads that.
+      throw TransactionsElsewhere(homes: [:])
+    }
+    guard readsCustomers else { return receipts }
+
+    var customerRecords: RecordsByCustomer
+    do {
+      customerRecords = try CustomerRecordRows.decodeLookups(
+        answers.suffix(lookups.count), freeAccessByApp: state.freeAccessByApp)
+    } catch  where connection.isCommitted {
+      logger.error("a customer's records cannot be read", metadata: ["reason": "\(error)"])
+      return receipts.map { receipt in
+        var receipt = receipt
+        receipt.areCustomerRecordsUnread = true
+        return receipt
+      }
+    }
+    for subscription in changed { customerRecords.add(subscription.stored.asRow(at: instant)) }
+    if hasProfiles {
+      let unwritten = try await writer.write(
+        changes, customerRecords: customerRecords, on: connection, ahead: ahead, commits: true)
+      if !unwritten.isEmpty { metrics.outcomes.profileWriteFailures.increment(by: unwritten.count) }
+    }
+    return zip(entries, receipts).map { entry, receipt in
+      guard let customer = entry.asks(about: receipt), let app = entry.app else { return receipt }
+      var receipt = receipt
+      receipt.customerRecords = customerRecords.customerRecords(of: customer, in: app)
+      return receipt
+    }
+  }
+
+  /// The statements that write notifications, facts and subscriptions, with the index of the one that updates stored
+  /// transactions and the number of rows that it must touch.
+  private func statements(
+    for state: LedgerState, _ changed: [LedgerState.ChangedSubscription], at instant: Date
+  ) -> (queries: [Query], update: (place: Int, count: Int)?) {
+    var queries: [Query] = []
+    let notifications = state.newNotifications.map {
+      NotificationRows.NewRow(
+        notification: $0.notification, originalTransactionID: $0.originalTransactionID,
+        outcome: $0.outcome, isProcessed: $0.isProcessed)
+    }
+    if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications, headers: headerIDs)) }
+    let unusable = notifications.map(\.notification).filter { $0.failure != nil }
+    if !unusable.isEmpty { queries.append(NotificationRows.explain(unusable)) }
+    for replayed in state.replayedNotifications {
+      queries.append(
+        NotificationRows.markReplayed(
+          replayed.notification, originalTransactionID: replayed.originalTransactionID,
+          outcome: replayed.outcome, isProcessed: replayed.isProcessed, at: instant))
+    }
+    let (known, unknown) = state.newTransactions
+    if !unknown.isEmpty { queries.append(TransactionRows.insert(unknown, at: instant)) }
+    let update = known.isEmpty ? nil : (place: queries.count, count: known.count)
+    if !known.isEmpty { queries.append(TransactionRows.update(known, at: instant)) }
+    let renewals = state.newRenewals
+    if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
+    if !changed.isEmpty {
+      queries.append(
+        SubscriptionRows.upsert(
+          changed.map(\.stored), validated: changed.map(\.isValidation), at: instant))
+      let shared = changed.filter(\.hasNewHolders).map(\.stored)
+      if !shared.isEmpty { queries += HolderRows.replace(shared) }
+    }
+    if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
+    return (queries, update)
+  }
+}

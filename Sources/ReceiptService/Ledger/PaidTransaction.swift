@@ -1,0 +1,42 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+
+/// The definition of a paid transaction, for `kpi_daily` and the metrics: a free introductory period does not count.
+enum PaidTransaction {
+  /// Whether a row of `transactions` under the alias `t` was paid for.
+  static let condition: Query = """
+    NOT (coalesce(t.price_milliunits = 0, false)
+      OR coalesce(t.other_claims ->> 'offerDiscountType' = 'FREE_TRIAL', false))
+    """
+
+  /// Whether a row of `transactions` under the alias `t` restores a non-consumable. A restored purchase has a transaction
+  /// of its own, with the day of the restore and the price. The first transaction after a refund is a sale.
+  static let isRestored: Query = """
+    CASE WHEN t.kind = 'Non-Consumable' AND t.transaction_id <> t.original_transaction_id THEN NOT EXISTS (
+      SELECT FROM transactions r
+      WHERE r.original_transaction_id = t.original_transaction_id AND r.revoked_at <= t.purchase_date
+        AND NOT EXISTS (
+          SELECT FROM transactions again
+          WHERE again.original_transaction_id = t.original_transaction_id
+            AND again.purchase_date >= r.revoked_at
+            AND (again.purchase_date, again.transaction_id) < (t.purchase_date, t.transaction_id)))
+      ELSE false END
+    """
+}
+
+extension TransactionFact {
+  /// Whether the purchaser paid for it. A free period has the price 0; a family member pays nothing.
+  var isPaid: Bool { ownership == "PURCHASED" && priceMilliunits != 0 }
+}
+
+extension SubscriptionFacts {
+  /// The first payment; `nil` where only free periods are known.
+  var firstPaidAt: Date? { transactions.values.lazy.filter(\.isPaid).map(\.purchaseDate).min() }
+
+  /// Whether earlier periods are known, all of them free.
+  func followsFreePeriods(_ fact: TransactionFact) -> Bool {
+    let earlier = transactions.values.lazy.filter { $0.purchaseDate < fact.purchaseDate }
+    return earlier.contains { !$0.isPaid } && !earlier.contains(where: \.isPaid)
+  }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import HTTP
+import JSON
+import Subscriptions
+
+/// The event `customer.updated`, as Standard Webhooks 1.0 lays it out.
+struct WebhookEvent {
+  static let type = "customer.updated"
+  /// The time of the change, the same on every retry.
+  var timestamp: Date
+  var data: Content
+
+  /// The content of an event. It has no proof or token, and changes only with the state.
+  struct Content {
+    var bundleID: String
+    var customer: CustomerAnswer
+    var entitlements: Entitled
+    var subscription: SubscriptionResponse?
+  }
+
+  struct CustomerAnswer {
+    var kind: String
+    var id: String
+  }
+
+  /// The entitlements without `offlineGraceUntil`, which only clients need.
+  struct Entitled {
+    var tier: String?
+    var status: String
+    var isAccessGranted: Bool
+    var features: Features
+    var validUntil: Date?
+  }
+}
+
+extension WebhookEvent.Content {
+  init(_ state: CustomerState) {
+    let entitlements = state.entitlements
+    self.init(
+      bundleID: state.app.bundleID,
+      customer: WebhookEvent.CustomerAnswer(kind: state.customer.kind.rawValue, id: state.customer.id),
+      entitlements: WebhookEvent.Entitled(
+        tier: entitlements.tier, status: entitlements.status.rawValue,
+        isAccessGranted: entitlements.isAccessGranted, features: entitlements.features,
+        validUntil: entitlements.validUntil),
+      subscription: state.subscription.map { SubscriptionResponse($0, at: state.instant) })
+  }
+}
+
+extension WebhookEvent: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("data", data)
+      json.member("timestamp", timestamp)
+      json.member("type", Self.type)
+    }
+  }
+}
+
+extension WebhookEvent.Content: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("bundleID", bundleID)
+      json.member("customer", customer)
+      json.member("entitlements", entitlements)
+      json.member("subscription", subscription)
+    }
+  }
+}
+
+extension WebhookEvent.CustomerAnswer: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("id", id)
+      json.member("kind", kind)
+    }
+  }
+}
+
+extension WebhookEvent.Entitled: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("features", features)
+      json.member("isAccessGranted", isAccessGranted)
+      json.member("status", status)
+      json.member("tier", tier)
+      json.member("validUntil", validUntil)
+    }
+  }
+}

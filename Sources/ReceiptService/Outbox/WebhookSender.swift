@@ -1,0 +1,109 @@
+import Curl
+import Foundation
+import HTTP
+import HTTPTypes
+import JSON
+import Subscriptions
+
+/// Posts customers' states to an endpoint (Standard Webhooks 1.0).
+struct WebhookSender: OutboxSender {
+  let endpoint: WebhookEndpoint
+  let secrets: WebhookSecrets
+  /// A client that refuses private addresses, unless the endpoint allows them.
+  let client: CurlClient
+  let clock: ServiceClock
+
+  let batchSize = Self.concurrency
+  let timeout: TimeInterval = 15
+
+  /// The number of concurrent requests to one endpoint.
+  static let concurrency = 16
+
+  /// The limit of Standard Webhooks 1.0 (20 kB). Only the features of an event have no limit of their own.
+  static let maximumBodyLength = 20_000
+
+  /// Reads the secrets from the environment.
+  init(
+    _ endpoint: WebhookEndpoint, environment: [String: String], client: CurlClient, clock: ServiceClock
+  ) throws(ConfigurationProblem) {
+    let name = endpoint.secretEnvironmentVariable
+    guard let text = environment[name], !text.isEmpty else {
+      throw ConfigurationProblem(name, "is not set; the webhook \(endpoint.name) needs it")
+    }
+    do throws(WebhookSecrets.Failure) {
+      secrets = try WebhookSecrets(text)
+    } catch {
+      throw ConfigurationProblem(name, error.reason)
+    }
+    self.endpoint = endpoint
+    self.client = client
+    self.clock = clock
+  }
+
+  func content(of state: CustomerState) throws -> [UInt8] {
+    JSONWriter.bytes(of: WebhookEvent.Content(state))
+  }
+
+  func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery {
+    let results = await withTaskGroup(of: (Int, (DeliveryOutcome, DestinationProblem?)).self) { group in
+      for (index, message) in messages.enumerated() {
+        group.addTask { (index, await send(message)) }
+      }
+      return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+    }
+    let problems = results.values.compactMap(\.1)
+    return Delivery(
+      outcomes: messages.indices.map { results[$0]?.0 ?? .untried },
+      problem: problems.first(where: \.isGone) ?? problems.first)
+  }
+
+  private func send(_ message: OutboxMessage) async -> (DeliveryOutcome, DestinationProblem?) {
+    do {
+      let request = request(message)
+      let length = request.body?.count ?? 0
+      guard length < Self.maximumBodyLength else {
+        return (
+          .refused("the event has \(length) bytes; the limit is 20 kB: shorten the app's features"), nil
+        )
+      }
+      let response = try await client.send(request)
+      return judge(response.status, retryAfter: response.headers.retryAfterSeconds)
+    } catch CurlError.cancelled, CurlError.shutDown, CurlError.busy {
+      return (.untried, nil)
+    } catch {
+      return (.failed(error.message), .unavailable(error.message))
+    }
+  }
+
+  private func judge(_ status: Int, retryAfter: TimeInterval?) -> (DeliveryOutcome, DestinationProblem?) {
+    let reason = "HTTP \(status)"
+    switch status {
+    case 200..<300: return (.delivered, nil)
+    // The rows stay, and are sent when support reopens the endpoint.
+    case 410: return (.untried, .gone("HTTP 410 Gone"))
+    case 429, 502, 503, 504:
+      return (.failed(reason, after: retryAfter), .unavailable(reason, after: retryAfter))
+    default: return (.failed(reason, after: retryAfter), nil)
+    }
+  }
+
+  private func request(_ message: OutboxMessage) -> CurlRequest {
+    let body = JSONWriter.bytes(
+      of: WebhookEvent(timestamp: message.changedAt, data: WebhookEvent.Content(message.state)))
+    // The id of the change of the row, which has one content: the same on every retry, another one for another state.
+    let id = "msg_\(message.id)_\(message.change)"
+    let timestamp = Int64(clock.now().timeIntervalSince1970)
+    var headers: HTTPFields = [.contentType: "application/json"]
+    headers[Self.idField] = id
+    headers[Self.timestampField] = "\(timestamp)"
+    headers[Self.signatureField] = secrets.signature(id: id, timestamp: timestamp, body: body)
+    return CurlRequest(
+      method: .post, url: endpoint.url, headers: headers.traced, body: body, timeout: .seconds(timeout),
+      connectTimeout: .seconds(5), maximumResponseLength: 64 << 10)
+  }
+
+  // Never `accept`: these are tokens as RFC 9110 defines them.
+  private static let idField = HTTPField.Name("webhook-id") ?? .accept
+  private static let timestampField = HTTPField.Name("webhook-timestamp") ?? .accept
+  private static let signatureField = HTTPField.Name("webhook-signature") ?? .accept
+}

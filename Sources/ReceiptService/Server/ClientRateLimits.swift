@@ -1,0 +1,159 @@
+import Foundation
+import HTTP
+import Logging
+import Synchronization
+
+/// The rate limiters of the client routes. They outlive a reload, so that it does not refill their buckets.
+///
+/// An address and a user with a verified token each have the rate of `RATE_LIMIT`. Events need no proof, so an address has a
+/// fifth of that rate for them. A device has no bucket, because any client can send its id: its requests count for their
+/// address, and requests from other addresses do not use up its rate.
+///
+/// Expensive requests that fail have limits of their own: payloads with a forged signature, and unknown transaction ids. An
+/// unknown id costs four requests of the App Store's quota.
+///
+/// The webhook has no general limit, because the App Store may not send a refused notification again. Only an address that
+/// keeps sending forged payloads is refused.
+final class ClientRateLimits: Sendable {
+  private struct Limiters: Sendable {
+    let addresses: RateLimiter<UInt128>
+    let users: RateLimiter<UUID>
+    /// Requests with events, by address.
+    let events: RateLimiter<UInt128>
+    let forgeries = RateLimiter<UInt128>(rate: RequestRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
+    let unknownTransactions = RateLimiter<UInt128>(
+      rate: RequestRate(oneEach: .seconds(5), burst: 10), capacity: 8_192)
+    let foreignApps = RateLimiter<String>(
+      rate: RequestRate(
+        oneEach: .seconds(86_400) / ClientRateLimits.foreignPerDay, burst: ClientRateLimits.foreignPerDay),
+      capacity: 8_192)
+
+    init(perSecond count: Int) {
+      addresses = RateLimiter(rate: RequestRate(perSecond: count))
+      users = RateLimiter(rate: RequestRate(perSecond: count))
+      events = RateLimiter(
+        rate: RequestRate(oneEach: .seconds(5) / count, burst: max(2, 2 * count / 5)), capacity: 16_384)
+    }
+  }
+
+  /// The number of notifications a day that are kept for one app that is not configured.
+  static let foreignPerDay = 1_000
+
+  /// The number of concurrent lookups of unknown transaction ids from one address. Lookups may make three requests a second
+  /// to each endpoint of the sandbox, so a lookup from another address waits at most two seconds.
+  private static let maximumConcurrentLookups = 5
+
+  private let limiters: Limiters?
+  /// The number of concurrent lookups by address. The number of requests bounds it.
+  private let lookups = Mutex<[UInt128: Int]>([:])
+  private let clock: ServiceClock
+  private let logger: Logger
+  private let hasWarned = Atomic(false)
+
+  /// - Parameter perSecond: the requests of one address or user, at least 1; `nil` for no limits.
+  init(perSecond: Int?, clock: ServiceClock, logger: Logger) {
+    limiters = perSecond.map { Limiters(perSecond: $0) }
+    self.clock = clock
+    self.logger = logger
+  }
+
+  /// Counts a request for its address.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admit(_ request: Request) throws(Problem) {
+    guard let limiters, let wait = limiters.addresses.take(request.clientAddress.subscriberBits, at: now)
+    else {
+      return
+    }
+    warn(of: request)
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Counts a request with events for its address.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admitEvents(of request: Request) throws(Problem) {
+    guard let limiters, let wait = limiters.events.take(request.clientAddress.subscriberBits, at: now) else {
+      return
+    }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Counts a request of a user with a verified token, from any address.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admit(user: UUID) throws(Problem) {
+    guard let limiters, let wait = limiters.users.take(user, at: now) else { return }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Refuses an address that has sent many payloads with a forged signature. A private address is exempt: it is a proxy that
+  /// is missing in `TRUSTED_PROXIES`, and the App Store's requests come through it too.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func checkForgeries(of request: Request) throws(Problem) {
+    guard let limiters, !request.clientAddress.isPrivate,
+      let wait = limiters.forgeries.wait(request.clientAddress.subscriberBits, at: now)
+    else { return }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Counts a payload whose signature is forged.
+  func noteForgery(of request: Request) {
+    _ = limiters?.forgeries.take(request.clientAddress.subscriberBits, at: now)
+  }
+
+  /// Counts a notification of an app that is not configured; ``foreignPerDay`` of one app are kept.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admitForeign(_ bundleID: String) throws(Problem) {
+    guard let wait = limiters?.foreignApps.take(bundleID, at: now) else { return }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Refuses an address that has sent many unknown transaction ids.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func checkGuesses(of request: Request) throws(Problem) {
+    guard let limiters,
+      let wait = limiters.unknownTransactions.wait(request.clientAddress.subscriberBits, at: now)
+    else {
+      return
+    }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Begins the lookup of an unknown transaction id; ``endGuess(of:)`` ends it.
+  /// - Throws: ``Problem`` `rate_limited` if the address has too many concurrent lookups.
+  func beginGuess(of request: Request) throws(Problem) {
+    guard limiters != nil else { return }
+    let isAdmitted = lookups.withLock { lookups in
+      let count = lookups[request.clientAddress.subscriberBits, default: 0]
+      guard count < Self.maximumConcurrentLookups else { return false }
+      lookups[request.clientAddress.subscriberBits] = count + 1
+      return true
+    }
+    guard isAdmitted else { throw ServiceError.rateLimited(.seconds(1)) }
+  }
+
+  /// Ends a lookup.
+  func endGuess(of request: Request) {
+    guard limiters != nil else { return }
+    lookups.withLock { lookups in
+      let count = lookups[request.clientAddress.subscriberBits, default: 1] - 1
+      lookups[request.clientAddress.subscriberBits] = count > 0 ? count : nil
+    }
+  }
+
+  /// Counts a lookup of a transaction that the App Store does not know.
+  func noteGuess(of request: Request) {
+    _ = limiters?.unknownTransactions.take(request.clientAddress.subscriberBits, at: now)
+  }
+
+  private var now: UInt64 { clock.uptime().nanoseconds }
+
+  /// Warns once that all clients behind an unknown proxy share one bucket.
+  private func warn(of request: Request) {
+    guard request.clientAddress == IPAddress(request.remoteAddress),
+      request.headers.contains(where: \.isForwarded),
+      hasWarned.compareExchange(expected: false, desired: true, ordering: .relaxed).exchanged
+    else { return }
+    logger.warning(
+      "requests through what seems to be a proxy share one rate limit; if the proxy is yours, add it to TRUSTED_PROXIES",
+      metadata: ["setting": "TRUSTED_PROXIES", "address": "\(request.clientAddress)"])
+  }
+}

@@ -1,0 +1,49 @@
+import Curl
+import HTTP
+import Logging
+import Postgres
+import Synchronization
+
+/// The resources that outlive a reload: connections, rate limits, metrics, and whether the process is stopping.
+final class SharedResources: Sendable {
+  let settings: Settings
+  let pool: PostgresPool
+  let migrator: Migrator
+  /// The client for the App Store and the issuers of tokens.
+  let client: CurlClient
+  let traffic: ClientRateLimits
+  let metrics: ServiceMetrics
+  /// Signs entitlements.
+  let signer: EntitlementSigner
+  /// Kept over a reload, because freeing and allocating its 2 MB fragments the heap.
+  let recentNotifications = RecentNotifications()
+  let clockCorrection: ClockCorrection
+  /// The corrected clock.
+  let clock: ServiceClock
+  let logger: Logger
+  private let draining = Atomic(false)
+
+  init(settings: Settings, clock: ServiceClock, logger: Logger) {
+    self.settings = settings
+    clockCorrection = ClockCorrection(of: clock)
+    self.clock = clockCorrection.clock
+    self.logger = logger
+    metrics = ServiceMetrics()
+    pool = PostgresPool(configuration: settings.database, logger: logger, observer: metrics.database)
+    metrics.database.watch(pool)
+    migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
+    client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
+    signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
+    traffic = ClientRateLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)
+  }
+
+  /// Whether load balancers should send no more requests.
+  var isDraining: Bool { draining.load(ordering: .relaxed) }
+
+  func drain() { draining.store(true, ordering: .relaxed) }
+
+  func close() async {
+    await client.shutDown()
+    await pool.close()
+  }
+}

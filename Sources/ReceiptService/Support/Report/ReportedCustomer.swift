@@ -1,0 +1,21 @@
+import Foundation
+
+/// A customer of one app, in a report.
+struct ReportedCustomer: Sendable {
+  /// `user` or `device`.
+  var kind: String
+  var customer: String
+  var bundleID: String
+  var app: String
+  /// The entitlements that the customer's client gets now.
+  var entitlements: EntitlementsResponse
+  /// The reason for the entitlements, in a sentence.
+  var because: String
+  var purchases: [ReportedPurchase]
+  var grants: [ReportedGrant]
+  var trial: ReportedTrial?
+  /// Since when free access is on; `null` if it is off.
+  var freeAccessSince: Date?
+  /// The last events, oldest first.
+  var events: [TimelineEvent]
+}

@@ -1,0 +1,58 @@
+/// Text for a terminal: lines of at most 80 columns without control characters, because names come from clients.
+struct TerminalText {
+  private static let width = 80
+  private var lines: [String] = []
+
+  var isEmpty: Bool { lines.isEmpty }
+
+  var text: String { lines.joined(separator: "\n") }
+
+  /// Appends an empty line.
+  mutating func skip() { lines.append("") }
+
+  mutating func heading(_ text: String) { lines.append(text) }
+
+  /// Appends a name and its value, in two columns.
+  mutating func member(_ name: String, _ value: String) {
+    let label = name + String(repeating: " ", count: max(1, 13 - name.count))
+    append(label + value, indent: 0, hanging: 13)
+  }
+
+  /// Appends a paragraph.
+  /// - Parameters:
+  ///   - indent: the indentation of the first line.
+  ///   - hanging: the further indentation of the following lines.
+  mutating func line(_ text: String, indent: Int = 2, hanging: Int = 2) {
+    append(String(repeating: " ", count: indent) + text, indent: indent, hanging: indent + hanging)
+  }
+
+  /// Breaks lines at spaces; a word longer than a line is split.
+  private mutating func append(_ text: String, indent: Int, hanging: Int) {
+    var rest = text.shown[...]
+    while rest.count > Self.width {
+      let limit = rest.index(rest.startIndex, offsetBy: Self.width)
+      // Do not break within the indentation: the line would be empty.
+      let earliest = rest.firstIndex { $0 != " " } ?? rest.startIndex
+      let space = rest[earliest..<limit].lastIndex(of: " ")
+      let end = space.map { $0 > rest.index(earliest, offsetBy: hanging / 2) ? $0 : limit } ?? limit
+      lines.append(String(rest[..<end]))
+      let next = rest[end...].drop { $0 == " " }
+      rest = (String(repeating: " ", count: hanging) + next)[...]
+    }
+    lines.append(String(rest))
+  }
+}
+
+extension String {
+  /// The text with `?` for characters that move the cursor or change the writing direction.
+  fileprivate var shown: String {
+    String(
+      String.UnicodeScalarView(
+        unicodeScalars.map { scalar in
+          switch scalar.properties.generalCategory {
+          case .control, .format, .lineSeparator, .paragraphSeparator: "?"
+          default: scalar
+          }
+        }))
+  }
+}

@@ -1,0 +1,119 @@
+import Foundation
+
+/// A possible source of a customer's entitlements at one instant: a purchase, a grant, the trial, or free access.
+///
+/// The strongest candidate decides. Full access is stronger than the app's own grace period, which is stronger than no
+/// access. Then the higher tier, the later end and the later start decide.
+struct EntitlementCandidate {
+  enum Access: Int, Comparable {
+    case none, ownGrace, full
+    static func < (a: Access, b: Access) -> Bool { a.rawValue < b.rawValue }
+  }
+
+  var access: Access
+  var tier: String?
+  /// The tier's rank in the catalog.
+  var rank: Int
+  var status: Status
+  var features: Features
+  /// The next change without new facts; nil for none.
+  var changesAt: Date?
+  /// The end, for the comparison.
+  var lasts: Date
+  /// The start, for the comparison.
+  var began: Date
+  /// A tie-breaker.
+  var name: String
+  var source: Entitlements.Source
+
+  func isWeaker(than other: EntitlementCandidate) -> Bool {
+    if access != other.access { return access < other.access }
+    // Without access the rank does not count: the source that ended last decides.
+    if access > .none, rank != other.rank { return rank < other.rank }
+    if lasts != other.lasts { return lasts < other.lasts }
+    if began != other.began { return began < other.began }
+    return name < other.name
+  }
+}
+
+extension App {
+  /// All candidates, in no order.
+  func candidates(of customerRecords: CustomerRecords, for customer: Customer?, at instant: Date)
+    -> [EntitlementCandidate]
+  {
+    let bought = customerRecords.subscriptions.filter { counts($0, for: customer, at: instant) }
+    var candidates = bought.map { candidate(of: $0, at: instant) }
+    candidates += customerRecords.grants.filter { $0.isOpen(at: instant) && counts($0, for: customer) }.map(
+      candidate)
+    // A trial ends with the first purchase.
+    if bought.isEmpty, let trial = customerRecords.trial, counts(trial.environment, for: customer) {
+      candidates.append(candidate(of: trial, honoring: customerRecords.freeAccess, at: instant))
+    }
+    if customerRecords.freeAccess.isOn(at: instant) {
+      candidates.append(freeAccessCandidate(until: customerRecords.freeAccess.nextChange(after: instant)))
+    }
+    return candidates
+  }
+
+  private func candidate(of subscription: Subscription, at instant: Date) -> EntitlementCandidate {
+    let phase = subscription.phase(at: instant)
+    let tier = subscription.tier(at: instant)
+    let (access, features): (EntitlementCandidate.Access, Features) =
+      switch (phase.status, phase.storeStatus) {
+      // Apple requires full access during billing grace.
+      case (.active, _), (.grace, .billingGrace), (.trial, _):
+        (.full, tier.flatMap { tiers[$0]?.features } ?? free)
+      case (.grace, _): (.ownGrace, grace?.features ?? free)
+      case (.expired, _), (.cancelled, _): (.none, free)
+      }
+    var lasts = subscription.storeAccessEnds ?? .distantFuture
+    // A revoked purchase ended with the revocation.
+    if access == .none, let revoked = subscription.current.revocationDate { lasts = min(lasts, revoked) }
+    return EntitlementCandidate(
+      access: access, tier: tier, rank: rank(tier), status: phase.status, features: features,
+      changesAt: subscription.nextChange(after: instant), lasts: lasts,
+      began: subscription.current.purchaseDate,
+      name: subscription.current.originalTransactionID, source: .subscription(subscription))
+  }
+
+  private func candidate(of grant: Grant) -> EntitlementCandidate {
+    EntitlementCandidate(
+      access: .full, tier: grant.tier, rank: rank(grant.tier), status: .active,
+      features: tiers[grant.tier]?.features ?? free, changesAt: grant.endsAt,
+      lasts: grant.endsAt ?? .distantFuture, began: grant.startsAt, name: grant.id.uuidString,
+      source: .grant(grant))
+  }
+
+  private func candidate(of trial: Trial, honoring freeAccess: FreeAccess, at instant: Date)
+    -> EntitlementCandidate
+  {
+    let end = trial.end(honoring: freeAccess)
+    var candidate = EntitlementCandidate(
+      access: .full, rank: highestTier?.rank ?? Int.min, status: .trial,
+      features: self.trial?.features ?? free,
+      changesAt: end, lasts: end ?? .distantFuture, began: trial.startedAt, name: "trial",
+      source: .trial(trial))
+    guard let end, end <= instant else { return candidate }
+    let graceEnd = freeAccess.end(of: grace?.duration ?? 0, from: end)
+    let isOver = graceEnd.map { $0 <= instant } ?? false
+    candidate.access = isOver ? .none : .ownGrace
+    candidate.status = isOver ? .expired : .grace
+    candidate.features = isOver ? free : grace?.features ?? free
+    candidate.changesAt = isOver ? nil : graceEnd
+    return candidate
+  }
+
+  /// During free access every customer has the highest tier.
+  private func freeAccessCandidate(until end: Date?) -> EntitlementCandidate {
+    EntitlementCandidate(
+      access: .full, tier: highestTier?.name, rank: highestTier?.rank ?? Int.min, status: .active,
+      features: highestTier?.features ?? free, changesAt: end, lasts: .distantPast, began: .distantPast,
+      name: "free", source: .freeAccess)
+  }
+
+  private var highestTier: Tier? {
+    tiers.values.max { ($0.rank, $0.name) < ($1.rank, $1.name) }
+  }
+
+  private func rank(_ tier: String?) -> Int { tier.flatMap { tiers[$0]?.rank } ?? Int.min }
+}

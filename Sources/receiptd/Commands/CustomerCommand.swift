@@ -1,0 +1,30 @@
+import ArgumentParser
+import JSON
+import ReceiptService
+
+/// `receiptd customer`
+struct CustomerCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "customer",
+    abstract: "Shows what support needs to know of a user, a device or a transaction.",
+    discussion: "The exit status is 1 if the id is unknown.")
+
+  @Argument(help: "A user's UUID, a device's id, or the id of any transaction.")
+  var id: String
+
+  @Flag(help: "The same as JSON, on one line.")
+  var json = false
+
+  func run() async throws {
+    try await Startup.withService { service in
+      let report: CustomerReport
+      do {
+        report = try await service.support.customer(id)
+      } catch {
+        throw Startup.failure("customer: \(Startup.sentence(error))")
+      }
+      print(json ? String(decoding: JSONWriter.bytes(of: report), as: UTF8.self) : report.description)
+      if report.isEmpty { throw ExitCode.failure }
+    }
+  }
+}

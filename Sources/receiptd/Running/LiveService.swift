@@ -1,0 +1,68 @@
+import HTTP
+import Logging
+import ReceiptService
+
+/// The current service with its servers and jobs. A reload replaces the service.
+actor LiveService {
+  private var service: Service
+  private var jobs: RunningJobs?
+  private let clients: HTTPServer
+  private let operators: HTTPServer
+  private let logger: Logger
+
+  /// The time that running requests and jobs have to end when the process stops.
+  private static let shutdownTime = Duration.seconds(10)
+
+  init(_ service: Service, clients: HTTPServer, operators: HTTPServer, logger: Logger) {
+    self.service = service
+    self.clients = clients
+    self.operators = operators
+    self.logger = logger
+  }
+
+  /// Starts the background jobs.
+  func startJobs() {
+    let service = service
+    jobs = RunningJobs { await service.runJobs() }
+  }
+
+  /// Reads the configuration and the roots again. If they are invalid, the current service stays.
+  func reload(because reason: String) async {
+    let former = service
+    do {
+      service = try await former.reloaded()
+    } catch {
+      logger.error(
+        "the configuration was not reloaded; the former one stays in use",
+        metadata: ["cause": "\(reason)", "reason": "\(error)"])
+      return
+    }
+    await clients.replaceRouter(service.clientRouter)
+    await operators.replaceRouter(service.adminRouter)
+    await stopJobs()
+    await former.retire()
+    startJobs()
+    logger.notice("reloaded the configuration", metadata: ["cause": "\(reason)"])
+  }
+
+  /// Stops gracefully: reports that it is not ready, waits for the drain delay, stops accepting connections, waits for
+  /// running requests and jobs, and closes the service.
+  func stop(drainDelay: Duration) async {
+    service.drain()
+    try? await Task.sleep(for: drainDelay)
+    clients.stopAccepting()
+    async let jobsStopped: Void = stopJobs()
+    await clients.shutdown(within: Self.shutdownTime)
+    await jobsStopped
+    await operators.shutdown(within: .seconds(1))
+    await service.close()
+  }
+
+  private func stopJobs() async {
+    let stopping = jobs
+    jobs = nil
+    if await stopping?.stop(within: Self.shutdownTime) == false {
+      logger.error("a job did not stop in time; the process continues without waiting for it")
+    }
+  }
+}

@@ -1,0 +1,87 @@
+import Crypto
+import Foundation
+import Testing
+
+@testable import ReceiptService
+
+/// Tokens with hostile headers or claims. An attacker needs no account to send them.
+@Suite struct HostileTokenTests {
+  private static let values = [
+    "1e300", "-1e300", "9223372036854775808", "1.5", "-1", "0", "null", "true", "[]", "{}", #""""#, #"[""]"#,
+    "[[[[]]]]", #"{"a": 1e999}"#, #""\u0000""#, "1e400", "99999999999999999999999999", #"["a", 1]"#,
+  ]
+
+  @Test(arguments: ["alg", "kid", "typ", "cty", "crit", "x5c", "x5u", "jku", "jwk", "b64", "zip", "other"])
+  func `any value in a header is refused and never crashes the process`(name: String) async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      for value in Self.values {
+        let header =
+          name == "alg" ? #"{"alg": \#(value)}"# : #"{"alg": "HS256", "\#(name)": \#(value)}"#
+        let token = rawToken(header: header, claims: "{}") { _ in Data([0, 0, 0]) }
+        let answer = try await harness.profile(of: user, token: token)
+        #expect(answer.status == 401, "\(name): \(value)")
+      }
+    }
+  }
+
+  @Test(arguments: ["sub", "iss", "aud", "exp", "nbf", "role", "iat", "other"])
+  func `any value in correctly signed claims is refused or harmless`(name: String) async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let exp = Int(harness.clock.now.timeIntervalSince1970) + 60
+      for value in Self.values {
+        var claims = [
+          "sub": "\"\(user)\"", "iss": #""https://auth.example""#, "aud": #""authenticated""#,
+          "exp": "\(exp)",
+        ]
+        claims[name] = value
+        let text = "{" + claims.map { "\"\($0)\": \($1)" }.joined(separator: ",") + "}"
+        let token = rawToken(header: #"{"alg":"HS256"}"#, claims: text, sign: Harness.hmac)
+        let status = try await harness.profile(of: user, token: token).status
+        #expect(status == 401 || (status == 200 && ["nbf", "role", "iat", "other", "exp"].contains(name)))
+      }
+    }
+  }
+
+  @Test func `a token with several audiences needs ours among them`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let exp = Int(harness.clock.now.timeIntervalSince1970) + 60
+      for (audience, status) in [(#"["other", "authenticated"]"#, 200), (#"["other"]"#, 401)] {
+        let text =
+          #"{"sub": "\#(user)", "iss": "https://auth.example", "aud": \#(audience), "exp": \#(exp).5}"#
+        let token = rawToken(header: #"{"alg":"HS256","typ":"JWT"}"#, claims: text, sign: Harness.hmac)
+        let answer = try await harness.profile(of: user, token: token)
+        #expect(answer.status == status)
+      }
+    }
+  }
+
+  @Test func `with public keys, an empty HMAC secret accepts no token`() async throws {
+    let auth = #"{ "secretEnv": "UNSET_SECRET", "jwks": "http://127.0.0.1:1/none" }"#
+    try await withHarness(configuration: TestApps.configuration(auth: auth)) { harness in
+      let user = UUID()
+      for secret in ["", "\0"] {
+        let exp = Int(harness.clock.now.timeIntervalSince1970) + 60
+        let token = rawToken(header: #"{"alg":"HS256"}"#, claims: #"{"sub":"\#(user)","exp":\#(exp)}"#) {
+          Data(HMAC<SHA256>.authenticationCode(for: $0, using: SymmetricKey(data: Data(secret.utf8))))
+        }
+        let answer = try await harness.profile(of: user, token: token)
+        #expect(answer.status == 401)
+      }
+    }
+  }
+
+  @Test func `a short secret verifies tokens signed with it`() async throws {
+    let verifier = await TokenVerifier(requirements: TokenRequirements(), secret: "short", publicKeys: nil)
+    let user = UUID()
+    func token(_ secret: String) -> String {
+      rawToken(header: #"{"alg":"HS256"}"#, claims: #"{"sub":"\#(user)","exp":4000000000}"#) {
+        Data(HMAC<SHA256>.authenticationCode(for: $0, using: SymmetricKey(data: Data(secret.utf8))))
+      }
+    }
+    #expect(try await verifier.user(of: token("short"), at: Date()) == user)
+    #expect(try await verifier.user(of: token("shorter"), at: Date()) == nil)
+  }
+}

@@ -1,0 +1,164 @@
+import AppStoreSimulator
+import Foundation
+import Platform
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+/// The profile tables belong to the app and may refuse rows or be locked. That must neither lose purchases nor delay
+/// other customers.
+@Suite struct ProfileFailureTests {
+  @Test func `a locked row delays no request, and is written when it is unlocked`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let token = try await harness.token(for: user)
+      _ = try await harness.pool.query("INSERT INTO profiles (id) VALUES (\(user))")
+      let bought = try harness.buy()
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query("SELECT 1 FROM profiles WHERE id = \(user) FOR UPDATE")
+        let answer = try await harness.validate(["signedTransaction": bought.signedTransaction], token: token)
+        #expect(answer.status == 200)
+        #expect(answer.bool("entitlements.isAccessGranted") == true)
+        for _ in 0..<5 {
+          let other = try harness.buy(token: UUID())
+          let status = try await harness.notify(other.notification.signedPayload).status
+          #expect(status == 200)
+        }
+        let held = try await harness.profileRow(of: user)
+        #expect(held?.product == nil)
+        // A retry while it is locked: it stays queued.
+        harness.clock.advance(seconds: 2)
+        try await harness.service.profileRetry.run()
+        let waiting = try await harness.pool.query("SELECT attempts FROM outbox")
+        let attempts = try waiting.map { try $0.decode("attempts", as: Int.self) }
+        #expect(attempts == [1])
+      }
+      harness.clock.advance(seconds: 60)
+      try await harness.service.profileRetry.run()
+      #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
+      #expect(try await harness.count("outbox") == 0)
+    }
+  }
+
+  @Test(arguments: [
+    """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON profiles FOR EACH ROW EXECUTE FUNCTION refuse()
+    """,
+    """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+    CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE ON profiles
+      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()
+    """,
+    """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '08001'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON profiles FOR EACH ROW EXECUTE FUNCTION refuse()
+    """,
+    """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '40001'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON profiles FOR EACH ROW EXECUTE FUNCTION refuse()
+    """,
+    """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(30); END $$;
+    CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON profiles FOR EACH ROW EXECUTE FUNCTION refuse()
+    """,
+    "ALTER TABLE profiles ADD CONSTRAINT refuse CHECK (premium_product_id IS NULL)",
+    "ALTER TABLE profiles ADD COLUMN needed text NOT NULL",
+    "ALTER TABLE profiles RENAME COLUMN premium_expires_at TO elsewhere",
+    // Selecting the rows already fails.
+    "ALTER TABLE profiles RENAME COLUMN id TO elsewhere",
+  ])
+  func `a table that refuses rows loses no purchase, and gets the status when it accepts rows`(
+    trouble: String
+  )
+    async throws
+  {
+    try await withHarness { harness in
+      for statement in trouble.split(separator: ";\n") {
+        _ = try await harness.pool.query(Query(unescaped: String(statement)))
+      }
+      let (user, other) = (UUID(), UUID())
+      let bought = try harness.buy(token: user)
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      let answer = try await harness.validate(
+        ["signedTransaction": harness.buy().signedTransaction], token: harness.token(for: other))
+      #expect(answer.status == 200)
+      #expect(try await harness.count("transactions") == 2)
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == user)
+      #expect(try await harness.count("outbox") == 2)
+
+      for cure in [
+        "DROP TRIGGER IF EXISTS refuse ON profiles", "ALTER TABLE profiles DROP CONSTRAINT IF EXISTS refuse",
+        "ALTER TABLE profiles DROP COLUMN IF EXISTS needed",
+        """
+        DO $$ BEGIN ALTER TABLE profiles RENAME COLUMN elsewhere TO id;
+        EXCEPTION WHEN undefined_column OR duplicate_column THEN NULL; END $$
+        """,
+        "ALTER TABLE profiles ADD COLUMN IF NOT EXISTS premium_expires_at timestamptz",
+      ] { _ = try await harness.pool.query(Query(unescaped: cure)) }
+      harness.clock.advance(seconds: 5)
+      try await harness.service.profileRetry.run()
+      #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
+      #expect(try await harness.profileRow(of: other)?.product == TestApps.monthly)
+    }
+  }
+
+  @Test func `if one of several rows is refused, the others are written and committed`() async throws {
+    try await withHarness { harness in
+      let users = (0..<4).map { _ in UUID() }
+      _ = try await harness.pool.query(
+        "INSERT INTO profiles (id, premium_product_id) SELECT id, 'before' FROM unnest(\(users)::uuid[]) AS id"
+      )
+      _ = try await harness.pool.query(
+        """
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$
+        """)
+      _ = try await harness.pool.query(
+        """
+        CREATE TRIGGER refuse BEFORE UPDATE ON profiles FOR EACH ROW
+        WHEN (OLD.id = '\(unescaped: users[2].uuidString)') EXECUTE FUNCTION refuse()
+        """)
+      let writer = ProfileWriter(
+        catalog: harness.service.profileRetry.catalog, clock: harness.clock.service,
+        logger: harness.service.logger)
+      let changes = users.map { CustomerChange(bundleID: TestApps.climbing, customer: .user($0)) }
+      let unwritten = try await harness.pool.withTransaction { connection in
+        try await writer.write(changes, customerRecords: RecordsByCustomer(), on: connection, commits: true)
+      }
+      #expect(unwritten == [users[2]])
+      for user in users {
+        let product = try await harness.profileRow(of: user)?.product
+        #expect(product == (user == users[2] ? "before" : nil))
+      }
+      #expect(try await harness.count("outbox") == 1)
+    }
+  }
+
+  @Test func `two servers do not write the same status twice`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.pool.query("ALTER TABLE profiles ADD COLUMN needed text NOT NULL")
+      for _ in 0..<50 {
+        let bought = try harness.buy(token: UUID())
+        #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      }
+      _ = try await harness.pool.query("ALTER TABLE profiles DROP COLUMN needed")
+      harness.clock.advance(seconds: 5)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<4 { group.addTask { try await harness.service.profileRetry.run() } }
+        try await group.waitForAll()
+      }
+      try await harness.service.profileRetry.run()
+      #expect(try await harness.count("profiles") == 50)
+      #expect(try await harness.count("outbox") == 0)
+    }
+  }
+
+  @Test func `delays grow, are jittered, and end at an hour`() {
+    #expect(Backoff.delivery.seconds(afterFailures: 1, random: 1) == 2)
+    #expect(Backoff.delivery.seconds(afterFailures: 1, random: 0) == 1)
+    #expect(Backoff.delivery.seconds(afterFailures: 6, random: 1) == 64)
+    #expect(Backoff.delivery.seconds(afterFailures: 1_000_001, random: 1) == 3_600)
+  }
+}

@@ -1,0 +1,198 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct GrantTests {
+  @Test func `a grant applies at once, on the profile too, until its end`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let ada = try #require(Harness.ada)
+      let grant = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+      let end = harness.clock.now + 7 * 86_400
+      #expect(try await harness.isPremium(user))
+      #expect(try await harness.profileRow(of: user)?.expiresAt == end)
+      #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+      #expect(
+        try await harness.actions() == [
+          Harness.Action(
+            action: "grant", from: nil, to: user.uuidString.lowercased(), by: "ada", reason: "ticket 812")
+        ])
+      #expect(grant.endsAt == end)
+
+      harness.clock.set(end - 1)
+      try await harness.service.sweepEverything()
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+      harness.clock.set(end)
+      #expect(try await harness.isPremium(user) == false)
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(user) == false)
+      #expect(try await harness.service.sweep.grants.run() == 0)
+    }
+  }
+
+  /// The system's clock has more digits than a `timestamptz`.
+  @Test(arguments: Array(stride(from: 0, to: 1, by: 0.1)))
+  func `a grant is on the profile from its creation to its revocation, at any instant`(
+    microseconds: Double
+  ) async throws {
+    try await withHarness { harness in
+      harness.clock.advance(seconds: microseconds / 1_000_000)
+      let user = UUID()
+      let ada = try #require(Harness.ada)
+      let grant = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+      #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.desk.revokeGrant(#require(UUID(uuidString: grant.grant)), by: ada)
+      #expect(try await harness.profileRow(of: user)?.product == nil)
+      #expect(try await harness.isPremiumInPreferences(user) == false)
+    }
+  }
+
+  @Test func `a notification from before a grant that arrives later does not remove it from the profile`()
+    async throws
+  {
+    try await withHarness { harness in
+      let user = UUID()
+      let ada = try #require(Harness.ada)
+      let intake = harness.service.notifications
+      let entry = try intake.entry(for: harness.buy(token: user).notification.signedPayload)
+      harness.clock.advance(seconds: 1)
+      _ = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 365, by: ada)
+      #expect(try await intake.ledger.record(entry).isNews)
+      #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
+    }
+  }
+
+  @Test func `a revoked grant ends at once, and revoking it again changes nothing`()
+    async throws
+  {
+    try await withHarness { harness in
+      let user = UUID()
+      let ada = try #require(Harness.ada)
+      let grant = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+      let id = try #require(UUID(uuidString: grant.grant))
+      let changes = try await withThrowingTaskGroup(of: Bool.self) { group in
+        for _ in 0..<8 { group.addTask { try await harness.desk.revokeGrant(id, by: ada).isChanged } }
+        return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+      }
+      #expect(changes == 1)
+      #expect(try await harness.isPremium(user) == false)
+      #expect(try await harness.isPremiumInPreferences(user) == false)
+      #expect(try await harness.actions().map(\.action) == ["grant", "revoke-grant"])
+      #expect(try await harness.service.sweep.grants.run() == 0)
+    }
+  }
+
+  @Test func `a grant to a device is in its responses`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      _ = try await harness.desk.grant(
+        to: "tablet-1", bundleID: TestApps.family, tier: "family", days: 1, by: ada)
+      let customerRecords = try await harness.pool.customerRecords(devices: ["tablet-1"])
+      #expect(customerRecords[.device("tablet-1")].grants[TestApps.family]?.map(\.tier) == ["family"])
+    }
+  }
+
+  @Test func `after a day without a server two servers process 40 ended grants, each once`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let users = (0..<40).map { _ in UUID() }
+      for user in users {
+        _ = try await harness.desk.grant(
+          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1, by: ada)
+      }
+      // One grant that began and ended meanwhile, and one in the future.
+      let missed = UUID()
+      let later = UUID()
+      let now = harness.clock.now
+      for (user, start, end) in [(missed, 3_600.0, 7_200.0), (later, 10 * 86_400, 11 * 86_400)] {
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO grants (bundle_id, user_id, tier, starts_at, ends_at, reason, granted_by)
+          VALUES (\(TestApps.climbing), \(user), 'premium', \(now + start), \(now + end), 'by hand', 'sql')
+          """)
+      }
+      harness.clock.advance(days: 2)
+      async let first = harness.service.sweep.grants.run()
+      async let second = harness.service.sweep.grants.run()
+      let followed = try await (first, second)
+      #expect(followed.0 + followed.1 == 41)
+      for user in users { #expect(try await harness.isPremiumInPreferences(user) == false) }
+
+      harness.clock.set(now + 10 * 86_400)
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(later) == true)
+      harness.clock.set(now + 11 * 86_400)
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(later) == false)
+    }
+  }
+
+  @Test func `an unknown object is refused with a sentence, and nothing is written`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let user = UUID().uuidString
+      let desk = harness.desk
+      let cases: [(String, String, String, Int, SupportRefusal.Kind)] = [
+        (user, "com.example.none", "premium", 1, .notFound), (user, TestApps.climbing, "gold", 1, .notFound),
+        ("ada", TestApps.climbing, "premium", 1, .invalid), (user, TestApps.climbing, "premium", 0, .invalid),
+        ("", TestApps.family, "family", 1, .invalid), ("a\nb", TestApps.family, "family", 1, .invalid),
+      ]
+      for (customer, bundleID, tier, days, expected) in cases {
+        let kind = try await refusal {
+          _ = try await desk.grant(to: customer, bundleID: bundleID, tier: tier, days: days, by: ada)
+        }
+        #expect(kind == expected, "\(customer) \(bundleID) \(tier) \(days)")
+      }
+      #expect(try await refusal { _ = try await desk.revokeGrant(UUID(), by: ada) } == .notFound)
+      #expect(throws: SupportRefusal.self) { try SupportAuthor(by: "ada", reason: " ") }
+      #expect(throws: SupportRefusal.self) { try SupportAuthor(by: "a\u{1B}[2J", reason: "x") }
+      #expect(try await harness.count("grants") == 0)
+      #expect(try await harness.count("support_actions") == 0)
+    }
+  }
+
+  @Test func `a customer with unreadable rows does not delay the others`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let (broken, _) = try await harness.customer()
+      let users = [broken] + (0..<5).map { _ in UUID() }
+      for user in users {
+        _ = try await harness.desk.grant(
+          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1, by: ada)
+      }
+      _ = try await harness.pool.query("UPDATE subscriptions SET phase_statuses = '{nonsense}'")
+      harness.clock.advance(days: 2)
+      #expect(try await harness.service.sweep.grants.run() == 5)
+      for user in users.dropFirst() { #expect(try await harness.isPremiumInPreferences(user) == false) }
+    }
+  }
+
+  @Test func `a grant that the profile table refuses is written later`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let ada = try #require(Harness.ada)
+      _ = try await harness.pool.query("INSERT INTO profiles (id) VALUES (\(user))")
+      _ = try await harness.pool.query(
+        "ALTER TABLE profiles ADD CONSTRAINT stubborn CHECK (premium_product_id IS NULL)")
+      _ = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+      #expect(try await harness.isPremium(user))
+      #expect(try await harness.profileRow(of: user)?.product == nil)
+      _ = try await harness.pool.query("ALTER TABLE profiles DROP CONSTRAINT stubborn")
+      harness.clock.advance(seconds: 10)
+      try await harness.service.profileRetry.run()
+      #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
+    }
+  }
+}

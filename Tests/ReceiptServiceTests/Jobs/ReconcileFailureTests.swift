@@ -1,0 +1,394 @@
+import Curl
+import Foundation
+import HTTPTypes
+import Postgres
+import Subscriptions
+import Synchronization
+import Testing
+
+@testable import AppStore
+@testable import AppStoreSimulator
+@testable import ReceiptService
+
+/// Failures during a reconciliation.
+@Suite struct ReconcileFailureTests {
+  @Test func `the next run requests statuses for which the failing store did not answer`()
+    async throws
+  {
+    try await withHarness { harness in
+      let ids = try await harness.renewsSilently(customers: 3)
+      harness.store.add(ServerFault.unauthorized.at(.statuses))
+      let failed = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(failed.failure != nil)
+      #expect(failed.statusesAsked == 1)
+      harness.store.clearServerFaults()
+      harness.clock.advance(seconds: 3_600)
+      let next = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(next.failure == nil)
+      #expect(next.statusesAsked == 3)
+      #expect(next.repairCount == 3)
+      for id in ids { #expect(try await harness.row(of: id).status == "active") }
+    }
+  }
+
+  @Test(arguments: [
+    AppStoreErrorCode.accountNotFound, .originalTransactionIdNotFound, .transactionIdNotFound,
+    .invalidTransactionId,
+  ])
+  func `a purchase without a status in the store does not affect the others`(
+    code: AppStoreErrorCode
+  ) async throws {
+    try await withHarness { harness in
+      _ = try await harness.renewsSilently(customers: 3)
+      harness.store.add(ServerFault.error(code).at(.statuses).next(1))
+      let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(report.failure == nil)
+      #expect(report.statusesAsked == 3)
+      #expect(report.repairCount == 2)
+      harness.clock.advance(seconds: 3_600)
+      let next = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(next.statusesAsked == 0)
+    }
+  }
+
+  @Test func `only an error that concerns every purchase stops the requests`() {
+    func rejected(_ status: Int, _ code: Int64?) -> AppStoreServerError {
+      .rejected(
+        .init(status: status, code: code.map(AppStoreErrorCode.init), message: nil, retryAfter: nil))
+    }
+    for (status, code) in [
+      (429, 4_290_000), (500, 5_000_000), (500, 5_000_001), (404, 4_040_003), (502, nil), (404, nil),
+    ] as [(Int, Int64?)] {
+      #expect(rejected(status, code).retryDecision == .stop)
+    }
+    for error in [
+      .unauthorizedWithoutJSON, .transport(CancellationError()), .circuitOpen(retryAfter: .zero),
+      .overloaded(retryAfter: .zero), .undecodableAnswer(status: 503, detail: ""),
+    ] as [AppStoreServerError] {
+      #expect(error.retryDecision == .stop)
+    }
+    for code in [4_040_001, 4_040_005, 4_040_010, 4_000_006] as [Int64] {
+      #expect(rejected(Int(code / 10_000), code).retryDecision == .skip)
+    }
+    for code in [4_040_002, 4_040_006] as [Int64] {
+      #expect(rejected(404, code).retryDecision == .retryLater)
+    }
+  }
+
+  @Test func `a purchase that always fails does not delay the others`() async throws {
+    try await withHarness { harness in
+      let ids = try await harness.renewsSilently(customers: 3)
+      _ = try await harness.pool.query(
+        """
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'no'; END $$
+        """)
+      _ = try await harness.pool.query(
+        Query(
+          unescaped: "CREATE TRIGGER refuse BEFORE INSERT ON transactions FOR EACH ROW "
+            + "WHEN (NEW.original_transaction_id = '\(ids[0])') EXECUTE FUNCTION refuse()"))
+      let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(report.statusesFailed == 1)
+      #expect(report.failure != nil)
+      #expect(report.repairCount == 2)
+      _ = try await harness.pool.query("DROP TRIGGER refuse ON transactions")
+      harness.clock.advance(seconds: 3_600)
+      let next = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(next.statusesAsked == 1)
+      #expect(next.repairs.map(\.originalTransactionID) == [ids[0]])
+    }
+  }
+
+  @Test func `a repair is not made while its record cannot be written`()
+    async throws
+  {
+    try await withHarness { harness in
+      let id = try await harness.renewsSilently(customers: 1)[0]
+      let before = try await harness.row(of: id)
+      try await harness.refuseInserts(into: "support_actions")
+      let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(report.statusesFailed == 1)
+      #expect(report.repairCount == 0)
+      #expect(try await harness.row(of: id) == before)
+      #expect(try await harness.count("transactions") == 1)
+
+      try await harness.stopRefusing(inserts: "support_actions")
+      harness.clock.advance(seconds: 3_600)
+      let next = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(next.repairs.map(\.originalTransactionID) == [id])
+      let written = try await harness.pool.query(
+        "SELECT original_transaction_id FROM support_actions WHERE action = 'reconcile'")
+      #expect(try written.map { try $0.decode("original_transaction_id", as: String.self) } == [id])
+    }
+  }
+
+  @Test func `a failed repair is not recorded`() async throws {
+    try await withHarness { harness in
+      let id = try await harness.renewsSilently(customers: 1)[0]
+      let before = try await harness.row(of: id)
+      try await harness.refuseInserts(into: "subscriptions")
+      let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(report.statusesFailed == 1)
+      #expect(try await harness.row(of: id) == before)
+      #expect(try await harness.count("support_actions") == 0)
+    }
+  }
+
+  @Test func `two concurrent servers request each status once`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.renewsSilently(customers: 6)
+      let other = try await harness.service(configuration: TestApps.json)
+      async let one = harness.service.reconcile(bundleID: TestApps.climbing)[0]
+      async let two = other.reconcile(bundleID: TestApps.climbing)[0]
+      let reports = await [one, two]
+      #expect(reports.map(\.statusesAsked).reduce(0, +) == 6)
+      #expect(reports.map(\.repairCount).reduce(0, +) == 6)
+      await other.close()
+    }
+  }
+
+  @Test func `the periods between are not lost when a request for the history fails`() async throws {
+    try await withHarness { harness in
+      let id = try await harness.renewsSilently(customers: 1, times: 2)[0]
+      harness.store.add(ServerFault.unauthorized.at(.history))
+      let failed = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(failed.failure != nil)
+      harness.store.clearServerFaults()
+      harness.clock.advance(seconds: 3_600)
+      let next = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(next.failure == nil)
+      #expect(try await harness.count("transactions") == 3)
+      #expect(try await harness.row(of: id).status == "active")
+    }
+  }
+
+  @Test func `a window with a notification that does not verify is read again, and the others are read`()
+    async throws
+  {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      let other = try SigningAuthority()
+      var payload = NotificationPayload(
+        notificationType: .test, notificationUUID: UUID().uuidString.lowercased(),
+        signedDate: harness.clock.now)
+      payload.data = NotificationData(environment: .production, bundleId: TestApps.climbing)
+      let foreign = try other.signer.sign(payload)
+      let good = bought.notification.signedPayload
+      let both =
+        #"{"hasMore":false,"notificationHistory":[{"signedPayload":"\#(foreign)"},{"signedPayload":"\#(good)"}]}"#
+      let (reconciliation, app) = try harness.reconciliation { _ in .body(both) }
+      let report = await reconciliation.run(app, .production)
+      #expect(report.notificationsRefused > 1)
+      #expect(report.notificationsMissed == 1)
+      #expect(report.failure != nil)
+      #expect(report.readUntil == harness.clock.now)
+      #expect(try await harness.position() == nil)
+    }
+  }
+
+  @Test func `a notification with an invalid part is kept, and reading the history continues`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      let good = bought.notification.signedPayload
+      let bad = try harness.notification(UUID(), of: bought, .signature)
+      let both =
+        #"{"hasMore":false,"notificationHistory":[{"signedPayload":"\#(bad)"},{"signedPayload":"\#(good)"}]}"#
+      let (reconciliation, app) = try harness.reconciliation { number in
+        .body(number == 1 ? both : #"{"hasMore":false,"notificationHistory":[]}"#)
+      }
+      let report = await reconciliation.run(app, .production)
+      #expect(report.failure == nil)
+      #expect(report.notificationsRefused == 0)
+      #expect(report.notificationsMissed == 2)
+      #expect(report.notificationsWaiting == 1)
+      #expect(try await harness.position() == harness.clock.now)
+      #expect(try await harness.count("notifications WHERE outcome = 'failed'") == 1)
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "active")
+    }
+  }
+
+  @Test func `a notification that cannot be written does not stop its page and is read again`() async throws {
+    try await withHarness { harness in
+      let bought = try (0..<3).map { _ in try harness.buy(token: UUID()) }
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.pool.query(
+        """
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'no'; END $$
+        """)
+      _ = try await harness.pool.query(
+        Query(
+          unescaped: "CREATE TRIGGER refuse BEFORE INSERT ON notifications FOR EACH ROW "
+            + "WHEN (NEW.notification_uuid = '\(bought[1].notification.uuid)') EXECUTE FUNCTION refuse()"))
+      let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(report.notificationsFailed == 1)
+      #expect(report.notificationsMissed == 2)
+      #expect(report.failure != nil)
+      _ = try await harness.pool.query("DROP TRIGGER refuse ON notifications")
+      harness.clock.advance(seconds: 3 * 3_600)
+      let next = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(next.failure == nil)
+      #expect(next.notificationsMissed == 1)
+      #expect(try await harness.position() == harness.clock.now)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `reading a history without a last page stops`(takesTurns: Bool) async throws {
+    try await withHarness { harness in
+      let asked = Counter()
+      let (reconciliation, app) = try harness.reconciliation { number in
+        asked.next()
+        let token = takesTurns ? "\(number % 2)" : "\(number)"
+        // A limit, so that a failing test ends.
+        return .body(
+          #"{"hasMore":\#(number < 200),"paginationToken":"\#(token)","notificationHistory":[]}"#)
+      }
+      let report = await reconciliation.run(
+        app, .production, since: harness.clock.now.addingTimeInterval(-60))
+      #expect(report.failure == "\(ReconcileFailure.endlessHistory)")
+      #expect(asked.count < 40)
+    }
+  }
+
+  @Test func `windows that were read before a failure are not read again`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      let page =
+        #"{"hasMore":false,"notificationHistory":[{"signedPayload":"\#(bought.notification.signedPayload)"}]}"#
+      let (reconciliation, app) = try harness.reconciliation { number in
+        number == 1 ? .body(page) : .unauthorized
+      }
+      let report = await reconciliation.run(app, .production)
+      #expect(report.failure?.contains("401") == true)
+      #expect(report.notificationsMissed == 1)
+      #expect(try await harness.count("notifications") == 1)
+      let until = try #require(report.readUntil)
+      #expect(until == report.readFrom.addingTimeInterval(MissedNotifications.window))
+      #expect(try await harness.position() == until)
+      let next = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(next.readFrom == until.addingTimeInterval(-Reconciliation.overlap))
+      #expect(try await harness.position() == harness.clock.now)
+    }
+  }
+
+  @Test func `times from a clock that was ahead do not block a run after it is corrected`() async throws {
+    try await withHarness { harness in
+      let right = harness.clock.now
+      harness.clock.advance(days: 10)
+      #expect(try await harness.service.reconcileJob.runIfDue().count == 4)
+      harness.clock.set(right.addingTimeInterval(120))
+      _ = try harness.buy(token: UUID())
+      harness.clock.advance(seconds: 60)
+      let reports = try await harness.service.reconcileJob.runIfDue()
+      #expect(reports.count == 4)
+      #expect(reports.map(\.notificationsMissed).reduce(0, +) == 1)
+      #expect(try await harness.position() == harness.clock.now)
+      #expect(try await harness.service.reconcileJob.runIfDue().isEmpty)
+    }
+  }
+
+  @Test func `a request time in the future does not exclude a subscription`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.renewsSilently(customers: 1)
+      let future = harness.clock.now.addingTimeInterval(400 * 86_400)
+      _ = try await harness.pool.query("UPDATE subscriptions SET store_asked_at = \(future)")
+      let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
+      #expect(report.repairCount == 1)
+    }
+  }
+
+  @Test func `a start in the future is reported`() async throws {
+    try await withHarness { harness in
+      let reports = await harness.service.reconcile(since: harness.clock.now.addingTimeInterval(86_400))
+      #expect(reports.allSatisfy { $0.failure == "\(ReconcileFailure.beginsInTheFuture)" })
+      #expect(reports.count == 4)
+    }
+  }
+}
+
+private final class Counter: Sendable {
+  private let value = Mutex(0)
+  var count: Int { value.withLock { $0 } }
+
+  @discardableResult
+  func next() -> Int {
+    value.withLock {
+      $0 += 1
+      return $0
+    }
+  }
+}
+
+/// An App Store whose response depends on the number of the request, the first being 1.
+private struct CountedStore: HTTPTransport {
+  enum Answer {
+    case body(String)
+    case unauthorized
+  }
+
+  let count = Counter()
+  let answer: @Sendable (Int) -> Answer
+
+  func send(
+    _ request: HTTPRequest, body: [UInt8]?, timeout: Duration
+  ) async throws -> (HTTPResponse, [UInt8]) {
+    switch answer(count.next()) {
+    case .body(let json):
+      (HTTPResponse(status: .ok, headerFields: [.contentType: "application/json"]), Array(json.utf8))
+    case .unauthorized: (HTTPResponse(status: .unauthorized), [])
+    }
+  }
+}
+
+extension Harness {
+  /// A reconciliation with a store of the test.
+  fileprivate func reconciliation(
+    _ answer: @escaping @Sendable (Int) -> CountedStore.Answer
+  ) throws -> (Reconciliation, App) {
+    let key = store.identity.connectKey
+    let api = AppStoreServerAPI(
+      transport: CountedStore(answer: answer),
+      credentials: try AppStoreCredentials(
+        privateKey: key.pem, keyID: key.keyID, issuerID: key.issuerID),
+      bundleID: TestApps.climbing)
+    let own = service.reconciliation
+    let reconciliation = Reconciliation(
+      apis: [TestApps.climbing: api], catalog: own.catalog, pool: own.pool, missed: own.missed,
+      overdue: own.overdue, clock: own.clock, logger: own.logger)
+    return (reconciliation, try #require(own.catalog[TestApps.climbing]))
+  }
+
+  /// The end of the history that was read of the app in production.
+  fileprivate func position() async throws -> Date? {
+    try await pool.query(
+      """
+      SELECT history_read_until FROM reconcile_positions
+      WHERE bundle_id = \(TestApps.climbing) AND environment = 'Production'
+      """
+    ).first?.decode("history_read_until", as: Date?.self)
+  }
+
+  /// Customers whose subscriptions renewed two hours ago without a notification or an entry in the history.
+  fileprivate func renewsSilently(customers: Int, times: Int = 1) async throws -> [String] {
+    var ids: [String] = []
+    var expires = clock.now
+    for _ in 0..<customers {
+      let (_, bought) = try await customer()
+      ids.append(bought.originalTransactionID)
+      expires = try #require(bought.transaction.expiresDate)
+    }
+    for _ in 0..<times {
+      clock.set(expires)
+      for id in ids {
+        let renewed = try store.withStore(of: .production) { store, now throws(StoreRefusal) in
+          try store.perform(.renew, on: id, at: now)
+        }
+        expires = try #require(renewed.transaction.expiresDate)
+      }
+    }
+    // The first end has passed without news; the last one is in the future.
+    clock.advance(seconds: 2 * 3_600)
+    return ids
+  }
+}

@@ -1,0 +1,207 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct KPICounterTests {
+  private let monthly = "com.heatlab.pro.monthly"
+  private let annual = "com.heatlab.pro.annual"
+
+  @Test func `a free period of the store is a trial, and a month has a twelfth of a yearly price`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let heatlab = ScreenTime.heatlab
+      try harness.becomes("03-01")
+      let tried = try await harness.account("ida", buys: monthly, of: heatlab, offer: .freeTrial())
+      try await harness.account("jon", buys: annual, of: heatlab)
+      try harness.becomes("03-08")
+      try await harness.happens(.renew, to: tried.originalTransactionID)
+      try harness.becomes("03-09")
+      try await harness.countWhatIsDue()
+
+      #expect(
+        try await harness.numbers("03-01", tier: "pro", of: heatlab) == [
+          "trials_started": "1", "new": "2", "active": "2", "revenue": #"{"USD": 39.99}"#,
+          "mrr": #"{"USD": 3.333}"#, "revenue_per_user": #"{"USD": 3.333}"#,
+        ])
+      #expect(
+        try await harness.numbers("03-08", tier: "pro", of: heatlab) == [
+          "converted": "1", "renewed": "1", "active": "2", "revenue": #"{"USD": 4.99}"#,
+          "mrr": #"{"USD": 8.323}"#, "revenue_per_user": #"{"USD": 4.162}"#,
+        ])
+    }
+  }
+
+  @Test func `a lifetime purchase is active without monthly revenue, and half a refund counts half`()
+    async throws
+  {
+    let lifetime = "com.thaqalayn.premium.tafsir"
+    let app = "com.thaqalayn.app"
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("kim", buys: lifetime, of: app)
+      try await harness.account("lea", buys: lifetime, of: app)
+      try harness.becomes("05-01")
+      let refund = SubscriptionCommand.refund(
+        transactionID: bought.transactionID, percentage: 50, reason: .refundedForOtherReason)
+      try await harness.happens(refund, to: bought.originalTransactionID)
+      try harness.becomes("05-02")
+      try await harness.countWhatIsDue()
+      #expect(
+        try await harness.numbers("03-01", tier: "premium", of: app) == [
+          "new": "2", "active": "2", "revenue": #"{"USD": 1.98}"#,
+        ])
+      // The refund counts on its own day, not on that of the purchase.
+      #expect(try await harness.numbers("04-30", tier: "premium", of: app) == ["active": "2"])
+      #expect(
+        try await harness.numbers("05-01", tier: "premium", of: app) == [
+          "refunded": "1", "active": "1", "refunds": #"{"USD": 0.495}"#,
+        ])
+      // A reversed refund is not counted.
+      try await harness.happens(
+        .reverseRefund(transactionID: bought.transactionID), to: bought.originalTransactionID)
+      _ = try await harness.service.kpiCounter.count(harness.day("05-01"))
+      #expect(try await harness.numbers("05-01", tier: "premium", of: app) == ["active": "2"])
+    }
+  }
+
+  @Test func `the configured price counts if Apple gives none, under each name of the product`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let app = "com.swiftclimb.app"
+      for (name, currency) in [
+        ("com.swiftclimb.premium.annual", nil), ("swiftclimb.premium.annual", "USD"),
+        ("com.swiftclimb.premium.annual", "CHF"),
+      ] {
+        var info = try harness.buy(name, bundleID: app).transaction
+        info.price = nil
+        info.currency = currency
+        let answer = try await harness.validate(["signedTransaction": harness.sign(info)])
+        #expect(answer.status == 200)
+      }
+      try harness.becomes("03-02")
+      try await harness.countWhatIsDue()
+      // There is no price in CHF.
+      #expect(
+        try await harness.numbers("03-01", tier: "premium", of: app) == [
+          "new": "3", "active": "3", "revenue": #"{"USD": 99.98}"#, "mrr": #"{"USD": 8.332}"#,
+          "revenue_per_user": #"{"USD": 4.166}"#,
+        ])
+    }
+  }
+
+  @Test func `an upgrade is active once, in the better tier`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("ann", buys: ScreenTime.individual)
+      try harness.becomes("03-11")
+      try await harness.happens(.changeProduct(ScreenTime.family), to: bought.originalTransactionID)
+      try harness.becomes("03-12")
+      try await harness.countWhatIsDue()
+      let before = try await harness.numbers("03-10", tier: "individual")
+      #expect(before["active"] == "1")
+      #expect(try await harness.numbers("03-11", tier: "individual") == [:])
+      #expect(
+        try await harness.numbers("03-11", tier: "family") == [
+          "renewed": "1", "active": "1", "revenue": #"{"USD": 12.99}"#, "mrr": #"{"USD": 12.99}"#,
+          "revenue_per_user": #"{"USD": 12.99}"#,
+        ])
+    }
+  }
+
+  @Test func `a purchase on the last day of a long month is in the cohort of the last day of a short one`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      for day in ["01-28", "01-31"] {
+        try harness.becomes(day)
+        try await harness.account(day, buys: ScreenTime.individual)
+      }
+      try harness.becomes("03-02")
+      try await harness.countWhatIsDue()
+      let sum = try await harness.pool.query("SELECT sum(month_1_cohort)::bigint FROM kpi_daily")
+      #expect(try sum[0].decode("sum", as: Int.self) == 2)
+      let last = try harness.day("03-01").advanced(by: -1)
+      let rows = try await harness.pool.query(
+        "SELECT month_1_cohort FROM kpi_daily WHERE day::text = \(last.description)")
+      let cohort = try rows[0].decode("month_1_cohort", as: Int.self)
+      #expect(cohort == (last.description.hasSuffix("28") ? 2 : 1))
+    }
+  }
+
+  @Test func `a tester's sandbox purchase is not counted, though it gives access`() async throws {
+    let open = try ScreenTime.configuration().replacing(
+      #""sandboxGrants": "nobody""#, with: #""sandboxGrants": "everyone""#)
+    try await withHarness(configuration: open) { harness in
+      try harness.becomes("03-01")
+      #expect(try await harness.launch("tester", account: "tester", in: .sandbox).status == 201)
+      let bought = try await harness.account("tester", buys: ScreenTime.individual, in: .sandbox)
+      _ = try await harness.device("tester", shows: bought)
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      harness.clock.advance(seconds: 1)
+      #expect(try await harness.service.kpiCounter.count(harness.day("03-01")) == 0)
+      #expect(try await harness.everythingCounted() == [])
+    }
+  }
+
+  @Test func `a restored purchase is not counted again`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("kim", buys: Thaqalayn.tafsir, of: Thaqalayn.bundleID)
+      try harness.becomes("03-04")
+      var restored = bought.transaction
+      restored.transactionId = "2999999999999999"
+      restored.purchaseDate = harness.clock.now
+      restored.signedDate = harness.clock.now
+      _ = try await harness.validate(["signedTransaction": harness.sign(restored)])
+      // The refund counts once, although there are copies of the purchase.
+      try harness.becomes("03-05")
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      restored.revocationDate = harness.clock.now
+      restored.signedDate = harness.clock.now
+      _ = try await harness.validate(["signedTransaction": harness.sign(restored)])
+      try harness.becomes("03-06")
+      try await harness.countWhatIsDue()
+      #expect(
+        try await harness.numbers("03-04", tier: "premium", of: Thaqalayn.bundleID) == ["active": "1"])
+      #expect(
+        try await harness.numbers("03-05", tier: "premium", of: Thaqalayn.bundleID) == [
+          "refunded": "1", "refunds": #"{"USD": 0.99}"#,
+        ])
+    }
+  }
+
+  @Test func `a purchase after a refund is counted again, also under the same original id`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("kim", buys: Thaqalayn.tafsir, of: Thaqalayn.bundleID)
+      try harness.becomes("03-03")
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      for (day, id) in [("03-04", "2999999999999998"), ("03-05", "2999999999999999")] {
+        try harness.becomes(day)
+        // The second one is a copy that another device restores.
+        var again = bought.transaction
+        again.transactionId = id
+        again.purchaseDate = harness.clock.now
+        again.signedDate = harness.clock.now
+        _ = try await harness.validate(["signedTransaction": harness.sign(again)])
+      }
+      try harness.becomes("03-06")
+      try await harness.countWhatIsDue()
+      let app = Thaqalayn.bundleID
+      #expect(
+        try await harness.numbers("03-04", tier: "premium", of: app) == [
+          "new": "1", "active": "1", "revenue": #"{"USD": 0.99}"#,
+        ])
+      #expect(try await harness.numbers("03-05", tier: "premium", of: app) == ["active": "1"])
+    }
+  }
+}

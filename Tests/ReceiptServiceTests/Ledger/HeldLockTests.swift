@@ -1,0 +1,207 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Subscriptions
+import Synchronization
+import Testing
+
+@testable import ReceiptService
+
+/// Another session holds a lock that a commit of the ledger needs. The answers come while it holds the lock: the
+/// requests run inside of its transaction.
+@Suite(.timeLimit(.minutes(10))) struct HeldLockTests {
+  /// A lock on each of some customers, and a request that needs it.
+  enum Held: CaseIterable, Sendable {
+    case subscriptionRow
+    case purchaseKey
+    case customerKey
+    /// The app's own foreign key has PostgreSQL look at the profile before it takes a row.
+    case referencedProfile
+  }
+
+  @Test(arguments: Held.allCases)
+  func `a lock that is not granted fails its own entries alone, and a retry after its release succeeds`(
+    held: Held
+  ) async throws {
+    try await withHarness { harness in
+      let customers = try await harness.customers(4)
+      if held == .referencedProfile {
+        _ = try await harness.pool.query(
+          "ALTER TABLE subscriptions ADD FOREIGN KEY (user_id) REFERENCES profiles (id)")
+      }
+      let blocked = try await harness.blockedRequests(held, of: customers)
+      let unrelated = try harness.unrelatedRequests(24)
+      let answers = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(held.query(customers))
+        return try await harness.answers(to: blocked, among: unrelated)
+      }
+      #expect(answers.unrelated.map(\.status) == Array(repeating: 200, count: unrelated.count))
+      #expect(answers.blocked.map(\.status) == Array(repeating: 503, count: blocked.count))
+      #expect(answers.blocked.allSatisfy { $0.code == "database_unavailable" })
+      #expect(answers.blocked.allSatisfy { $0.headers[.retryAfter] != nil })
+      for request in blocked { #expect(try await request().status == 200) }
+    }
+  }
+
+  @Test func `profiles that another session holds delay no answer, and are written after their release`()
+    async throws
+  {
+    try await withHarness { harness in
+      let customers = try await harness.customers(4)
+      harness.clock.advance(seconds: 60)
+      let refunds = try customers.map {
+        try harness.store.perform(.refundLatest, on: $0.bought.originalTransactionID).notification
+          .signedPayload
+      }
+      let unrelated = try harness.unrelatedRequests(24)
+      let answers = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(
+          "SELECT 1 FROM profiles WHERE id = ANY(\(customers.map(\.user))) FOR UPDATE")
+        return try await harness.answers(
+          to: refunds.map { refund in { try await harness.notify(refund) } }, among: unrelated)
+      }
+      #expect((answers.unrelated + answers.blocked).allSatisfy { $0.status == 200 })
+      harness.clock.advance(seconds: 60)
+      try await harness.service.profileRetry.run()
+      for (user, _) in customers { #expect(try await harness.profileRow(of: user)?.product == nil) }
+    }
+  }
+
+  @Test func `entries of a batch that meet locks are answered after all the others of the batch`()
+    async throws
+  {
+    try await withHarness { harness in
+      let customers = try await harness.customers(5)
+      let intake = harness.service.notifications
+      let blocked = try customers.map { customer in
+        try intake.entry(
+          for: harness.store.perform(.setAutoRenew(false), on: customer.bought.originalTransactionID)
+            .notification.signedPayload)
+      }
+      let unrelated = try (0..<7).map { _ in
+        try intake.entry(for: harness.buy().notification.signedPayload)
+      }
+      let answered = AnsweredEntries()
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(Held.subscriptionRow.query(customers))
+        try await SharedCommit.with(harness) { commit in
+          try await commit.record(blocked + unrelated.dropFirst(), after: unrelated[0]) { index, entry in
+            let receipt = try? await commit.ledger.record(entry)
+            if let index { answered.append(index, isCommitted: receipt?.isNews == true) }
+          }
+        }
+      }
+      let order = answered.all
+      #expect(order.prefix(6).map(\.index).sorted() == [5, 6, 7, 8, 9, 10])
+      #expect(order.filter(\.isCommitted).map(\.index).sorted() == [5, 6, 7, 8, 9, 10])
+    }
+  }
+
+  @Test func `a purchase whose row is locked does not keep the sweep from the others`() async throws {
+    try await withHarness { harness in
+      let customers = try await harness.customers(2)
+      // The locked one is the longest overdue, and as many as a page of the sweep holds come before the other.
+      _ = try await harness.pool.query(
+        """
+        UPDATE subscriptions SET next_change_at = now() - interval '2 years'
+        WHERE original_transaction_id = \(customers[0].bought.originalTransactionID)
+        """)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment, product_id,
+          kind, ownership, purchase_date, auto_renew_enabled, signed_at, is_counted, status, store_status,
+          phase_starts, phase_statuses, phase_store_statuses, next_change_at)
+        SELECT 'empty-' || n, 'empty-' || n, \(TestApps.climbing), 'Production', \(TestApps.monthly),
+          'Auto-Renewable Subscription', 'PURCHASED', now(), false, now(), true, 'active', 'active',
+          ARRAY[NULL]::timestamptz[], ARRAY['active'], ARRAY['active'], now() - interval '1 year'
+        FROM generate_series(1, 300) AS n
+        """)
+      harness.clock.set(try #require(customers[1].bought.transaction.expiresDate))
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(Held.subscriptionRow.query([customers[0]]))
+        _ = try? await harness.service.sweep.run()
+      }
+      #expect(try await harness.row(of: customers[1].bought.originalTransactionID).status == "expired")
+      _ = try await harness.service.sweep.run()
+      #expect(try await harness.row(of: customers[0].bought.originalTransactionID).status == "expired")
+    }
+  }
+}
+
+/// The entries in the order in which they were answered.
+private final class AnsweredEntries: Sendable {
+  private let entries = Mutex<[(index: Int, isCommitted: Bool)]>([])
+
+  var all: [(index: Int, isCommitted: Bool)] { entries.withLock { $0 } }
+
+  func append(_ index: Int, isCommitted: Bool) { entries.withLock { $0.append((index, isCommitted)) } }
+}
+
+private typealias HeldCustomer = (user: UUID, bought: SignedOutcome)
+private typealias SomeRequest = @Sendable () async throws -> Answer
+
+extension HeldLockTests.Held {
+  fileprivate func query(_ customers: [HeldCustomer]) -> Query {
+    let purchases = customers.map(\.bought.originalTransactionID)
+    switch self {
+    case .subscriptionRow:
+      return "SELECT 1 FROM subscriptions WHERE original_transaction_id = ANY(\(purchases)) FOR UPDATE"
+    case .purchaseKey: return AdvisoryLock.acquire(.purchase, Set(purchases))
+    case .customerKey: return AdvisoryLock.acquire(.customer, Set(customers.map(\.user.uuidString)))
+    case .referencedProfile:
+      return "SELECT 1 FROM profiles WHERE id = ANY(\(customers.map(\.user))) FOR UPDATE"
+    }
+  }
+}
+
+extension Harness {
+  fileprivate func customers(_ count: Int) async throws -> [HeldCustomer] {
+    var customers: [HeldCustomer] = []
+    for _ in 0..<count { customers.append(try await customer()) }
+    return customers
+  }
+
+  /// A notification about the purchase of each, and a validation of the first one's purchase.
+  fileprivate func blockedRequests(
+    _ held: HeldLockTests.Held, of customers: [HeldCustomer]
+  ) async throws -> [SomeRequest] {
+    clock.advance(seconds: 60)
+    let outcomes = try customers.map { user, bought in
+      if held == .referencedProfile { return try buy(TestApps.annual, token: user) }
+      return try store.perform(.setAutoRenew(false), on: bought.originalTransactionID)
+    }
+    let token = try await token(for: customers[0].user)
+    return outcomes.map { outcome in { try await self.notify(outcome.notification.signedPayload) } } + [
+      { try await self.validate(["signedTransaction": outcomes[0].signedTransaction], token: token) }
+    ]
+  }
+
+  /// Half of them notifications, half of them validations.
+  fileprivate func unrelatedRequests(_ count: Int) throws -> [SomeRequest] {
+    try (0..<count).map { number in
+      let bought = try buy()
+      if number.isMultiple(of: 2) { return { try await self.notify(bought.notification.signedPayload) } }
+      return { try await self.validate(["signedTransaction": bought.signedTransaction]) }
+    }
+  }
+
+  /// Sends all of them at once, the blocked ones spread among the others.
+  fileprivate func answers(
+    to blocked: [SomeRequest], among unrelated: [SomeRequest]
+  ) async throws -> (blocked: [Answer], unrelated: [Answer]) {
+    let share = unrelated.count / blocked.count
+    return try await withThrowingTaskGroup(of: (isBlocked: Bool, answer: Answer).self) { group in
+      for (number, request) in unrelated.enumerated() {
+        if number.isMultiple(of: share), number / share < blocked.count {
+          let request = blocked[number / share]
+          group.addTask { (true, try await request()) }
+        }
+        group.addTask { (false, try await request()) }
+      }
+      let answers = try await group.reduce(into: []) { $0.append($1) }
+      return (answers.filter(\.isBlocked).map(\.answer), answers.filter { !$0.isBlocked }.map(\.answer))
+    }
+  }
+}

@@ -1,0 +1,51 @@
+import Foundation
+import Logging
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// A ledger with one connection, which the test holds back until all entries of a batch wait for it.
+struct SharedCommit {
+  let ledger: LedgerWriter
+  private let pool: PostgresPool
+
+  /// Runs `body` with a ledger beside the harness's own, on the same database.
+  static func with<R>(
+    _ harness: Harness, _ body: (SharedCommit) async throws -> R
+  ) async throws -> R {
+    try await TestDatabase(uri: try #require(harness.environment["DATABASE_URL"])).withPool {
+      $0.maximumConnections = 1
+      $0.acquireTimeout = .seconds(120)
+    } _: { pool in
+      let validation = harness.service.validation
+      // Nothing but the end of the commit under way starts the next one, however slow the machine is.
+      let ledger = LedgerWriter(
+        pool: pool, recentNotifications: RecentNotifications(), catalog: validation.catalog,
+        clock: harness.clock.service, logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() },
+        metrics: validation.metrics, queue: CommitQueue(timeout: .seconds(600)))
+      return try await body(SharedCommit(ledger: ledger, pool: pool))
+    }
+  }
+
+  /// Records `first` in a transaction of its own, and all of `entries`, which arrive meanwhile, in the next one.
+  ///
+  /// - Parameter record: records the entry with this index, and the first one with the index nil.
+  /// - Precondition: `entries` has fewer than ``CommitQueue/entriesPerWorker``.
+  func record(
+    _ entries: [LedgerEntry], after first: LedgerEntry,
+    _ record: @escaping @Sendable (Int?, LedgerEntry) async throws -> Void
+  ) async throws {
+    precondition(entries.count < CommitQueue<Int>.entriesPerWorker)
+    try await withThrowingTaskGroup { group in
+      try await pool.withConnection { _ in
+        group.addTask { try await record(nil, first) }
+        while pool.status.waiting == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        for (index, entry) in entries.enumerated() { group.addTask { try await record(index, entry) } }
+        while ledger.waitingCount < entries.count { try await Task.sleep(for: .milliseconds(1)) }
+      }
+      try await group.waitForAll()
+    }
+  }
+}

@@ -1,0 +1,92 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// The view `support_customers` agrees with the responses to the customer's devices.
+@Suite struct SupportCustomerViewTests {
+  private func seen(_ device: String, _ harness: Harness) async throws -> Bool {
+    let rows = try await harness.pool.query(
+      "SELECT has_access FROM support_customers WHERE device_id = \(device)")
+    return try rows.first?.decode("has_access") ?? false
+  }
+
+  @Test func `a tester's sandbox purchase is not shared with other devices, in the views too`() async throws {
+    let tested: (String) -> String = {
+      let parts = $0.split(separator: #""com.heatlab.app","#, maxSplits: 1)
+      return parts[0] + #""com.heatlab.app","#
+        + parts[1].replacing(#""sandboxGrants": "nobody""#, with: #""sandboxGrants": ["tester"]"#)
+    }
+    for order in [["tester", "stranger"], ["stranger", "tester"]] {
+      try await withShippedApps(tested) { harness in
+        let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID, in: .sandbox)
+        for device in order { _ = try await harness.device(device, shows: bought) }
+        for device in order {
+          let answer = try await harness.entitlements(device, of: Heatlab.bundleID)
+          #expect(answer.bool("entitlements.isAccessGranted") == (device == "tester"))
+          #expect(try await seen(device, harness) == (device == "tester"), "\(device) of \(order)")
+        }
+      }
+    }
+  }
+
+  @Test func `the grace after a trial is access in the views too`() async throws {
+    try await withScreenTime { harness in
+      harness.clock.advance(days: -33)
+      _ = try await harness.launch("phone")
+      harness.clock.advance(days: 33)
+      let answer = try await harness.entitlements("phone")
+      #expect(answer.string("entitlements.status") == "grace")
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+      #expect(try await seen("phone", harness))
+    }
+  }
+
+  @Test func `a suspended trial continues in the views too`() async throws {
+    try await withScreenTime { harness in
+      let ada = try #require(Harness.ada)
+      harness.clock.advance(days: -50)
+      _ = try await harness.launch("phone")
+      harness.clock.advance(days: 10)
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      harness.clock.advance(days: 30)
+      _ = try await harness.desk.setFreeAccess(false, bundleID: ScreenTime.bundleID, by: ada)
+      harness.clock.advance(days: 10)
+      let answer = try await harness.entitlements("phone")
+      #expect(answer.string("entitlements.status") == "trial")
+      #expect(try await seen("phone", harness))
+    }
+  }
+
+  @Test func `the rest of a trial is no access for a customer with a purchase`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone")
+      let bought = try await harness.device("phone", buys: ScreenTime.individual)
+      harness.clock.advance(days: 1)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      let rows = try await harness.pool.query(
+        "SELECT has_access, access_until FROM support_customers WHERE device_id = 'phone'")
+      #expect(try rows[0].decode("has_access", as: Bool.self) == false)
+      #expect(try rows[0].decode("access_until", as: Date?.self) == nil)
+    }
+  }
+
+  @Test func `if purchases are not shared any more, the views do not show them as shared`() async throws {
+    try await withShippedApps { harness in
+      let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID)
+      for device in ["phone", "watch"] { _ = try await harness.device(device, shows: bought) }
+      #expect(try await seen("watch", harness))
+      let alone = try await harness.service(
+        configuration: ScreenTime.configuration().replacing(#""devicesPerPurchase": 2,"#, with: ""),
+        settings: ["SWIFTCLIMB_JWT_SECRET": Harness.secret, "THAQALAYN_JWT_SECRET": Harness.secret])
+      await alone.writeConfiguredApps()
+      await alone.close()
+      #expect(try await seen("phone", harness))
+      #expect(try await seen("watch", harness) == false)
+    }
+  }
+}

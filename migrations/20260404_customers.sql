@@ -1,0 +1,138 @@
+-- Customers beside their purchases: trials, paired devices, shared purchases, grants, device secrets.
+
+CREATE TABLE public.trials (
+  id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+  bundle_id text NOT NULL,
+  device_id text NOT NULL,
+  app_transaction_id text,
+  environment text NOT NULL DEFAULT 'Production',
+  started_at timestamptz NOT NULL,
+  ends_at timestamptz NOT NULL,
+  extended_days integer NOT NULL DEFAULT 0,
+  continues uuid REFERENCES public.trials (id) ON DELETE CASCADE
+);
+-- A device and an Apple Account have one trial in each environment, so that a tester's trial in the sandbox does not use up
+-- the one in production.
+CREATE UNIQUE INDEX trials_bundle_id_device_id_key
+  ON public.trials (bundle_id, device_id, environment);
+CREATE UNIQUE INDEX trials_app_transaction_id_key
+  ON public.trials (bundle_id, app_transaction_id, environment) WHERE app_transaction_id IS NOT NULL;
+CREATE INDEX trials_device_id_idx ON public.trials (device_id);
+CREATE INDEX trials_continues_idx ON public.trials (continues) WHERE continues IS NOT NULL;
+CREATE INDEX trials_started_at_idx ON public.trials (started_at) WHERE continues IS NULL;
+COMMENT ON TABLE public.trials IS 'The app''s own trials, one per device and one per Apple Account in each environment.';
+COMMENT ON COLUMN public.trials.id IS 'The row''s own id.';
+COMMENT ON COLUMN public.trials.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.trials.device_id IS 'The device that started the trial.';
+COMMENT ON COLUMN public.trials.app_transaction_id IS 'Apple''s appTransactionId: the same Apple Account, also after a reinstall.';
+COMMENT ON COLUMN public.trials.environment IS 'The environment of the app transaction that started the trial: Production, or Sandbox, which counts for testers only.';
+COMMENT ON COLUMN public.trials.started_at IS 'When the trial began. If continues is set, the other trial''s date counts.';
+COMMENT ON COLUMN public.trials.ends_at IS 'When the trial ends, extensions included. If continues is set, the other trial''s date counts.';
+COMMENT ON COLUMN public.trials.extended_days IS 'How many days support added.';
+COMMENT ON COLUMN public.trials.continues IS 'The trial that this device continues, because the same Apple Account started it on another device. NULL: the device has a trial of its own.';
+
+CREATE TABLE public.devices (
+  id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+  bundle_id text NOT NULL,
+  device_id text NOT NULL,
+  child_device_id text NOT NULL,
+  name text,
+  paired_at timestamptz NOT NULL DEFAULT now(),
+  UNIQUE (bundle_id, device_id, child_device_id)
+);
+CREATE INDEX devices_device_id_idx ON public.devices (device_id);
+CREATE INDEX devices_child_device_id_idx ON public.devices (bundle_id, child_device_id);
+COMMENT ON TABLE public.devices IS 'Devices that are paired with a customer''s device.';
+COMMENT ON COLUMN public.devices.id IS 'The row''s own id.';
+COMMENT ON COLUMN public.devices.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.devices.device_id IS 'The customer: the parent''s device.';
+COMMENT ON COLUMN public.devices.child_device_id IS 'The paired device.';
+COMMENT ON COLUMN public.devices.name IS 'The name that the app gave the paired device.';
+COMMENT ON COLUMN public.devices.paired_at IS 'When it was paired. If a limit shrinks, the devices paired first stay active.';
+
+CREATE TABLE public.purchase_devices (
+  original_transaction_id text NOT NULL,
+  device_id text NOT NULL,
+  bundle_id text NOT NULL,
+  since timestamptz NOT NULL,
+  proved_at timestamptz NOT NULL,
+  is_barred boolean NOT NULL,
+  PRIMARY KEY (original_transaction_id, device_id)
+);
+CREATE INDEX purchase_devices_device_id_idx ON public.purchase_devices (device_id);
+CREATE INDEX purchase_devices_bundle_id_idx ON public.purchase_devices (bundle_id);
+COMMENT ON TABLE public.purchase_devices IS 'Devices that share a purchase, in apps with devicesPerPurchase above 1: the one in subscriptions.device_id, and all others.';
+COMMENT ON COLUMN public.purchase_devices.original_transaction_id IS 'The purchase.';
+COMMENT ON COLUMN public.purchase_devices.device_id IS 'The device.';
+COMMENT ON COLUMN public.purchase_devices.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.purchase_devices.since IS 'When the device got the purchase.';
+COMMENT ON COLUMN public.purchase_devices.proved_at IS 'When the device last proved the purchase. 1970: before purchases were shared.';
+COMMENT ON COLUMN public.purchase_devices.is_barred IS 'Whether support took the purchase away from the device. A proof of the device does not bring it back.';
+
+CREATE TABLE public.grants (
+  id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+  bundle_id text NOT NULL,
+  user_id uuid,
+  device_id text,
+  tier text NOT NULL,
+  environment text NOT NULL DEFAULT 'Production',
+  is_counted boolean NOT NULL DEFAULT true,
+  starts_at timestamptz NOT NULL,
+  ends_at timestamptz,
+  reason text NOT NULL,
+  granted_by text NOT NULL,
+  app_transaction_id text,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  revoked_at timestamptz,
+  revoked_by text,
+  next_change_at timestamptz GENERATED ALWAYS AS (coalesce(revoked_at, ends_at)) STORED,
+  followed_until timestamptz,
+  CHECK ((user_id IS NULL) <> (device_id IS NULL))
+);
+CREATE INDEX grants_user_id_idx ON public.grants (user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX grants_device_id_idx ON public.grants (device_id) WHERE device_id IS NOT NULL;
+CREATE INDEX grants_customer_idx ON public.grants ((coalesce(user_id::text, device_id)));
+-- An Apple Account and a user get one award in each environment, ever: an award that support revoked is not given again.
+CREATE UNIQUE INDEX grants_app_transaction_id_key
+  ON public.grants (bundle_id, app_transaction_id, environment) WHERE app_transaction_id IS NOT NULL;
+CREATE UNIQUE INDEX grants_grandfathered_user_key
+  ON public.grants (bundle_id, user_id, environment) WHERE granted_by = 'grandfather';
+-- The sweep looks for grants that began or ended since it last followed them, and for grants that it followed ahead of time.
+CREATE INDEX grants_beginning_idx ON public.grants (starts_at)
+  WHERE followed_until IS NULL OR followed_until < starts_at;
+CREATE INDEX grants_ending_idx ON public.grants (next_change_at)
+  WHERE followed_until IS NULL OR followed_until < next_change_at;
+CREATE INDEX grants_followed_until_idx
+  ON public.grants (followed_until) WHERE followed_until IS NOT NULL;
+COMMENT ON TABLE public.grants IS 'Access that support or a rule of the app gave to a customer without a purchase.';
+COMMENT ON COLUMN public.grants.id IS 'The grant''s own id.';
+COMMENT ON COLUMN public.grants.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.grants.user_id IS 'The user that has the grant. NULL: a device has it.';
+COMMENT ON COLUMN public.grants.device_id IS 'The device that has the grant. NULL: a user has it.';
+COMMENT ON COLUMN public.grants.tier IS 'The tier that the grant gives access to.';
+COMMENT ON COLUMN public.grants.environment IS 'The environment of the app transaction for which it was given: Production, or Sandbox for testers. Production also if it was given for another reason.';
+COMMENT ON COLUMN public.grants.is_counted IS 'Whether it can give access: the configuration has its tier, and a sandbox grant belongs to a tester. Each server writes it when it reads its configuration, and with the customer''s profile.';
+COMMENT ON COLUMN public.grants.starts_at IS 'When access begins.';
+COMMENT ON COLUMN public.grants.ends_at IS 'When access ends. NULL: never.';
+COMMENT ON COLUMN public.grants.reason IS 'The reason for the grant.';
+COMMENT ON COLUMN public.grants.granted_by IS 'The person or rule that gave it.';
+COMMENT ON COLUMN public.grants.app_transaction_id IS 'Apple''s appTransactionId of an award to an owner of the app from before a date. NULL: it was given for another reason.';
+COMMENT ON COLUMN public.grants.created_at IS 'When it was given.';
+COMMENT ON COLUMN public.grants.revoked_at IS 'When it was revoked. NULL: it was not.';
+COMMENT ON COLUMN public.grants.revoked_by IS 'The person that revoked it.';
+COMMENT ON COLUMN public.grants.next_change_at IS 'When it ends or ended: revoked_at, else ends_at.';
+COMMENT ON COLUMN public.grants.followed_until IS 'The instant up to which the customer''s profile follows the grant.';
+
+-- A device id is a name: without a secret, any caller that knows the id can act for the device.
+CREATE TABLE public.device_secrets (
+  bundle_id text NOT NULL,
+  device_id text NOT NULL,
+  secret_hash bytea NOT NULL CHECK (octet_length(secret_hash) = 32),
+  set_at timestamptz NOT NULL,
+  PRIMARY KEY (bundle_id, device_id)
+);
+COMMENT ON TABLE public.device_secrets IS 'Devices that have set a secret: the server serves their routes only with it. For the server''s role only, not for support.';
+COMMENT ON COLUMN public.device_secrets.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.device_secrets.device_id IS 'The device.';
+COMMENT ON COLUMN public.device_secrets.secret_hash IS 'SHA-256 of the 32 random bytes in the header Receiptd-Device-Secret.';
+COMMENT ON COLUMN public.device_secrets.set_at IS 'When the device set this secret.';

@@ -1,0 +1,318 @@
+-- Support: the actions of support staff, and the views that they read.
+
+CREATE TABLE public.support_actions (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at timestamptz NOT NULL DEFAULT now(),
+  action text NOT NULL,
+  bundle_id text,
+  original_transaction_id text,
+  from_customer text,
+  to_customer text,
+  customer_kind text,
+  by text NOT NULL,
+  reason text NOT NULL,
+  details jsonb
+);
+CREATE INDEX support_actions_original_transaction_id_idx
+  ON public.support_actions (original_transaction_id) WHERE original_transaction_id IS NOT NULL;
+CREATE INDEX support_actions_from_customer_idx
+  ON public.support_actions (from_customer) WHERE from_customer IS NOT NULL;
+CREATE INDEX support_actions_to_customer_idx
+  ON public.support_actions (to_customer) WHERE to_customer IS NOT NULL;
+-- The columns user_id and device_id of support_timeline, once for to_customer and once for from_customer.
+CREATE INDEX support_actions_to_user_idx ON public.support_actions ((
+  CASE WHEN customer_kind = 'user' OR customer_kind IS NULL AND to_customer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    THEN to_customer::uuid END)) WHERE to_customer IS NOT NULL;
+CREATE INDEX support_actions_to_device_idx ON public.support_actions ((
+  CASE WHEN customer_kind = 'device' OR customer_kind IS NULL AND to_customer !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    THEN to_customer END)) WHERE to_customer IS NOT NULL;
+CREATE INDEX support_actions_from_user_idx ON public.support_actions ((
+  CASE WHEN customer_kind = 'user' OR customer_kind IS NULL AND from_customer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    THEN from_customer::uuid END)) WHERE from_customer IS NOT NULL;
+CREATE INDEX support_actions_from_device_idx ON public.support_actions ((
+  CASE WHEN customer_kind = 'device' OR customer_kind IS NULL AND from_customer !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    THEN from_customer END)) WHERE from_customer IS NOT NULL;
+COMMENT ON TABLE public.support_actions IS 'Actions of people, and of the app''s own policies, on customers: never changed, never deleted.';
+COMMENT ON COLUMN public.support_actions.id IS 'In the order in which the actions were done.';
+COMMENT ON COLUMN public.support_actions.at IS 'When it was done.';
+COMMENT ON COLUMN public.support_actions.action IS 'The action: transfer, grant, revoke-grant, extend-trial, free-access, replay, ...';
+COMMENT ON COLUMN public.support_actions.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.support_actions.original_transaction_id IS 'The subscription that the action changed.';
+COMMENT ON COLUMN public.support_actions.from_customer IS 'The user or device that lost something.';
+COMMENT ON COLUMN public.support_actions.to_customer IS 'The user or device that gained something.';
+COMMENT ON COLUMN public.support_actions.customer_kind IS 'The kind of from_customer and to_customer: user or device. NULL: there is neither, or the kind is unknown and a UUID is a user.';
+COMMENT ON COLUMN public.support_actions.by IS 'The person, or policy:<name> for the app''s own rule.';
+COMMENT ON COLUMN public.support_actions.reason IS 'The reason that the person gave.';
+COMMENT ON COLUMN public.support_actions.details IS 'Further details.';
+
+CREATE VIEW public.support_subscriptions AS
+SELECT
+  s.bundle_id,
+  s.user_id,
+  s.device_id,
+  s.original_transaction_id,
+  s.transaction_id,
+  CASE WHEN change.is_done THEN s.upcoming_product_id ELSE s.product_id END AS product_id,
+  CASE WHEN change.is_done THEN s.upcoming_tier ELSE s.tier END AS tier,
+  s.phase_statuses[phase.n] AS status,
+  s.phase_store_statuses[phase.n] AS store_status,
+  s.is_counted AND s.phase_statuses[phase.n] IN ('active', 'grace') AS has_access,
+  CASE WHEN s.is_counted THEN phase.access_ends_at END AS access_ends_at,
+  s.purchase_date,
+  s.expiry_date,
+  s.grace_expires_at,
+  s.revoked_at,
+  s.auto_renew_enabled,
+  s.renews_as,
+  s.ownership,
+  s.owned_because,
+  s.environment,
+  s.price_milliunits / 1000.0 AS price,
+  s.currency,
+  s.last_validated_at,
+  s.signed_at,
+  s.created_at,
+  s.updated_at,
+  CASE WHEN NOT change.is_done THEN s.upcoming_product_id END AS upcoming_product_id,
+  s.is_counted,
+  s.taken_from
+FROM public.subscriptions s
+CROSS JOIN LATERAL (
+  SELECT 1 + count(*) FILTER (WHERE start <= now())::integer AS n,
+    min(start) FILTER (WHERE status IN ('expired', 'cancelled')) AS access_ends_at
+  FROM unnest(s.phase_starts, s.phase_statuses) AS p (start, status)
+) AS phase
+CROSS JOIN LATERAL (
+  SELECT s.upcoming_product_id IS NOT NULL AND s.purchase_date <= now() AS is_done
+) AS change;
+COMMENT ON VIEW public.support_subscriptions IS 'subscriptions, with both statuses as of now: an end that has passed shows at once.';
+COMMENT ON COLUMN public.support_subscriptions.status IS 'The status as of now: active, grace, expired or cancelled.';
+COMMENT ON COLUMN public.support_subscriptions.store_status IS 'The store status as of now: active, billingRetry, billingGrace, expired or revoked.';
+COMMENT ON COLUMN public.support_subscriptions.has_access IS 'Whether the subscription gives access now.';
+COMMENT ON COLUMN public.support_subscriptions.access_ends_at IS 'When access ends or ended: after the paid time, Apple''s billing grace and the app''s own grace. NULL: access has no end, or there never was any.';
+COMMENT ON COLUMN public.support_subscriptions.price IS 'The configured price in the currency''s unit; not the proceeds.';
+COMMENT ON COLUMN public.support_subscriptions.upcoming_product_id IS 'The product of the next period, if the App Store charged it ahead of time and it differs.';
+COMMENT ON COLUMN public.support_subscriptions.is_counted IS 'Whether it can give access: the catalog knows its product, and a sandbox purchase belongs to a tester.';
+COMMENT ON COLUMN public.support_subscriptions.taken_from IS 'The customer from whom support moved the purchase.';
+
+CREATE VIEW public.support_customers AS
+SELECT
+  held.bundle_id,
+  held.user_id,
+  held.device_id,
+  held.customer,
+  coalesce(bool_or(held.has_access) FILTER (WHERE held.source <> 'trial'), false)
+    -- A customer with a purchase has no claim to the rest of a trial.
+    OR coalesce(bool_or(held.has_access) FILTER (WHERE held.source = 'trial'), false)
+      AND NOT coalesce(bool_or(held.is_counted) FILTER (WHERE held.source = 'subscription'), false)
+    AS has_access,
+  string_agg(DISTINCT held.tier, ', ') FILTER (WHERE held.has_access) AS tiers,
+  CASE WHEN coalesce(bool_or(held.is_counted) FILTER (WHERE held.source = 'subscription'), false)
+    THEN max(held.access_ends_at) FILTER (WHERE held.has_access AND held.source <> 'trial')
+    ELSE max(held.access_ends_at) FILTER (WHERE held.has_access) END AS access_until,
+  coalesce(bool_or(held.has_access AND held.access_ends_at IS NULL), false) AS lifetime,
+  count(*) FILTER (WHERE held.source = 'subscription') AS subscriptions,
+  min(held.first_seen_at) AS first_seen_at,
+  max(held.last_validated_at) AS last_validated_at,
+  count(*) FILTER (WHERE held.source = 'grant' AND held.has_access) AS open_grants,
+  max(held.trial_ends_at) AS trial_ends_at,
+  EXISTS (
+    SELECT FROM public.free_access f
+    WHERE f.bundle_id = held.bundle_id AND f.starts_at <= now() AND (f.ends_at IS NULL OR f.ends_at > now())
+  ) AS free_access
+FROM (
+  SELECT 'subscription' AS source, s.bundle_id, s.user_id, s.device_id,
+    coalesce(s.user_id::text, s.device_id) AS customer, s.tier, s.has_access, s.is_counted,
+    s.access_ends_at, s.created_at AS first_seen_at, s.last_validated_at, NULL::timestamptz AS trial_ends_at
+  FROM public.support_subscriptions s
+  WHERE s.user_id IS NOT NULL OR s.device_id IS NOT NULL
+  UNION ALL
+  -- Purchases of another device that shares them. Whether a sandbox purchase counts depends on the device at hand.
+  SELECT 'subscription', d.bundle_id, NULL::uuid, d.device_id, d.device_id, s.tier,
+    own.is_counted AND s.status IN ('active', 'grace'), own.is_counted,
+    CASE WHEN own.is_counted THEN coalesce(s.access_ends_at,
+      greatest(s.expiry_date + app.grace_days * interval '24 hours', s.grace_expires_at)) END,
+    d.since, d.proved_at, NULL::timestamptz
+  FROM public.purchase_devices d
+  JOIN public.support_subscriptions s USING (original_transaction_id)
+  JOIN public.configured_apps app ON app.bundle_id = d.bundle_id
+  CROSS JOIN LATERAL (
+    SELECT s.tier IS NOT NULL AND (s.environment = 'Production' OR app.sandbox_for_everyone
+      OR lower(d.device_id) = ANY(app.sandbox_testers)) AS is_counted
+  ) AS own
+  WHERE NOT d.is_barred AND app.shares_purchases AND s.device_id IS DISTINCT FROM d.device_id
+  UNION ALL
+  SELECT 'grant', g.bundle_id, g.user_id, g.device_id, coalesce(g.user_id::text, g.device_id), g.tier,
+    g.is_counted AND g.revoked_at IS NULL AND g.starts_at <= now() AND (g.ends_at IS NULL OR g.ends_at > now()), true,
+    g.next_change_at, g.created_at, NULL::timestamptz, NULL::timestamptz
+  FROM public.grants g
+  UNION ALL
+  SELECT 'trial', t.bundle_id, NULL::uuid, t.device_id, t.device_id, NULL::text,
+    own.is_counted AND told.started_at <= now() AND grace.ends_at > now(), true, grace.ends_at, told.started_at,
+    NULL::timestamptz, CASE WHEN own.is_counted THEN told.ends_at END
+  FROM public.trials t
+  JOIN public.trials told ON told.id = coalesce(t.continues, t.id)
+  LEFT JOIN public.configured_apps app ON app.bundle_id = t.bundle_id
+  CROSS JOIN LATERAL (
+    SELECT t.environment = 'Production' OR coalesce(app.sandbox_for_everyone
+      OR lower(t.device_id) = ANY(app.sandbox_testers), false) AS is_counted
+  ) AS own
+  -- The app's own grace follows the trial. Both stand still during free access: each time of free access that begins
+  -- before the end delays the end by its length. An open one counts as if it ended now.
+  CROSS JOIN LATERAL (
+    SELECT stretch.ends_at FROM (
+      SELECT free.starts_at, told.ends_at + interval '1 second' * (
+        86400 * coalesce(app.grace_days, 0) + coalesce(sum(free.seconds) OVER (
+          ORDER BY free.starts_at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)) AS ends_at
+      FROM (
+        SELECT f.starts_at,
+          extract(epoch FROM coalesce(f.ends_at, now()) - greatest(f.starts_at, told.started_at)) AS seconds
+        FROM public.free_access f
+        WHERE f.bundle_id = t.bundle_id AND coalesce(f.ends_at, now()) > told.started_at
+        UNION ALL VALUES ('infinity'::timestamptz, 0)
+      ) AS free
+    ) AS stretch
+    WHERE stretch.starts_at >= stretch.ends_at ORDER BY stretch.starts_at LIMIT 1
+  ) AS grace
+) AS held
+GROUP BY held.bundle_id, held.user_id, held.device_id, held.customer;
+COMMENT ON VIEW public.support_customers IS 'One row per customer of an app, with purchases, grants and trial as of now.';
+COMMENT ON COLUMN public.support_customers.customer IS 'The id of the user or device.';
+COMMENT ON COLUMN public.support_customers.has_access IS 'Whether a purchase, a grant or a trial of the customer gives access now. Free access for all customers is in free_access.';
+COMMENT ON COLUMN public.support_customers.tiers IS 'The tiers to which the customer has access now.';
+COMMENT ON COLUMN public.support_customers.access_until IS 'The latest end of access that the customer has now. NULL with access: see lifetime.';
+COMMENT ON COLUMN public.support_customers.lifetime IS 'Whether the customer has access that never ends.';
+COMMENT ON COLUMN public.support_customers.subscriptions IS 'How many subscriptions and purchases the customer has, ended ones included.';
+COMMENT ON COLUMN public.support_customers.first_seen_at IS 'When receiptd first saw a purchase, grant or trial of the customer.';
+COMMENT ON COLUMN public.support_customers.last_validated_at IS 'When a client last proved a purchase of the customer.';
+COMMENT ON COLUMN public.support_customers.open_grants IS 'How many grants give access now.';
+COMMENT ON COLUMN public.support_customers.trial_ends_at IS 'When the trial ends or ended, extensions included. Times of free access delay the end further, and the app''s own grace follows it: access_until includes both.';
+COMMENT ON COLUMN public.support_customers.free_access IS 'Whether the app needs no subscription now.';
+
+CREATE VIEW public.support_timeline AS
+SELECT t.purchase_date AS at, t.bundle_id, s.user_id, s.device_id, t.original_transaction_id,
+  CASE WHEN t.transaction_id = t.original_transaction_id THEN 'purchase' ELSE 'period' END AS event,
+  t.product_id || coalesce(' until ' || to_char(t.expiry_date AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', ' for good')
+    || CASE WHEN t.is_upgraded THEN ', replaced by an upgrade' ELSE '' END AS what,
+  t.transaction_id AS reference,
+  t.transaction_id
+FROM public.transactions t
+LEFT JOIN public.subscriptions s USING (original_transaction_id)
+UNION ALL
+SELECT t.revoked_at, t.bundle_id, s.user_id, s.device_id, t.original_transaction_id,
+  'revoked', t.product_id || ' bought ' || to_char(t.purchase_date AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
+  t.transaction_id, t.transaction_id
+FROM public.transactions t
+LEFT JOIN public.subscriptions s USING (original_transaction_id)
+WHERE t.revoked_at IS NOT NULL
+UNION ALL
+SELECT n.received_at, n.bundle_id, s.user_id, s.device_id, n.original_transaction_id,
+  'notification', n.type || coalesce(' ' || n.subtype, '') || ': ' || n.outcome,
+  n.notification_uuid::text, NULL::text
+FROM public.notifications n
+LEFT JOIN public.subscriptions s USING (original_transaction_id)
+UNION ALL
+-- A purchase also appears under each device that shares it. Those rows have no original_transaction_id, so that the
+-- purchase does not appear twice under its own id.
+SELECT t.purchase_date, t.bundle_id, NULL::uuid, d.device_id, NULL::text,
+  CASE WHEN t.transaction_id = t.original_transaction_id THEN 'purchase' ELSE 'period' END,
+  t.product_id || coalesce(' until ' || to_char(t.expiry_date AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', ' for good')
+    || CASE WHEN t.is_upgraded THEN ', replaced by an upgrade' ELSE '' END || ', shared',
+  t.transaction_id, NULL::text
+FROM public.purchase_devices d
+JOIN public.subscriptions s ON s.original_transaction_id = d.original_transaction_id
+  AND s.device_id IS DISTINCT FROM d.device_id
+JOIN public.transactions t ON t.original_transaction_id = d.original_transaction_id
+WHERE NOT d.is_barred
+UNION ALL
+SELECT t.revoked_at, t.bundle_id, NULL::uuid, d.device_id, NULL::text,
+  'revoked', t.product_id || ' bought ' || to_char(t.purchase_date AT TIME ZONE 'UTC', 'YYYY-MM-DD') || ', shared',
+  t.transaction_id, NULL::text
+FROM public.purchase_devices d
+JOIN public.subscriptions s ON s.original_transaction_id = d.original_transaction_id
+  AND s.device_id IS DISTINCT FROM d.device_id
+JOIN public.transactions t ON t.original_transaction_id = d.original_transaction_id
+WHERE NOT d.is_barred AND t.revoked_at IS NOT NULL
+UNION ALL
+-- An action appears under the customer that gained something.
+SELECT a.at, a.bundle_id,
+  CASE WHEN a.customer_kind = 'user' OR a.customer_kind IS NULL AND a.to_customer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    THEN a.to_customer::uuid END,
+  CASE WHEN a.customer_kind = 'device' OR a.customer_kind IS NULL AND a.to_customer !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    THEN a.to_customer END,
+  a.original_transaction_id, a.action,
+  a.by || ': ' || a.reason || coalesce(' (from ' || a.from_customer || ')', '') || ' (to ' || a.to_customer || ')',
+  a.id::text, NULL::text
+FROM public.support_actions a
+WHERE a.to_customer IS NOT NULL
+UNION ALL
+-- And under the customer that lost something, without original_transaction_id: see above.
+SELECT a.at, a.bundle_id,
+  CASE WHEN a.customer_kind = 'user' OR a.customer_kind IS NULL AND a.from_customer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    THEN a.from_customer::uuid END,
+  CASE WHEN a.customer_kind = 'device' OR a.customer_kind IS NULL AND a.from_customer !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    THEN a.from_customer END,
+  NULL::text, a.action,
+  a.by || ': ' || a.reason || coalesce(' (' || a.original_transaction_id || ')', '')
+    || ' (from ' || a.from_customer || ')' || coalesce(' (to ' || a.to_customer || ')', ''),
+  a.id::text, NULL::text
+FROM public.support_actions a
+WHERE a.from_customer IS NOT NULL AND a.from_customer IS DISTINCT FROM a.to_customer
+UNION ALL
+SELECT a.at, a.bundle_id, s.user_id, s.device_id, a.original_transaction_id,
+  a.action, a.by || ': ' || a.reason, a.id::text, NULL::text
+FROM public.support_actions a
+LEFT JOIN public.subscriptions s USING (original_transaction_id)
+WHERE a.from_customer IS NULL AND a.to_customer IS NULL
+UNION ALL
+SELECT told.started_at, t.bundle_id, NULL::uuid, t.device_id, NULL::text,
+  'trial', 'until ' || to_char(told.ends_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
+    || CASE WHEN told.extended_days > 0 THEN ', extended by ' || told.extended_days || ' days' ELSE '' END
+    || CASE WHEN t.continues IS NOT NULL THEN ', begun on ' || told.device_id ELSE '' END,
+  t.id::text, NULL::text
+FROM public.trials t
+JOIN public.trials told ON told.id = coalesce(t.continues, t.id)
+UNION ALL
+SELECT d.paired_at, d.bundle_id, NULL::uuid, d.device_id, NULL::text,
+  'paired', d.child_device_id || coalesce(' (' || d.name || ')', ''), d.id::text, NULL::text
+FROM public.devices d;
+COMMENT ON VIEW public.support_timeline IS 'Every event of a customer or purchase: filter by user_id, device_id, original_transaction_id or transaction_id, and order by at.';
+COMMENT ON COLUMN public.support_timeline.at IS 'When it happened.';
+COMMENT ON COLUMN public.support_timeline.event IS 'purchase, period (a renewal or a change of product), revoked, notification, trial, paired, or a support action.';
+COMMENT ON COLUMN public.support_timeline.what IS 'A description in words.';
+COMMENT ON COLUMN public.support_timeline.reference IS 'The id of the transaction, notification, action, trial or pairing.';
+COMMENT ON COLUMN public.support_timeline.transaction_id IS 'The transaction, if the event is about one.';
+
+CREATE VIEW public.support_outbox AS
+SELECT o.id, o.destination, o.bundle_id, o.endpoint, o.key AS customer,
+  CASE
+    WHEN o.dead_at IS NOT NULL THEN 'dead'
+    WHEN o.done_at IS NOT NULL THEN 'delivered'
+    WHEN l.disabled_at IS NOT NULL THEN 'disabled'
+    WHEN o.claimed_until > now() THEN 'under way'
+    ELSE 'waiting'
+  END AS state,
+  o.created_at, o.attempts,
+  CASE WHEN o.done_at IS NULL AND o.dead_at IS NULL AND l.disabled_at IS NULL
+    THEN greatest(o.next_attempt_at, l.paused_until) END AS next_attempt_at,
+  o.last_error, l.last_error AS place_error, o.done_at, o.dead_at
+FROM public.outbox o
+LEFT JOIN public.outbox_destinations l USING (destination, bundle_id, endpoint);
+COMMENT ON VIEW public.support_outbox IS 'Deliveries to other systems and tables, by destination and customer: filter by customer, or by done_at IS NULL for open deliveries.';
+COMMENT ON COLUMN public.support_outbox.state IS 'waiting, under way, delivered, disabled (the webhook answered 410), or dead (given up; receiptd requeue sends it again).';
+COMMENT ON COLUMN public.support_outbox.next_attempt_at IS 'When the next attempt is due.';
+COMMENT ON COLUMN public.support_outbox.last_error IS 'The error of the last attempt for this customer.';
+COMMENT ON COLUMN public.support_outbox.place_error IS 'The last error of the destination as a whole. NULL: there is none.';
+
+CREATE VIEW public.support_waiting_notifications AS
+SELECT outcome AS why, bundle_id, environment, type, subtype, count(*) AS notifications,
+  min(received_at) AS oldest, max(received_at) AS newest, failure
+FROM public.notifications
+WHERE processed_at IS NULL
+GROUP BY 1, 2, 3, 4, 5, 9;
+COMMENT ON VIEW public.support_waiting_notifications IS 'Counts of notifications that are kept but could not be processed yet. receiptd processes them again at the next start that can help, or by receiptd replay.';
+COMMENT ON COLUMN public.support_waiting_notifications.why IS 'unknown_app, unknown_environment, unknown_type, unknown_product or failed.';
+COMMENT ON COLUMN public.support_waiting_notifications.notifications IS 'How many notifications wait.';
+COMMENT ON COLUMN public.support_waiting_notifications.oldest IS 'When the first of them was received.';
+COMMENT ON COLUMN public.support_waiting_notifications.newest IS 'When the last of them was received.';
+COMMENT ON COLUMN public.support_waiting_notifications.failure IS 'For failed: the fault of the notification or of a part of it. NULL: receiptd could not write it, and tries again every hour.';

@@ -1,0 +1,60 @@
+"""Signed data: request bodies of a simulated App Store, and tokens of users."""
+import base64
+import functools
+import hashlib
+import hmac
+import json
+import os
+import time
+
+from world import APP, SECRETS
+
+
+class Bodies:
+    """One caller's share of a file with a body in each line."""
+
+    def __init__(self, path, share, shares):
+        self.file = open(path, "rb")
+        size = os.path.getsize(path)
+        self.end = size * (share + 1) // shares
+        self.file.seek(size * share // shares)
+        if share > 0:
+            # A line that begins before this share belongs to the previous caller.
+            self.file.readline()
+
+    def next(self):
+        """The next one, or None after the last."""
+        return self.file.readline().rstrip(b"\n") if self.file.tell() <= self.end else None
+
+
+def claims(jws):
+    """The claims of a signed payload, unverified."""
+    part = jws.split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def transaction_of(notification):
+    """The signed transaction in a notification's body, and the user that it names."""
+    payload = claims(json.loads(notification)["signedPayload"])
+    signed = payload["data"]["signedTransactionInfo"]
+    return signed, claims(signed)["appAccountToken"].lower()
+
+
+@functools.cache
+def _issuer():
+    with open("config/apps.json") as file:
+        apps = json.load(file)["apps"]
+    auth = next(app["auth"] for app in apps if app["bundleID"] == APP)
+    return auth["issuer"], auth["audience"], SECRETS[auth["secretEnv"]].encode()
+
+
+def bearer(user):
+    """The header field with a token of one of the app's users."""
+    def part(data):
+        return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+    issuer, audience, secret = _issuer()
+    said = {"sub": user, "iss": issuer, "aud": audience, "exp": int(time.time()) + 3600}
+    text = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps(said).encode())
+    token = text + b"." + part(hmac.new(secret, text, hashlib.sha256).digest())
+    return f"Authorization: Bearer {token.decode()}"
