@@ -1,13 +1,14 @@
 import Dispatch
-import Platform
+public import Platform
 
 /// A serial Dispatch queue that runs all code of its connections.
 ///
-/// It is also a task executor, so that a request handler runs on its connection's loop.
 public final class EventLoop: Sendable {
   /// The index of this loop in its group, from 0.
   public let index: Int
   let queue: DispatchQueue
+  /// Runs request handlers on the loop of their connection.
+  public let executor: QueueExecutor
   /// Watches the sockets of the loop.
   let watcher: DescriptorWatcher
   private let bound: LoopBound<LoopResources>
@@ -16,6 +17,7 @@ public final class EventLoop: Sendable {
   public init(index: Int = 0) {
     self.index = index
     queue = DispatchQueue(label: "event-loop-\(index)")
+    executor = QueueExecutor(queue: queue)
     watcher = DescriptorWatcher(queue: queue)
     bound = LoopBound(LoopResources(queue: queue), to: queue)
     let bound = bound
@@ -39,12 +41,4 @@ public final class EventLoop: Sendable {
 
   /// The resources that the connections of the loop share.
   var resources: LoopResources { bound.value }
-}
-
-extension EventLoop: TaskExecutor {
-  /// Adds part of a task to the end of the loop's queue.
-  public func enqueue(_ job: consuming ExecutorJob) {
-    let job = UnownedJob(job)
-    queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-  }
 }

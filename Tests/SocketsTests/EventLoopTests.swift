@@ -19,7 +19,7 @@ import Testing
     let finished = Shelf<Int>()
     await withTaskGroup(of: Void.self) { group in
       for number in 0..<1_000 {
-        group.addTask(executorPreference: loop) {
+        group.addTask(executorPreference: loop.executor) {
           await withCheckedContinuation { asleep.put($0) }
           // Stops the program unless the loop runs it.
           _ = loop.resources
@@ -35,11 +35,11 @@ import Testing
   // If the task blocks the loop, the suite's time limit fails the test.
   @Test func `a task that never ends leaves the loop to other work between its steps`() async {
     let loop = EventLoop()
-    let endless = Task(executorPreference: loop) {
+    let endless = Task(executorPreference: loop.executor) {
       while !Task.isCancelled { await Task.yield() }
     }
     await withCheckedContinuation { continuation in loop.execute { continuation.resume() } }
-    await Task(executorPreference: loop) {}.value
+    await Task(executorPreference: loop.executor) {}.value
     endless.cancel()
     await endless.value
   }

@@ -170,7 +170,7 @@ final class HTTPConnection {
     handlerCount += 1
     let number = handlerCount
     let bound = LoopBound(self, to: connection.loop)
-    task = Task(executorPreference: connection.loop) {
+    task = Task(executorPreference: connection.loop.executor) {
       let result: Result<Response, any Error>
       do {
         result = .success(try await TraceContext.$current.withValue(trace) { try await handler(request) })

@@ -21,6 +21,8 @@ final class PoolDriver: Sendable {
   /// The serial queue on which sockets are read and timers fire.
   private let queue: DispatchQueue
   private let watcher: DescriptorWatcher
+  /// Runs tasks on the queue.
+  let executor: QueueExecutor
   /// Counts the open sockets.
   private let sockets = DispatchGroup()
 
@@ -35,6 +37,7 @@ final class PoolDriver: Sendable {
     let queue = DispatchQueue(label: "postgres.io")
     self.queue = queue
     watcher = DescriptorWatcher(queue: queue)
+    executor = QueueExecutor(queue: queue)
     let timer = DispatchSource.makeTimerSource(queue: queue)
     state = Mutex(State(machine: PoolStateMachine(limits: limits), timer: timer))
     state.withLock { state in

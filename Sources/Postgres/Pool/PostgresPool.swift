@@ -61,6 +61,9 @@ public final class PostgresPool: Sendable {
     }
   }
 
+  /// Runs tasks where the responses of the database are read.
+  public var executor: any TaskExecutor { driver.executor }
+
   /// The current use of the pool.
   public var status: PostgresPoolStatus { driver.status }
 

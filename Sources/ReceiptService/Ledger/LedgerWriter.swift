@@ -94,7 +94,7 @@ final class LedgerWriter: Sendable {
   }
 
   private func startWorker() {
-    Task {
+    Task(executorPreference: pool.executor) { [self] in
       while let batch = queue.withLock({ $0.next(at: .now) }) { await commit(batch) }
     }
   }
