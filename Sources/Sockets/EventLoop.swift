@@ -2,7 +2,6 @@ import Dispatch
 public import Platform
 
 /// A serial Dispatch queue that runs all code of its connections.
-///
 public final class EventLoop: Sendable {
   /// The index of this loop in its group, from 0.
   public let index: Int

@@ -26,9 +26,9 @@ struct Conversation {
   var answersAtOnce = true
   var maximumBodyLength = 65_536
 
-  init(limits: HTTPLimits = HTTPLimits(), deadlines: HTTPDeadlines = HTTPDeadlines()) {
+  init(limits: HTTPLimits = HTTPLimits(), timeouts: HTTPTimeouts = HTTPTimeouts()) {
     now = MonotonicInstant(nanoseconds: 100 * Self.second)
-    state = ConnectionState(limits: limits, timeouts: .init(deadlines), now: now)
+    state = ConnectionState(limits: limits, timeouts: .init(timeouts), now: now)
   }
 
   var isClosed: Bool {

@@ -10,14 +10,14 @@ import Testing
   private static let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
 
   private static func conversation() -> Conversation {
-    var deadlines = HTTPDeadlines()
-    deadlines.head = .seconds(10)
-    deadlines.body = .seconds(20)
-    deadlines.handler = .seconds(30)
-    deadlines.write = .seconds(40)
-    deadlines.idle = .seconds(60)
-    deadlines.linger = .seconds(2)
-    return Conversation(deadlines: deadlines)
+    var timeouts = HTTPTimeouts()
+    timeouts.head = .seconds(10)
+    timeouts.body = .seconds(20)
+    timeouts.handler = .seconds(30)
+    timeouts.write = .seconds(40)
+    timeouts.idle = .seconds(60)
+    timeouts.linger = .seconds(2)
+    return Conversation(timeouts: timeouts)
   }
 
   @Test func `a silent client is disconnected`() {

@@ -42,7 +42,7 @@ import Testing
   @Test func `a handler beyond its deadline is cancelled, and the client gets 503 with Retry-After`()
     async throws
   {
-    let fixture = try ServerFixture { $0.deadlines.handler = .milliseconds(50) }
+    let fixture = try ServerFixture { $0.timeouts.handler = .milliseconds(50) }
     let socket = try fixture.connect()
     try socket.send(Self.getGate + "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     let responses = try WireResponse.all(in: try socket.receiveAll())
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test func `a head that does not come to its end is refused`() throws {
-    let fixture = try ServerFixture { $0.deadlines.head = .milliseconds(50) }
+    let fixture = try ServerFixture { $0.timeouts.head = .milliseconds(50) }
     let socket = try fixture.connect()
     try socket.send("GET / HTTP/1.1\r\n")
     let responses = try WireResponse.all(in: try socket.receiveAll())
@@ -62,7 +62,7 @@ import Testing
   }
 
   @Test func `an idle connection is closed without a response`() throws {
-    let fixture = try ServerFixture { $0.deadlines.idle = .milliseconds(50) }
+    let fixture = try ServerFixture { $0.timeouts.idle = .milliseconds(50) }
     #expect(try fixture.connect().receiveAll().isEmpty)
   }
 
@@ -81,7 +81,7 @@ import Testing
   }
 
   @Test func `a client that never reads is cut`() async throws {
-    let fixture = try ServerFixture { $0.deadlines.write = .milliseconds(50) }
+    let fixture = try ServerFixture { $0.timeouts.write = .milliseconds(50) }
     let socket = try TestSocket(connectingTo: fixture.address, receiveBuffer: 65_536)
     try socket.send("GET /large/8000000 HTTP/1.1\r\nHost: a\r\n\r\n")
     await fixture.server.shutdown(within: .seconds(60))

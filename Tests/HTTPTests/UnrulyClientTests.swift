@@ -29,7 +29,7 @@ import Testing
     let fixture = try ServerFixture {
       $0.eventLoops = 2
       $0.limits.bufferedBytes = 4_000_000
-      $0.deadlines.write = .milliseconds(300)
+      $0.timeouts.write = .milliseconds(300)
     }
     var chance = SplitMix64(state: UInt64(seed))
     var clients: [TestSocket] = []

@@ -100,13 +100,13 @@ import Testing
   @Test func `a reversed refund restores the access`() {
     var facts = SubscriptionFacts([period("1000", from: 0, to: 30, revoked: 5, signed: 5)])
     #expect(facts.words(at: 6) == "revoked/cancelled")
-    facts.learn(period("1000", from: 0, to: 30, signed: 7))
+    facts.add(period("1000", from: 0, to: 30, signed: 7))
     #expect(facts.words(at: 8) == "active/active")
   }
 
   @Test func `a transaction signed before its refund changes nothing when it comes late`() {
     var facts = SubscriptionFacts([period("1000", from: 0, to: 30, revoked: 5, signed: 5)])
-    let isNews = facts.learn(period("1000", from: 0, to: 30, signed: 0))
+    let isNews = facts.add(period("1000", from: 0, to: 30, signed: 0))
     #expect(!isNews)
     #expect(facts.words(at: 6) == "revoked/cancelled")
   }

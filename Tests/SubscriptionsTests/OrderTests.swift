@@ -50,12 +50,12 @@ import Testing
     .transaction(lifetime("1002", bought: 7, signed: 11)),
   ]
 
-  private func learn(_ facts: some Sequence<Fact>) -> SubscriptionFacts {
+  private func add(_ facts: some Sequence<Fact>) -> SubscriptionFacts {
     var known = SubscriptionFacts()
     for fact in facts {
       switch fact {
-      case .transaction(let transaction): known.learn(transaction)
-      case .renewal(let renewal): known.learn(renewal)
+      case .transaction(let transaction): known.add(transaction)
+      case .renewal(let renewal): known.add(renewal)
       }
     }
     return known
@@ -63,11 +63,11 @@ import Testing
 
   @Test(arguments: lives.indices) func `no order and no repetition makes a difference`(index: Int) {
     let life = Self.lives[index]
-    let expected = learn(life)
+    let expected = add(life)
     var random = SplitMix64(state: 7)
     for _ in 0..<5_000 {
       let repeated = life + (0..<5).compactMap { _ in life.randomElement(using: &random) }
-      let shuffled = learn(repeated.shuffled(using: &random))
+      let shuffled = add(repeated.shuffled(using: &random))
       #expect(shuffled == expected)
     }
   }
@@ -75,17 +75,17 @@ import Testing
   @Test(arguments: lives.indices)
   func `adding facts to stored ones equals adding all of them`(index: Int) {
     let life = Self.lives[index]
-    let expected = learn(life).subscription(under: sampleApp())
+    let expected = add(life).subscription(under: sampleApp())
     var random = SplitMix64(state: 11)
     for _ in 0..<500 {
       let shuffled = life.shuffled(using: &random)
       let split = Int.random(in: 0...shuffled.count, using: &random)
-      let kept = learn(shuffled[..<split])
+      let kept = add(shuffled[..<split])
       var resumed = SubscriptionFacts(transactions: Array(kept.transactions.values), renewal: kept.renewal)
       for fact in shuffled[split...] {
         switch fact {
-        case .transaction(let transaction): resumed.learn(transaction)
-        case .renewal(let renewal): resumed.learn(renewal)
+        case .transaction(let transaction): resumed.add(transaction)
+        case .renewal(let renewal): resumed.add(renewal)
         }
       }
       #expect(resumed.subscription(under: sampleApp()) == expected)
@@ -93,11 +93,11 @@ import Testing
   }
 
   @Test func `the lives end in the last purchase, which is open, with the token that was signed`() {
-    let subscription = learn(Self.subscriptionLife).subscription(under: sampleApp())
+    let subscription = add(Self.subscriptionLife).subscription(under: sampleApp())
     #expect(subscription?.current.transactionID == "1005")
     #expect(subscription?.tier(at: day(110)) == "family")
     #expect(subscription?.customerToken == Self.anna)
-    #expect(learn(Self.lifetimeLife).words(at: 12) == "active/active")
+    #expect(add(Self.lifetimeLife).words(at: 12) == "active/active")
   }
 
   @Test func `of two facts signed in the same millisecond the refund counts`() {

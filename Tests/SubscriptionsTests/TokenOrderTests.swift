@@ -23,7 +23,7 @@ import Testing
         var known = SubscriptionFacts()
         var (owner, decided): (Ownership?, UUID?) = (nil, nil)
         for (number, fact) in order.enumerated() {
-          known.learn(fact)
+          known.add(fact)
           let outcome = settle(
             claimant: number == 0 ? claimant.map { .user($0) } : nil, owner: owner,
             token: known.customerToken, decidedToken: decided, kind: .user, policy: .keep, isActive: true)
@@ -80,14 +80,14 @@ import Testing
 
   @Test func `a late signature with an unknown token is news, and only its token is used`() {
     var known = SubscriptionFacts([signature(nil, signed: 9, revoked: 9)])
-    let isNews = known.learn(signature(anna, signed: 0))
+    let isNews = known.add(signature(anna, signed: 0))
     #expect(isNews)
-    let isNewsAgain = known.learn(signature(anna, signed: 0))
+    let isNewsAgain = known.add(signature(anna, signed: 0))
     #expect(!isNewsAgain)
     #expect(known.customerToken == anna)
     #expect(known.current?.revocationDate == day(9))
     #expect(known.current?.signedAt == day(9))
-    let isEarlierTokenNews = known.learn(signature(boris, signed: -1))
+    let isEarlierTokenNews = known.add(signature(boris, signed: -1))
     #expect(!isEarlierTokenNews)
     #expect(known.customerToken == anna)
   }

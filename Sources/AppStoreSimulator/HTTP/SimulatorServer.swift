@@ -35,7 +35,7 @@ public final class SimulatorServer: Sendable {
     self.store = store
     var configuration = HTTPServerConfiguration(host: host, port: port)
     // A slow response is one of the faults.
-    configuration.deadlines.handler = .seconds(ControlRoutes.longestDelay + 20)
+    configuration.timeouts.handler = .seconds(ControlRoutes.longestDelay + 20)
     server = HTTPServer(configuration: configuration, router: router, logger: logger)
   }
 

@@ -80,7 +80,7 @@ struct ConnectionState {
   /// When the first byte of the current request arrived.
   private(set) var requestBegan: MonotonicInstant
 
-  /// ``HTTPDeadlines`` in nanoseconds, converted once.
+  /// ``HTTPTimeouts`` in nanoseconds, converted once.
   struct Timeouts {
     let head: UInt64
     let body: UInt64
@@ -89,13 +89,13 @@ struct ConnectionState {
     let idle: UInt64
     let linger: UInt64
 
-    init(_ deadlines: HTTPDeadlines) {
-      head = deadlines.head.wholeNanoseconds
-      body = deadlines.body.wholeNanoseconds
-      handler = deadlines.handler.wholeNanoseconds
-      write = deadlines.write.wholeNanoseconds
-      idle = deadlines.idle.wholeNanoseconds
-      linger = deadlines.linger.wholeNanoseconds
+    init(_ timeouts: HTTPTimeouts) {
+      head = timeouts.head.wholeNanoseconds
+      body = timeouts.body.wholeNanoseconds
+      handler = timeouts.handler.wholeNanoseconds
+      write = timeouts.write.wholeNanoseconds
+      idle = timeouts.idle.wholeNanoseconds
+      linger = timeouts.linger.wholeNanoseconds
     }
   }
 

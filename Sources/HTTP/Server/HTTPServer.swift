@@ -26,7 +26,7 @@ public final class HTTPServer: Sendable {
     let core = ServerCore(
       limits: configuration.limits,
       bufferedBytes: configuration.limits.bufferedBytes(ofLoops: loops.loops.count),
-      timeouts: ConnectionState.Timeouts(configuration.deadlines),
+      timeouts: ConnectionState.Timeouts(configuration.timeouts),
       trustedProxies: configuration.trustedProxies, logger: logger, onResponse: onResponse)
     self.core = core
     self.loops = loops

@@ -7,7 +7,7 @@ public struct HTTPServerConfiguration: Sendable, Hashable {
   /// The limits of sizes and counts.
   public var limits = HTTPLimits()
   /// The timeouts.
-  public var deadlines = HTTPDeadlines()
+  public var timeouts = HTTPTimeouts()
   /// The proxies whose header fields name the client.
   public var trustedProxies = TrustedProxies()
   /// The number of event loops of its own; nil for the shared ones, one for each active core.

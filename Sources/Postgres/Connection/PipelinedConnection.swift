@@ -282,7 +282,7 @@ final class PipelinedConnection: Sendable {
     let isUnread =
       failure?.report?.interruptsSession ?? false && !(state.pipeline.awaited?.hasProgress ?? true)
     var error = PostgresError(failure?.kind ?? reason, report: failure?.report, wasSent: !isUnread)
-    error.ranNothing = isUnread
+    error.isSafeToRepeat = isUnread
     return end(&state, error)
   }
 

@@ -98,7 +98,7 @@ public final class PostgresConnection: Sendable {
 
   /// Whether the work that failed can be repeated on another connection: this one is lost, and nothing was committed.
   func canBeReplaced(after error: PostgresError) -> Bool {
-    error.ranNothing && !hasRun.load(ordering: .relaxed) && pipelined.isGone
+    error.isSafeToRepeat && !hasRun.load(ordering: .relaxed) && pipelined.isGone
   }
 
   /// Runs a batch, and repeats it if its statements must be prepared again.
@@ -122,14 +122,14 @@ public final class PostgresConnection: Sendable {
     var response: PipelinedConnection.Response
     do {
       response = try await pipelined.run(batch, timeout: timeout, isCancellable: isCancellable)
-    } catch let error as PostgresError where error.ranNothing {
+    } catch let error as PostgresError where error.isSafeToRepeat {
       hasRun.store(hadRun, ordering: .relaxed)
       throw error
     }
     if response.failure?.isOfReadOnlyServer ?? false, !hadRun {
       // The batch was a transaction, or the first part of one, and was rolled back.
       hasRun.store(false, ordering: .relaxed)
-      response.failure?.ranNothing = true
+      response.failure?.isSafeToRepeat = true
     }
     if let failure = response.failure, response.wasIdle, failure.isCuredByPreparingAgain {
       response = try await pipelined.run(batch, timeout: timeout, isCancellable: isCancellable)

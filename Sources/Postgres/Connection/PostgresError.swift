@@ -33,7 +33,7 @@ public struct PostgresError: Error, Sendable {
   let wasSent: Bool
   /// Whether nothing was committed, so that the work can be repeated on another connection: the connection was lost before a
   /// statement ran, the transaction was rolled back, or the server refuses writes.
-  var ranNothing = false
+  var isSafeToRepeat = false
   /// Whether the commit failed, so that no transaction is open.
   public internal(set) var endedTransaction = false
 

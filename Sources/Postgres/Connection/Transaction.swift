@@ -22,7 +22,7 @@ extension PostgresConnection {
     } catch let error as PostgresError where wasRolledBack(error) {
       hasRun.store(hadRun, ordering: .relaxed)
       var error = error
-      error.ranNothing = true
+      error.isSafeToRepeat = true
       throw error
     }
   }
@@ -111,7 +111,7 @@ extension PostgresError {
   /// The error of a closed connection, as the error of a batch that was not sent.
   var beforeSending: PostgresError {
     var error = PostgresError(kind, report: report)
-    error.ranNothing = isUnavailable
+    error.isSafeToRepeat = isUnavailable
     return error
   }
 

@@ -9,7 +9,7 @@ enum CustomerRecordRows {
 
   /// All queries; ``decode(_:)`` takes their results in the same order.
   static func select(users: [UUID], devices: [String]) -> [Query] {
-    [LookupPlans.fromHere, freeAccessByApp] + lookups(users: users, devices: devices)
+    [LookupPlans.useIndexScans, freeAccessByApp] + lookups(users: users, devices: devices)
   }
 
   /// The queries after ``LookupPlans`` and ``freeAccessByApp``; ``decodeLookups(_:freeAccessByApp:)`` takes their

@@ -36,7 +36,7 @@ enum AdvisoryLock {
     "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys(kind, names))::bigint[]) AS key"
   }
 
-  /// The same with ``LookupPlans/fromHere`` and a `lock_timeout` for the rest of the transaction, as one statement: a
+  /// The same with ``LookupPlans/useIndexScans`` and a `lock_timeout` for the rest of the transaction, as one statement: a
   /// small transaction costs more for its statements than for its rows.
   static func acquireForLookups(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
     """

@@ -59,7 +59,8 @@ struct CommitQueue<Element> {
     return isWatched ? .waits : .startsWatch
   }
 
-  /// The batch that a worker commits next; `nil` ends the worker. The last worker takes few entries too.
+  /// The batch that a worker commits next; `nil` ends the worker. The only worker left takes any number of entries; others
+  /// end while few entries wait, and none of them for long.
   mutating func next(at now: ContinuousClock.Instant) -> [Element]? {
     guard !waiting.isEmpty, workers == 1 || justifyWorker(at: now) else {
       workers -= 1

@@ -50,11 +50,11 @@ struct LedgerState {
 
   mutating func load(_ fact: TransactionFact) {
     keptTransactions.insert(fact.transactionID)
-    purchases[fact.originalTransactionID, default: Purchase()].facts.learn(fact)
+    purchases[fact.originalTransactionID, default: Purchase()].facts.add(fact)
   }
 
   mutating func load(_ fact: RenewalFact) {
-    purchases[fact.originalTransactionID, default: Purchase()].facts.learn(fact)
+    purchases[fact.originalTransactionID, default: Purchase()].facts.add(fact)
   }
 
   mutating func load(_ stored: StoredSubscription) {
@@ -156,9 +156,9 @@ extension LedgerState.Purchase {
       return receipt
     }
     receipt.previousFirstPaidAt = facts.firstPaidAt
-    for record in entry.transactions where learn(record, &receipt) { receipt.isNews = true }
+    for record in entry.transactions where add(record, &receipt) { receipt.isNews = true }
     receipt.firstPaidAt = facts.firstPaidAt
-    for record in entry.renewals where facts.learn(record.fact) {
+    for record in entry.renewals where facts.add(record.fact) {
       newRenewal = record
       receipt.isNews = true
     }
@@ -188,10 +188,10 @@ extension LedgerState.Purchase {
   }
 
   /// - Returns: whether the record told something new.
-  private mutating func learn(_ record: TransactionRecord, _ receipt: inout LedgerReceipt) -> Bool {
+  private mutating func add(_ record: TransactionRecord, _ receipt: inout LedgerReceipt) -> Bool {
     let id = record.fact.transactionID
     let known = facts.transactions[id]
-    guard facts.learn(record.fact), let fact = facts.transactions[id] else { return false }
+    guard facts.add(record.fact), let fact = facts.transactions[id] else { return false }
     var written = record
     if let known, !record.fact.supersedes(known) {
       // An older signature: only its account token is new.

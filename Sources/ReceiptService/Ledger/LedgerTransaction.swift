@@ -6,8 +6,9 @@ import Subscriptions
 
 /// Records a batch of entries in one transaction: locks, reads, decides, writes, commits.
 ///
-/// It takes two round trips, however many entries there are: lock and read; write and commit. Where an app has its
-/// status on users' profiles, there is a third: profiles are read with the second and written with the commit.
+/// It takes two round trips, however many entries there are: lock and read; write and commit. There is a third where an
+/// app has its status on users' profiles (they are read with the second and written with the commit), and where a stored
+/// transaction is updated (the commit must not be sent before the number of updated rows is known).
 ///
 /// The locks are transaction-level advisory locks, first on purchases and then on customers, each kind in ascending order,
 /// so two servers never deadlock. Unlike row locks they also cover rows that do not exist yet.
@@ -26,7 +27,7 @@ struct LedgerTransaction {
   /// Begins the transaction, records the entries and commits.
   ///
   /// - Returns: a receipt for each entry, in order.
-  /// - Throws: ``NotificationsNotKept``, ``TransactionsElsewhere`` or `PostgresError`. Nothing was written unless that is of
+  /// - Throws: ``NotificationsNotKept``, ``TransactionsElsewhere``, ``RowsChanged`` or `PostgresError`. Nothing was written unless that is of
   ///   kind `.outcomeUnknown`.
   func commit(in pool: PostgresPool) async throws -> [LedgerReceipt] {
     try await pool.withTransaction { connection in try await run(on: connection) }
@@ -148,8 +149,7 @@ struct LedgerTransaction {
       answers = try await connection.commit(after: queries)
     }
     if let update, answers[update.place].affected < update.count {
-      // Another server has written one of them, or retention has deleted it: the next attempt reads that.
-      throw TransactionsElsewhere(homes: [:])
+      throw RowsChanged()
     }
     guard readsCustomers else { return receipts }
 

@@ -116,9 +116,9 @@ final class LedgerWriter: Sendable {
   /// Commits a batch and answers all of its entries. A bad entry, or one whose row is locked, fails alone.
   private func commit(_ batch: [Waiting]) async {
     if batch.count == 1 { return await commit(batch[0], lockTimeout: LedgerLockTimeout.alone) }
-    if await isAnswered(batch, lockTimeout: LedgerLockTimeout.shared) { return }
+    if await commitAndAnswer(batch, lockTimeout: LedgerLockTimeout.shared) { return }
     var blocked: [Waiting] = []
-    for waiting in batch where await !isAnswered([waiting], lockTimeout: LedgerLockTimeout.probe) {
+    for waiting in batch where await !commitAndAnswer([waiting], lockTimeout: LedgerLockTimeout.probe) {
       blocked.append(waiting)
     }
     for waiting in blocked {
@@ -127,20 +127,22 @@ final class LedgerWriter: Sendable {
   }
 
   private func commit(_ waiting: Waiting, lockTimeout: Duration) async {
-    _ = await isAnswered([waiting], lockTimeout: lockTimeout, isLastAttempt: true)
+    _ = await commitAndAnswer([waiting], lockTimeout: lockTimeout, isLastAttempt: true)
   }
 
   /// Runs a transaction for these entries. Log lines of a lone entry have its trace; those of a batch have none.
   /// - Returns: whether the entries were answered. If not, nothing was written: one of them is bad, or its row is locked.
-  private func isAnswered(
+  private func commitAndAnswer(
     _ batch: [Waiting], lockTimeout: Duration, isLastAttempt: Bool = false
   ) async -> Bool {
     await TraceContext.$current.withValue(batch.count == 1 ? batch[0].trace : nil) {
-      await answer(batch, lockTimeout, isLastAttempt)
+      await commitAndAnswerTraced(batch, lockTimeout, isLastAttempt)
     }
   }
 
-  private func answer(_ batch: [Waiting], _ lockTimeout: Duration, _ isLastAttempt: Bool) async -> Bool {
+  private func commitAndAnswerTraced(
+    _ batch: [Waiting], _ lockTimeout: Duration, _ isLastAttempt: Bool
+  ) async -> Bool {
     do {
       let receipts = try await run(batch.map(\.entry), lockTimeout)
       for (waiting, receipt) in zip(batch, receipts) {
@@ -218,6 +220,8 @@ final class LedgerWriter: Sendable {
       } catch let found as TransactionsElsewhere where attempts < 3 {
         attempts += 1
         entries = entries.map { $0.reassigned(found.homes) }
+      } catch is RowsChanged where attempts < 3 {
+        attempts += 1
       } catch let error as PostgresError where error.isOfHeaders && lookups < 2 {
         headers.forget()
         lookups += 1

@@ -12,7 +12,7 @@ enum LookupPlans {
   /// Bitmap scans pay off for thousands of rows. Here the planner would choose them for an estimate of ten, which costs a
   /// tenth of the database's time for a lone transaction. Only a bitmap scan can combine two indexes, so no statement here
   /// may have an OR over two indexed columns.
-  static let fromHere: Query = "SELECT \(unescaped: settings)"
+  static let useIndexScans: Query = "SELECT \(unescaped: settings)"
 
   /// The same, as an expression.
   static let settings: StaticString = """

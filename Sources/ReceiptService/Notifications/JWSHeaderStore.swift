@@ -4,7 +4,7 @@ import Synchronization
 
 /// Stores each JWS header once, in the table `jws_headers`, and caches the ids by SHA-256.
 ///
-/// Rows are never changed or deleted, so cached ids stay valid.
+/// receiptd never changes or deletes a row, so cached ids stay valid until a backup is restored (``forget()``).
 final class JWSHeaderStore: Sendable {
   private let cache = Mutex<[[UInt8]: Int32]>([:])
 

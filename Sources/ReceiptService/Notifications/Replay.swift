@@ -80,12 +80,12 @@ struct Replay: Sendable {
       guard let end = page.last else { return (pending, processed) }
       last = end
       pending += page.count
-      for notification in page where try await isProcessed(notification.uuid) { processed += 1 }
+      for notification in page where try await replay(notification.uuid) { processed += 1 }
     }
   }
 
   /// A notification that fails does not stop the replay; an unavailable database does.
-  private func isProcessed(_ uuid: UUID) async throws -> Bool {
+  private func replay(_ uuid: UUID) async throws -> Bool {
     do {
       return try await run(uuid).isProcessed
     } catch let error as Problem where error.status == .serviceUnavailable {

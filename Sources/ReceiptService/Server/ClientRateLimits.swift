@@ -12,8 +12,8 @@ import Synchronization
 /// Expensive requests that fail have limits of their own: payloads with a forged signature, and unknown transaction ids. An
 /// unknown id costs four requests of the App Store's quota.
 ///
-/// The webhook has no general limit, because the App Store may not send a refused notification again. Only an address that
-/// keeps sending forged payloads is refused.
+/// The webhook has no general limit, because the App Store may not send a refused notification again. It
+/// refuses an address that keeps sending forged payloads, and notifications of an unconfigured app beyond 1,000 a day.
 final class ClientRateLimits: Sendable {
   private struct Limiters: Sendable {
     let addresses: RateLimiter<UInt128>

@@ -1,6 +1,8 @@
 import Foundation
 
-/// Folds signed facts into a subscription: the only code that decides a status.
+/// Folds signed facts into a subscription: the only code that decides a subscription's status.
+///
+/// `CurrentPurchase.swift` picks the purchase that counts, `GracePeriods.swift` the status at each instant.
 ///
 /// Validation, notifications, profile sync, reconciliation, replay and the expiry sweep call it. It uses no clock and no
 /// database, and the order of arrival does not matter.
@@ -97,36 +99,4 @@ extension SubscriptionFacts {
   private func latestSignature(of current: TransactionFact) -> Date {
     max(current.signedAt, renewal?.signedAt ?? current.signedAt)
   }
-}
-
-/// The phases of a subscription in order of time.
-private func phases(
-  revoked: Bool, paidUntil: Date?, graceEnds: Date?, isInBillingRetry: Bool, ownGraceEnds: Date?
-) -> [Phase] {
-  if revoked { return [Phase(startsAt: nil, status: .cancelled, storeStatus: .revoked)] }
-  var phases = [Phase(startsAt: nil, status: .active, storeStatus: .active)]
-  guard let paidUntil else { return phases }
-
-  if graceEnds != nil {
-    phases.append(Phase(startsAt: paidUntil, status: .grace, storeStatus: .billingGrace))
-  }
-  // Two periods start at the end of the paid time: the app's own grace decides `status`, and Apple's billing retry decides
-  // `storeStatus`.
-  let accessEnds = graceEnds ?? paidUntil
-  // During free access the end of the grace period is unknown; the end of free access recomputes it.
-  let ownGraceEnds = ownGraceEnds ?? paidUntil
-  let retryEnds = paidUntil.addingTimeInterval(SubscriptionFacts.billingRetryLimit)
-  let starts =
-    [accessEnds] + [ownGraceEnds, retryEnds].filter { $0 > accessEnds && $0 < .distantFuture }.sorted()
-  for start in starts {
-    let phase = Phase(
-      startsAt: start,
-      status: start < ownGraceEnds ? .grace : .expired,
-      storeStatus: isInBillingRetry && start < retryEnds ? .billingRetry : .expired)
-    if let last = phases.last, last.status == phase.status, last.storeStatus == phase.storeStatus {
-      continue
-    }
-    phases.append(phase)
-  }
-  return phases
 }

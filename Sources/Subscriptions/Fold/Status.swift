@@ -1,6 +1,7 @@
 import Foundation
 
-/// The value of `subscription.status` in responses.
+/// The value of `subscription.status` in responses. `GracePeriods.swift` decides it for subscriptions, `EntitlementCandidate.swift` for
+/// trials, grants and free access.
 public enum Status: String, Sendable, Hashable, CaseIterable {
   /// The app's own trial; only for customers without a subscription.
   case trial

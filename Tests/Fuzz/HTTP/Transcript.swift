@@ -39,7 +39,7 @@ struct Transcript {
 
   private(set) var events: [Event] = []
   private(set) var answers: [ConnectionState.ResponseOptions] = []
-  private var state = ConnectionState(limits: limits, timeouts: .init(HTTPDeadlines()), now: now)
+  private var state = ConnectionState(limits: limits, timeouts: .init(HTTPTimeouts()), now: now)
   private var head: RequestHead?
 
   init(of pieces: [[UInt8]], ends: Bool = true) {

@@ -32,17 +32,17 @@ struct KnownFacts: Equatable {
   init() {}
 
   init(_ facts: some Sequence<KnownFact>) {
-    for fact in facts { learn(fact) }
+    for fact in facts { add(fact) }
   }
 
   /// - Returns: whether it was news.
   @discardableResult
-  mutating func learn(_ fact: KnownFact) -> Bool {
+  mutating func add(_ fact: KnownFact) -> Bool {
     switch fact {
     case .transaction(let transaction):
-      purchases[transaction.originalTransactionID, default: SubscriptionFacts()].learn(transaction)
+      purchases[transaction.originalTransactionID, default: SubscriptionFacts()].add(transaction)
     case .renewal(let renewal):
-      purchases[renewal.originalTransactionID, default: SubscriptionFacts()].learn(renewal)
+      purchases[renewal.originalTransactionID, default: SubscriptionFacts()].add(renewal)
     }
   }
 

@@ -29,7 +29,7 @@ struct LifeProperty: Sendable {
   ) { life, app, _ in
     var known = KnownFacts()
     for event in life.events {
-      for fact in event.notifications.flatMap(\.facts) { known.learn(try KnownFact(fact)) }
+      for fact in event.notifications.flatMap(\.facts) { known.add(try KnownFact(fact)) }
       let found = known.disagreements(with: event.truths, under: app)
       if !found.isEmpty { return ["after \(event.what)"] + found }
     }
@@ -60,7 +60,7 @@ struct LifeProperty: Sendable {
     let kept = try life.facts.map(KnownFact.init).filter { _ in Bool.random(using: &random) }
     let history = try life.notificationFacts.map(KnownFact.init)
     var known = KnownFacts(kept.shuffled(using: &random))
-    for fact in history.shuffled(using: &random) { known.learn(fact) }
+    for fact in history.shuffled(using: &random) { known.add(fact) }
     return life.instants(under: app).flatMap {
       known.disagreements(with: life.truths(at: $0), under: app)
     }
@@ -73,12 +73,12 @@ struct LifeProperty: Sendable {
     let late = facts.partitioned { _ in Bool.random(using: &random) }
     let statuses = try life.statuses(at: life.end).map(KnownFact.init)
     var known = KnownFacts(late.kept)
-    for fact in statuses { known.learn(fact) }
+    for fact in statuses { known.add(fact) }
     let instants = life.instants(under: app)
     var found = instants.flatMap {
       known.disagreements(with: life.truths(at: $0), under: app, comparingOpenProduct: false)
     }
-    for fact in late.lost { known.learn(fact) }
+    for fact in late.lost { known.add(fact) }
     for instant in instants {
       found += known.disagreements(with: life.truths(at: instant), under: app).map { "late: \($0)" }
     }
@@ -91,7 +91,7 @@ struct LifeProperty: Sendable {
     let facts = try life.facts.map(KnownFact.init)
     var known = KnownFacts(facts)
     let before = known
-    var found = facts.filter { known.learn($0) }.map { "\($0) was taken for news" }
+    var found = facts.filter { known.add($0) }.map { "\($0) was taken for news" }
     if known != before { found.append("learning again changed what is known") }
     return found
   }
@@ -138,14 +138,14 @@ struct LifeProperty: Sendable {
             !known.knows(transaction.transactionId, of: transaction.originalTransactionId)
           else { continue }
           var alone = known
-          alone.learn(.transaction(try TransactionFact(transaction)))
+          alone.add(.transaction(try TransactionFact(transaction)))
           let found = alone.disagreements(
             with: event.truths.filter { $0.transactionID == transaction.transactionId }, under: app)
           if !found.isEmpty { return ["after \(event.what)"] + found }
         }
       }
       before = event.at
-      for fact in event.notifications.flatMap(\.facts) { known.learn(try KnownFact(fact)) }
+      for fact in event.notifications.flatMap(\.facts) { known.add(try KnownFact(fact)) }
     }
     return []
   }

@@ -1,0 +1,107 @@
+import Foundation
+
+/// Picks the purchase that counts among the facts.
+extension SubscriptionFacts {
+  /// The latest purchase.
+  ///
+  /// The latest by `purchaseDate`, unless another purchase replaced it before it began (`overtaken`). Purchases of the same instant are an
+  /// upgrade and the upgraded purchase, which Apple marks.
+  ///
+  /// A restored non-consumable has several transactions, and a refund is signed on one of them. So a revocation ends every
+  /// purchase before it. A purchase after it is a new one: the App Store sells the product again after a refund, under the
+  /// same original id or a new one.
+  public var current: TransactionFact? {
+    guard var current = latest(of: transactions.values) else { return nil }
+    if current.kind == .nonConsumable, current.revocationDate == nil {
+      let purchaseDate = current.purchaseDate
+      current.revocationDate = transactions.values.lazy.compactMap(\.revocationDate).filter {
+        $0 > purchaseDate
+      }.min()
+    }
+    return current
+  }
+
+  /// The valid period that lasts until the start of this one; nil if there is none.
+  func paidUntilStart(of current: TransactionFact) -> TransactionFact? {
+    latest(
+      of: transactions.values.filter { before in
+        guard let expires = before.expiresDate else { return false }
+        return before.purchaseDate < current.purchaseDate && expires >= current.purchaseDate
+          && before.revocationDate == nil && !before.isUpgraded
+      })
+  }
+
+  /// The `appAccountToken` that decides: the last signed token of the latest purchase with a token. A later purchase without
+  /// a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase that is
+  /// signed again.
+  public var customerToken: UUID? {
+    latest(of: transactions.values.filter { $0.appAccountToken != nil })?.appAccountToken
+  }
+
+  /// The latest of these purchases that is not overtaken; the latest one if all are.
+  private func latest(of purchases: some Collection<TransactionFact>) -> TransactionFact? {
+    let overtaken = overtaken
+    let standing = purchases.lazy.filter { !overtaken.contains($0.transactionID) }
+    return standing.max { $0.isReplaced(by: $1) } ?? purchases.max { $0.isReplaced(by: $1) }
+  }
+
+  /// The ids of renewals that another purchase replaced before they began.
+  ///
+  /// The App Store charges a renewal up to a day ahead and dates it at its beginning. An upgrade in between takes effect at
+  /// once, so it has the earlier `purchaseDate` although it was bought later. The same happens if the renewal is refunded and
+  /// the customer subscribes again.
+  ///
+  /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient.
+  private var overtaken: Set<String> {
+    guard transactions.count > 1 else { return [] }
+    let ordered = transactions.values.sorted { $0.isReplaced(by: $1) }
+    // For each end of a period, the date of the first purchase with that end.
+    var boughtFirst: [Date: Date] = [:]
+    for fact in ordered {
+      if let end = fact.expiresDate, boughtFirst[end] == nil { boughtFirst[end] = fact.purchaseDate }
+    }
+    var overtaken: Set<String> = []
+    for (place, renewal) in ordered.enumerated() {
+      let earliest = renewal.purchaseDate - Self.chargedAhead
+      let isOvertaken = ordered[..<place].reversed().prefix { $0.purchaseDate >= earliest }.contains {
+        $0.overtakes(renewal, afterPeriodOf: boughtFirst[renewal.purchaseDate])
+          && !overtaken.contains($0.transactionID)
+      }
+      if isOvertaken { overtaken.insert(renewal.transactionID) }
+    }
+    return overtaken
+  }
+}
+
+extension TransactionFact {
+  /// Whether this purchase was made after `renewal` was charged, and is active when the renewal begins.
+  ///
+  /// Apple marks upgraded purchases, but the mark may be lost. So each of these shows that the renewal was charged first:
+  /// - the mark, unless this purchase has it too;
+  /// - a signature or a revocation of the renewal before this purchase;
+  /// - a period that ends where the renewal begins, and that this purchase interrupted.
+  ///
+  /// - Parameter bought: the purchase date of the period that ends where `renewal` begins; nil if there is none.
+  fileprivate func overtakes(_ renewal: TransactionFact, afterPeriodOf bought: Date?) -> Bool {
+    guard let expires = expiresDate, purchaseDate < renewal.purchaseDate, renewal.purchaseDate < expires
+    else {
+      return false
+    }
+    if renewal.isUpgraded, !isUpgraded { return true }
+    let begins = renewal.purchaseDate - SubscriptionFacts.clockDifference
+    let knownFrom = min(renewal.signedAt, renewal.revocationDate ?? .distantFuture)
+    if knownFrom <= purchaseDate, knownFrom < begins { return true }
+    guard purchaseDate < begins, let bought else { return false }
+    return bought < purchaseDate
+  }
+
+  fileprivate func isReplaced(by other: TransactionFact) -> Bool {
+    if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
+    if isUpgraded != other.isUpgraded { return isUpgraded }
+    // Apple's identifiers are ascending: of two with the same number of digits, the larger is the later.
+    if transactionID.utf8.count != other.transactionID.utf8.count {
+      return transactionID.utf8.count < other.transactionID.utf8.count
+    }
+    return transactionID < other.transactionID
+  }
+}
