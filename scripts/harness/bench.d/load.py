@@ -18,9 +18,7 @@ class Load:
             environment["BODIES"] = self.bodies
         if self.rate:
             environment["PAUSE_MS"] = str(round(self.connections / self.rate * 1000))
-        script = "bodies.lua" if self.bodies else "plain.lua"
-        command += ["-s", os.path.join(os.path.dirname(__file__), script),
-                    f"http://127.0.0.1:{self.port}{self.path}"]
+        command += ["-s", os.path.join(os.path.dirname(__file__), "load.lua"), f"http://127.0.0.1:{self.port}{self.path}"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             raise SystemExit(f"wrk ended with {done.returncode}: {done.stderr.strip()}")

@@ -21,16 +21,16 @@ ON CONFLICT (id) DO UPDATE SET state = bench_rows.state + 1, payload = excluded.
 """
 
 
-def upserts_per_second(url, connections, seconds=5):
+def upserts_per_second(world, connections, seconds=5):
     """Single durable upserts a second of rows as large as a kept notification, by pgbench."""
-    run_sql(url, "CREATE TABLE IF NOT EXISTS bench_rows (id bigint PRIMARY KEY, state int, payload text)")
+    world.sql("CREATE TABLE IF NOT EXISTS bench_rows (id bigint PRIMARY KEY, state int, payload text)")
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         script.write(UPSERT)
         script.flush()
         text = subprocess.run(
             ["pgbench", "-n", "-M", "prepared", "-c", str(connections), "-j", "2", "-T", str(seconds),
-             "-f", script.name, url], capture_output=True, text=True, check=True).stdout
-    run_sql(url, "DROP TABLE bench_rows")
+             "-f", script.name, world.url], capture_output=True, text=True, check=True).stdout
+    world.sql("DROP TABLE bench_rows")
     return float(re.search(r"tps = ([\d.]+)", text).group(1))
 
 
@@ -46,7 +46,3 @@ def fsync_milliseconds(folder, rounds=200):
             times.append(time.perf_counter() - began)
     os.unlink(os.path.join(folder, "fsync"))
     return sorted(times)[rounds // 2] * 1000
-
-
-def run_sql(url, sql):
-    return subprocess.run(["psql", url, "-XAtqc", sql], capture_output=True, text=True, check=True).stdout.strip()

@@ -42,7 +42,7 @@ class Run:
     def bounds(self):
         bounds = {"cores": os.cpu_count()}
         bounds["verifications_per_second"] = machine.verifications_per_second()
-        bounds["upserts_per_second"] = machine.upserts_per_second(self.world.url, self.options.connections)
+        bounds["upserts_per_second"] = machine.upserts_per_second(self.world, self.options.connections)
         bounds["fsync_ms"] = machine.fsync_milliseconds(self.world.work)
         self.results["bounds"] = bounds
         print("  " + "  ".join(f"{name} {value:.2f}" for name, value in bounds.items()), flush=True)

@@ -5,8 +5,10 @@ import shutil
 import subprocess
 import tempfile
 
-import machine
-from processes import Child, await_url, free_port
+from database import Database
+from processes import Child
+from server import Server
+from store import trust
 
 # The secrets that config/apps.json names for users' tokens.
 SECRETS = {"SWIFTCLIMB_JWT_SECRET": "s" * 48, "THAQALAYN_JWT_SECRET": "t" * 48}
@@ -23,29 +25,22 @@ class World:
         # PostgreSQL runs as another user if this runs as root, and needs access.
         os.chmod(self.work, 0o711)
         self.name, self.settings = name, settings or {}
-        self.children = []
+        self.children, self.database = [], None
 
     def start(self):
-        url = subprocess.run(
-            ["scripts/private-postgres", "start", f"{self.work}/postgres"], capture_output=True, text=True,
-            check=True).stdout.strip()
-        self.postgres = int(open(f"{self.work}/postgres/data/postmaster.pid").readline())
+        self.database = Database(f"{self.work}/postgres", os.environ.get("PG_OPTIONS", "")).create()
+        self.postgres = self.database.postmaster
         # The collation of docs/operations.md.
-        machine.run_sql(url, f"CREATE DATABASE {self.name} TEMPLATE template0 LC_COLLATE 'C'")
-        self.url = url.rsplit("/", 1)[0] + f"/{self.name}"
-        lines = subprocess.run(
-            [f"{self.bin}/appstore-simulator", "authority", "--folder", f"{self.work}/authority"],
-            capture_output=True, text=True, check=True).stdout.splitlines()
-        self.trust = dict(line.split("=", 1) for line in lines if "=" in line)
-        self.trust = {name: value.strip("'\"") for name, value in self.trust.items()}
-        self.start_server()
-
-    def start_server(self):
-        self.port, self.admin_port = free_port(), free_port()
-        self.server = self.start_child([f"{self.bin}/receiptd", "serve"], "receiptd", {
-            **self.trust, "DATABASE_URL": self.url, "PORT": str(self.port), "ADMIN_PORT": str(self.admin_port),
-            "RATE_LIMIT": "off", "LOG_FORMAT": "json", "RECEIPTD_CONFIG": self.catalog(), **SECRETS, **self.settings})
-        await_url(f"http://127.0.0.1:{self.admin_port}/readyz")
+        self.sql(f"CREATE DATABASE {self.name} TEMPLATE template0 LC_COLLATE 'C'")
+        self.database.name = self.name
+        self.url = self.database.url
+        subprocess.run([f"{self.bin}/appstore-simulator", "authority", "--folder", f"{self.work}/authority"],
+                       stdout=subprocess.DEVNULL, check=True)
+        server = Server(self.bin, f"{self.work}/receiptd.log", {
+            **trust(f"{self.work}/authority"), "DATABASE_URL": self.url, "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
+            "LOG_FORMAT": "json", "RECEIPTD_CONFIG": self.catalog(), **SECRETS, **self.settings})
+        self.server, self.port, self.admin_port = server.child, server.port, server.admin_port
+        self.children.append(self.server)
 
     def start_child(self, command, name, environment=None):
         child = Child(command, f"{self.work}/{name}.log", environment)
@@ -68,31 +63,29 @@ class World:
     def stop(self, keep=False):
         for child in self.children:
             child.stop()
-        subprocess.run(["scripts/private-postgres", "remove", f"{self.work}/postgres"], check=False)
+        if self.database:
+            self.database.remove()
         if keep:
             print(f"kept: {self.work}")
         else:
             shutil.rmtree(self.work, ignore_errors=True)
 
     def sql(self, statement):
-        return machine.run_sql(self.url, statement)
+        return self.database.query(statement)
 
     def corpus(self, kind, count):
         """A file with a request body a line, made by two processes."""
-        paths, makers = [], []
+        paths, makers = [f"{self.work}/{kind}-{half}" for half in range(2)], []
         bundle, product, extra = (
             (APP, PRODUCT, ["--account-tokens"]) if kind == "notifications"
             else (DEVICE_APP, DEVICE_PRODUCT, ["--device-ids"]))
-        for half in range(2):
-            path = f"{self.work}/{kind}-{half}"
-            paths.append(path)
+        for path in paths:
             makers.append(subprocess.Popen(
                 [f"{self.bin}/appstore-simulator", "corpus", kind, "--folder", f"{self.work}/authority",
                  "--config", "config/apps.json", "--bundle", bundle, "--product", product,
                  "--count", str(count // 2), *extra], stdout=open(path, "wb")))
-        for maker in makers:
-            if maker.wait() != 0:
-                raise SystemExit("the corpus could not be made")
+        if any([maker.wait() for maker in makers]):
+            raise SystemExit("the corpus could not be made")
         whole = f"{self.work}/{kind}"
         with open(whole, "wb") as out:
             for path in paths:

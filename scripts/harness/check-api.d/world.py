@@ -1,15 +1,11 @@
 """receiptd, PostgreSQL, the simulated App Store, and tokens."""
 
-import base64
-import hashlib
-import hmac
 import json
-import time
-import uuid
 
 from database import Database
 from server import Server
 from store import Store
+from tokens import access_token
 
 SECRET = "a-secret-that-only-this-check-uses-0123456789"
 SUPPORT_TOKEN = "the-support-token-that-only-this-check-uses"
@@ -58,11 +54,4 @@ class World:
 
 
 def user_token(user):
-    """An access token as Supabase would issue it."""
-    def part(data):
-        return base64.urlsafe_b64encode(data).rstrip(b"=")
-
-    claims = {"sub": user, "iss": "https://swiftclimb.supabase.co/auth/v1", "aud": "authenticated",
-              "role": "authenticated", "exp": int(time.time()) + 86400, "jti": str(uuid.uuid4())}
-    text = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps(claims).encode())
-    return (text + b"." + part(hmac.new(SECRET.encode(), text, hashlib.sha256).digest())).decode()
+    return access_token(user, SECRET)

@@ -1,12 +1,9 @@
 """Signed data: request bodies of a simulated App Store, and tokens of users."""
-import base64
 import functools
-import hashlib
-import hmac
 import json
 import os
-import time
 
+from tokens import access_token, claims
 from world import APP, SECRETS
 
 
@@ -27,12 +24,6 @@ class Bodies:
         return self.file.readline().rstrip(b"\n") if self.file.tell() <= self.end else None
 
 
-def claims(jws):
-    """The claims of a signed payload, unverified."""
-    part = jws.split(".")[1]
-    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-
-
 def transaction_of(notification):
     """The signed transaction in a notification's body, and the user that it names."""
     payload = claims(json.loads(notification)["signedPayload"])
@@ -45,16 +36,9 @@ def _issuer():
     with open("config/apps.json") as file:
         apps = json.load(file)["apps"]
     auth = next(app["auth"] for app in apps if app["bundleID"] == APP)
-    return auth["issuer"], auth["audience"], SECRETS[auth["secretEnv"]].encode()
+    return SECRETS[auth["secretEnv"]], auth["issuer"], auth["audience"]
 
 
 def bearer(user):
     """The header field with a token of one of the app's users."""
-    def part(data):
-        return base64.urlsafe_b64encode(data).rstrip(b"=")
-
-    issuer, audience, secret = _issuer()
-    said = {"sub": user, "iss": issuer, "aud": audience, "exp": int(time.time()) + 3600}
-    text = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps(said).encode())
-    token = text + b"." + part(hmac.new(secret, text, hashlib.sha256).digest())
-    return f"Authorization: Bearer {token.decode()}"
+    return f"Authorization: Bearer {access_token(user, *_issuer())}"

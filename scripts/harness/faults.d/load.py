@@ -7,7 +7,7 @@ import time
 import traceback
 
 import web
-from store import claims
+from tokens import claims
 
 WEBHOOK = "/api/v1/subscriptions/webhook"
 VALIDATE = "/api/v1/subscriptions/validate"

@@ -14,6 +14,11 @@ from store import Store
 from truth import wrong_rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# The secrets that apps.json and the scenarios name.
+SECRETS = {
+    "FAULTS_JWT_SECRET": "a-secret-that-only-the-fault-suite-uses-0123456789",
+    "FAULTS_WEBHOOK_SECRET": "whsec_dGhlIGZhdWx0IHN1aXRlJ3Mgb3duIHNlY3JldCE=",
+}
 
 
 class World:
@@ -85,7 +90,7 @@ class World:
             self.store = Store(self.binaries, self.folder, self.config)
         address = store_url or self.store.url
         settings = {
-            **self.store.environment, "DATABASE_URL": database_url, "RECEIPTD_CONFIG": self.config,
+            **self.store.environment, **SECRETS, "DATABASE_URL": database_url, "RECEIPTD_CONFIG": self.config,
             "APP_STORE_URL": address, "APP_STORE_SANDBOX_URL": f"{address}/sandbox"}
         log = f"{self.folder}/receiptd-{len(self.servers) + 1}.log"
         server = Server(self.binaries, log, settings)

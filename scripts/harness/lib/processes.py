@@ -3,7 +3,6 @@ import os
 import socket
 import subprocess
 import time
-import urllib.request
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -56,16 +55,6 @@ def wait_until(condition, seconds, what, pause=0.05):
         if time.monotonic() > end:
             raise TimeoutError(f"{what} did not come within {seconds} s")
         time.sleep(pause)
-
-
-def await_url(url, seconds=30):
-    def answers():
-        try:
-            with urllib.request.urlopen(url, timeout=1):
-                return True
-        except OSError:
-            return False
-    wait_until(answers, seconds, url)
 
 
 def await_port(port, seconds=10):

@@ -3,14 +3,14 @@
 import re
 import time
 
-from machine import await_that
+from processes import wait_until
 
 READY = "curl -fsS http://127.0.0.1:3001/readyz"
 
 
 def ready(machine):
-    await_that(lambda: machine.output(f"{READY} 2>/dev/null || true").startswith("{") or machine.output(
-        f"{READY} -o /dev/null -w '%{{http_code}}' 2>/dev/null || true") == "200", 60, "/readyz says 200")
+    wait_until(lambda: machine.output(f"{READY} 2>/dev/null || true").startswith("{") or machine.output(
+        f"{READY} -o /dev/null -w '%{{http_code}}' 2>/dev/null || true") == "200", 60, "200 from /readyz")
     return "ready"
 
 
@@ -83,7 +83,7 @@ def client_address(machine):
         "-H 'Content-Type: application/json' -H 'X-Forwarded-For: 1.2.3.4' -H 'Forwarded: for=1.2.3.4' "
         "--cacert /var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt "
         f"--resolve receipts.localhost:443:{outside}")
-    await_that(lambda: journal(machine, f'"client":"{outside}"') == 1, 5, "the log has the client's address")
+    wait_until(lambda: journal(machine, f'"client":"{outside}"') == 1, 5, "the client's address in the log")
     assert journal(machine, "1.2.3.4") == 0
     return outside
 
@@ -92,7 +92,7 @@ def _comes_back(machine, signal, seconds):
     before, count = process(machine), restarts(machine)
     begin = time.monotonic()
     machine.output(f"kill -{signal} {before}")
-    await_that(lambda: restarts(machine) > count and process(machine) not in ("0", before), seconds, "another process")
+    wait_until(lambda: restarts(machine) > count and process(machine) not in ("0", before), seconds, "another process")
     ready(machine)
     return f"ready again after {time.monotonic() - begin:.1f} s"
 
@@ -119,7 +119,7 @@ def crashed(machine):
 def reloaded(machine):
     count, before = journal(machine, "reloaded the configuration"), process(machine)
     machine.output("systemctl reload receiptd")
-    await_that(lambda: journal(machine, "reloaded the configuration") > count, 10, "the log tells it")
+    wait_until(lambda: journal(machine, "reloaded the configuration") > count, 10, "its line in the log")
     assert process(machine) == before and machine.output("systemctl is-active receiptd") == "active"
     return "the same process goes on"
 
@@ -127,7 +127,7 @@ def reloaded(machine):
 def reloaded_badly(machine):
     before = process(machine)
     machine.output("cp -p /etc/receiptd/apps.json apps.json && echo '{' >>/etc/receiptd/apps.json && systemctl reload receiptd")
-    await_that(lambda: journal(machine, "the configuration was not reloaded") > 0, 10, "the log tells it")
+    wait_until(lambda: journal(machine, "the configuration was not reloaded") > 0, 10, "its line in the log")
     ready(machine)
     machine.output("cp -p apps.json /etc/receiptd/apps.json && systemctl reload receiptd")
     assert process(machine) == before and machine.output("systemctl is-active receiptd") == "active"

@@ -4,21 +4,14 @@ import os
 import shutil
 import signal
 import subprocess
-import time
+
+from processes import wait_until
 
 MIRROR = "http://deb.debian.org/debian"
 # The packages of every Debian that boots; the document installs the rest.
 PACKAGES = "systemd-sysv,dbus"
 ENVIRONMENT = {"HOME": "/root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                "LANG": "C.UTF-8", "TERM": "dumb"}
-
-
-def await_that(condition, seconds, what):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(f"not within {seconds} s: {what}")
-        time.sleep(0.05)
 
 
 class Machine:
@@ -41,13 +34,13 @@ class Machine:
             command.append("--keep-unit")
         with open(self.log, "w", encoding="utf-8") as log:
             self.nspawn = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        await_that(self._find_leader, 30, "the machine starts")
+        wait_until(self._find_leader, 30, "the machine's start")
         # A user-space network: it changes nothing on the host and cannot reach the host's services.
         self.network = subprocess.Popen(
             ["slirp4netns", "--configure", "--disable-host-loopback", str(self.leader), "tap0"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        await_that(lambda: self.output("systemctl is-system-running || true") in ("running", "degraded"), 60,
-                   "the machine is up")
+        wait_until(lambda: self.output("systemctl is-system-running || true") in ("running", "degraded"), 60,
+                   "the end of the machine's start")
 
     def _find_leader(self):
         if self.nspawn.poll() is not None:

@@ -32,7 +32,7 @@ def _signal(pid, number):
 
 class Database:
     def __init__(self, folder, options="", port=None):
-        self.folder, self.options = folder, options
+        self.folder, self.options, self.name = folder, options, "postgres"
         self.port = port or free_port()
 
     # MARK: Life
@@ -134,7 +134,7 @@ class Database:
 
     @property
     def url(self):
-        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{self.name}"
 
     def rows(self, sql):
         """The rows as lists of strings; NULL is the empty string."""

@@ -1,8 +1,6 @@
 """The simulated App Store and its record of the truth."""
 
-import base64
 import datetime
-import json
 import random
 from urllib.parse import urlencode
 
@@ -12,10 +10,11 @@ from processes import Child, free_port, wait_until
 BUNDLE = "com.example.faults"
 
 
-def claims(jws):
-    """The claims of a signed payload, unverified."""
-    part = jws.split(".")[1]
-    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+def trust(folder):
+    """The settings that make receiptd trust the store of a folder."""
+    with open(f"{folder}/receiptd.env") as file:
+        pairs = [line.strip().split("=", 1) for line in file if "=" in line]
+    return {name: value.strip("'") for name, value in pairs}
 
 
 class Store:
@@ -39,10 +38,7 @@ class Store:
 
     @property
     def environment(self):
-        """The settings that make receiptd trust this store."""
-        with open(f"{self.folder}/receiptd.env") as file:
-            pairs = [line.strip().split("=", 1) for line in file if "=" in line]
-        return {name: value.strip("'") for name, value in pairs}
+        return trust(self.folder)
 
     def control(self, method, path, body=None):
         answer = web.call(method, f"{self.url}/control/{path}", body, timeout=120)
