@@ -58,7 +58,9 @@ import Testing
       #expect(await stage.receiptd.stop() == 0)
       log += pipe.read()
       let lines = try lines(log)
-      #expect(lines.compactMap { $0.message.hasPrefix(Self.loss) ? $0.lines : nil } == [lost])
+      // One line tells the number, or several where lines were lost again while the reader emptied the pipe.
+      let told = lines.filter { $0.message.hasPrefix(Self.loss) }.map { $0.lines ?? 0 }
+      #expect(told.allSatisfy { $0 > 0 } && told.reduce(0, +) == lost)
       #expect(lines.last?.message == "stopped")
     }
   }

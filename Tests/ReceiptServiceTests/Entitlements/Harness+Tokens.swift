@@ -46,7 +46,7 @@ extension Harness {
   /// The state of a new installation of the climbing app: the keys and no token.
   func installation(of user: UUID, app: String = TestApps.climbing) async throws -> Held {
     var held = Held(app: app, customer: user.uuidString.lowercased())
-    try held.add(keySet: Data(await keySet().body))
+    try held.learn(keySet: Data(await keySet().body))
     return held
   }
 

@@ -24,7 +24,7 @@ struct HeldEntitlement<Features: Decodable>: Codable {
   }
 
   /// Reads the response of `/.well-known/jwks.json`. Keys that it lacks are no longer accepted.
-  mutating func add(keySet: Data) throws {
+  mutating func learn(keySet: Data) throws {
     keys = [:]
     for key in try JSONDecoder().decode(KeySet.self, from: keySet).keys
     where key.kty == "OKP" && key.crv == "Ed25519" {
