@@ -3,14 +3,13 @@
 /// ```swift
 /// let query: Query = "select * from subscriptions where device_id = \(deviceID)"
 /// ```
-/// binds `deviceID` as `$1`: a value never becomes part of the text. The prepared statement is cached by the address of its
-/// literals, so write each query in one place of the program.
+/// binds `deviceID` as `$1`: a value never becomes part of the text. The prepared statement is cached by its text.
 public struct Query: Sendable {
   let statement: StatementText
   /// The values.
   public let parameters: PostgresParameters
 
-  /// The statement with `$1`, `$2`, … for its values. Made at each call.
+  /// The statement with `$1`, `$2`, … for its values.
   public var text: String { statement.text }
 
   private init(_ statement: StatementText, _ parameters: PostgresParameters) {
@@ -26,7 +25,7 @@ public struct Query: Sendable {
   /// A statement from a string, with the values of another query.
   init(unescaped text: String, _ parameters: PostgresParameters) {
     var statement = StatementText()
-    statement.append(fragment: text)
+    statement.append(text)
     self.init(statement, parameters)
   }
 }
@@ -45,7 +44,7 @@ extension Query: ExpressibleByStringInterpolation {
   /// A statement without values.
   public init(stringLiteral value: StaticString) {
     var statement = StatementText()
-    statement.append(value)
+    statement.append("\(value)")
     self.init(statement, PostgresParameters())
   }
 
@@ -73,13 +72,13 @@ extension Query: ExpressibleByStringInterpolation {
 
     /// Called by the compiler.
     public init(literalCapacity: Int, interpolationCount: Int) {
-      statement = StatementText(reservingValues: interpolationCount)
+      statement = StatementText()
       parameters = PostgresParameters(reserving: interpolationCount)
     }
 
     /// Called by the compiler for the text between values.
     public mutating func appendLiteral(_ literal: StaticString) {
-      statement.append(literal)
+      statement.append("\(literal)")
     }
 
     /// Binds a value and appends its `$n`.
@@ -154,13 +153,13 @@ extension Query: ExpressibleByStringInterpolation {
 
     /// Appends a literal fragment, such as an identifier.
     public mutating func appendInterpolation(unescaped fragment: StaticString) {
-      statement.append(fragment)
+      statement.append("\(fragment)")
     }
 
     /// Appends a fragment that the program made. Never pass untrusted text.
     @_disfavoredOverload
     public mutating func appendInterpolation(unescaped fragment: String) {
-      statement.append(fragment: fragment)
+      statement.append(fragment)
     }
   }
 }

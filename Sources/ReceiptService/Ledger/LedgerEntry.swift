@@ -12,7 +12,7 @@ struct LedgerEntry: Sendable {
   /// Signed renewal infos, all of that purchase.
   var renewals: [RenewalRecord] = []
   /// The notification that carried the facts; stored in the same commit.
-  @Boxed var notification: KeptNotification? = nil
+  var notification: KeptNotification? = nil
   /// Whether the notification is stored already and is processed again.
   var isReplay = false
   /// The record for `support_actions`, written in the same commit.
@@ -59,9 +59,9 @@ struct LedgerReceipt: Sendable {
   /// Whether the notification took effect; otherwise it waits for a replay.
   var isProcessed = true
   /// The purchase before; `nil` where it was not known.
-  @Boxed var previous: StoredSubscription? = nil
+  var previous: StoredSubscription? = nil
   /// The purchase now; `nil` where no transaction of it is known.
-  @Boxed var subscription: StoredSubscription? = nil
+  var subscription: StoredSubscription? = nil
   /// The result of the claim.
   var claim: ClaimOutcome = .settled(nil)
   /// The app's records, this purchase included, of the claimant if the purchase is theirs, otherwise of the owner. `nil`
@@ -81,7 +81,7 @@ extension LedgerEntry {
 
 /// A subscription with the other columns of its row.
 struct StoredSubscription: Sendable {
-  @Boxed var subscription: Subscription
+  var subscription: Subscription
   var owner: Ownership?
   /// The last `appAccountToken` that decided the owner.
   var decidedToken: UUID?

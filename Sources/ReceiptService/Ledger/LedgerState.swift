@@ -21,7 +21,7 @@ struct LedgerState {
   private(set) var moves: [OwnershipMove] = []
 
   struct NewNotification {
-    @Boxed var notification: KeptNotification
+    var notification: KeptNotification
     var originalTransactionID: String?
     var outcome: String
     var isProcessed: Bool

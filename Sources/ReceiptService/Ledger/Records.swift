@@ -5,7 +5,7 @@ import Subscriptions
 
 /// A signed transaction as the ledger stores it: the claims that the rules need in columns, the others as JSON.
 struct TransactionRecord: Sendable {
-  @Boxed var fact: TransactionFact
+  var fact: TransactionFact
   /// Whether it is an automatic renewal (Apple's `transactionReason`) and not a purchase.
   var isRenewal: Bool
   /// The claims without a column, as a JSON object; `nil` if there are none.
@@ -29,7 +29,7 @@ struct TransactionRecord: Sendable {
 
 /// A signed renewal info as the ledger stores it.
 struct RenewalRecord: Sendable {
-  @Boxed var fact: RenewalFact
+  var fact: RenewalFact
   /// The claims without a column, as a JSON object; `nil` if there are none.
   var otherClaims: JSONText?
 

@@ -16,7 +16,7 @@ struct KeptNotification: Sendable {
   var pendingReason: PendingReason?
   /// The part that does not verify or cannot be decoded; the columns `failure` and `failure_detail`.
   var failure: VerificationFailure?
-  @Boxed var payload: KeptPayload
+  var payload: KeptPayload
 
   /// How a notification reached the server; the values of the column `source`.
   enum Source: String, Sendable {

@@ -6,7 +6,7 @@ import Foundation
 /// select the phase of `now()`.
 public struct Subscription: Sendable, Hashable {
   /// The current transaction (the latest purchase).
-  @Boxed public var current: TransactionFact
+  public var current: TransactionFact
   /// The catalog's name of the current product (aliases resolved), or Apple's name if it is not in the catalog.
   public var productID: String
   /// The tier of the product; nil if the product is not in the catalog.
