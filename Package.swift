@@ -139,7 +139,7 @@ let package = Package(
     .executableTarget(
       name: "appstore-simulator",
       dependencies: [
-        "AppStoreSimulator", "AppStore", "Identifiers",
+        "AppStoreSimulator", "AppStore", .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: swiftSettings),
@@ -200,7 +200,7 @@ let package = Package(
     .testTarget(
       name: "AppStoreSimulatorTests",
       dependencies: [
-        "AppStoreSimulator", "AppStore", "Curl", "HTTP", "TestProcess", "TestSocket",
+        "AppStoreSimulator", "AppStore", "Curl", "HTTP", "TestProcess",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),

@@ -33,9 +33,6 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The store's time at the start, in RFC 3339; now without it.")
   var now: String?
 
-  @Option(help: "Seconds of the store's time per real second; 0 stops the clock.")
-  var rate = 1.0
-
   @Flag(inversion: .prefixedNo, help: "Send failed notifications again on Apple's schedule.")
   var retries = true
 
@@ -43,7 +40,6 @@ struct Serve: AsyncParsableCommand {
   var seed: UInt64?
 
   func validate() throws {
-    guard rate >= 0, rate.isFinite else { throw ValidationError("--rate must be 0 or more.") }
     guard ["Production", "Sandbox"].contains(environment) else {
       throw ValidationError("--environment must be Production or Sandbox.")
     }
@@ -58,8 +54,7 @@ struct Serve: AsyncParsableCommand {
     let store = try SimulatedAppStore(
       identity: identity, apps: config.map { try CatalogFile.read(URL(fileURLWithPath: $0)) } ?? [],
       timeScale: TimeScale(monthSeconds: monthSeconds), webhook: webhook,
-      seed: seed ?? .random(in: .min ... .max), clock: VirtualClock(startingAt: start, rate: rate),
-      retries: retries)
+      seed: seed ?? .random(in: .min ... .max), clock: VirtualClock(startingAt: start), retries: retries)
     let server = try await SimulatorServer(
       store: store, host: host, port: port, environment: Environment(rawValue: environment))
     // Installed before the first output, because a reader of it may send the signal at once.

@@ -19,7 +19,6 @@ struct AppleLibrary: Sendable {
     var issuerID: String?
     var paginationToken: String?
     var revision: String?
-    var status: [Int]?
     /// The body, or the query of the transaction history, by Apple's names.
     var request: JSON?
   }

@@ -15,7 +15,8 @@ struct AppleLibraryTests {
     _ body: (SimulatedAppStore, AppleLibrary) async throws -> Void
   ) async throws {
     let store = try SimulatedAppStore(
-      apps: [Climb.app], webhook: "http://127.0.0.1/webhook", clock: { Climb.start }, sender: sender)
+      apps: [Climb.app], webhook: "http://127.0.0.1/webhook", clock: VirtualClock { Climb.start },
+      sender: sender)
     let server = try await SimulatorServer(store: store)
     let address = try server.start()
     let apple = AppleLibrary(identity: store.identity, app: Climb.app, base: "http://\(address)")

@@ -22,7 +22,6 @@ struct CatalogTests {
       """)
     #expect(app.bundleID == "com.example")
     #expect(app.appAppleID == 7)
-    #expect(app.isReleased)
     #expect(app.products.count == 4)
     let monthly = try #require(app.products["com.example.individual.monthly"])
     #expect(monthly.period == .month)
@@ -39,20 +38,18 @@ struct CatalogTests {
   @Test func `explicit members of a product override defaults`() throws {
     let app = try Self.app(
       """
-      { "bundleID": "b", "appAppleID": 7, "isReleased": false, "billingGrace": "P3D", "products": {
-        "x": { "period": "P6M", "group": "9", "rank": 4, "price": 1, "currency": "EUR",
-               "freeTrial": "P3D", "isFamilyShareable": false },
+      { "bundleID": "b", "appAppleID": 7, "billingGrace": "P3D", "products": {
+        "x": { "period": "P6M", "group": "9", "rank": 4, "price": { "EUR": 1.5 },
+               "isFamilyShareable": false },
         "monthly.coins": { "type": "Consumable" } } }
       """)
-    #expect(!app.isReleased)
     #expect(app.billingGrace == StorePeriod(3, .day))
     let product = try #require(app.products["x"])
     #expect(product.period == StorePeriod(6, .month))
     #expect(product.group == "9")
     #expect(product.rank == 4)
-    #expect(product.price == 1)
+    #expect(product.price == 1500)
     #expect(product.currency == "EUR")
-    #expect(product.introductoryOffer == .freeTrial(StorePeriod(3, .day)))
     #expect(!product.isFamilyShareable)
     #expect(app.products["monthly.coins"]?.type == .consumable)
     #expect(app.products["monthly.coins"]?.period == nil)

@@ -35,21 +35,15 @@ struct ControlTests {
     let webhook: Webhook
     let client: ControlClient
 
-    func post(_ path: String, _ body: [String: String] = [:]) async throws -> JSON {
-      try await decode(client.post(path, body))
+    func post(_ path: String, _ body: JSON = [:]) async throws -> JSON {
+      try await client.call(.post, path, body)
     }
 
-    func command(_ command: String, on id: String, _ parameters: CommandParameters = .init()) async throws
-      -> JSON
-    {
-      try await decode(client.post("/control/subscriptions/\(id)/\(command)", parameters))
+    func command(_ command: String, on id: String, _ parameters: JSON = [:]) async throws -> JSON {
+      try await post("/control/subscriptions/\(id)/\(command)", parameters)
     }
 
-    func get(_ path: String) async throws -> JSON { try await decode(client.get(path)) }
-
-    private func decode(_ bytes: [UInt8]) throws -> JSON {
-      bytes.isEmpty ? .null : try JSONDecoder().decode(JSON.self, from: Data(bytes))
-    }
+    func get(_ path: String) async throws -> JSON { try await client.call(.get, path) }
   }
 
   private static func withServers(_ body: (Fixture) async throws -> Void) async throws {
@@ -70,12 +64,11 @@ struct ControlTests {
   }
 
   private static func putApp(_ fixture: Fixture) async throws {
-    struct App: Encodable {
-      let bundleID = "com.example"
-      let appAppleID = 7
-      let products = ["pro.monthly": ["tier": "pro"], "pro.annual": ["tier": "pro"]]
-    }
-    _ = try await fixture.client.post("/control/apps", App())
+    let app: JSON = [
+      "bundleID": "com.example", "appAppleID": 7,
+      "products": ["pro.monthly": ["tier": "pro"], "pro.annual": ["tier": "pro"]],
+    ]
+    _ = try await fixture.post("/control/apps", app)
   }
 
   @Test func `a purchase is answered after its notification was delivered`() async throws {
@@ -84,12 +77,15 @@ struct ControlTests {
       let token = UUID().uuidString
       let bought = try await fixture.post(
         "/control/purchases",
-        ["bundleID": "com.example", "productID": "pro.monthly", "appAccountToken": token])
+        [
+          "bundleID": "com.example", "productID": "pro.monthly", "account": "ann",
+          "appAccountToken": .string(token),
+        ])
       let id = try #require(bought["originalTransactionID"]?.string)
       #expect(bought["transactionID"]?.string == id)
       #expect(bought["notification"]?["type"]?.string == "SUBSCRIBED")
-      #expect(bought["notification"]?["delivery"]?["result"]?.string == "SUCCESS")
-      #expect(bought["notification"]?["delivery"]?["status"]?.number == 200)
+      let attempt = bought["notification"]?["attempts"]?[0]
+      #expect(attempt?["outcome"] == ["result": "SUCCESS", "status": 200])
       let signedPayload = try #require(bought["notification"]?["signedPayload"]?.string)
       #expect(fixture.webhook.signedPayloads == [signedPayload])
 
@@ -98,10 +94,11 @@ struct ControlTests {
       let signedTransaction = try #require(bought["signedTransaction"]?.string)
       let transaction = try verifier.transaction(signedTransaction).payload
       #expect(transaction.appAccountToken == UUID(uuidString: token))
-      let signedAppTransaction = try #require(bought["signedAppTransaction"]?.string)
+      let downloaded = try await fixture.post(
+        "/control/app-transactions", ["bundleID": "com.example", "account": "ann"])
+      let signedAppTransaction = try #require(downloaded["signedAppTransaction"]?.string)
       let app = try verifier.appTransaction(signedAppTransaction).payload
       #expect(app.appTransactionId == transaction.appTransactionId)
-      #expect(app.appTransactionId == bought["appTransactionID"]?.string)
       let signedRenewalInfo = try #require(bought["signedRenewalInfo"]?.string)
       #expect(try verifier.renewalInfo(signedRenewalInfo).payload.originalTransactionId == id)
     }
@@ -122,13 +119,9 @@ struct ControlTests {
       #expect(renewed["notification"]?["type"]?.string == "DID_RENEW")
       #expect(try await fixture.get("/control/truth/\(id)")["status"]?.number == 1)
 
-      var parameters = CommandParameters()
-      parameters.on = false
-      let off = try await fixture.command("auto-renew", on: id, parameters)
+      let off = try await fixture.command("auto-renew", on: id, ["on": false])
       #expect(off["notification"]?["subtype"]?.string == "AUTO_RENEW_DISABLED")
-      parameters = CommandParameters()
-      parameters.transactionID = id
-      let refunded = try await fixture.command("refund", on: id, parameters)
+      let refunded = try await fixture.command("refund", on: id, ["transactionID": .string(id)])
       #expect(refunded["transactionID"]?.string == id)
       #expect(refunded["notification"]?["type"]?.string == "REFUND")
       let truth = try await fixture.get("/control/truth/\(id)")
@@ -152,11 +145,11 @@ struct ControlTests {
         "/control/purchases?deliver=false", ["bundleID": "com.example", "productID": "pro.monthly"])
       let notification = try #require(held["notification"])
       let uuid = try #require(notification["uuid"]?.string)
-      #expect(notification["delivery"] == nil)
+      #expect(notification["attempts"] == [])
       #expect(fixture.webhook.signedPayloads.isEmpty)
       for attempt in 1...2 {
         let sent = try await fixture.post("/control/notifications/\(uuid)/send")
-        #expect(sent["attempts"]?.number == Int64(attempt))
+        #expect(sent["attempts"]?.array?.count == attempt)
       }
       let signedPayload = try #require(notification["signedPayload"]?.string)
       #expect(fixture.webhook.signedPayloads == [signedPayload, signedPayload])
@@ -170,23 +163,22 @@ struct ControlTests {
       _ = try await fixture.post("/control/webhook", ["url": "http://127.0.0.1:9/"])
       let test = try await fixture.post("/control/test", ["bundleID": "com.example"])
       #expect(test["type"]?.string == "TEST")
-      #expect(test["delivery"]?["result"]?.string == "SOCKET_ISSUE")
-      #expect(test["delivery"]?["status"] == nil)
+      #expect(test["attempts"]?[0]?["outcome"] == ["result": "SOCKET_ISSUE"])
       _ = try await fixture.post("/control/webhook")
       let silent = try await fixture.post("/control/test", ["bundleID": "com.example"])
-      #expect(silent["delivery"] == nil)
+      #expect(silent["attempts"] == [])
     }
   }
 
-  @Test func `offers, families and announcements have commands`() async throws {
+  @Test func `offers and families have commands`() async throws {
     try await Self.withServers { fixture in
       try await Self.putApp(fixture)
-      var purchase = PurchaseParameters(bundleID: "com.example", productID: "pro.monthly")
-      purchase.offer = OfferParameters(type: "offer-code")
-      purchase.announcesOffer = true
-      purchase.account = "ann"
-      let bought = try await fixture.client.post("/control/purchases", purchase)
-      let answer = try JSONDecoder().decode(JSON.self, from: Data(bought))
+      let answer = try await fixture.post(
+        "/control/purchases",
+        [
+          "bundleID": "com.example", "productID": "pro.monthly", "account": "ann", "announcesOffer": true,
+          "offer": ["type": 3, "identifier": "SPRING"],
+        ])
       let id = try #require(answer["originalTransactionID"]?.string)
       #expect(answer["notification"]?["type"]?.string == "OFFER_REDEEMED")
       #expect(answer["notification"]?["subtype"]?.string == "INITIAL_BUY")
@@ -194,25 +186,58 @@ struct ControlTests {
       let shared = try await fixture.command("share", on: id)
       let member = try #require(shared["originalTransactionID"]?.string)
       #expect(member != id)
-      var parameters = CommandParameters()
-      parameters.offer = OfferParameters(type: "promotional")
-      let redeemed = try await fixture.command("redeem", on: id, parameters)
+      let redeemed = try await fixture.command("redeem", on: id, ["offer": ["type": 2]])
       #expect(redeemed["notification"]?["type"]?.string == "OFFER_REDEEMED")
       #expect(redeemed["others"]?.array?.first?["originalTransactionID"]?.string == member)
-      #expect(redeemed["others"]?.array?.first?["delivery"]?["status"]?.number == 200)
+      let attempt = redeemed["others"]?.array?.first?["attempts"]?[0]
+      #expect(attempt?["outcome"]?["status"]?.number == 200)
       let failed = try await fixture.command("fail-extension", on: id)
       #expect(failed["notification"]?["type"]?.string == "RENEWAL_EXTENSION")
-
-      let token = try await fixture.post("/control/external-purchases", ["bundleID": "com.example"])
-      #expect(token["subtype"]?.string == "CREATED")
-      let external = try #require(token["externalPurchaseID"]?.string)
-      let missed = try await fixture.post(
-        "/control/external-purchases",
-        ["bundleID": "com.example", "event": "unreported", "externalPurchaseID": external])
-      #expect(missed["subtype"]?.string == "UNREPORTED")
-      let rescinded = try await fixture.post("/control/rescinded-consents", ["bundleID": "com.example"])
-      #expect(rescinded["type"]?.string == "RESCIND_CONSENT")
       #expect(fixture.webhook.signedPayloads.count == fixture.store.notifications.count)
+    }
+  }
+
+  @Test func `every command has its parameters`() async throws {
+    try await Self.withServers { fixture in
+      try await Self.putApp(fixture)
+      let bought = try await fixture.post(
+        "/control/purchases", ["bundleID": "com.example", "productID": "pro.monthly", "freeTrial": true])
+      let id = try #require(bought["originalTransactionID"]?.string)
+      let commands: [(String, JSON, String)] = [
+        ("extend", ["days": 3], "RENEWAL_EXTENDED"), ("renew", [:], "DID_RENEW"),
+        ("change-product", ["productID": "pro.annual"], "DID_CHANGE_RENEWAL_PREF"),
+        ("announce-price", ["price": 5990], "PRICE_INCREASE"), ("accept-price", [:], "PRICE_INCREASE"),
+        ("fail-renewal", ["grace": true], "DID_FAIL_TO_RENEW"), ("recover", [:], "DID_RENEW"),
+        ("request-consumption", ["reason": "LEGAL"], "CONSUMPTION_REQUEST"),
+        ("decline-refund", [:], "REFUND_DECLINED"), ("refund", ["percentage": 40], "REFUND"),
+        ("reverse-refund", [:], "REFUND_REVERSED"),
+      ]
+      for (command, parameters, type) in commands {
+        let answer = try await fixture.command(command, on: id, parameters)
+        #expect(answer["notification"]?["type"]?.string == type, "\(command)")
+      }
+      let old = try await fixture.post(
+        "/control/purchases",
+        ["bundleID": "com.example", "productID": "pro.monthly", "purchaseDate": "2020-01-01T00:00:00Z"])
+      let ended = try await fixture.command(
+        "expire", on: try #require(old["originalTransactionID"]?.string), ["reason": 4])
+      #expect(ended["notification"]?["subtype"]?.string == "PRODUCT_NOT_FOR_SALE")
+    }
+  }
+
+  @Test func `a pending purchase is approved or declined, in its environment`() async throws {
+    try await Self.withServers { fixture in
+      try await Self.putApp(fixture)
+      func ask() async throws -> String {
+        let asked = try await fixture.post(
+          "/control/pending-purchases?environment=Sandbox",
+          ["bundleID": "com.example", "productID": "pro.monthly"])
+        return "/control/pending-purchases/\(try #require(asked["requestID"]?.string))"
+      }
+      let approved = try await fixture.post(try await ask() + "/approve?environment=Sandbox")
+      #expect(approved["notification"]?["environment"]?.string == "Sandbox")
+      _ = try await fixture.post(try await ask() + "/decline?environment=Sandbox")
+      #expect(fixture.store.notifications.count == 1)
     }
   }
 

@@ -25,7 +25,8 @@ struct DeliveryTests {
   @Test func `a notification can be sent again, unchanged`() async throws {
     let sender = RecordingSender()
     let store = try SimulatedAppStore(
-      apps: [Climb.app], webhook: "http://127.0.0.1/webhook", clock: { Climb.start }, sender: sender)
+      apps: [Climb.app], webhook: "http://127.0.0.1/webhook", clock: VirtualClock { Climb.start },
+      sender: sender)
     let bought = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly))
     let uuid = bought.notification.uuid
     #expect(sender.payloads.isEmpty)
@@ -55,7 +56,7 @@ struct DeliveryTests {
   }
 
   @Test func `a purchase is found in either environment`() throws {
-    let store = try SimulatedAppStore(apps: [Climb.app], clock: { Climb.start })
+    let store = try SimulatedAppStore(apps: [Climb.app], clock: VirtualClock { Climb.start })
     let test = try store.buy(
       PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly), in: .sandbox)
     let renewed = try store.perform(.renew, on: test.originalTransactionID)

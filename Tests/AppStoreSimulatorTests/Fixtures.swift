@@ -15,7 +15,7 @@ enum Climb {
   static let app = StoreApp(
     bundleID: bundleID, appAppleID: 1_500_000_001,
     products: [
-      .subscription(monthly, price: 4990, introductoryOffer: .freeTrial()),
+      .subscription(monthly, price: 4990),
       .subscription(annual, period: .year, price: 49_990),
       .subscription(family, rank: 2, price: 12_990, isFamilyShareable: true),
       .oneTime(lifetime), .oneTime(coins, type: .consumable, price: 1990),

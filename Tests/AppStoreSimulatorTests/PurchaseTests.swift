@@ -157,8 +157,7 @@ struct PurchaseTests {
     let first = try store.appTransaction(of: Climb.bundleID, accountID: "ann", at: .day(4))
     let second = try store.appTransaction(of: Climb.bundleID, accountID: "ann", at: .day(9))
     let other = try store.appTransaction(
-      of: Climb.bundleID, accountID: "ben", originalPurchaseDate: .day(-100), originalVersion: "0.9",
-      at: .day(9))
+      of: Climb.bundleID, accountID: "ben", originalPurchaseDate: .day(-100), at: .day(9))
     #expect(first.appTransactionId == bought.transaction.appTransactionId)
     #expect(second.appTransactionId == first.appTransactionId)
     #expect(first.originalPurchaseDate == .day(3))
@@ -166,7 +165,7 @@ struct PurchaseTests {
     #expect(first.appAppleId == 1_500_000_001)
     #expect(other.appTransactionId != first.appTransactionId)
     #expect(other.originalPurchaseDate == .day(-100))
-    #expect(other.originalApplicationVersion == "0.9")
+    #expect(other.originalApplicationVersion == "1.0")
   }
 
   @Test func `a product that is not on sale is refused`() {

@@ -6,49 +6,54 @@ import Testing
 @testable import AppStoreSimulator
 
 struct RetryTests {
+  /// The hours until the attempt after these ones, each of them an hour after the one before; nil if there is none.
+  private static func wait(
+    after outcomes: [SendOutcome], in environment: Environment = .production, scale: TimeScale = .calendar
+  ) throws -> Double? {
+    var store = Climb.store(environment)
+    var notification = try SignedNotification(
+      store.test(bundleID: Climb.bundleID, at: Climb.start), by: SigningAuthority().signer)
+    for (hour, outcome) in outcomes.enumerated() {
+      notification.attempts.append(
+        SendAttempt(attemptDate: Climb.start + Double(hour) * 3600, outcome: outcome))
+    }
+    let latest = notification.attempts.last?.attemptDate ?? Climb.start
+    return notification.retryDate(in: scale).map { $0.timeIntervalSince(latest) / 3600 }
+  }
+
   private static let away = SendOutcome(result: .socketIssue)
 
-  @Test func `five retries follow 1, 12, 24, 48 and 72 hours after the previous attempt`() {
-    var queue = RetryQueue(timeScale: .calendar)
-    var now = Climb.start
-    var waits: [Double] = []
-    queue.failed("a", at: now, outcome: Self.away)
-    while let due = queue.nextDue {
-      #expect(queue.takeDue(at: due - 0.001) == [])
-      #expect(queue.takeDue(at: due) == ["a"])
-      #expect(queue.takeDue(at: due) == [])
-      waits.append(due.timeIntervalSince(now) / 3600)
-      now = due
-      queue.failed("a", at: now, outcome: .answered(503))
+  @Test func `five retries follow 1, 12, 24, 48 and 72 hours after the previous attempt`() throws {
+    let waits = try (1...6).map { try Self.wait(after: Array(repeating: Self.away, count: $0)) }
+    #expect(waits == [1, 12, 24, 48, 72, nil])
+  }
+
+  @Test func `a shortened month shortens hours`() throws {
+    #expect(try Self.wait(after: [Self.away], scale: TimeScale(monthSeconds: 720)) == 1.0 / 3600)
+  }
+
+  @Test func `a 400 and a delivery are final, and the sandbox never retries`() throws {
+    #expect(try Self.wait(after: [.answered(400)]) == nil)
+    #expect(try Self.wait(after: [.answered(200)]) == nil)
+    #expect(try Self.wait(after: [.answered(200), Self.away]) == nil)
+    #expect(try Self.wait(after: [Self.away], in: .sandbox) == nil)
+    for status in [401, 404, 500, 302] { #expect(try Self.wait(after: [.answered(status)]) == 1) }
+  }
+
+  @Test func `the longest overdue notification is first`() throws {
+    var store = Climb.store()
+    var log = NotificationLog()
+    let signer = try SigningAuthority().signer
+    let sent = try (0..<3).map { _ in
+      try SignedNotification(store.test(bundleID: Climb.bundleID, at: Climb.start), by: signer)
     }
-    #expect(waits == [1, 12, 24, 48, 72])
-  }
-
-  @Test func `a shortened month shortens hours`() {
-    var queue = RetryQueue(timeScale: TimeScale(monthSeconds: 720))
-    queue.failed("a", at: Climb.start, outcome: Self.away)
-    #expect(queue.nextDue == Climb.start + 1)
-  }
-
-  @Test func `a 400 and a delivery are final`() {
-    var queue = RetryQueue(timeScale: .calendar)
-    queue.failed("a", at: Climb.start, outcome: .answered(400))
-    #expect(queue.nextDue == nil)
-    for (uuid, status) in [("b", 401), ("c", 404), ("d", 500), ("e", 302)] {
-      queue.failed(uuid, at: Climb.start, outcome: .answered(status))
-      #expect(queue.due(uuid) == Climb.start + 3600)
+    for (notification, day) in zip(sent, [2.0, 1, 9]) {
+      log.append(notification)
+      log.update(notification.uuid) { $0.nextAttempt = .day(day) }
     }
-    queue.delivered("b")
-    #expect(queue.takeDue(at: .day(1)) == ["c", "d", "e"])
-  }
-
-  @Test func `the longest overdue notification is first`() {
-    var queue = RetryQueue(timeScale: .calendar)
-    queue.putOff("late", until: .day(2))
-    queue.putOff("early", until: .day(1))
-    queue.putOff("never", until: .day(9))
-    #expect(queue.takeDue(at: .day(3)) == ["early", "late"])
-    #expect(queue.nextDue == .day(9))
+    #expect(log.takeDue(at: .day(3)) == [sent[1].uuid, sent[0].uuid])
+    #expect(log.takeDue(at: .day(3)) == [])
+    #expect(log[sent[2].uuid]?.nextAttempt == .day(9))
   }
 
   // MARK: The schedule in the store
@@ -70,7 +75,7 @@ struct RetryTests {
   private static func store(
     _ sender: any NotificationSender, retries: Bool = true
   ) throws -> (SimulatedAppStore, VirtualClock) {
-    let clock = VirtualClock(startingAt: Climb.start, rate: 0)
+    let clock = VirtualClock { Climb.start }
     let store = try SimulatedAppStore(
       apps: [Climb.app], webhook: "http://127.0.0.1/", clock: clock, retries: retries, sender: sender)
     return (store, clock)
@@ -85,7 +90,7 @@ struct RetryTests {
     let (store, clock) = try Self.store(server)
     let uuid = try store.test(bundleID: Climb.bundleID).uuid
     await store.deliver(uuid)
-    #expect(store.nextAttempt(of: uuid) == Climb.start + 3600)
+    #expect(store.notification(uuid)?.nextAttempt == Climb.start + 3600)
     #expect(await store.deliverDue() == [])
     for _ in 0..<200 {
       try clock.advance(by: 3600)
@@ -93,7 +98,7 @@ struct RetryTests {
     }
     #expect(Self.hours(store.notification(uuid)) == [0, 1, 13, 37, 85, 157])
     #expect(Set(server.payloads).count == 1)
-    #expect(store.nextAttempt(of: uuid) == nil)
+    #expect(store.notification(uuid)?.nextAttempt == nil)
   }
 
   @Test func `there is no retry after a delivery, in the sandbox, or with retries off`()
@@ -120,7 +125,7 @@ struct RetryTests {
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `keepDelivering sends due notifications as soon as the clock is set`() async throws {
+  func `keepDelivering sends due notifications after the clock is set`() async throws {
     let (sent, arrivals) = AsyncStream.makeStream(of: Void.self)
     struct Announcing: NotificationSender {
       let server: Server
@@ -134,13 +139,11 @@ struct RetryTests {
     let uuid = try store.test(bundleID: Climb.bundleID).uuid
     let delivering = Task { await store.keepDelivering() }
     await store.deliver(uuid)
-    try clock.advance(by: 3600)
-    // The rest of the schedule follows by itself when an hour takes no time.
-    try clock.run(at: 1e9)
     var count = 0
     for await _ in sent {
       count += 1
       if count == 6 { break }
+      try clock.advance(by: 72 * 3600)
     }
     delivering.cancel()
     await delivering.value

@@ -20,7 +20,7 @@ struct SigningTests {
   func `the store's payloads verify and keep their content`(
     environment: Environment
   ) throws {
-    let store = try SimulatedAppStore(apps: [Climb.app], clock: { Climb.start })
+    let store = try SimulatedAppStore(apps: [Climb.app], clock: VirtualClock { Climb.start })
     let verifier = try Self.verifier(store.identity.authority)
     let identity = AppIdentity(
       bundleID: Climb.bundleID, appAppleID: Climb.app.appAppleID, environments: [environment])

@@ -38,13 +38,12 @@ struct HistoryPage {
   let hasMore: Bool
 
   /// - Parameter history: ordered by modification.
-  init(of history: [HistoryRecord], after start: HistoryPosition?, _ filter: HistoryFilter, length: Int) {
-    let sorted = filter.isDescending ? history.reversed() : history
+  init(of history: [HistoryRecord], after start: HistoryPosition?, isDescending: Bool, length: Int) {
+    let sorted = isDescending ? history.reversed() : history
     let rest = sorted.filter { record in
-      guard filter.includes(record.transaction) else { return false }
       guard let start else { return true }
       let position = HistoryPosition(of: record)
-      return filter.isDescending ? position < start : start < position
+      return isDescending ? position < start : start < position
     }
     records = Array(rest.prefix(length))
     hasMore = rest.count > length

@@ -6,50 +6,39 @@ import HTTPTypes
 extension ServerAPIRoutes {
   func statuses(_ request: Request, of app: StoreApp) throws -> Response {
     let id = try transactionID(request, "anyTransactionId")
-    let wanted = Set(request.query.values(for: "status"))
-    guard wanted.isSubset(of: ["1", "2", "3", "4", "5"]) else { throw ServerAPIError.invalidStatus }
     let states = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
       try store.subscriptions(ofCustomerWith: id, in: app.bundleID, at: now)
     }
-    guard let states else { throw ServerAPIError.transactionIDNotFound }
-    var groups: [SubscriptionGroupIdentifierItem] = []
-    for state in states where wanted.isEmpty || wanted.contains(state.status.description) {
-      var item = LastTransactionsItem()
-      item.originalTransactionId = state.transaction.originalTransactionId
-      item.status = state.status
-      item.signedTransactionInfo = try sign(state.transaction)
-      item.signedRenewalInfo = try sign(state.renewalInfo)
-      if let index = groups.firstIndex(where: { $0.subscriptionGroupIdentifier == state.group }) {
-        groups[index].lastTransactions?.append(item)
-      } else {
-        var group = SubscriptionGroupIdentifierItem()
-        group.subscriptionGroupIdentifier = state.group
-        group.lastTransactions = [item]
-        groups.append(group)
-      }
-    }
+    guard let states else { throw ServerAPIError(.transactionIdNotFound) }
     var answer = StatusResponse()
     answer.environment = environment
     answer.bundleId = app.bundleID
     answer.appAppleId = appAppleID(of: app)
-    answer.data = groups
+    answer.data = try Dictionary(grouping: states, by: \.group).sorted { $0.key < $1.key }
+      .map { group, states in
+        var item = SubscriptionGroupIdentifierItem()
+        item.subscriptionGroupIdentifier = group
+        item.lastTransactions = try states.map(lastTransaction)
+        return item
+      }
     return try .json(.ok, answer)
   }
 
+  private func lastTransaction(_ state: SubscriptionState) throws -> LastTransactionsItem {
+    var item = LastTransactionsItem()
+    item.originalTransactionId = state.transaction.originalTransactionId
+    item.status = state.status
+    item.signedTransactionInfo = try sign(state.transaction)
+    item.signedRenewalInfo = try sign(state.renewalInfo)
+    return item
+  }
+
   func extend(_ request: Request, of app: StoreApp) throws -> Response {
-    let id = try transactionID(
-      request, "originalTransactionId", orThrow: .invalidOriginalTransactionID)
-    let body: ExtensionBody = try body(request)
-    let days = try body.days()
-    _ = try body.identifier()
-    let result = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
-      try store.extend(id, in: app.bundleID, days: days, at: now)
-    }
-    let outcome: StoreOutcome
-    do {
-      outcome = try result.get()
-    } catch {
-      throw ServerAPIError(error)
+    let id = try transactionID(request, "originalTransactionId", orThrow: .invalidOriginalTransactionId)
+    let body: ExtendRenewalDateRequest = try body(request)
+    try check(days: body.extendByDays, reason: body.extendReasonCode, identifier: body.requestIdentifier)
+    let outcome = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      try store.extend(id, in: app.bundleID, days: Int(body.extendByDays), at: now)
     }
     let signed = try store.record(outcome)
     sendLater([signed.notification] + signed.others)
@@ -62,93 +51,40 @@ extension ServerAPIRoutes {
   }
 
   func extendAll(_ request: Request, of app: StoreApp) throws -> Response {
-    let body: ExtensionBody = try body(request)
-    let days = try body.days()
-    let identifier = try body.identifier()
-    guard let productID = body.productId?.value, app.products[productID]?.period != nil else {
-      throw ServerAPIError.invalidProductID
+    let body: MassExtendRenewalDateRequest = try body(request)
+    try check(days: body.extendByDays, reason: body.extendReasonCode, identifier: body.requestIdentifier)
+    guard app.products[body.productId]?.period != nil else { throw ServerAPIError(.invalidProductId) }
+    if body.storefrontCountryCodes?.isEmpty == true {
+      throw ServerAPIError(.invalidEmptyStorefrontCountryCodeList)
     }
-    let mass = MassExtension(
-      bundleID: app.bundleID, productID: productID, requestIdentifier: identifier, days: days,
-      storefronts: try body.storefronts())
     let notifications = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
-      try store.extendAll(mass, at: now)
+      try store.extendAll(body, in: app.bundleID, at: now)
     }
     sendLater(try notifications.map(store.record))
     var answer = MassExtendRenewalDateResponse()
-    answer.requestIdentifier = identifier
+    answer.requestIdentifier = body.requestIdentifier
     return try .json(.ok, answer)
   }
 
   func extensionStatus(_ request: Request, of app: StoreApp) throws -> Response {
-    let key = RenewalExtensions.Key(
-      bundleID: app.bundleID, productID: try request.parameters.require("productId"),
-      requestIdentifier: try request.parameters.require("requestIdentifier"))
-    let found = try store.withStore(of: environment) { store, _ throws(StoreRefusal) in
-      store.extensions.requests[key]
+    let productID: String = try request.parameters.require("productId")
+    let identifier: String = try request.parameters.require("requestIdentifier")
+    let end = try store.withStore(of: environment) { store, _ throws(StoreRefusal) in
+      store.massExtension(of: productID, identifier, in: app.bundleID)
     }
-    guard let found else { throw ServerAPIError.statusRequestNotFound }
+    guard let end else { throw ServerAPIError(.statusRequestNotFound) }
     var answer = MassExtendRenewalDateStatusResponse()
-    answer.requestIdentifier = key.requestIdentifier
-    answer.complete = found.completeDate != nil
-    answer.completeDate = found.completeDate
-    answer.succeededCount = found.succeeded
-    answer.failedCount = found.failed
+    answer.requestIdentifier = identifier
+    answer.complete = true
+    answer.completeDate = end.signedDate
+    answer.succeededCount = end.summary?.succeededCount
+    answer.failedCount = end.summary?.failedCount
     return try .json(.ok, answer)
   }
 
-  /// Sends notifications in order after the response, as Apple does.
-  func sendLater(_ notifications: [SignedNotification]) {
-    Task {
-      for notification in notifications { await store.deliver(notification.uuid) }
-    }
-  }
-}
-
-/// The body of an extension of one or many subscriptions.
-private struct ExtensionBody: Decodable {
-  let extendByDays: Member<Int>?
-  let extendReasonCode: Member<Int>?
-  let requestIdentifier: Member<String>?
-  let storefrontCountryCodes: Member<[String]>?
-  let productId: Member<String>?
-
-  /// The number of days; also checks the reason.
-  func days() throws(ServerAPIError) -> Int {
-    guard let days = extendByDays?.value, (1...90).contains(days) else { throw .invalidExtendByDays }
-    guard let reason = extendReasonCode?.value, (0...3).contains(reason) else {
-      throw .invalidExtendReasonCode
-    }
-    return days
-  }
-
-  func identifier() throws(ServerAPIError) -> String {
-    guard let identifier = requestIdentifier?.value, (1...128).contains(identifier.utf8.count) else {
-      throw .invalidRequestIdentifier
-    }
-    return identifier
-  }
-
-  func storefronts() throws(ServerAPIError) -> [String]? {
-    guard let storefrontCountryCodes else { return nil }
-    guard let codes = storefrontCountryCodes.value else { throw .invalidStorefront }
-    if codes.isEmpty { throw .emptyStorefronts }
-    for code in codes {
-      guard code.utf8.count == 3, code.utf8.allSatisfy((UInt8(ascii: "A")...UInt8(ascii: "Z")).contains)
-      else { throw .invalidStorefront }
-    }
-    return codes
-  }
-}
-
-extension ServerAPIError {
-  init(_ refusal: ExtensionRefusal) {
-    self =
-      switch refusal {
-      case .notFound: .originalTransactionIDNotFound
-      case .familyShared: .familySharedExtension
-      case .ineligible: .extensionIneligible
-      case .tooOften: .maximumExtensions
-      }
+  private func check(days: Int32, reason: ExtendReasonCode, identifier: String) throws {
+    guard (1...90).contains(days) else { throw ServerAPIError(.invalidExtendByDays) }
+    guard (0...3).contains(reason.rawValue) else { throw ServerAPIError(.invalidExtendReasonCode) }
+    guard (1...128).contains(identifier.utf8.count) else { throw ServerAPIError(.invalidRequestIdentifier) }
   }
 }

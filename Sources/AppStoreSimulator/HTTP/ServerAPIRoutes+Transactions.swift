@@ -2,12 +2,11 @@ import AppStore
 import Foundation
 import HTTP
 import HTTPTypes
-import Identifiers
 
 extension ServerAPIRoutes {
   func transactionInfo(_ request: Request, of app: StoreApp) throws -> Response {
     let id = try transactionID(request, "transactionId")
-    guard let transaction = try signable(id, of: app) else { throw ServerAPIError.transactionIDNotFound }
+    guard let transaction = try signable(id, of: app) else { throw ServerAPIError(.transactionIdNotFound) }
     var answer = TransactionInfoResponse()
     answer.signedTransactionInfo = try sign(transaction)
     return try .json(.ok, answer)
@@ -15,16 +14,18 @@ extension ServerAPIRoutes {
 
   func history(_ request: Request, of app: StoreApp) throws -> Response {
     let id = try transactionID(request, "anyTransactionId")
-    let filter = try HistoryFilter(request.query)
+    let order = request.query["sort"] ?? "ASCENDING"
+    guard ["ASCENDING", "DESCENDING"].contains(order) else { throw ServerAPIError(.invalidSort) }
     let start = try request.query["revision"].map { revision in
-      guard let position = HistoryPosition(revision) else { throw ServerAPIError.invalidRevision }
+      guard let position = HistoryPosition(revision) else { throw ServerAPIError(.invalidRequestRevision) }
       return position
     }
     let history = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
       store.history(ofCustomerWith: id, in: app.bundleID, at: now)
     }
-    guard let history else { throw ServerAPIError.transactionIDNotFound }
-    let page = HistoryPage(of: history, after: start, filter, length: Self.pageLength)
+    guard let history else { throw ServerAPIError(.transactionIdNotFound) }
+    let page = HistoryPage(
+      of: history, after: start, isDescending: order == "DESCENDING", length: Self.pageLength)
     var answer = HistoryResponse()
     answer.environment = environment
     answer.bundleId = app.bundleID
@@ -50,43 +51,38 @@ extension ServerAPIRoutes {
   }
 
   func setAccountToken(_ request: Request, of app: StoreApp) throws -> Response {
-    struct Body: Decodable { let appAccountToken: Member<String>? }
     let id = try transactionID(request, "originalTransactionId")
-    let body: Body = try body(request)
-    guard let token = body.appAccountToken?.value.flatMap(UUID.init(rfc9562:)) else {
-      throw ServerAPIError.invalidAppAccountTokenUUID
-    }
-    try checkIsNoAppTransaction(id, of: app)
-    let result = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
-      store.setAppAccountToken(token, of: id, in: app.bundleID, at: now)
-    }
-    do {
-      try result.get()
-    } catch {
-      switch error {
-      case .notFound: throw ServerAPIError.originalTransactionIDNotFound
-      case .familyShared: throw ServerAPIError.familyTransactionNotSupported
-      case .notOriginal: throw ServerAPIError.notAnOriginalTransactionID
-      }
+    let token = try body(request, as: UpdateAppAccountTokenRequest.self).appAccountToken
+    try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      try store.setAppAccountToken(token, of: id, in: app.bundleID, at: now)
     }
     return .empty(.ok)
   }
 
-  // MARK: Shared
+  /// Send Consumption Information: 202 for a body that Apple would accept.
+  func takeConsumption(_ request: Request, of app: StoreApp) throws -> Response {
+    let id = try transactionID(request, "transactionId")
+    let body: ConsumptionRequest = try body(request)
+    guard body.customerConsented else { throw ServerAPIError(.invalidCustomerConsented) }
+    guard Self.deliveryStatuses.contains(body.deliveryStatus) else {
+      throw ServerAPIError(.invalidDeliveryStatus)
+    }
+    guard let transaction = try signable(id, of: app) else { throw ServerAPIError(.transactionIdNotFound) }
+    guard transaction.inAppOwnershipType != .familyShared else {
+      throw ServerAPIError(.familyTransactionNotSupported)
+    }
+    store.keep(ConsumptionReport(transactionID: id, body: body))
+    return .empty(.accepted)
+  }
+
+  private static let deliveryStatuses: Set<DeliveryStatus> = [
+    .delivered, .undeliveredQualityIssue, .undeliveredWrongItem, .undeliveredServerOutage, .undeliveredOther,
+  ]
 
   /// The current state of a transaction of the app; nil for an unknown id.
-  func signable(_ id: String, of app: StoreApp) throws -> TransactionInfo? {
+  private func signable(_ id: String, of app: StoreApp) throws -> TransactionInfo? {
     try store.withStore(of: environment) { store, now throws(StoreRefusal) in
       store.signable(id, of: app.bundleID, at: now)
     }
-  }
-
-  /// Refuses an app transaction id in place of a transaction id.
-  func checkIsNoAppTransaction(_ id: String, of app: StoreApp) throws {
-    let isTransaction = try signable(id, of: app) != nil
-    let isCustomer = try store.withStore(of: environment) { store, _ throws(StoreRefusal) in
-      !store.purchases(ofCustomerWith: id, in: app.bundleID).isEmpty
-    }
-    if isCustomer && !isTransaction { throw ServerAPIError.appTransactionIDNotSupported }
   }
 }

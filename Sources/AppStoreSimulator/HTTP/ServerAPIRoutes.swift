@@ -22,46 +22,24 @@ struct ServerAPIRoutes: Sendable {
     }
   }
 
-  /// Serves a request: records it, checks its token and applies a fault.
+  /// Serves a request: applies a fault and checks its token.
   private func serve(_ request: Request, _ endpoint: ServerEndpoint) async throws -> Response {
-    let bundleID = await tokens.bundleID(ofAuthorization: request.headers[.authorization])
-    let fault = store.takeFault(for: endpoint, in: environment)
-    let query = request.query.raw.isEmpty ? "" : "?\(request.query.raw)"
-    let number = store.note(
-      ServerRequest(
-        at: Date().millisecondsSince1970 ?? 0, method: endpoint.method.rawValue,
-        path: request.path.dropFirst(prefix.count) + query, endpoint: endpoint, environment: environment,
-        bundleID: bundleID, fault: fault?.fault))
-    let response = try await answer(
-      request, endpoint, callers: bundleID.flatMap { store.app($0) }, despite: fault)
-    store.noteAnswer(number, status: response.status.code)
-    return response
-  }
-
-  private func answer(
-    _ request: Request, _ endpoint: ServerEndpoint, callers app: StoreApp?, despite fault: ServerFault?
-  ) async throws -> Response {
+    let fault = store.takeFault(for: endpoint)
     switch fault?.fault {
-    case nil: return try answer(request, endpoint, callers: app)
+    case nil: break
     case .error: return error(of: fault)
     case .unauthorized: return Self.unauthorized
-    case .slow:
-      try await Task.sleep(for: .seconds(fault?.delay ?? 1))
-      return try answer(request, endpoint, callers: app)
+    case .slow: try await Task.sleep(for: .seconds(fault?.delay ?? 1))
     case .close: throw ConnectionAbort()
-    case .cut: throw ConnectionAbort(sending: try answer(request, endpoint, callers: app).firstHalf)
     }
-  }
-
-  private func answer(
-    _ request: Request, _ endpoint: ServerEndpoint, callers app: StoreApp?
-  ) throws -> Response {
-    // Apple answers 401 without JSON both for an invalid token and for an app that was never released.
-    guard let app, app.isReleased || environment != .production else { return Self.unauthorized }
+    let bundleID = await tokens.bundleID(ofAuthorization: request.headers[.authorization])
+    guard let app = bundleID.flatMap(store.app) else { return Self.unauthorized }
     do {
       return try answer(request, endpoint, of: app)
     } catch let error as ServerAPIError {
       return error.response
+    } catch StoreRefusal.serverAPI(let code) {
+      return ServerAPIError(code).response
     }
   }
 
@@ -84,14 +62,15 @@ struct ServerAPIRoutes: Sendable {
     }
   }
 
+  /// Apple's answer without JSON, both for an invalid token and for an app that was never released.
   private static let unauthorized = Response.text(.unauthorized, "Unauthenticated\n")
 
   private func error(of fault: ServerFault?) -> Response {
     let code = fault?.code ?? .generalInternal
-    var response = ServerAPIError(code: code, message: "The simulator was told to fail.").response
+    var response = ServerAPIError(code).response
     if code == .rateLimitExceeded {
       // Apple's unit: a UNIX time in milliseconds, not a number of seconds.
-      let end = store.clock().addingTimeInterval(fault?.retryAfter ?? 1)
+      let end = store.clock.now.addingTimeInterval(fault?.retryAfter ?? 1)
       response.headers[.retryAfter] = end.millisecondsSince1970?.description
     }
     return response
@@ -108,45 +87,29 @@ struct ServerAPIRoutes: Sendable {
     environment == .production ? app.appAppleID : nil
   }
 
-  /// The transaction id in the path.
+  /// The transaction id in the path: 1 to 32 digits.
   func transactionID(
-    _ request: Request, _ name: String, orThrow error: ServerAPIError = .invalidTransactionID
+    _ request: Request, _ name: String, orThrow code: AppStoreErrorCode = .invalidTransactionId
   ) throws -> String {
-    try Self.checked(request.parameters[name], orThrow: error)
-  }
-
-  /// Checks that a text is a transaction id: 1 to 32 digits.
-  static func checked(_ id: String?, orThrow error: ServerAPIError) throws(ServerAPIError) -> String {
-    guard let id, (1...32).contains(id.utf8.count),
+    guard let id = request.parameters[name], (1...32).contains(id.utf8.count),
       id.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
-    else { throw error }
+    else { throw ServerAPIError(code) }
     return id
   }
 
   /// Decodes the body.
   func body<Value: Decodable>(_ request: Request, as type: Value.Type = Value.self) throws -> Value {
-    guard let value = try? JSONDecoder().decode(type, from: Data(request.body)) else {
-      throw ServerAPIError.generalBadRequest
+    do {
+      return try JSONDecoder().decode(type, from: Data(request.body))
+    } catch {
+      throw ServerAPIError(error)
     }
-    return value
   }
-}
 
-/// A member of a body that is decoded separately, because Apple's error names the wrong one.
-struct Member<Value: Decodable>: Decodable {
-  /// The value; nil if it has another type.
-  let value: Value?
-
-  init(from decoder: any Decoder) throws {
-    value = try? decoder.singleValueContainer().decode(Value.self)
-  }
-}
-
-extension Response {
-  /// The response up to the middle of its body.
-  fileprivate var firstHalf: [UInt8] {
-    var head = "HTTP/1.1 \(status.code) \(status.reasonPhrase)\r\nContent-Length: \(body.count)\r\n"
-    for field in headers { head += "\(field.name): \(field.value)\r\n" }
-    return Array((head + "\r\n").utf8) + body.prefix(body.count / 2)
+  /// Sends notifications in order after the response, as Apple does.
+  func sendLater(_ notifications: [SignedNotification]) {
+    Task {
+      for notification in notifications { await store.deliver(notification.uuid) }
+    }
   }
 }

@@ -125,12 +125,15 @@ extension RandomLife {
 
   private mutating func extendAll() -> String? {
     guard let product = anySubscription() else { return nil }
-    let request = MassExtension(
-      bundleID: app.bundleID, productID: product,
-      requestIdentifier: UUID(randomFrom: &random).uuidString.lowercased(),
-      days: Int.random(in: 1...90, using: &random), storefronts: nil)
-    let sent = attempt { store, now throws(StoreRefusal) in try store.extendAll(request, at: now) }
-    return sent.map { _ in "the app extends every \(product) by \(request.days) days" }
+    let identifier = UUID(randomFrom: &random).uuidString.lowercased()
+    let request = MassExtendRenewalDateRequest(
+      productId: product, extendByDays: Int32(Int.random(in: 1...90, using: &random)),
+      extendReasonCode: .other, requestIdentifier: identifier)
+    let bundleID = app.bundleID
+    let sent = attempt { store, now throws(StoreRefusal) in
+      try store.extendAll(request, in: bundleID, at: now)
+    }
+    return sent.map { _ in "the app extends every \(product) by \(request.extendByDays) days" }
   }
 
   private mutating func announce(_ act: Act) -> String? {

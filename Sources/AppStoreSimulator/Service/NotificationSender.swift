@@ -10,7 +10,7 @@ public protocol NotificationSender: Sendable {
 }
 
 /// The outcome of one delivery attempt.
-public struct SendOutcome: Hashable, Sendable {
+public struct SendOutcome: Hashable, Encodable, Sendable {
   /// Apple's `sendAttemptResult`: `SUCCESS`, `TIMED_OUT`, …
   public var result: SendAttemptResult
   /// The status of the response; nil without one.
@@ -33,7 +33,7 @@ public struct SendOutcome: Hashable, Sendable {
 }
 
 /// A delivery attempt.
-public struct SendAttempt: Hashable, Sendable {
+public struct SendAttempt: Hashable, Encodable, Sendable {
   /// The time by the store's clock.
   public var attemptDate: Date
   /// The outcome.

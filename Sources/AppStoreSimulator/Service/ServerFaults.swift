@@ -1,10 +1,9 @@
 import AppStore
-import Platform
 
 /// A fault of the App Store Server API.
 public struct ServerFault: Codable, Hashable, Sendable {
   /// The kinds of faults.
-  public enum Kind: String, Codable, CaseIterable, Sendable {
+  public enum Kind: String, Codable, Sendable {
     /// Apple's error with the ``ServerFault/code``.
     case error
     /// 401 without JSON, Apple's response for an app that was never released.
@@ -13,8 +12,6 @@ public struct ServerFault: Codable, Hashable, Sendable {
     case slow
     /// The connection is closed without a response.
     case close
-    /// The connection is closed in the middle of the body.
-    case cut
   }
 
   /// The kind of fault.
@@ -27,42 +24,23 @@ public struct ServerFault: Codable, Hashable, Sendable {
   public var delay: Double?
   /// The endpoint; nil for all.
   public var endpoint: ServerEndpoint?
-  /// The environment; nil for both.
-  public var environment: Environment?
   /// The number of requests; nil for all until the fault is cleared.
   public var requests: Int?
-  /// The probability, 0 to 1; nil for always.
-  public var probability: Double?
-
-  private init(_ fault: Kind) { self.fault = fault }
 
   /// Makes an error with Apple's code.
   public static func error(_ code: AppStoreErrorCode) -> ServerFault {
-    var fault = ServerFault(.error)
-    fault.code = code
-    return fault
+    ServerFault(fault: .error, code: code)
   }
-
   /// Makes a 429 with `Retry-After` so many seconds ahead.
   public static func rateLimit(retryAfter seconds: Double) -> ServerFault {
-    var fault = error(.rateLimitExceeded)
-    fault.retryAfter = seconds
-    return fault
+    ServerFault(fault: .error, code: .rateLimitExceeded, retryAfter: seconds)
   }
-
   /// Makes a delay in real seconds.
-  public static func slow(_ seconds: Double) -> ServerFault {
-    var fault = ServerFault(.slow)
-    fault.delay = seconds
-    return fault
-  }
-
+  public static func slow(_ seconds: Double) -> ServerFault { ServerFault(fault: .slow, delay: seconds) }
   /// 401 without JSON.
-  public static let unauthorized = ServerFault(.unauthorized)
+  public static let unauthorized = ServerFault(fault: .unauthorized)
   /// The connection is closed without a response.
-  public static let close = ServerFault(.close)
-  /// The connection is closed in the middle of the body.
-  public static let cut = ServerFault(.cut)
+  public static let close = ServerFault(fault: .close)
 
   /// Limits the fault to one endpoint.
   public func at(_ endpoint: ServerEndpoint) -> ServerFault {
@@ -79,37 +57,15 @@ public struct ServerFault: Codable, Hashable, Sendable {
   }
 }
 
-/// The active faults of the API, as a value.
-struct ServerFaults: Sendable {
-  private(set) var all: [ServerFault] = []
-  private var random: SplitMix64
-
-  init(seed: UInt64) {
-    random = SplitMix64(state: seed)
-  }
-
-  mutating func add(_ fault: ServerFault) { all.append(fault) }
-
-  mutating func clear() { all = [] }
-
+extension [ServerFault] {
   /// Takes the first fault that applies to a request.
-  mutating func take(for endpoint: ServerEndpoint, in environment: Environment) -> ServerFault? {
-    for index in all.indices {
-      let fault = all[index]
-      guard fault.endpoint ?? endpoint == endpoint, fault.environment ?? environment == environment,
-        happens(fault.probability)
-      else { continue }
-      if let requests = fault.requests {
-        all[index].requests = requests - 1
-        if requests <= 1 { all.remove(at: index) }
-      }
-      return fault
+  mutating func take(for endpoint: ServerEndpoint) -> ServerFault? {
+    guard let index = firstIndex(where: { $0.endpoint ?? endpoint == endpoint }) else { return nil }
+    let fault = self[index]
+    if let requests = fault.requests {
+      self[index].requests = requests - 1
+      if requests <= 1 { remove(at: index) }
     }
-    return nil
-  }
-
-  private mutating func happens(_ probability: Double?) -> Bool {
-    guard let probability else { return true }
-    return Double.random(in: 0..<1, using: &random) < probability
+    return fault
   }
 }

@@ -12,9 +12,9 @@ public struct SignedOutcome: Sendable {
   /// The renewal info as JWS.
   public let signedRenewalInfo: String?
   /// The notification with both payloads.
-  public let notification: SignedNotification
+  public internal(set) var notification: SignedNotification
   /// The further notifications, in order.
-  public let others: [SignedNotification]
+  public internal(set) var others: [SignedNotification]
 
   /// The id of the transaction.
   public var transactionID: String { transaction.transactionId }
@@ -38,86 +38,21 @@ public struct SignedOutcome: Sendable {
   }
 }
 
-/// A signed notification with its delivery attempts.
-public struct SignedNotification: Sendable {
-  /// The content before signing.
-  public let content: StoreNotification
-  /// The JWS for `{"signedPayload": "…"}`.
-  public let signedPayload: String
-  /// The delivery attempts.
-  public internal(set) var attempts: [SendAttempt] = []
-
-  /// `notificationUUID`.
-  public var uuid: String { content.uuid }
-
-  /// Whether an attempt succeeded.
-  public var isDelivered: Bool { attempts.contains { $0.outcome.isSuccess } }
-
-  init(_ content: StoreNotification, by signer: PayloadSigner) throws {
-    try self.init(
-      content, signedTransaction: content.transaction.map(signer.sign),
-      signedRenewalInfo: content.renewalInfo.map(signer.sign), by: signer)
+extension SignedOutcome: Encodable {
+  private enum Key: CodingKey {
+    case transactionID, originalTransactionID, orderID, signedTransaction, signedRenewalInfo
+    case notification, others
   }
 
-  init(
-    _ content: StoreNotification, signedTransaction: String?, signedRenewalInfo: String?,
-    by signer: PayloadSigner
-  ) throws {
-    var payload = NotificationPayload(
-      notificationType: content.type, notificationUUID: content.uuid, signedDate: content.signedDate)
-    payload.subtype = content.subtype
-    payload.version = "2.0"
-    // Exactly one of the four, as at Apple.
-    if let summary = content.summary {
-      payload.summary = summary
-    } else if let token = content.externalPurchaseToken {
-      payload.externalPurchaseToken = token
-    } else if let appTransaction = content.appTransaction {
-      payload.appData = content.appData(signed: try signer.sign(appTransaction))
-    } else {
-      payload.data = content.data(
-        signedTransaction: signedTransaction, signedRenewalInfo: signedRenewalInfo)
-    }
-    self.content = content
-    signedPayload = try signer.sign(payload)
-  }
-}
-
-extension StoreNotification {
-  fileprivate func data(signedTransaction: String?, signedRenewalInfo: String?) -> NotificationData {
-    var data = NotificationData(environment: environment, bundleId: bundleID)
-    // Apple omits the number in the sandbox.
-    if environment == .production { data.appAppleId = appAppleID }
-    data.bundleVersion = bundleVersion
-    data.signedTransactionInfo = signedTransaction
-    data.signedRenewalInfo = signedRenewalInfo
-    data.status = status
-    data.consumptionRequestReason = consumptionRequestReason
-    return data
-  }
-
-  fileprivate func appData(signed: String) -> NotificationAppData {
-    var data = NotificationAppData(environment: environment, bundleId: bundleID)
-    if environment == .production { data.appAppleId = appAppleID }
-    data.signedAppTransactionInfo = signed
-    return data
-  }
-}
-
-/// The notifications of a store, indexed by UUID.
-struct NotificationLog: Sendable {
-  private(set) var all: [SignedNotification] = []
-  private var positions: [String: Int] = [:]
-
-  subscript(uuid: String) -> SignedNotification? { positions[uuid].map { all[$0] } }
-
-  mutating func append(_ notification: SignedNotification) {
-    positions[notification.uuid] = all.count
-    all.append(notification)
-  }
-
-  mutating func append(_ attempt: SendAttempt, to uuid: String) {
-    guard let position = positions[uuid] else { return }
-    all[position].attempts.append(attempt)
+  /// Encodes the answer of the control API.
+  public func encode(to encoder: any Encoder) throws {
+    var answer = encoder.container(keyedBy: Key.self)
+    try answer.encode(transactionID, forKey: .transactionID)
+    try answer.encode(originalTransactionID, forKey: .originalTransactionID)
+    try answer.encodeIfPresent(orderID, forKey: .orderID)
+    try answer.encode(signedTransaction, forKey: .signedTransaction)
+    try answer.encodeIfPresent(signedRenewalInfo, forKey: .signedRenewalInfo)
+    try answer.encode(notification, forKey: .notification)
+    try answer.encode(others, forKey: .others)
   }
 }

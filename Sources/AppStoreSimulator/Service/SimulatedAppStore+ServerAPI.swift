@@ -2,39 +2,31 @@ import AppStore
 import Foundation
 import Synchronization
 
-// Faults, requests and consumption reports of the App Store Server API, for tests.
+/// A received body of Send Consumption Information.
+public struct ConsumptionReport: Encodable, Sendable {
+  /// The transaction.
+  public let transactionID: String
+  /// The body.
+  public let body: ConsumptionRequest
+}
+
+// Faults and consumption reports of the App Store Server API, for tests.
 extension SimulatedAppStore {
-  /// The active faults.
-  public var serverFaults: [ServerFault] { state.withLock { $0.faults.all } }
+  /// The active faults; the first one that applies to a request is used.
+  public var serverFaults: [ServerFault] { state.withLock { $0.faults } }
 
   /// Adds a fault after the active ones.
   public func add(_ fault: ServerFault) {
-    state.withLock { $0.faults.add(fault) }
+    state.withLock { $0.faults.append(fault) }
   }
 
   /// Removes all faults.
   public func clearServerFaults() {
-    state.withLock { $0.faults.clear() }
+    state.withLock { $0.faults = [] }
   }
 
-  func takeFault(for endpoint: ServerEndpoint, in environment: Environment) -> ServerFault? {
-    state.withLock { $0.faults.take(for: endpoint, in: environment) }
-  }
-
-  /// The latest requests, oldest first; up to 10,000.
-  public var serverRequests: [ServerRequest] { state.withLock { $0.journal.requests } }
-
-  /// Clears the log of requests.
-  public func clearServerRequests() {
-    state.withLock { $0.journal.clear() }
-  }
-
-  func note(_ request: ServerRequest) -> Int {
-    state.withLock { $0.journal.note(request) }
-  }
-
-  func noteAnswer(_ number: Int, status: Int?) {
-    state.withLock { $0.journal.answered(number, status: status) }
+  func takeFault(for endpoint: ServerEndpoint) -> ServerFault? {
+    state.withLock { $0.faults.take(for: endpoint) }
   }
 
   /// The consumption reports, oldest first.

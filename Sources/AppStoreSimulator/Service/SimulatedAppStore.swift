@@ -14,10 +14,9 @@ import Synchronization
 public final class SimulatedAppStore: Sendable {
   /// The signing authority and the key of the API.
   public let identity: StoreIdentity
-  /// The clock, if it can be set.
-  public let virtualClock: VirtualClock?
+  /// The store's clock.
+  public let clock: VirtualClock
 
-  let clock: @Sendable () -> Date
   let timeScale: TimeScale
   let sender: any NotificationSender
   let state: Mutex<State>
@@ -27,57 +26,25 @@ public final class SimulatedAppStore: Sendable {
     var log = NotificationLog()
     var webhook: String?
     var retries: Bool
-    var queue: RetryQueue
     var plan: DeliveryPlan
     /// The task that sends due notifications.
     var delivering: Task<[String], Never>?
-    /// Wakes `keepDelivering()`.
-    var wakeUp: AsyncStream<Void>.Continuation?
-    var faults: ServerFaults
-    var journal = ServerJournal()
+    var faults: [ServerFault] = []
     var consumption: [ConsumptionReport] = []
   }
 
-  /// Makes a store with a clock that can be set.
-  ///
   /// - Parameters:
   ///   - identity: a new one by default.
   ///   - webhook: the address for notifications; nil only records them.
   ///   - seed: determines the ids and the random faults.
-  ///   - clock: the store's clock.
   ///   - retries: whether failed notifications are sent again on Apple's schedule.
   ///   - sender: sends notifications to the webhook.
-  public convenience init(
+  public init(
     identity: StoreIdentity? = nil, apps: [StoreApp] = [], timeScale: TimeScale = .calendar,
-    webhook: String? = nil, seed: UInt64 = .random(in: .min ... .max),
-    clock: VirtualClock = VirtualClock(), retries: Bool = false,
-    sender: any NotificationSender = CurlNotificationSender()
-  ) throws {
-    try self.init(
-      identity: identity, apps: apps, timeScale: timeScale, webhook: webhook, seed: seed,
-      virtualClock: clock, clock: { clock.now }, retries: retries, sender: sender)
-    clock.onChange { [weak self] in self?.wakeDelivery() }
-  }
-
-  /// Makes a store with the caller's clock.
-  public convenience init(
-    identity: StoreIdentity? = nil, apps: [StoreApp] = [], timeScale: TimeScale = .calendar,
-    webhook: String? = nil, seed: UInt64 = .random(in: .min ... .max),
-    clock: @escaping @Sendable () -> Date, retries: Bool = false,
-    sender: any NotificationSender = CurlNotificationSender()
-  ) throws {
-    try self.init(
-      identity: identity, apps: apps, timeScale: timeScale, webhook: webhook, seed: seed,
-      virtualClock: nil, clock: clock, retries: retries, sender: sender)
-  }
-
-  private init(
-    identity: StoreIdentity?, apps: [StoreApp], timeScale: TimeScale, webhook: String?, seed: UInt64,
-    virtualClock: VirtualClock?, clock: @escaping @Sendable () -> Date, retries: Bool,
-    sender: any NotificationSender
+    webhook: String? = nil, seed: UInt64 = .random(in: .min ... .max), clock: VirtualClock = VirtualClock(),
+    retries: Bool = false, sender: any NotificationSender = CurlNotificationSender()
   ) throws {
     self.identity = try identity ?? StoreIdentity(authority: SigningAuthority())
-    self.virtualClock = virtualClock
     self.clock = clock
     self.timeScale = timeScale
     self.sender = sender
@@ -87,8 +54,7 @@ public final class SimulatedAppStore: Sendable {
     state = Mutex(
       State(
         stores: Dictionary(uniqueKeysWithValues: stores), webhook: webhook, retries: retries,
-        queue: RetryQueue(timeScale: timeScale), plan: DeliveryPlan(seed: seed),
-        faults: ServerFaults(seed: seed)))
+        plan: DeliveryPlan(seed: seed)))
   }
 
   /// Adds an app to both environments.
@@ -154,22 +120,21 @@ public final class SimulatedAppStore: Sendable {
   }
 
   /// Returns a signed app transaction. See
-  /// ``SimulatedStore/appTransaction(of:accountID:originalPurchaseDate:originalVersion:at:)``.
+  /// ``SimulatedStore/appTransaction(of:accountID:originalPurchaseDate:at:)``.
   public func appTransaction(
     of bundleID: String, accountID: String? = nil, originalPurchaseDate: Date? = nil,
-    originalVersion: String? = nil, in environment: Environment = .production
+    in environment: Environment = .production
   ) throws -> (payload: AppTransaction, signed: String) {
     let payload = try withStore(of: environment) { store, now throws(StoreRefusal) in
       try store.appTransaction(
-        of: bundleID, accountID: accountID, originalPurchaseDate: originalPurchaseDate,
-        originalVersion: originalVersion, at: now)
+        of: bundleID, accountID: accountID, originalPurchaseDate: originalPurchaseDate, at: now)
     }
     return (payload, try identity.authority.signer.sign(payload))
   }
 
   /// The true state of the purchase with a transaction.
   public func truth(of transactionID: String) -> PurchaseTruth? {
-    let now = clock()
+    let now = clock.now
     return state.withLock { state in
       state.stores.values.lazy.compactMap { $0.truth(of: transactionID, at: now) }.first
     }
@@ -182,7 +147,7 @@ public final class SimulatedAppStore: Sendable {
     of environment: Environment,
     _ body: (inout SimulatedStore, Date) throws(StoreRefusal) -> Value
   ) throws(StoreRefusal) -> Value {
-    let now = clock()
+    let now = clock.now
     return try state.withLock { state throws(StoreRefusal) in
       guard var store = state.stores[environment] else {
         throw .unknownEnvironment(environment.rawValue)

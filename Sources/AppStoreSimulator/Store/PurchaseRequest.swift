@@ -20,14 +20,12 @@ public struct PurchaseRequest: Hashable, Sendable {
   public var ownership: InAppOwnershipType
   /// The time of the purchase; nil for now.
   public var purchaseDate: Date?
-  /// The quantity; more than one only for consumables.
-  public var quantity: Int
 
   /// Makes a request; by default at full price by a new customer.
   public init(
     bundleID: String, productID: String, accountID: String? = nil, appAccountToken: UUID? = nil,
     offer: StoreOffer? = nil, announcesOffer: Bool = false, ownership: InAppOwnershipType = .purchased,
-    purchaseDate: Date? = nil, quantity: Int = 1
+    purchaseDate: Date? = nil
   ) {
     self.bundleID = bundleID
     self.productID = productID
@@ -37,6 +35,27 @@ public struct PurchaseRequest: Hashable, Sendable {
     self.announcesOffer = announcesOffer
     self.ownership = ownership
     self.purchaseDate = purchaseDate
-    self.quantity = quantity
+  }
+}
+
+extension PurchaseRequest: Decodable {
+  private enum Key: CodingKey {
+    case bundleID, productID, account, appAccountToken, freeTrial, offer, announcesOffer, ownership
+    case purchaseDate
+  }
+
+  /// Decodes the body of `POST /control/purchases`.
+  public init(from decoder: any Decoder) throws {
+    let body = try decoder.container(keyedBy: Key.self)
+    self.init(
+      bundleID: try body.decode(String.self, forKey: .bundleID),
+      productID: try body.decode(String.self, forKey: .productID))
+    accountID = try body.decodeIfPresent(String.self, forKey: .account)
+    appAccountToken = try body.decodeIfPresent(UUID.self, forKey: .appAccountToken)
+    if try body.decodeIfPresent(Bool.self, forKey: .freeTrial) == true { offer = .freeTrial() }
+    offer = try body.decodeIfPresent(StoreOffer.self, forKey: .offer) ?? offer
+    announcesOffer = try body.decodeIfPresent(Bool.self, forKey: .announcesOffer) ?? false
+    ownership = try body.decodeIfPresent(InAppOwnershipType.self, forKey: .ownership) ?? .purchased
+    purchaseDate = try body.decodeIfPresent(Date.self, forKey: .purchaseDate)
   }
 }

@@ -13,15 +13,14 @@ extension SimulatedStore {
     }
     let accountID = request.accountID ?? identifiers.accountID()
     let purchaseDate = (request.purchaseDate ?? now).wholeMilliseconds
-    let download = download(
-      of: request.bundleID, by: accountID, version: try app(request.bundleID).version, at: purchaseDate)
+    let download = download(of: request.bundleID, by: accountID, at: purchaseDate)
 
     var transaction = newTransaction(of: product, in: request.bundleID, at: purchaseDate)
     transaction.inAppOwnershipType = request.ownership
     transaction.appTransactionId = download.appTransactionID
     // Family members have no token: the app set it for the purchaser.
     if request.ownership == .purchased { transaction.appAccountToken = request.appAccountToken }
-    if product.period == nil { return try buyOnce(transaction, quantity: request.quantity, at: now) }
+    if product.period == nil { return try buyOnce(transaction, at: now) }
     var outcome = try subscribe(transaction, to: product, by: request, at: now)
     outcome.others = try tellFamily(of: outcome.originalTransactionID, outcome.notification, at: now)
     return outcome
@@ -50,7 +49,7 @@ extension SimulatedStore {
   }
 
   mutating func buyOnce(
-    _ purchase: TransactionInfo, quantity: Int = 1, at now: Date
+    _ purchase: TransactionInfo, at now: Date
   ) throws(StoreRefusal) -> StoreOutcome {
     if purchase.type == .nonConsumable,
       let owned = bought(by: purchase.appTransactionId).first(where: {
@@ -59,10 +58,8 @@ extension SimulatedStore {
     {
       throw .alreadyOwned(transactionID: owned)
     }
-    var transaction = purchase
-    if purchase.type == .consumable { transaction.quantity = Int32(clamping: quantity) }
-    record(transaction)
-    return try notify(.oneTimeCharge, about: transaction.transactionId, at: now)
+    record(purchase)
+    return try notify(.oneTimeCharge, about: purchase.transactionId, at: now)
   }
 
   private mutating func subscribe(
@@ -92,7 +89,8 @@ extension SimulatedStore {
     subscriptions[transaction.originalTransactionId] = StoreSubscription(
       originalTransactionID: transaction.originalTransactionId, bundleID: transaction.bundleId,
       transactionIDs: (earlier?.transactionIDs ?? []) + [transaction.transactionId],
-      recentStart: recentStart, renewsAs: product.id, autoRenews: true, billing: .settled)
+      recentStart: recentStart, renewsAs: product.id, autoRenews: true, billing: .settled,
+      extensionDates: earlier?.extensionDates ?? [])
     return try notify(
       request.announcesOffer && request.offer != nil ? .offerRedeemed : .subscribed,
       earlier == nil ? .initialBuy : .resubscribe, about: transaction.transactionId, at: now)
@@ -139,13 +137,11 @@ extension SimulatedStore {
 
   /// The account's download of the app; a new one is dated `date`.
   mutating func download(
-    of bundleID: String, by accountID: String, version: String, at date: Date
-  ) -> StoreAccount.Download {
-    if let download = accounts[accountID]?.downloads[bundleID] { return download }
-    let download = StoreAccount.Download(
-      appTransactionID: identifiers.appTransactionID(), originalPurchaseDate: date,
-      originalVersion: version)
-    accounts[accountID, default: StoreAccount()].downloads[bundleID] = download
+    of bundleID: String, by accountID: String, at date: Date
+  ) -> Download {
+    if let download = accounts[accountID]?[bundleID] { return download }
+    let download = Download(appTransactionID: identifiers.appTransactionID(), originalPurchaseDate: date)
+    accounts[accountID, default: [:]][bundleID] = download
     return download
   }
 
@@ -153,21 +149,20 @@ extension SimulatedStore {
   ///
   /// - Parameters:
   ///   - accountID: nil for a new account.
-  ///   - originalPurchaseDate, originalVersion: time and version of the first download; only for a new account.
+  ///   - originalPurchaseDate: the time of the first download; only for a new account.
   public mutating func appTransaction(
-    of bundleID: String, accountID: String? = nil, originalPurchaseDate: Date? = nil,
-    originalVersion: String? = nil, at now: Date
+    of bundleID: String, accountID: String? = nil, originalPurchaseDate: Date? = nil, at now: Date
   ) throws(StoreRefusal) -> AppTransaction {
     let app = try app(bundleID)
     let download = download(
       of: bundleID, by: accountID ?? identifiers.accountID(),
-      version: originalVersion ?? app.version, at: (originalPurchaseDate ?? now).wholeMilliseconds)
+      at: (originalPurchaseDate ?? now).wholeMilliseconds)
     var transaction = AppTransaction(
       bundleId: bundleID, receiptType: environment, receiptCreationDate: signingDate(at: now))
     if environment == .production { transaction.appAppleId = app.appAppleID }
     transaction.applicationVersion = app.version
     transaction.originalPurchaseDate = download.originalPurchaseDate
-    transaction.originalApplicationVersion = download.originalVersion
+    transaction.originalApplicationVersion = app.version
     transaction.originalPlatform = .iOS
     transaction.appTransactionId = download.appTransactionID
     // Only the device can check these two; any well-formed value works.

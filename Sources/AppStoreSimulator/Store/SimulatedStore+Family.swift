@@ -16,8 +16,7 @@ extension SimulatedStore {
     guard truth(of: id, at: now)?.grantsAccess == true else { throw .notActive }
 
     let download = download(
-      of: original.bundleId, by: accountID ?? identifiers.accountID(),
-      version: try app(original.bundleId).version, at: now.wholeMilliseconds)
+      of: original.bundleId, by: accountID ?? identifiers.accountID(), at: now.wholeMilliseconds)
     guard download.appTransactionID != original.appTransactionId else {
       throw .alreadyOwned(transactionID: original.transactionId)
     }

@@ -31,9 +31,4 @@ extension SimulatedStore {
       }
       .sorted { ($0.modified, $0.transaction.transactionId) < ($1.modified, $1.transaction.transactionId) }
   }
-
-  /// The original transaction ids of a customer's purchases in an app; empty for an unknown id.
-  func purchases(ofCustomerWith id: String, in bundleID: String) -> Set<String> {
-    Set(customer(with: id, in: bundleID).flatMap { purchases[$0] } ?? [])
-  }
 }

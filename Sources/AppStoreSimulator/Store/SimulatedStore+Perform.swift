@@ -43,7 +43,8 @@ extension SimulatedStore {
         .renewalExtension, .failure, about: current(of: subscription(id)).transactionId, at: now)
     case .refund(let transactionID, let percentage, let reason):
       return try refund(
-        latest(of: id, unless: transactionID), percentage: percentage, reason: reason, at: now)
+        latest(of: id, unless: transactionID), percentage: percentage ?? 100,
+        reason: reason ?? .refundedForOtherReason, at: now)
     case .declineRefund(let transactionID):
       return try notify(.refundDeclined, about: latest(of: id, unless: transactionID), at: now)
     case .reverseRefund(let transactionID):
@@ -51,7 +52,7 @@ extension SimulatedStore {
     case .requestConsumption(let transactionID, let reason):
       return try notify(
         .consumptionRequest, about: latest(of: id, unless: transactionID),
-        consumptionRequestReason: reason, at: now)
+        consumptionRequestReason: reason ?? .unintendedPurchase, at: now)
     case .revoke: return try revoke(id, at: now)
     case .share(let accountID): return try share(id, with: accountID, at: now)
     }

@@ -26,7 +26,8 @@ public struct SimulatedStore: Sendable {
 
   var transactions: [String: TransactionInfo] = [:]
   var subscriptions: [String: StoreSubscription] = [:]
-  var accounts: [String: StoreAccount] = [:]
+  /// The downloads of each Apple Account by bundle id.
+  var accounts: [String: [String: Download]] = [:]
   /// The original transaction ids of a customer's purchases, oldest first, by app transaction id.
   var purchases: [String: [String]] = [:]
   /// The undecided Ask to Buy requests.
@@ -35,8 +36,6 @@ public struct SimulatedStore: Sendable {
   var sharing = FamilySharing()
   /// The tokens of external purchases by id.
   var externalPurchaseTokens: [String: ExternalPurchaseToken] = [:]
-  /// The extensions by the API.
-  var extensions = RenewalExtensions()
   var identifiers: StoreIdentifiers
   var lastSigned = Date.distantPast
 
@@ -106,15 +105,8 @@ public struct StoreOutcome: Hashable, Sendable {
   public var originalTransactionID: String { transaction.originalTransactionId }
 }
 
-/// An Apple Account.
-struct StoreAccount: Sendable {
-  /// The download of one app.
-  struct Download: Sendable {
-    let appTransactionID: String
-    var originalPurchaseDate: Date
-    var originalVersion: String
-  }
-
-  /// By bundle id.
-  var downloads: [String: Download] = [:]
+/// The download of an app by an Apple Account.
+struct Download: Sendable {
+  let appTransactionID: String
+  let originalPurchaseDate: Date
 }

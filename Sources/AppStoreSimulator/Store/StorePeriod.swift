@@ -94,6 +94,11 @@ public struct TimeScale: Hashable, Sendable {
     return date.addingTimeInterval(Double(period.count) * months * monthSeconds).wholeMilliseconds
   }
 
+  /// A number of hours after `date`; 720 hours are a shortened month.
+  func date(_ date: Date, addingHours hours: Double) -> Date {
+    date.addingTimeInterval(hours * (monthSeconds.map { $0 / 720 } ?? 3600)).wholeMilliseconds
+  }
+
   private static let gregorian: Calendar = {
     var calendar = Calendar(identifier: .gregorian)
     calendar.timeZone = .gmt

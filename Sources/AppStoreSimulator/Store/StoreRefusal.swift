@@ -45,6 +45,8 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   /// Introductory offers are for new customers, win-back offers for former subscribers.
   case notEligible(OfferType)
   case unknownExternalPurchase(String)
+  /// An error of the App Store Server API.
+  case serverAPI(AppStoreErrorCode)
 
   /// The message of the response.
   public var message: String {
@@ -75,6 +77,7 @@ public enum StoreRefusal: Error, Hashable, Sendable {
     case .followsPurchaser(let id): "a family member's purchase follows the purchaser's: \(id)"
     case .notEligible(let offer): "the customer is not eligible for an offer of type \(offer.rawValue)"
     case .unknownExternalPurchase(let id): "there is no external purchase \(id)"
+    case .serverAPI(let code): "the App Store Server API refuses this with \(code.rawValue)"
     }
   }
 

@@ -38,6 +38,8 @@ struct StoreSubscription: Sendable {
   var priceIncrease: PriceIncrease?
   /// The redeemed offer for the next period.
   var nextOffer: StoreOffer?
+  /// The times of extension by the App Store Server API, oldest first.
+  var extensionDates: [Date] = []
   /// For a family member's subscription: the purchaser's transaction that the latest one copies.
   var sharedTransactionID: String?
 }

@@ -3,8 +3,9 @@ import Foundation
 
 /// An event of a subscription after the purchase, or of any transaction.
 ///
-/// Each command changes the store and sends notifications as the App Store does.
-public enum SubscriptionCommand: Hashable, Sendable {
+/// Each command changes the store and sends notifications as the App Store does. The control API decodes a command from
+/// its name and its parameters.
+public enum SubscriptionCommand: Hashable, Sendable, Decodable {
   /// The next period is charged: `DID_RENEW`.
   case renew
   /// The charge fails: `DID_FAIL_TO_RENEW`, with `GRACE_PERIOD` if billing grace is given; `nil` uses the app's
@@ -27,8 +28,9 @@ public enum SubscriptionCommand: Hashable, Sendable {
   /// change to it (`UPGRADE` at once, `DOWNGRADE` at the next renewal). For the current product it applies to the next
   /// period, without a subtype.
   case redeem(StoreOffer, productID: String?)
-  /// A transaction is refunded, by default the current one: `REFUND`. A percentage below 100 makes the refund prorated.
-  case refund(transactionID: String?, percentage: Int, reason: RevocationReason)
+  /// A transaction is refunded, by default the current one and in full: `REFUND`. A percentage below 100 makes the
+  /// refund prorated.
+  case refund(transactionID: String?, percentage: Int?, reason: RevocationReason?)
   /// A refund is refused: `REFUND_DECLINED`.
   case declineRefund(transactionID: String?)
   /// A refund is reversed: `REFUND_REVERSED`.
@@ -47,5 +49,34 @@ public enum SubscriptionCommand: Hashable, Sendable {
   /// The customer accepts the price: `PRICE_INCREASE`, `ACCEPTED`.
   case acceptPrice
   /// The customer requests a refund, and the store requests the consumption: `CONSUMPTION_REQUEST`.
-  case requestConsumption(transactionID: String?, reason: ConsumptionRequestReason)
+  case requestConsumption(transactionID: String?, reason: ConsumptionRequestReason?)
+
+  /// The names in the control API.
+  enum CodingKeys: String, CodingKey {
+    case renew, recover, expire, redeem, refund, revoke, share, extend
+    case failToRenew = "fail-renewal"
+    case endGrace = "expire-grace"
+    case setAutoRenew = "auto-renew"
+    case changeProduct = "change-product"
+    case declineRefund = "decline-refund"
+    case reverseRefund = "reverse-refund"
+    case failToExtend = "fail-extension"
+    case announcePrice = "announce-price"
+    case acceptPrice = "accept-price"
+    case requestConsumption = "request-consumption"
+  }
+
+  // The parameters in the control API, where they differ from the labels.
+  enum ExpireCodingKeys: String, CodingKey { case _0 = "reason" }
+  enum SetAutoRenewCodingKeys: String, CodingKey { case _0 = "on" }
+  enum ChangeProductCodingKeys: String, CodingKey {
+    case _0 = "productID"
+    case appAccountToken
+  }
+  enum RedeemCodingKeys: String, CodingKey {
+    case _0 = "offer"
+    case productID
+  }
+  enum ShareCodingKeys: String, CodingKey { case accountID = "account" }
+  enum AnnouncePriceCodingKeys: String, CodingKey { case _0 = "price" }
 }

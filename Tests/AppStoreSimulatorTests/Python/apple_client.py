@@ -19,7 +19,6 @@ from appstoreserverlibrary.models.ExtendRenewalDateRequest import ExtendRenewalD
 from appstoreserverlibrary.models.LibraryUtility import _get_cattrs_converter
 from appstoreserverlibrary.models.MassExtendRenewalDateRequest import MassExtendRenewalDateRequest
 from appstoreserverlibrary.models.NotificationHistoryRequest import NotificationHistoryRequest
-from appstoreserverlibrary.models.Status import Status
 from appstoreserverlibrary.models.TransactionHistoryRequest import TransactionHistoryRequest
 from appstoreserverlibrary.models.UpdateAppAccountTokenRequest import UpdateAppAccountTokenRequest
 from appstoreserverlibrary.signed_data_verifier import SignedDataVerifier, VerificationException
@@ -104,10 +103,7 @@ class Store:
         return self.client(operation)._make_request(operation["path"], "GET", query, None, None)
 
     def get_all_subscription_statuses(self, operation):
-        status = operation.get("status")
-        return self.client(operation).get_all_subscription_statuses(
-            operation["id"], status and [Status(value) for value in status]
-        )
+        return self.client(operation).get_all_subscription_statuses(operation["id"])
 
     def get_transaction_history(self, operation):
         return self.client(operation).get_transaction_history(

@@ -50,7 +50,7 @@ final class Harness: Sendable {
 
     let clock = clock
     store = try SimulatedAppStore(
-      apps: CatalogFile.read(appsFile), seed: 1, clock: { clock.now })
+      apps: CatalogFile.read(appsFile), seed: 1, clock: VirtualClock { clock.now })
     try store.identity.save(to: folder)
     storeServer = try await SimulatorServer(store: store, host: "127.0.0.1", port: 0)
     let storeAddress = try storeServer.start()

@@ -184,7 +184,7 @@ import Testing
     try await withHarness { harness in
       let bought = try harness.buy()
       let stranger = try SimulatedAppStore(
-        apps: [try #require(harness.store.app(TestApps.climbing))], clock: { harness.clock.now })
+        apps: [try #require(harness.store.app(TestApps.climbing))], clock: VirtualClock { harness.clock.now })
       let forged = try stranger.buy(
         PurchaseRequest(bundleID: TestApps.climbing, productID: TestApps.monthly))
       var flipped = Array(bought.notification.signedPayload)
@@ -203,7 +203,7 @@ import Testing
       let other = try SimulatedAppStore(
         identity: harness.store.identity,
         apps: [StoreApp(bundleID: "com.example.unknown", appAppleID: 42, products: [.subscription("m")])],
-        clock: { harness.clock.now })
+        clock: VirtualClock { harness.clock.now })
       let bought = try other.buy(PurchaseRequest(bundleID: "com.example.unknown", productID: "m"))
       #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
       let row = try await harness.pool.query("SELECT outcome, processed_at FROM notifications")[0]

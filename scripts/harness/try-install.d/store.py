@@ -31,11 +31,11 @@ class Store:
             echo APP_STORE_SANDBOX_URL=http://127.0.0.1:4000/sandbox >>/etc/receiptd/receiptd.env""")
         return "a simulated App Store, its root and its key"
 
-    def _command(self, *words):
-        return json.loads(self.machine.output(f"{SIMULATOR} {' '.join(words)}") or "null")
+    def _control(self, *words):
+        return json.loads(self.machine.output(f"{SIMULATOR} control {' '.join(words)}"))
 
     def _buy(self):
-        bought = self._command("buy", "--bundle", BUNDLE, "--product", PRODUCT)
+        bought = self._control("post", "purchases", f"bundleID={BUNDLE}", f"productID={PRODUCT}")
         self.purchases.append(bought["originalTransactionID"])
         return bought
 
@@ -58,16 +58,16 @@ class Store:
         """Six more purchases, some of which are renewed or refunded."""
         new = [self._buy()["originalTransactionID"] for _ in range(6)]
         for purchase in new[:2]:
-            self._command("renew", purchase)
+            self._control("post", f"subscriptions/{purchase}/renew")
         for purchase in new[2:4]:
-            self._command("refund", purchase)
+            self._control("post", f"subscriptions/{purchase}/refund")
         return self.compare(machine)
 
     def compare(self, machine):
         rows = json.loads(machine.output(f"receiptd-admin psql -XAtc \"{ROWS}\""))
         assert sorted(rows) == sorted(self.purchases), f"{len(rows)} rows for {len(self.purchases)} purchases"
         for purchase in self.purchases:
-            truth, row = self._command("truth", purchase), rows[purchase]
+            truth, row = self._control("get", f"truth/{purchase}"), rows[purchase]
             granted = row["status"] in ("active", "grace")
             told = (row["product_id"], row["expiry_date"][:19], row["auto_renew_enabled"], granted)
             true = (truth["productID"], truth["expiresDate"][:19], truth["autoRenews"], truth["grantsAccess"])
