@@ -51,7 +51,7 @@ final class ReceiptdProcess: Sendable {
     throw Silence(of: "that it is ready", log: logText)
   }
 
-  /// SIGTERM.
+  /// Sends SIGTERM and waits for the end.
   /// - Returns: the exit status.
   func stop() async -> Int32 {
     process.signal(SIGTERM)
