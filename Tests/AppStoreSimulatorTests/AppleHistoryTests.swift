@@ -16,7 +16,7 @@ struct AppleHistoryTests {
       .map { try verifier.transaction($0).payload.transactionId }
   }
 
-  @Test func `reads transactions page by page`() async throws {
+  @Test func `Apple's Python client reads a transaction history page by page`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       var bought: [String] = []
       for _ in 0..<25 {
@@ -48,7 +48,7 @@ struct AppleHistoryTests {
     }
   }
 
-  @Test func `reads only the transactions that match the filter`() async throws {
+  @Test func `Apple's Python client reads only the transactions that match the history's filter`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       func buy(_ product: String, at day: Double) throws -> String {
         var request = PurchaseRequest(bundleID: Climb.bundleID, productID: product, accountID: "ann")
@@ -84,7 +84,7 @@ struct AppleHistoryTests {
     }
   }
 
-  @Test func `a wrong parameter of the history has its own error`() async throws {
+  @Test func `each wrong parameter of the transaction history has its own error`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let id = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.coins)).transactionID
       let wrong: [(JSON, String)] = [
@@ -105,7 +105,7 @@ struct AppleHistoryTests {
     }
   }
 
-  @Test func `looks up an order and filters statuses`() async throws {
+  @Test func `Apple's Python client looks up an order and filters subscription statuses`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let bought = try store.buy(
         PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly, accountID: "ann"))
@@ -135,7 +135,7 @@ struct AppleHistoryTests {
     }
   }
 
-  @Test func `the next page includes transactions modified in between`() throws {
+  @Test func `the next page of a history includes transactions modified in between`() throws {
     var store = Climb.store()
     var ids: [String] = []
     for day in 0..<5 {

@@ -25,7 +25,7 @@ struct AppleNotificationTests {
     outcome.value?["notificationHistory"]?.array?.count
   }
 
-  @Test func `requests a test notification and its status`() async throws {
+  @Test func `Apple's Python client requests a test notification and its status`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let asked = try await apple.run([Operation(do: "request_test_notification")])
       let token = try #require(asked[0].value?["testNotificationToken"]?.string)
@@ -50,7 +50,7 @@ struct AppleNotificationTests {
     }
   }
 
-  @Test func `limits the notification history to a customer, a type or failures`() async throws {
+  @Test func `Apple's Python client filters the notification history by customer, type or failure`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       func buy(_ product: String, _ account: String) throws -> SignedOutcome {
         try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: product, accountID: account))
@@ -60,7 +60,7 @@ struct AppleNotificationTests {
       let coins = try buy(Climb.coins, "ann")
       let ben = try buy(Climb.monthly, "ben")
       for notification in [ann.notification, coins.notification] { await store.deliver(notification.uuid) }
-      // A notification that is lost and then delivered is no failure.
+      // A notification that is lost and then delivered is not a failure.
       var faults = DeliveryFaults()
       faults.lose = 2
       await store.setDeliveryFaults(faults)
@@ -83,7 +83,7 @@ struct AppleNotificationTests {
     }
   }
 
-  @Test func `reads all pages, and no further back than Apple keeps them`() async throws {
+  @Test func `Apple's Python client reads all pages of the history, no further back than Apple keeps notifications`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       for environment in [Environment.production, .sandbox] {
         for _ in 0..<41 { _ = try store.test(bundleID: Climb.bundleID, in: environment) }
@@ -114,7 +114,7 @@ struct AppleNotificationTests {
   }
 
   @Test(arguments: ["Production", "Sandbox"])
-  func `verifies notifications with data, summary, external purchase token and app data`(
+  func `Apple's Python library verifies notifications with data, summary, external purchase token and app data`(
     environment: String
   ) async throws {
     try await AppleLibraryTests.withServer { store, apple in
@@ -160,7 +160,7 @@ struct AppleNotificationTests {
     }
   }
 
-  @Test func `reads faults by Apple's names`() async throws {
+  @Test func `Apple's Python client reads the simulator's faults by Apple's error names`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let id = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.coins)).transactionID
       for fault in [

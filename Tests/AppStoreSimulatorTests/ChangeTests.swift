@@ -5,7 +5,7 @@ import Testing
 @testable import AppStoreSimulator
 
 struct ChangeTests {
-  @Test func `renewal can be turned off and on`() throws {
+  @Test func `a customer can turn renewal off and on`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let off = try store.perform(.setAutoRenew(false), on: id, at: .day(1))

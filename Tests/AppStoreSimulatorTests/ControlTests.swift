@@ -78,7 +78,7 @@ struct ControlTests {
     _ = try await fixture.client.post("/control/apps", App())
   }
 
-  @Test func `a purchase is answered after its notification was delivered`() async throws {
+  @Test func `the control API responds to a purchase after its notification was delivered`() async throws {
     try await Self.withServers { fixture in
       try await Self.putApp(fixture)
       let token = UUID().uuidString
@@ -107,7 +107,7 @@ struct ControlTests {
     }
   }
 
-  @Test func `commands drive a subscription through its life`() async throws {
+  @Test func `control commands renew, change and refund a subscription and deliver each notification`() async throws {
     try await Self.withServers { fixture in
       try await Self.putApp(fixture)
       let bought = try await fixture.post(
@@ -145,7 +145,7 @@ struct ControlTests {
     }
   }
 
-  @Test func `a notification can be held back and sent twice`() async throws {
+  @Test func `the control API can hold a notification back and send it twice`() async throws {
     try await Self.withServers { fixture in
       try await Self.putApp(fixture)
       let held = try await fixture.post(
@@ -163,7 +163,7 @@ struct ControlTests {
     }
   }
 
-  @Test func `an unreachable webhook is reported and can be changed`() async throws {
+  @Test func `the control API reports an unreachable webhook, and the webhook can be changed`() async throws {
     try await Self.withServers { fixture in
       try await Self.putApp(fixture)
       // Nothing listens on port 9.
@@ -178,7 +178,7 @@ struct ControlTests {
     }
   }
 
-  @Test func `offers, families and announcements have commands`() async throws {
+  @Test func `the control API has commands for offers, Family Sharing and announcements`() async throws {
     try await Self.withServers { fixture in
       try await Self.putApp(fixture)
       var purchase = PurchaseParameters(bundleID: "com.example", productID: "pro.monthly")
@@ -216,7 +216,7 @@ struct ControlTests {
     }
   }
 
-  @Test func `a refused command is a conflict, and an unknown name is not found`()
+  @Test func `a refused control command gets 409, and an unknown name gets 404`()
     async throws
   {
     try await Self.withServers { fixture in
@@ -240,7 +240,7 @@ struct ControlTests {
     }
   }
 
-  @Test func `the control API answers only to its own machine`() throws {
+  @Test func `the control API accepts requests from its own machine only`() throws {
     for host in ["192.0.2.1", "10.0.0.7", "2001:db8::1"] {
       #expect(throws: Problem.self) { try ControlRoutes.checkCaller(SocketAddress(host: host, port: 1)) }
     }

@@ -63,7 +63,7 @@ struct ControlTroubleTests {
     try result.get()
   }
 
-  @Test func `random lives are added, their notifications are sent, and the clock is at their end`()
+  @Test func `the control API adds random lives, sends their notifications, and sets the clock to their end`()
     async throws
   {
     try await Self.withFixture { fixture in
@@ -97,7 +97,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `the clock is read, set forward and given a rate`() async throws {
+  @Test func `the control API reads the clock, sets it forward and changes its rate`() async throws {
     try await Self.withFixture { fixture in
       let clock = try await fixture.get("/control/clock")
       #expect(clock == ["now": "2026-01-01T00:00:00Z", "rate": 0])
@@ -123,7 +123,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `a caller's clock cannot be set`() async throws {
+  @Test func `the control API cannot set a clock that the store's creator provided`() async throws {
     let store = try SimulatedAppStore(clock: { Climb.start })
     try await Self.serve(store) { client in
       let failure = await #expect(throws: ControlClient.Failure.self) {
@@ -133,7 +133,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `setting the clock sends due notifications before the response`() async throws {
+  @Test func `a request that sets the clock sends due notifications before its response`() async throws {
     try await Self.withFixture(
       outcome: .answered(503), timeScale: TimeScale(monthSeconds: 720), retries: true
     ) { fixture in
@@ -151,7 +151,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `faults are added, shown and removed`() async throws {
+  @Test func `the control API adds, shows and removes faults, and refuses invalid ones`() async throws {
     try await Self.withFixture { fixture in
       let none: JSON = [
         "api": [], "delivery": ["delay": 0, "duplicates": 0, "lose": 0, "loss": 0, "reorder": 0],
@@ -191,7 +191,7 @@ struct ControlTroubleTests {
     }
   }
 
-  @Test func `requests, consumption and orders are shown`() async throws {
+  @Test func `the control API shows requests, consumption reports and orders`() async throws {
     try await Self.withFixture { fixture in
       let bought = try await fixture.post(
         "/control/purchases",

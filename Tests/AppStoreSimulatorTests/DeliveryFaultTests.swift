@@ -32,7 +32,7 @@ struct DeliveryFaultTests {
     return faults
   }
 
-  @Test func `the next notifications are lost and recorded as timed out`() async throws {
+  @Test func `a delivery fault loses the next notifications and records them as timed out`() async throws {
     let (store, sender, _) = try Self.store()
     await store.setDeliveryFaults(Self.faults { $0.lose = 2 })
     let sent = try await Self.send(3, from: store)
@@ -55,7 +55,7 @@ struct DeliveryFaultTests {
     #expect(store.notification(sent[0].uuid)?.isDelivered == true)
   }
 
-  @Test func `random losses and duplicates are the same for the same seed`() async throws {
+  @Test func `random losses and duplicates of notifications are the same for the same seed`() async throws {
     func arrivals(seed: UInt64) async throws -> [Int] {
       let (store, sender, _) = try Self.store(seed: seed)
       await store.setDeliveryFaults(
@@ -75,7 +75,7 @@ struct DeliveryFaultTests {
     #expect(counts.allSatisfy { $0 > 20 } && counts.reduce(0, +) == 200, "\(counts)")
   }
 
-  @Test func `notifications are held and sent together in another order`() async throws {
+  @Test func `a reorder fault holds notifications and sends them together in another order`() async throws {
     let (store, sender, _) = try Self.store()
     await store.setDeliveryFaults(Self.faults { $0.reorder = 10 })
     let early = try await Self.send(9, from: store)
@@ -93,7 +93,7 @@ struct DeliveryFaultTests {
     #expect(sender.payloads.suffix(1) == last[...])
   }
 
-  @Test func `a delay is measured by the store's clock`() async throws {
+  @Test func `a delay fault delays notifications by the store's clock`() async throws {
     let (store, sender, clock) = try Self.store()
     await store.setDeliveryFaults(Self.faults { $0.delay = 600 })
     let sent = try await Self.send(2, from: store)

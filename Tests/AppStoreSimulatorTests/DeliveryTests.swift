@@ -22,7 +22,7 @@ final class RecordingSender: NotificationSender {
 }
 
 struct DeliveryTests {
-  @Test func `a notification can be sent again, unchanged`() async throws {
+  @Test func `a notification that is sent again is unchanged`() async throws {
     let sender = RecordingSender()
     let store = try SimulatedAppStore(
       apps: [Climb.app], webhook: "http://127.0.0.1/webhook", clock: { Climb.start }, sender: sender)
@@ -36,7 +36,7 @@ struct DeliveryTests {
     #expect(store.notification(uuid)?.attempts.map(\.attemptDate) == [Climb.start, Climb.start])
   }
 
-  @Test func `without a webhook notifications are recorded and not sent`() async throws {
+  @Test func `a store without a webhook records notifications and sends none`() async throws {
     let sender = RecordingSender()
     let store = try SimulatedAppStore(apps: [Climb.app], sender: sender)
     let bought = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.lifetime))
@@ -49,12 +49,12 @@ struct DeliveryTests {
   }
 
   @Test(arguments: [(200, true), (206, true), (207, false), (302, false), (400, false), (503, false)])
-  func `200 to 206 mean delivered`(status: Int, isDelivered: Bool) {
+  func `a webhook response from 200 to 206 counts as delivered`(status: Int, isDelivered: Bool) {
     #expect(SendOutcome.answered(status).isSuccess == isDelivered)
     #expect(SendOutcome.answered(status).status == status)
   }
 
-  @Test func `a purchase is found in either environment`() throws {
+  @Test func `a command finds a purchase in either environment by its original id`() throws {
     let store = try SimulatedAppStore(apps: [Climb.app], clock: { Climb.start })
     let test = try store.buy(
       PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly), in: .sandbox)

@@ -8,7 +8,7 @@ import Testing
 struct RetryTests {
   private static let away = SendOutcome(result: .socketIssue)
 
-  @Test func `five retries follow 1, 12, 24, 48 and 72 hours after the previous attempt`() {
+  @Test func `the store retries a notification 1, 12, 24, 48 and 72 hours after the previous attempt`() {
     var queue = RetryQueue(timeScale: .calendar)
     var now = Climb.start
     var waits: [Double] = []
@@ -24,13 +24,13 @@ struct RetryTests {
     #expect(waits == [1, 12, 24, 48, 72])
   }
 
-  @Test func `a shortened month shortens hours`() {
+  @Test func `the retry schedule is as much shorter as the store's month`() {
     var queue = RetryQueue(timeScale: TimeScale(monthSeconds: 720))
     queue.failed("a", at: Climb.start, outcome: Self.away)
     #expect(queue.nextDue == Climb.start + 1)
   }
 
-  @Test func `a 400 and a delivery are final`() {
+  @Test func `the store does not retry a notification after a delivery or a 400`() {
     var queue = RetryQueue(timeScale: .calendar)
     queue.failed("a", at: Climb.start, outcome: .answered(400))
     #expect(queue.nextDue == nil)
@@ -42,7 +42,7 @@ struct RetryTests {
     #expect(queue.takeDue(at: .day(1)) == ["c", "d", "e"])
   }
 
-  @Test func `the longest overdue notification is first`() {
+  @Test func `the retry queue returns the longest overdue notification first`() {
     var queue = RetryQueue(timeScale: .calendar)
     queue.putOff("late", until: .day(2))
     queue.putOff("early", until: .day(1))
@@ -80,7 +80,7 @@ struct RetryTests {
     (notification?.attempts ?? []).map { $0.attemptDate.timeIntervalSince(Climb.start) / 3600 }
   }
 
-  @Test func `a notification is sent six times as the clock advances, then given up`() async throws {
+  @Test func `the store sends a notification six times as the clock advances, then gives it up`() async throws {
     let server = Server()
     let (store, clock) = try Self.store(server)
     let uuid = try store.test(bundleID: Climb.bundleID).uuid
@@ -96,7 +96,7 @@ struct RetryTests {
     #expect(store.nextAttempt(of: uuid) == nil)
   }
 
-  @Test func `there is no retry after a delivery, in the sandbox, or with retries off`()
+  @Test func `the store does not retry after a delivery, in the sandbox, or with retries off`()
     async throws
   {
     let server = Server()
@@ -135,7 +135,7 @@ struct RetryTests {
     let delivering = Task { await store.keepDelivering() }
     await store.deliver(uuid)
     try clock.advance(by: 3600)
-    // The rest of the schedule follows by itself when an hour takes no time.
+    // At this rate an hour takes no time, so the other retries follow at once.
     try clock.run(at: 1e9)
     var count = 0
     for await _ in sent {

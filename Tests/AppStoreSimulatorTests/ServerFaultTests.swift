@@ -61,7 +61,7 @@ struct ServerFaultTests {
     try result.get()
   }
 
-  @Test func `Retry-After of a rate limit is a UNIX time in milliseconds`() async throws {
+  @Test func `the simulator's Retry-After of a rate limit is a UNIX time in milliseconds`() async throws {
     try await Self.withFixture { fixture in
       fixture.store.add(.rateLimit(retryAfter: 5).next(1))
       let limited = try await fixture.get()
@@ -74,7 +74,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `401 has no JSON`() async throws {
+  @Test func `the simulator's 401 response has no JSON`() async throws {
     try await Self.withFixture { fixture in
       fixture.store.add(.unauthorized.next(1))
       let refused = try await fixture.get()
@@ -84,7 +84,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `a connection is closed without a response, or in the middle of one`() async throws {
+  @Test func `the faults close and cut end a connection without a whole response`() async throws {
     try await Self.withFixture { fixture in
       for fault in [ServerFault.close, .cut] {
         fixture.store.add(fault.next(1))
@@ -97,7 +97,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `a cut response is the beginning of the right one`() async throws {
+  @Test func `the fault cut sends the first half of the correct response`() async throws {
     try await Self.withFixture { fixture in
       fixture.store.add(.cut)
       let port = try #require(URLComponents(string: fixture.base)?.port)
@@ -119,7 +119,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `a slow response is the right one`() async throws {
+  @Test func `a request with the fault slow succeeds`() async throws {
     try await Self.withFixture { fixture in
       fixture.store.add(.slow(0.05).next(1))
       let status = try await fixture.get().status
@@ -128,7 +128,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `a fault applies to its endpoint, environment and number of requests`() {
+  @Test func `a server fault applies only to its endpoint, environment and number of requests`() {
     var faults = ServerFaults(seed: 1)
     faults.add(.error(.generalInternal).at(.history).next(2))
     var sandboxed = ServerFault.unauthorized
@@ -144,7 +144,7 @@ struct ServerFaultTests {
     #expect(faults.take(for: .history, in: .sandbox) == nil)
   }
 
-  @Test func `a random fault applies to the same requests for the same seed`() {
+  @Test func `a random server fault applies to the same requests for the same seed`() {
     func befallen(seed: UInt64) -> [Bool] {
       var faults = ServerFaults(seed: seed)
       var fault = ServerFault.close
@@ -157,7 +157,7 @@ struct ServerFaultTests {
     #expect((30...70).contains(befallen(seed: 1).count { $0 }))
   }
 
-  @Test func `the journal records app, endpoint, environment and time`() async throws {
+  @Test func `the request journal records app, endpoint, environment and time`() async throws {
     try await Self.withFixture { fixture in
       let before = Date().millisecondsSince1970 ?? 0
       _ = try await fixture.get()
@@ -176,7 +176,7 @@ struct ServerFaultTests {
     }
   }
 
-  @Test func `the journal keeps the latest requests and ignores responses of dropped ones`() {
+  @Test func `the request journal keeps the latest requests and ignores responses to dropped ones`() {
     var journal = ServerJournal(capacity: 4)
     func request(_ at: Int64) -> ServerRequest {
       ServerRequest(

@@ -12,7 +12,7 @@ struct VirtualClockTests {
     func pass(_ seconds: Double) { date.withLock { $0 += seconds } }
   }
 
-  @Test func `runs at its rate and stops at 0`() throws {
+  @Test func `a virtual clock runs at its rate and stops at rate 0`() throws {
     let real = Real()
     let clock = VirtualClock(startingAt: .day(100), rate: 2) { real.now }
     real.pass(30)
@@ -28,7 +28,7 @@ struct VirtualClockTests {
     #expect(throws: VirtualClock.Refusal.self) { try clock.run(at: .infinity) }
   }
 
-  @Test func `is set forward and never back`() throws {
+  @Test func `a virtual clock can be set forward and never back`() throws {
     let real = Real()
     let clock = VirtualClock(startingAt: .day(0), rate: 1) { real.now }
     try clock.advance(by: 86_400)
@@ -38,14 +38,14 @@ struct VirtualClockTests {
     #expect(throws: VirtualClock.Refusal.goesBack(from: .day(7) + 1)) { try clock.set(to: .day(7)) }
     #expect(throws: VirtualClock.Refusal.goesBack(from: .day(7) + 1)) { try clock.advance(by: -1) }
     try clock.advance(by: 0)
-    // Nor if the real time goes back.
+    // The virtual clock does not go back if the real time does.
     real.pass(-3600)
     #expect(clock.now == .day(7) + 1)
     real.pass(1)
     #expect(clock.now == .day(7) + 2)
   }
 
-  @Test func `gives the real seconds until a time and reports changes`() throws {
+  @Test func `a virtual clock gives the real seconds until a time and reports changes`() throws {
     let real = Real()
     let clock = VirtualClock(startingAt: .day(0), rate: 60) { real.now }
     let touched = Mutex(0)
@@ -64,12 +64,12 @@ struct VirtualClockTests {
   ]
 
   @Test(arguments: durations)
-  func `a duration is read in ISO 8601`(text: String, seconds: Double) throws {
+  func `a duration is parsed in ISO 8601`(text: String, seconds: Double) throws {
     let duration = try #require(StoreDuration(text))
     #expect(TimeScale.calendar.date(Climb.start, adding: duration) == Climb.start + seconds)
   }
 
-  @Test func `a duration keeps its proportion to a shortened month`() throws {
+  @Test func `a shorter month shortens durations in proportion`() throws {
     let scale = TimeScale(monthSeconds: 720)
     for (text, seconds) in [("P1D", 24.0), ("PT1H", 1), ("PT30M", 0.5), ("P1M", 720), ("P1YT1H", 8641)] {
       let duration = try #require(StoreDuration(text))
@@ -81,7 +81,7 @@ struct VirtualClockTests {
     "", "P", "PT", "1D", "P1", "P1DT", "P-1D", "P+1D", "P1D1Y", "P1H", "PT1D", "PT1H1H", "P1.5D", "P1D ",
     "P99999999D", "p1d", "P1D\n",
   ])
-  func `another text is no duration`(text: String) {
+  func `a text that is not an ISO 8601 duration is refused`(text: String) {
     #expect(StoreDuration(text) == nil)
   }
 }
