@@ -23,7 +23,7 @@ struct AppleChainTests {
     #expect(roots.fingerprints == [TrustedRoots.appleRootG3Fingerprint])
   }
 
-  @Test func `the production leaf is accepted from its first second to its last`() throws {
+  @Test func `Apple's production leaf is accepted from its first second to its last`() throws {
     let (chain, leaf, _) = try Self.chain()
     for instant in [leaf.notValidBefore, leaf.notValidBefore + 86_400 * 100, leaf.notValidAfter] {
       try chain.checkValid(at: instant)
@@ -45,7 +45,7 @@ struct AppleChainTests {
     }
   }
 
-  @Test func `Apple's intermediate does not pass as a leaf, nor its leaf as an intermediate`() throws {
+  @Test func `Apple's intermediate is refused as a leaf, and its leaf as an intermediate`() throws {
     let validation = ChainValidation(roots: try TrustedRoots(files: [Files.appleRoot()]))
     let leaf = try Files.fixture("ReceiptSigning-2025.cer")
     let intermediate = try Files.fixture("AppleWWDRCAG6.cer")

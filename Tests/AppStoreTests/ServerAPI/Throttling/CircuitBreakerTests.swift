@@ -37,7 +37,7 @@ struct CircuitBreakerTests {
     #expect(!next.isProbe)
   }
 
-  @Test func `a response between failures resets the count`() throws {
+  @Test func `a response resets the circuit breaker's count of failures`() throws {
     var circuit = CircuitBreaker()
     for _ in 0..<10 {
       try fail(&circuit, times: 4, at: start)
@@ -66,7 +66,7 @@ struct CircuitBreakerTests {
     #expect(circuit.wait(at: now) == .milliseconds(500))
   }
 
-  @Test func `a failure of a request from before the opening is ignored`() throws {
+  @Test func `the circuit breaker ignores the failure of a request from before it opened`() throws {
     var circuit = CircuitBreaker()
     let slow = try pass(&circuit, at: start)
     try fail(&circuit, times: 5, at: start)
@@ -79,7 +79,7 @@ struct CircuitBreakerTests {
     #expect(circuit.wait(at: start + .seconds(2)) == nil)
   }
 
-  @Test func `after an abandoned probe the next request is the probe`() throws {
+  @Test func `the request after an abandoned probe is the next probe`() throws {
     var circuit = CircuitBreaker()
     try fail(&circuit, times: 5, at: start)
     let later = start + .seconds(1)

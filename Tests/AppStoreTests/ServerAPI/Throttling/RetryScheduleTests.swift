@@ -25,7 +25,7 @@ struct RetryScheduleTests {
     #expect(isTriedAgain == [4_040_002, 4_040_004, 4_040_006, 5_000_000, 5_000_001].contains(number))
   }
 
-  @Test func `delays double up to a bound, with full jitter`() {
+  @Test func `the retry delays double up to a bound, with full jitter`() {
     let error = AppStoreServerError.rejected(rejection(5_000_001))
     #expect(
       pauses(error)
@@ -62,7 +62,7 @@ struct RetryScheduleTests {
       (0.5, .milliseconds(500), true), (3_600, .seconds(3_600), true), (3_601, .seconds(60), false),
       (1e12, .seconds(60), false),
     ] as [(TimeInterval?, Duration, Bool)])
-  func `only a plausible Retry-After pauses an endpoint for long`(
+  func `an implausible Retry-After pauses an endpoint only briefly`(
     seconds: TimeInterval?, length: Duration, isTold: Bool
   ) {
     let pause = RateLimitPause(rejection(4_290_000, retryAfter: seconds), at: date)
