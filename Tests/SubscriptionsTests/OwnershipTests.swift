@@ -25,7 +25,7 @@ import Testing
     #expect(settle(claimant: anna) == .settled(owned(by: anna)))
   }
 
-  @Test func `the owner who proves it again stays the owner`() {
+  @Test func `an owner that proves the purchase again stays the owner`() {
     #expect(settle(claimant: anna, owner: owned(by: anna)) == .settled(owned(by: anna)))
   }
 
@@ -44,7 +44,7 @@ import Testing
     #expect(settle(owner: transferred, token: anna, decided: anna) == .settled(transferred))
   }
 
-  @Test func `the app's policy decides about the proof of another customer`() {
+  @Test func `the app's transfer policy decides about another customer's proof`() {
     let annas = owned(by: anna)
     #expect(settle(claimant: boris, owner: annas, policy: .keep) == .refused(owner: annas))
     #expect(
@@ -58,7 +58,7 @@ import Testing
         == .moved(owned(by: boris, .transfer), from: .user(anna)))
   }
 
-  @Test func `where customers are devices a token decides nothing`() {
+  @Test func `an app account token decides nothing in an app whose customers are devices`() {
     let outcome = Subscriptions.settle(
       claimant: .device("phone"), owner: nil, token: anna, decidedToken: nil, kind: .device,
       policy: .keep, isActive: true)

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Subscriptions
 
-/// A product without an end that is bought, refunded and bought again, under the same original transaction id.
+/// A lifetime product that is bought, refunded and bought again under the same original transaction id.
 @Suite struct RepurchaseTests {
-  /// The words at a day, for every order in which the facts can arrive.
+  /// The statuses at a day, for every order in which the facts can arrive.
   private func words(of facts: [TransactionFact], at days: Double) -> Set<String?> {
     Set(ordersWithRepeats(facts).map { SubscriptionFacts($0).words(at: days) })
   }
