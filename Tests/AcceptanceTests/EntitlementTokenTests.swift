@@ -39,7 +39,8 @@ import Testing
       "free": { "features": { "rooms": 1 } } } ] }
     """
 
-  @Test func `PyJWT verifies a token of a new server, and the server signs with the same key after a restart`()
+  @Test
+  func `PyJWT verifies a token of a new server, and the server signs with the same key after a restart`()
     async throws
   {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")

@@ -97,7 +97,9 @@ import Testing
     #expect(writer.lostLines == 10)
   }
 
-  @Test func `the log writer loses no line on a descriptor that another process made non-blocking`() async throws {
+  @Test func `the log writer loses no line on a descriptor that another process made non-blocking`()
+    async throws
+  {
     let pipe = try Pipe()
     #expect(fcntl(pipe.input, F_SETFL, O_NONBLOCK) == 0)
     let writer = LogWriter(descriptor: pipe.input)

@@ -57,7 +57,9 @@ import Testing
     }
   }
 
-  @Test func `receiptd refuses to start at once behind an unnamed pooler that refuses settings at login`() async throws {
+  @Test func `receiptd refuses to start at once behind an unnamed pooler that refuses settings at login`()
+    async throws
+  {
     try await Self.withPooler(in: .session, [:]) { environment in
       let result = try await Self.run("migrate", environment)
       #expect(result.status == 1)
@@ -66,7 +68,8 @@ import Testing
     }
   }
 
-  @Test func `receiptd warns about a pooler in session mode that DATABASE_POOLER does not name`() async throws {
+  @Test func `receiptd warns about a pooler in session mode that DATABASE_POOLER does not name`() async throws
+  {
     try await Self.withPooler(in: .session, Self.ignoring) { environment in
       let result = try await Self.run("migrate", environment)
       #expect(result.status == 0, "\(result.complaint)")
@@ -75,7 +78,8 @@ import Testing
   }
 
   @Test(arguments: PrivatePgBouncer.Mode.allCases)
-  func `receiptd starts behind a pooler that DATABASE_POOLER names`(mode: PrivatePgBouncer.Mode) async throws {
+  func `receiptd starts behind a pooler that DATABASE_POOLER names`(mode: PrivatePgBouncer.Mode) async throws
+  {
     try await Self.withPooler(in: mode, Self.ignoring, saying: mode.rawValue) { environment in
       let result = try await Self.run("migrate", environment)
       #expect(result.status == 0, "\(result.complaint)")

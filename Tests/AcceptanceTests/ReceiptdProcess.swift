@@ -68,7 +68,7 @@ final class ReceiptdProcess: Sendable {
   /// - Returns: the exit status.
   func exitStatus() async -> Int32 { await process.exitStatus() }
 
-  /// Waits until the log has this text so many times.
+  /// Waits until the log has this text this many times.
   func awaitLog(_ text: String, times: Int = 1) async throws {
     let clock = ContinuousClock()
     let deadline = clock.now + .seconds(120)

@@ -45,7 +45,9 @@ import Testing
     }
   }
 
-  @Test func `a server serves an app after it is added to apps.json, and stops after it is removed`() async throws {
+  @Test func `a server serves an app after it is added to apps.json, and stops after it is removed`()
+    async throws
+  {
     try await withStage { stage in
       let purchase = try stage.buy("two", in: stage.stores.old)
       #expect(try await stage.validate(purchase).text.contains("wrong_app"))

@@ -38,7 +38,9 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `each service state is a datagram of its own, to a path and to an abstract socket name`(isAbstract: Bool) throws {
+  func `each service state is a datagram of its own, to a path and to an abstract socket name`(
+    isAbstract: Bool
+  ) throws {
     let path = "\(FileManager.default.temporaryDirectory.path)/notify-\(UUID().uuidString)"
     let listener = try Listener(name: isAbstract ? [0] + Array(path.utf8) : Array(path.utf8))
     defer { unlink(path) }
@@ -87,7 +89,8 @@ import Testing
     #expect(Watchdog(environment)?.timeout == timeout)
   }
 
-  @Test(.timeLimit(.minutes(10))) func `a running server sends READY, WATCHDOG and STOPPING to the service manager`()
+  @Test(.timeLimit(.minutes(10)))
+  func `a running server sends READY, WATCHDOG and STOPPING to the service manager`()
     async throws
   {
     let path = "\(FileManager.default.temporaryDirectory.path)/notify-\(UUID().uuidString)"

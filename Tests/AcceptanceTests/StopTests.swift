@@ -19,7 +19,8 @@ import Testing
     }
   }
 
-  @Test func `a stopping server answers its running request, refuses later connections, and exits with status 0`()
+  @Test
+  func `a stopping server answers its running request, refuses later connections, and exits with status 0`()
     async throws
   {
     try await withStage { stage in

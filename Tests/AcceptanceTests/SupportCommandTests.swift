@@ -20,7 +20,7 @@ import Testing
     ).run()
   }
 
-  @Test func `--version prints the version`() async throws {
+  @Test func `receiptd --version prints the version`() async throws {
     try await withTestDatabase { database in
       let printed = try await run(["--version"], database)
       #expect(printed.status == 0)

@@ -5,7 +5,8 @@ import Testing
 @testable import AppStoreSimulator
 
 struct AnnouncementTests {
-  @Test func `an external purchase token has one id in CREATED, UNREPORTED and ACTIVE_TOKEN_REMINDER`() throws {
+  @Test func `an external purchase token has one id in CREATED, UNREPORTED and ACTIVE_TOKEN_REMINDER`() throws
+  {
     var store = Climb.store(.sandbox)
     let made = try store.externalPurchase(.created, bundleID: Climb.bundleID, at: Climb.start)
     let id = try #require(made.externalPurchaseToken?.externalPurchaseId)
@@ -24,7 +25,7 @@ struct AnnouncementTests {
     #expect(store.notifications == [made, missed, reminder])
   }
 
-  @Test func `a rescinded consent names the account's app transaction and leaves purchases as they are`()
+  @Test func `a rescinded consent names the account's app transaction and changes no purchase`()
     throws
   {
     var store = Climb.store()
@@ -49,7 +50,7 @@ struct AnnouncementTests {
     #expect(sent.summary?.appAppleId == 1_500_000_001)
   }
 
-  @Test func `a signed payload has exactly one of data, summary, token and app data`() throws {
+  @Test func `a signed notification has exactly one of data, summary, token and app data`() throws {
     var store = Climb.store()
     let sent = [
       try store.buy(Climb.monthly, at: Climb.start).notification,

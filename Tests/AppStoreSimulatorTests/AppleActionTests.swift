@@ -68,7 +68,7 @@ struct AppleActionTests {
     }
   }
 
-  @Test func `an extension is allowed again after a year`() throws {
+  @Test func `Apple's Python client can extend a subscription again after a year`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.annual, at: Climb.start).originalTransactionID
     func extend(_ day: Double) throws -> ExtensionRefusal? {
@@ -180,7 +180,8 @@ struct AppleActionTests {
     }
   }
 
-  @Test func `Apple's Python client sets an app account token, and all later payloads have it`() async throws {
+  @Test func `Apple's Python client sets an app account token, and all later payloads have it`() async throws
+  {
     try await AppleLibraryTests.withServer { store, apple in
       let bought = try Self.buy(Climb.monthly, store)
       let id = bought.originalTransactionID

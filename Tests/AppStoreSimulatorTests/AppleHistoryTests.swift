@@ -48,7 +48,9 @@ struct AppleHistoryTests {
     }
   }
 
-  @Test func `Apple's Python client reads only the transactions that match the history's filter`() async throws {
+  @Test func `Apple's Python client reads only the transactions that match the history's filter`()
+    async throws
+  {
     try await AppleLibraryTests.withServer { store, apple in
       func buy(_ product: String, at day: Double) throws -> String {
         var request = PurchaseRequest(bundleID: Climb.bundleID, productID: product, accountID: "ann")

@@ -114,7 +114,9 @@ struct AppleLibraryTests {
     }
   }
 
-  @Test func `Apple's Python library reads notifications of every type that the simulator sends`() async throws {
+  @Test func `Apple's Python library reads notifications of every type that the simulator sends`()
+    async throws
+  {
     try await Self.withServer { store, apple in
       let family = PurchaseRequest(
         bundleID: Climb.bundleID, productID: Climb.family, ownership: .familyShared)

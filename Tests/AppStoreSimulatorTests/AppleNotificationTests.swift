@@ -50,7 +50,9 @@ struct AppleNotificationTests {
     }
   }
 
-  @Test func `Apple's Python client filters the notification history by customer, type or failure`() async throws {
+  @Test func `Apple's Python client filters the notification history by customer, type or failure`()
+    async throws
+  {
     try await AppleLibraryTests.withServer { store, apple in
       func buy(_ product: String, _ account: String) throws -> SignedOutcome {
         try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: product, accountID: account))
@@ -83,7 +85,11 @@ struct AppleNotificationTests {
     }
   }
 
-  @Test func `Apple's Python client reads all pages of the history, no further back than Apple keeps notifications`() async throws {
+  @Test
+  func
+    `Apple's Python client reads all pages of the history, no further back than Apple keeps notifications`()
+    async throws
+  {
     try await AppleLibraryTests.withServer { store, apple in
       for environment in [Environment.production, .sandbox] {
         for _ in 0..<41 { _ = try store.test(bundleID: Climb.bundleID, in: environment) }
@@ -114,9 +120,11 @@ struct AppleNotificationTests {
   }
 
   @Test(arguments: ["Production", "Sandbox"])
-  func `Apple's Python library verifies notifications with data, summary, external purchase token and app data`(
-    environment: String
-  ) async throws {
+  func
+    `Apple's Python library verifies notifications with data, summary, external purchase token and app data`(
+      environment: String
+    ) async throws
+  {
     try await AppleLibraryTests.withServer { store, apple in
       let place = Environment(rawValue: environment)
       let bought = try store.buy(

@@ -107,7 +107,9 @@ struct ControlTests {
     }
   }
 
-  @Test func `control commands renew, change and refund a subscription and deliver each notification`() async throws {
+  @Test func `control commands renew, change and refund a subscription and deliver each notification`()
+    async throws
+  {
     try await Self.withServers { fixture in
       try await Self.putApp(fixture)
       let bought = try await fixture.post(

@@ -43,7 +43,7 @@ struct DeliveryFaultTests {
       ])
   }
 
-  @Test func `a retry delivers a lost notification`() async throws {
+  @Test func `the store's retry delivers a lost notification`() async throws {
     let (store, sender, clock) = try Self.store()
     store.setRetries(true)
     await store.setDeliveryFaults(Self.faults { $0.lose = 1 })

@@ -78,7 +78,8 @@ struct FamilyTests {
     #expect(store.status(of: member, at: .day(7)) == .active)
   }
 
-  @Test func `a revoked family member loses access, and the purchaser and the other members keep it`() throws {
+  @Test func `a revoked family member loses access, and the purchaser and the other members keep it`() throws
+  {
     var (store, purchaser, member) = try Self.family()
     let other = try store.perform(.share(accountID: nil), on: purchaser, at: .day(3)).originalTransactionID
     _ = try store.perform(.revoke, on: member, at: .day(4))

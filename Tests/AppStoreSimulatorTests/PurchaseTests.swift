@@ -169,7 +169,7 @@ struct PurchaseTests {
     #expect(other.originalApplicationVersion == "0.9")
   }
 
-  @Test func `a product that is not on sale is refused`() {
+  @Test func `the store refuses a purchase of a product that is not on sale`() {
     var store = Climb.store()
     #expect(throws: StoreRefusal.unknownProduct("nothing")) { try store.buy("nothing", at: Climb.start) }
     #expect(throws: StoreRefusal.unknownApp("com.example.other")) {

@@ -25,7 +25,9 @@ struct RandomLifeTests {
   ]
 
   @Test
-  func `a thousand random lives have every documented type and subtype of a purchase's notifications, and no other`() {
+  func
+    `a thousand random lives have every documented type and subtype of a purchase's notifications, and no other`()
+  {
     struct Kind: Hashable {
       var type: NotificationType
       var subtype: Subtype?

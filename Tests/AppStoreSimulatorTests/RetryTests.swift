@@ -80,7 +80,8 @@ struct RetryTests {
     (notification?.attempts ?? []).map { $0.attemptDate.timeIntervalSince(Climb.start) / 3600 }
   }
 
-  @Test func `the store sends a notification six times as the clock advances, then gives it up`() async throws {
+  @Test func `the store sends a notification six times as the clock advances, then gives it up`() async throws
+  {
     let server = Server()
     let (store, clock) = try Self.store(server)
     let uuid = try store.test(bundleID: Climb.bundleID).uuid

@@ -77,7 +77,9 @@ struct SigningTests {
     #expect(failure?.code == .leafMarkerMissing)
   }
 
-  @Test func `receiptd's verifier refuses an intermediate without Apple's marker extension and names it`() throws {
+  @Test func `receiptd's verifier refuses an intermediate without Apple's marker extension and names it`()
+    throws
+  {
     let authority = try SigningAuthority(intermediateMarked: false)
     let jws = try authority.signer.sign(Self.transaction())
     let failure = #expect(throws: VerificationFailure.self) {

@@ -6,7 +6,9 @@ import Testing
 @testable import Curl
 
 @Suite struct CurlClientTests {
-  @Test func `the server gets the method, the fields and the body, and the client gets the response`() async throws {
+  @Test func `the server gets the method, the fields and the body, and the client gets the response`()
+    async throws
+  {
     try await withEcho { server, client in
       for method in [HTTPRequest.Method.post, .put, .delete] {
         let answer = try await client.send(
@@ -25,7 +27,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [0, 1, 100_000]) func `a request body of any length arrives unchanged`(length: Int) async throws {
+  @Test(arguments: [0, 1, 100_000]) func `a request body of any length arrives unchanged`(length: Int)
+    async throws
+  {
     try await withEcho { server, client in
       let body = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
       let answer = try await client.send(
@@ -65,7 +69,7 @@ import Testing
     }
   }
 
-  @Test func `a response beyond the limit is aborted while it arrives`() async throws {
+  @Test func `the client aborts a response beyond its length limit`() async throws {
     try await withEcho { server, client in
       let exact = try await client.send(
         CurlRequest(url: server.url("/large/1000"), maximumResponseLength: 1000))
@@ -120,7 +124,7 @@ import Testing
     }
   }
 
-  @Test func `many concurrent requests each get their own response`() async throws {
+  @Test func `each of many concurrent client requests gets its own response`() async throws {
     var configuration = CurlConfiguration()
     configuration.maximumInFlight = 16
     try await withEcho(configuration) { server, client in

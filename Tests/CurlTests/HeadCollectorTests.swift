@@ -13,7 +13,8 @@ import Testing
     return collector
   }
 
-  @Test func `the head collector keeps the fields of the final response, not of interim responses or trailers`() {
+  @Test
+  func `the head collector keeps the fields of the final response, not of interim responses or trailers`() {
     let head = collect([
       "HTTP/1.1 100 Continue", "X-Interim: 1", "", "HTTP/1.1 200 OK", "X-Final:  spaced \t", "Retry-After: 5",
       "Retry-After: 6", "", "X-Trailer: 1",

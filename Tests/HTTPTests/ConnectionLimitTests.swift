@@ -22,7 +22,9 @@ import Testing
     #expect(Self.listening(configuration).maximumConnectionsPerAddress == 3)
   }
 
-  @Test func `only trusted proxies and loopback addresses are exempt from the connection limit per address`() throws {
+  @Test func `only trusted proxies and loopback addresses are exempt from the connection limit per address`()
+    throws
+  {
     var configuration = HTTPServerConfiguration()
     configuration.trustedProxies = TrustedProxies([try #require(IPNetwork("10.0.0.0/8"))])
     let isExemptFromAddressLimit = Self.listening(configuration).isExemptFromAddressLimit

@@ -129,7 +129,7 @@ import Testing
 
   // MARK: Stopping
 
-  @Test func `an idle connection ends when the server stops`() {
+  @Test func `an idle connection closes when the server stops`() {
     var conversation = Conversation()
     conversation.receive(Self.get)
     conversation.state.drain()
@@ -137,7 +137,7 @@ import Testing
     #expect(conversation.events == [Self.got, .closed(.shutdown)])
   }
 
-  @Test func `the current request is the last one when the server stops`() {
+  @Test func `a stopping server responds to the current request and drops pipelined ones`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + Self.get)

@@ -28,7 +28,7 @@ import Testing
     #expect(conversation.events == [.closed(.deadline)])
   }
 
-  @Test func `the idle timeout starts again with each response`() {
+  @Test func `the idle timeout restarts with each response`() {
     var conversation = Self.conversation()
     conversation.advance(seconds: 50)
     conversation.receive(Self.get)
@@ -50,7 +50,8 @@ import Testing
     #expect(conversation.answers.first?.closes == true)
   }
 
-  @Test func `a body that arrives byte by byte is refused at the body timeout, which starts after the head`() {
+  @Test func `a body that arrives byte by byte is refused at the body timeout, which starts after the head`()
+  {
     var conversation = Self.conversation()
     conversation.receive("POST / HTTP/1.1\r\n")
     conversation.advance(seconds: 9)

@@ -20,7 +20,9 @@ import Testing
     (#"for=192.0.2.60;host="a,b;c\"d,for=1.1.1.1""#, "192.0.2.60"), ("\t for=192.0.2.60 ", "192.0.2.60"),
     (#"host="ends\\";for=192.0.2.60"#, "192.0.2.60"),
   ])
-  func `the client address of a Forwarded element is its for parameter`(element: String, address: String) throws {
+  func `the client address of a Forwarded element is its for parameter`(element: String, address: String)
+    throws
+  {
     #expect(try client(of: "10.0.0.1", element) == address)
     #expect(try client(of: "10.0.0.1", "for=1.1.1.1, \(element)") == address)
     #expect(try client(of: "10.0.0.1", "\(element),for=10.0.0.7", #"for="[2001:db8:aaaa::1]""#) == address)
@@ -61,7 +63,9 @@ import Testing
   @Test(arguments: [
     (ForwardedHeader.forwarded, "203.0.113.6"), (.xForwardedFor, "203.0.113.5"),
   ])
-  func `only the header that the proxy writes decides the client address`(header: ForwardedHeader, client: String) throws {
+  func `only the header that the proxy writes decides the client address`(
+    header: ForwardedHeader, client: String
+  ) throws {
     let fixture = try ServerFixture {
       $0.trustedProxies = TrustedProxies(["127.0.0.0/8"].compactMap { IPNetwork($0) }, header: header)
     }

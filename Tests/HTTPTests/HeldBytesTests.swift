@@ -107,7 +107,9 @@ import Testing
     #expect(conversation.events == [.request("GET", "/one", []), .finished])
   }
 
-  @Test func `at the memory limit the server drops pipelined requests and refuses no other request`() async throws {
+  @Test func `at the memory limit the server drops pipelined requests and refuses no other request`()
+    async throws
+  {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
       $0.limits.bufferedBytes = 60_000
@@ -134,7 +136,10 @@ import Testing
     #expect(answers.first?["Connection"] == "close")
   }
 
-  @Test func `at the memory limit a client that does not read is disconnected, and no other request is refused`() throws {
+  @Test
+  func `at the memory limit a client that does not read is disconnected, and no other request is refused`()
+    throws
+  {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
       $0.limits.bufferedBytes = 1_000_000

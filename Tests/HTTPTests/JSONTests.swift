@@ -54,7 +54,9 @@ import Testing
     (#"{"items": [], "at": "2026-01-01T00:00:00Z", "paid": 1}"#, "'paid' must be true or false."),
     (#"[]"#, "'the body' must be an object."),
   ])
-  func `a body of another JSON shape gets invalid_request with the member's name`(body: String, detail: String) {
+  func `a body of another JSON shape gets invalid_request with the member's name`(
+    body: String, detail: String
+  ) {
     let problem = problem(body)
     #expect(problem?.code == .invalidRequest)
     #expect(problem?.detail == detail)

@@ -25,7 +25,9 @@ import Testing
     #expect(RFC3339.string(from: Date(timeIntervalSince1970: seconds), to: .milliseconds) == text)
   }
 
-  @Test func `a random time survives a round trip in milliseconds and in seconds, and Foundation formats it alike`() {
+  @Test
+  func `a random time survives a round trip in milliseconds and in seconds, and Foundation formats it alike`()
+  {
     var random = SystemRandomNumberGenerator()
     for _ in 0..<20_000 {
       let milliseconds = Int64.random(in: -62_135_596_800_000...253_402_300_799_999, using: &random)

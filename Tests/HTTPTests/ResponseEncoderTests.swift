@@ -24,7 +24,8 @@ import Testing
       ])
   }
 
-  @Test func `the last response has Connection close, and an HTTP 1 point 0 response has keep-alive`() throws {
+  @Test func `the last response has Connection close, and an HTTP 1 point 0 response has keep-alive`() throws
+  {
     #expect(try encode(.empty(.ok), .init(closes: true)).hasSuffix("\r\nConnection: close\r\n\r\n"))
     #expect(
       try encode(.empty(.ok), .init(version: .http10)).hasSuffix("\r\nConnection: keep-alive\r\n\r\n"))
@@ -69,7 +70,9 @@ import Testing
     }
   }
 
-  @Test func `a status without a known reason phrase gets a status line, and an invalid one becomes 500`() throws {
+  @Test func `a status without a known reason phrase gets a status line, and an invalid one becomes 500`()
+    throws
+  {
     #expect(try encode(.empty(HTTPResponse.Status(code: 599))).hasPrefix("HTTP/1.1 599 "))
     #expect(try encode(.empty(HTTPResponse.Status(code: 999))).hasPrefix("HTTP/1.1 500 "))
   }

@@ -73,7 +73,9 @@ import Testing
   }
 
   @Test(arguments: [("/small", 413), ("/nothing", 404), ("/now", 405)])
-  func `a client that expects 100 Continue gets the refusal before it sends the body`(path: String, status: Int) throws {
+  func `a client that expects 100 Continue gets the refusal before it sends the body`(
+    path: String, status: Int
+  ) throws {
     let responses = try ServerFixture.shared.exchange(
       "POST \(path) HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
     #expect(responses.map(\.status) == [status])

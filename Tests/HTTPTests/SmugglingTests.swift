@@ -5,7 +5,8 @@ import Testing
 
 @Suite struct SmugglingTests {
   @Test(arguments: RefusedRequest.all)
-  func `a smuggling request is refused once, and the following bytes are not decoded`(request: RefusedRequest) {
+  func `a smuggling request is refused once, and the following bytes are not decoded`(request: RefusedRequest)
+  {
     var conversation = Conversation()
     conversation.receive(request.bytes)
     #expect(conversation.answers.count == 1)
@@ -24,7 +25,8 @@ import Testing
   }
 
   @Test(arguments: RefusedRequest.all)
-  func `a smuggling request behind a valid one is refused and closes the connection`(request: RefusedRequest) {
+  func `a smuggling request behind a valid one is refused and closes the connection`(request: RefusedRequest)
+  {
     var conversation = Conversation()
     conversation.receive(Array("GET /first HTTP/1.1\r\nHost: a\r\n\r\n".utf8) + request.bytes)
     // The status is not compared: an empty line is allowed before the first request only.

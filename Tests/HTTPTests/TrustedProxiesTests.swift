@@ -43,7 +43,9 @@ import Testing
     (" \t198.51.100.9\t", "198.51.100.9"),
     ("2001:DB8:0:0::1", "2001:db8::1"), ("::ffff:198.51.100.9", "198.51.100.9"),
   ])
-  func `ports, brackets and spaces of an X-Forwarded-For entry are removed`(element: String, address: String) throws {
+  func `ports, brackets and spaces of an X-Forwarded-For entry are removed`(element: String, address: String)
+    throws
+  {
     #expect(try client(of: "10.0.0.1", element) == address)
   }
 
@@ -88,9 +90,9 @@ import Testing
   @Test(arguments: [
     "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/", "10.0.0.0/08x", "/8", "::/129", "a", "", "10.0.0.0/-1",
   ])
-  func `a malformed network is refused`(text: String) { #expect(IPNetwork(text) == nil) }
+  func `a malformed IP network is refused`(text: String) { #expect(IPNetwork(text) == nil) }
 
-  @Test func `a network contains the addresses with its prefix`() throws {
+  @Test func `an IP network contains the addresses with its prefix`() throws {
     let all = try #require(IPNetwork("::/0"))
     let old = try #require(IPNetwork("0.0.0.0/0"))
     let v4 = try #require(IPAddress("8.8.8.8"))
@@ -102,7 +104,9 @@ import Testing
     #expect(!host.contains(try #require(IPAddress("2001:db8::2"))))
   }
 
-  @Test func `the addresses of an IPv6 slash 64 count as one subscriber, and each IPv4 address as another`() throws {
+  @Test func `the addresses of an IPv6 slash 64 count as one subscriber, and each IPv4 address as another`()
+    throws
+  {
     func bits(_ text: String) throws -> UInt128 { try #require(IPAddress(text)).subscriberBits }
     #expect(try bits("192.0.2.1") != bits("192.0.2.2"))
     #expect(try bits("192.0.2.1") == bits("::ffff:192.0.2.1"))

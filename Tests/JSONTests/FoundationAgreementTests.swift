@@ -43,7 +43,8 @@ struct FoundationAgreementTests {
   }
 
   @Test
-  func `the JSON reader agrees with Foundation on mutated JSON, except for invalid JSON and inexact integers`()
+  func
+    `the JSON reader agrees with Foundation on mutated JSON, except for invalid JSON and inexact integers`()
   {
     var random = SplitMix64(state: 7)
     var (accepted, refused, stricter) = (0, 0, 0)

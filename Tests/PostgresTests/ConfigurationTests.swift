@@ -34,7 +34,8 @@ struct ConfigurationTests {
     }
   }
 
-  @Test func `a session gets the URI's options and receiptd's own, or the URI's alone behind a pooler`() async throws
+  @Test func `a session gets the URI's options and receiptd's own, or the URI's alone behind a pooler`()
+    async throws
   {
     try await withTestDatabase { database in
       let uri = database.uri + "?options=-c%20work_mem%3D1MB%20-c%20lock_timeout%3D7s"

@@ -200,7 +200,9 @@ import Testing
     }
   }
 
-  @Test func `work outside of a transaction is not repeated after one of its statements returned`() async throws {
+  @Test func `work outside of a transaction is not repeated after one of its statements returned`()
+    async throws
+  {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         _ = try await pool.query("create table t (n int)")

@@ -59,7 +59,9 @@ import Testing
     }
   }
 
-  @Test func `an existing pool writes to the promoted server after a planned switch and after a crash`() async throws {
+  @Test func `an existing pool writes to the promoted server after a planned switch and after a crash`()
+    async throws
+  {
     try await Self.withTwoServers { pool, first, second in
       let before = try #require(try await Self.writtenPort(pool))
       #expect(first.uri.contains(":\(before)/"))

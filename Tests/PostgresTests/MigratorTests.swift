@@ -92,7 +92,10 @@ struct MigratorTests {
     }
   }
 
-  @Test func `an edited file that was applied fails the migration run, which names the file and applies nothing`() async throws {
+  @Test
+  func `an edited file that was applied fails the migration run, which names the file and applies nothing`()
+    async throws
+  {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       try await migrator.apply()
@@ -157,7 +160,9 @@ struct MigratorTests {
     create trigger ends before insert on schema_migrations execute function ends();
     """,
   ])
-  func `a database that becomes unavailable during a migration gives PostgresError, not a migration failure`(sql: String) async throws {
+  func `a database that becomes unavailable during a migration gives PostgresError, not a migration failure`(
+    sql: String
+  ) async throws {
     try await withFolder(["20260101_first.sql": sql]) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       let error = await #expect(throws: PostgresError.self) { try await migrator.apply() }
@@ -243,7 +248,9 @@ struct MigratorTests {
     }
   }
 
-  @Test func `applied migrations of a newer version have the status unknown and are not an error`() async throws {
+  @Test func `applied migrations of a newer version have the status unknown and are not an error`()
+    async throws
+  {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       try await migrator.apply()

@@ -2,7 +2,7 @@ import Postgres
 import Testing
 
 struct PipelineTests {
-  @Test func `a pipeline returns rows in order`() async throws {
+  @Test func `a pipeline returns the rows of its statements in order`() async throws {
     try await withPool { pool in
       let results = try await pool.withConnection { connection in
         try await connection.pipeline([

@@ -307,7 +307,7 @@ private struct PoolModel {
     for lease in effects.leases {
       let wasWaiting = waiting.remove(lease.waiter) != nil
       let wasFree = lent.insert(lease.connection).inserted
-      #expect(wasWaiting, "lent to somebody who did not wait")
+      #expect(wasWaiting, "leased to a caller that did not wait")
       #expect(open.contains(lease.connection), "lent a connection that is not open")
       #expect(wasFree, "lent twice")
     }

@@ -43,7 +43,9 @@ import Testing
   }
 
   @Test(arguments: PrivatePgBouncer.Mode.allCases)
-  func `the probe finds PgBouncer's pool mode while other clients use it`(in mode: PrivatePgBouncer.Mode) async throws {
+  func `the probe finds PgBouncer's pool mode while other clients use it`(in mode: PrivatePgBouncer.Mode)
+    async throws
+  {
     try await withTestDatabase { database in
       let bouncer = try await PrivatePgBouncer.start(before: database, in: mode)
       var configuration = try PostgresConfiguration(uri: database.uri(port: bouncer.port))

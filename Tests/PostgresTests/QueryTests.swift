@@ -60,7 +60,9 @@ struct QueryTests {
   }
 
   @Test(arguments: [1, 3, 70])
-  func `a table of values works beside a table with columns of the same names as its internals`(count: Int) async throws {
+  func `a table of values works beside a table with columns of the same names as its internals`(count: Int)
+    async throws
+  {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         _ = try await pool.query("CREATE TABLE odd (place int, given int, i int, new int)")

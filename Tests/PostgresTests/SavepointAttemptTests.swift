@@ -18,7 +18,9 @@ struct SavepointAttemptTests {
     try await pool.query("select n from t order by n").map { try $0.decode(0, as: Int.self) }
   }
 
-  @Test func `an attempt returns its rows with the pipeline, and a continued attempt is committed`() async throws {
+  @Test func `an attempt returns its rows with the pipeline, and a continued attempt is committed`()
+    async throws
+  {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         let (answers, attempt) = try await connection.pipeline(
@@ -40,7 +42,7 @@ struct SavepointAttemptTests {
     ["insert into t values (2)", "select 1 / 0"], ["select 1 / 0", "insert into t values (2)"],
     ["insert into t values (2)", "select * from nothing_of_that_name"], ["insert into t values (2), (1)"],
   ])
-  func `a failed attempt is rolled back alone`(attempted: [String]) async throws {
+  func `a failed attempt is rolled back, and its transaction continues`(attempted: [String]) async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         // The error must tell a failed attempt from a failed first query, with new and with prepared statements.
@@ -106,7 +108,9 @@ struct SavepointAttemptTests {
     "select pg_terminate_backend(pg_backend_pid())",
     "select 1 / (n - n) from (select pg_terminate_backend(pg_backend_pid())::int as n) as ended",
   ])
-  func `a session that ends during the attempt fails the transaction, also after an earlier failure`(ending: String)
+  func `a session that ends during the attempt fails the transaction, also after an earlier failure`(
+    ending: String
+  )
     async throws
   {
     try await withTable { pool in

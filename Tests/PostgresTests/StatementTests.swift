@@ -121,7 +121,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `BEGIN and COMMIT are prepared too`() async throws {
+  @Test func `BEGIN and COMMIT are prepared statements`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -138,7 +138,10 @@ struct StatementTests {
   }
 
   @Test(arguments: ["begin", "commit"])
-  func `a foreign statement under the name of BEGIN or COMMIT fails the transaction and closes the connection`(word: String)
+  func
+    `a foreign statement under the name of BEGIN or COMMIT fails the transaction and closes the connection`(
+      word: String
+    )
     async throws
   {
     try await withPool {
@@ -209,7 +212,8 @@ struct StatementTextTests {
     #expect(query(1, "a").text == "select $1::int, $2::text from t")
   }
 
-  @Test func `statements that differ in a literal, a fragment or a value's position have different identities`() {
+  @Test
+  func `statements that differ in a literal, a fragment or a value's position have different identities`() {
     func query(_ column: String) -> Query { "select \(unescaped: column) from t" }
     let others: [Query] = [
       query("a"), query("b"), "select \(1) from t", "select a from t", "select b from t",
@@ -225,7 +229,9 @@ struct StatementTextTests {
     #expect(query.text == "$1$2$3$4$5$6$7$8$9$10$11")
   }
 
-  @Test func `statements of the same length that were built from strings are distinct on the server`() async throws {
+  @Test func `statements of the same length that were built from strings are distinct on the server`()
+    async throws
+  {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in

@@ -139,7 +139,9 @@ struct TransactionTests {
     }
   }
 
-  @Test func `a transaction that sends nothing until its timeout loses its session and its locks`() async throws {
+  @Test func `a transaction that sends nothing until its timeout loses its session and its locks`()
+    async throws
+  {
     try await withPool {
       $0.maximumConnections = 2
       $0.queryTimeout = .seconds(1)

@@ -67,7 +67,9 @@ struct TypeTests {
     try await expectRoundTrip(any, as: "timestamptz") { abs($0.timeIntervalSince($1)) < 1e-6 }
   }
 
-  @Test func `an instant cut to microseconds survives a round trip and is never later than the original`() async throws {
+  @Test func `an instant cut to microseconds survives a round trip and is never later than the original`()
+    async throws
+  {
     var generator = SplitMix64(state: 3)
     let any = (0..<200).map { _ in Date(timeIntervalSince1970: .random(in: 0...4e9, using: &generator)) }
     let cut = any.map(\.cutToMicroseconds)
@@ -115,7 +117,7 @@ struct TypeTests {
     try await expectRoundTrip([["a"], nil] as [[String]?], as: "text[]")
   }
 
-  @Test func `arrays unnest into rows`() async throws {
+  @Test func `a statement can unnest arrays into rows`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let ids = [UUID(), UUID()]

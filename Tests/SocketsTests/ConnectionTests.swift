@@ -130,7 +130,9 @@ import Testing
     #expect(probe.isQuiet)
   }
 
-  @Test func `closing a connection closes its descriptor even while both directions are blocked`() async throws {
+  @Test func `closing a connection closes its descriptor even while both directions are blocked`()
+    async throws
+  {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { connection in
       [UInt8](repeating: 0, count: 2_000_000).withUnsafeBytes { _ = connection.send($0) }

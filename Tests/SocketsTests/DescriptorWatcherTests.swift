@@ -68,7 +68,9 @@ import Testing
   }
 
   @Test(arguments: [Readiness.reading, .writing, [.reading, .writing]])
-  func `the watcher reports a hang-up as the events that the descriptor waits for`(interest: Readiness) async throws {
+  func `the watcher reports a hang-up as the events that the descriptor waits for`(interest: Readiness)
+    async throws
+  {
     let (watcher, watched) = (DescriptorWatcher(queue: queue), try Watched())
     let watch = watcher.add(watched.descriptor) { watched.ready($0) }
     _ = shutdown(watched.peer.descriptor, Int32(SHUT_RDWR))

@@ -69,7 +69,8 @@ import Testing
     SocketAddress(host: host, port: port)
   }
 
-  @Test func `the connection limiter admits no more than its limit, and a released connection frees its place`() {
+  @Test
+  func `the connection limiter admits no more than its limit, and a released connection frees its place`() {
     let limiter = ConnectionLimiter(maximum: 2, maximumPerAddress: nil)
     #expect(limiter.admit(address("192.0.2.1")))
     #expect(limiter.admit(address("192.0.2.1")))

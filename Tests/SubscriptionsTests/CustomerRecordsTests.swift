@@ -69,7 +69,7 @@ import Testing
     #expect(entitlements(customerRecords, at: 42).status == .expired)
   }
 
-  @Test func `a grant opens its tier from its first instant to its end`() {
+  @Test func `a grant gives its tier from its first instant until its end`() {
     let customerRecords = CustomerRecords(grants: [grant("family", 5, 10)])
     #expect(!entitlements(customerRecords, at: 4.9).isAccessGranted)
     #expect(entitlements(customerRecords, at: 4.9).validUntil == day(5))
@@ -106,12 +106,12 @@ import Testing
 
   @Test func `during free access every customer has the highest tier`() {
     let free = FreeAccess([FreeAccess.Period(startsAt: day(10), endsAt: nil)])
-    let nobody = entitlements(CustomerRecords(freeAccess: free), at: 11)
-    #expect(nobody.isAccessGranted)
-    #expect(nobody.status == .active)
-    #expect(nobody.tier == "family")
-    #expect(nobody.features == ["seats": .count(5)])
-    #expect(nobody.validUntil == nil)
+    let newCustomer = entitlements(CustomerRecords(freeAccess: free), at: 11)
+    #expect(newCustomer.isAccessGranted)
+    #expect(newCustomer.status == .active)
+    #expect(newCustomer.tier == "family")
+    #expect(newCustomer.features == ["seats": .count(5)])
+    #expect(newCustomer.validUntil == nil)
     #expect(!entitlements(CustomerRecords(freeAccess: free), at: 9).isAccessGranted)
     #expect(entitlements(CustomerRecords(freeAccess: free), at: 9).validUntil == day(10))
   }

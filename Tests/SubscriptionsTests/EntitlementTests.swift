@@ -41,7 +41,9 @@ import Testing
         == "basic")
   }
 
-  @Test func `without access the source that ended last decides the status, and a refund ends a source`() throws {
+  @Test func `without access the source that ended last decides the status, and a refund ends a source`()
+    throws
+  {
     let app = sampleApp()
     func status(refunded: Double, expired: Double) throws -> Status {
       let lifetime = try subscription(
@@ -92,7 +94,10 @@ import Testing
     #expect(!isOpen(.testers([tester.uuidString]), nil))
   }
 
-  @Test func `the profile has the end of access, no product after a refund, and no expiry for a lifetime purchase`() throws {
+  @Test
+  func `the profile has the end of access, no product after a refund, and no expiry for a lifetime purchase`()
+    throws
+  {
     let app = sampleApp()
     func premium(_ subscription: Subscription, at days: Double) -> PremiumStatus {
       PremiumStatus(

@@ -26,7 +26,7 @@ import Testing
     #expect(facts.words(at: 31) == "billingRetry/expired")
   }
 
-  @Test func `the app's own grace follows the end of the paid time`() {
+  @Test func `the app's own grace begins at the end of the paid time`() {
     let app = sampleApp(ownGraceDays: 7)
     let ended = SubscriptionFacts([period("1000", from: 0, to: 30)])
     #expect(ended.words(at: 30, app: app) == "expired/grace")
@@ -65,7 +65,8 @@ import Testing
     #expect(facts.words(at: 13.5) == "expired/expired")
   }
 
-  @Test func `a renewal info from before an upgrade does not apply to it, although both periods end together`() {
+  @Test
+  func `a renewal info from before an upgrade does not apply to it, although both periods end together`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 30), period("1001", from: 23, to: 30, product: "family")],
       renewalInfo(signed: 5, autoRenew: false, renewalDate: 30))

@@ -61,7 +61,9 @@ import Testing
     return known
   }
 
-  @Test(arguments: lives.indices) func `any order and repetition of the same facts gives the same state`(index: Int) {
+  @Test(arguments: lives.indices) func `any order and repetition of the same facts gives the same state`(
+    index: Int
+  ) {
     let life = Self.lives[index]
     let expected = add(life)
     var random = SplitMix64(state: 7)

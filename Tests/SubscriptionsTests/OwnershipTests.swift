@@ -35,7 +35,7 @@ import Testing
       settle(claimant: boris, token: anna) == .refused(owner: owned(by: anna, .appAccountToken(anna))))
   }
 
-  @Test func `a changed token moves the purchase, and a repeated one does not move it back`() {
+  @Test func `a changed account token moves the purchase, and a repeated one does not move it back`() {
     let before = owned(by: anna, .appAccountToken(anna))
     #expect(
       settle(owner: before, token: boris, decided: anna)
@@ -66,7 +66,7 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases, [true, false])
-  func `a proof does not reverse a decision of support, and the policy applies to other customers`(
+  func `a proof does not reverse a support transfer, and the policy applies to other customers`(
     policy: TransferPolicy, isActive: Bool
   ) {
     let clara = UUID()

@@ -98,7 +98,8 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases, [true, false])
-  func `sharing with a limit of one equals the rule for one customer`(policy: TransferPolicy, isActive: Bool) {
+  func `sharing with a limit of one equals the rule for one customer`(policy: TransferPolicy, isActive: Bool)
+  {
     for order in sequences(["a", "b", "c"], length: 4) {
       var story = Story(limit: 1, policy: policy, isActive: isActive)
       var owner: Ownership?

@@ -49,14 +49,13 @@ import Testing
     #expect(current([replaced, upgrade], at: 31) == ["3 family active"])
   }
 
-  @Test func `a later renewal of the upgrade is the current transaction, also before it begins`()
-  {
+  @Test func `a later renewal of the upgrade is the current transaction, also before it begins`() {
     let renewal = period("4", from: 59.5, to: 89.5, product: "family", signed: 59)
     #expect(current([before, charged, upgrade, replaced, renewal], at: 60) == ["4 family active"])
     #expect(current([before, charged, upgrade, renewal], at: 59.2) == ["4 family active"])
   }
 
-  @Test func `a downgrade after the upgrade waits for the end of the upgrade`() {
+  @Test func `a downgrade after the upgrade takes effect at the end of the upgrade`() {
     let downgrade = period("4", from: 59.5, to: 89.5, signed: 59)
     for facts in [[before, charged, upgrade, downgrade], [before, upgrade, replaced, downgrade]] {
       #expect(current(facts, at: 59.4) == ["4 family active"])
@@ -113,7 +112,7 @@ import Testing
     #expect(current([before, early], at: 1) == ["2 basic active"])
   }
 
-  @Test func `the token of the upgrade decides, not the token of the charged renewal`() {
+  @Test func `the token of the upgrade decides the owner, not the token of the charged renewal`() {
     let (anna, boris) = (UUID(), UUID())
     let facts = [
       period("1", from: 0, to: 30, token: anna),

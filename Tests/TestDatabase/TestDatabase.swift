@@ -53,9 +53,8 @@ public struct TestDatabase: Sendable {
 
 /// Runs `body` with a database of its own, on the server of `TEST_DATABASE_URL` or on a private one. At most eight
 /// tests have a database at the same time, so a test must not take a second one.
-///
-/// - Parameter migrationsFolder: migrations that the database starts with; they run once a process,
-///   into a template that is then copied. Without, the database is empty.
+/// - Parameter migrationsFolder: migrations that the database starts with. They run once per process, in a template
+/// that each test copies. Without it the database is empty.
 nonisolated(nonsending) public func withTestDatabase<R>(
   migrationsFolder: String? = nil,
   _ body: nonisolated(nonsending) (TestDatabase) async throws -> R

@@ -1,4 +1,4 @@
-"""Runs Apple's own App Store Server Library on what the simulator signs and serves.
+"""Runs Apple's own App Store Server Library on the simulator's signed payloads and its API.
 
 Reads a file with {"store": {...}, "operations": [{"do": name, ...}]} and prints a JSON list with one
 outcome for each operation: {"value": ...} or {"error": {...}}. It judges nothing; the Swift test does.

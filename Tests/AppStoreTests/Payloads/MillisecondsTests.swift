@@ -51,7 +51,9 @@ struct MillisecondsTests {
   @Test(arguments: [
     "253402300800000", "-62135596800001", "9223372036854775807", "1e300", "1.5", #""0""#, "true", "[]",
   ])
-  func `a value that is not a date of those years in whole milliseconds gives an error with its field`(value: String) {
+  func `a value that is not a date of those years in whole milliseconds gives an error with its field`(
+    value: String
+  ) {
     for (json, field) in [
       (#"{"always":\#(value)}"#, "always"), (#"{"always":0,"sometimes":\#(value)}"#, "sometimes"),
     ] {

@@ -108,7 +108,9 @@ struct PayloadTests {
     }
   }
 
-  @Test func `a field of another JSON type is malformed, and the error names the field without its value`() throws {
+  @Test func `a field of another JSON type is malformed, and the error names the field without its value`()
+    throws
+  {
     let whole = try #require(
       JSONSerialization.jsonObject(with: Data(Texts.transaction.utf8)) as? [String: Any])
     for name in whole.keys {

@@ -59,7 +59,7 @@ struct AppReceiptTests {
     #expect(receipt.purchases[1].purchaseDate == nil)
   }
 
-  @Test func `other data than a receipt is refused with the reason`() throws {
+  @Test func `data that is not an app receipt is refused with the reason`() throws {
     #expect(throws: AppReceipt.Failure.notAReceipt("no bundle id")) { try read(ReceiptFile(bundleID: nil)) }
     #expect(throws: AppReceipt.Failure.notAReceipt("no bundle id")) { try read(ReceiptFile(bundleID: "")) }
     #expect(throws: AppReceipt.Failure.notAReceipt("no PKCS #7 signed data")) { try AppReceipt([]) }

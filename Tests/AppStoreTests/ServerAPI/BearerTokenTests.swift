@@ -87,7 +87,7 @@ struct BearerTokenTests {
     #expect(Set(transport.sent.map(\.token)).count == 1)
   }
 
-  @Test func `a key that is not a P-256 private key is refused`() {
+  @Test func `an App Store key that is not a P-256 private key is refused`() {
     for pem in ["", "text", ES384PrivateKey().pemRepresentation, key.publicKey.pemRepresentation] {
       #expect(throws: AppStoreCredentials.Failure.notAPrivateKey) {
         try AppStoreCredentials(privateKey: pem, keyID: "KEY", issuerID: "ISSUER")

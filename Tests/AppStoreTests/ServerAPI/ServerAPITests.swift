@@ -123,7 +123,9 @@ struct ServerAPITests {
     #expect(transport.sent.isEmpty)
   }
 
-  @Test func `an App Store address may have a port and a path, and an invalid address is refused`() async throws {
+  @Test func `an App Store address may have a port and a path, and an invalid address is refused`()
+    async throws
+  {
     let transport = StubTransport { _ in .json("{}") }
     let address = try #require(AppStoreAddress("http://127.0.0.1:4000/store/"))
     _ = try await api(transport, production: address).transactionInfo("1", in: .production)

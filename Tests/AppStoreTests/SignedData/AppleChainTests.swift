@@ -30,7 +30,9 @@ struct AppleChainTests {
     }
   }
 
-  @Test func `an invalid certificate is named, with its validity and the payload's signed date`() throws {
+  @Test func `a certificate that is not valid at the signed date is refused with its validity and that date`()
+    throws
+  {
     let (chain, leaf, intermediate) = try Self.chain()
     for (name, instant) in [
       ("leaf", leaf.notValidBefore - 1), ("leaf", leaf.notValidAfter + 1),

@@ -106,7 +106,8 @@ struct ChainRefusalTests {
     #expect(try refusal(authority, header: Header())?.code == .certificateCount)
   }
 
-  @Test func `the third certificate of x5c is ignored, and a trusted root must have signed the chain`() throws {
+  @Test func `the third certificate of x5c is ignored, and a trusted root must have signed the chain`() throws
+  {
     let other = TestAuthority(name: "Other Root")
     #expect(try refusal(.shared, verifier: other.verifier)?.code == .untrustedRoot)
     // A trusted root in third place does not help.
@@ -216,7 +217,7 @@ struct ChainRefusalTests {
     }
   }
 
-  @Test func `each certificate must be valid at the time of signing`() throws {
+  @Test func `a chain with a certificate that was not valid at the signed date is refused`() throws {
     let windows = [
       Instants.begin...(Instants.signed - 1), (Instants.signed + 1)...Instants.end,
     ]

@@ -32,7 +32,8 @@ enum JSONTarget {
       || text.utf8.split(whereSeparator: { !(0x30...0x39).contains($0) }).contains { $0.count > 300 }
   }
 
-  /// Whether the check refuses what Foundation accepts: other encodings than UTF-8, a byte order mark, a comma before a
+  /// Whether the check may refuse input that Foundation accepts: other encodings than UTF-8, a byte order mark, a comma
+  /// before a
   /// closing bracket, a greater depth, or an invalid string under a repeated name. Of repeated names Foundation reads
   /// only the last.
   private static func isStricter(about bytes: [UInt8]) -> Bool {

@@ -20,7 +20,9 @@ struct CircuitBreakerTests {
     return try #require(pass)
   }
 
-  @Test func `the circuit opens at the fifth failure in a row and sends one probe after a pause`() throws {
+  @Test func `the circuit breaker opens at the fifth failure in a row and sends one probe after a pause`()
+    throws
+  {
     var circuit = CircuitBreaker()
     try fail(&circuit, times: 4, at: start)
     #expect(circuit.wait(at: start) == nil)
@@ -47,7 +49,7 @@ struct CircuitBreakerTests {
   }
 
   @Test
-  func `each failed probe doubles the pause up to a minute, and a response resets it`()
+  func `each failed probe doubles the circuit breaker's pause up to a minute, and a response resets it`()
     throws
   {
     var circuit = CircuitBreaker()

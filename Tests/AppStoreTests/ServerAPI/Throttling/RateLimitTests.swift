@@ -113,7 +113,7 @@ struct RateLimitTests {
     #expect(Set(simulation.departures.map(\.id)).count == simulation.departures.count)
   }
 
-  @Test func `the whole rate is used when responses arrive at once`() {
+  @Test func `the rate limit admits the whole rate when responses arrive at once`() {
     let limit = Limited(count: 5, window: .seconds(1), maximumWaiting: 100)
     var gone: [Int] = []
     for id in 0..<15 as Range<UInt64> where limit.ask(id, at: start, latest: at(10_000)) == .go {
@@ -178,7 +178,9 @@ struct RateLimitTests {
     #expect(limit.ask(2, at: start, latest: start) == .go)
   }
 
-  @Test func `a pause refuses requests with an earlier deadline at once and admits the others after it`() {
+  @Test
+  func `a paused rate limit refuses requests with an earlier deadline and admits the others after the pause`()
+  {
     let limit = Limited(count: 1, window: .seconds(1), maximumWaiting: 10)
     #expect(limit.ask(1, at: start, latest: start) == .go)
     #expect(limit.ask(2, at: start, latest: at(2_000)) == .wait)

@@ -46,7 +46,7 @@ struct ThrottledCallTests {
   // MARK: Retries
 
   @Test(arguments: [4_040_002, 4_040_004, 4_040_006, 5_000_001] as [Int64])
-  func `a retryable error is retried after growing delays`(code: Int64) async throws {
+  func `an App Store call with a retryable error is retried after growing delays`(code: Int64) async throws {
     let clock = HandDrivenClock(jumps: true)
     let transport = answers(.error(code), .error(code), found)
     let answer = try await api(transport, clock).transactionInfo("1", in: .production)
@@ -55,7 +55,8 @@ struct ThrottledCallTests {
     #expect(clock.elapsed == .milliseconds(750))
   }
 
-  @Test func `retries end with the caller's timeout and return the store's error`() async throws {
+  @Test func `retries of an App Store call end at the caller's timeout with the store's error`() async throws
+  {
     let clock = HandDrivenClock(jumps: true)
     let transport = answers(.error(5_000_001))
     let api = try api(transport, clock)
@@ -76,7 +77,7 @@ struct ThrottledCallTests {
   }
 
   @Test(arguments: [4_040_010, 4_000_006, 4_290_000] as [Int64])
-  func `an error that is not retryable is not retried`(code: Int64) async throws {
+  func `an App Store call with an error that is not retryable is not retried`(code: Int64) async throws {
     let clock = HandDrivenClock(jumps: true)
     let transport = answers(.error(code), found)
     let api = try api(transport, clock)
@@ -197,7 +198,8 @@ struct ThrottledCallTests {
 
   // MARK: Coalesced requests
 
-  @Test func `a thousand equal concurrent calls cause one request, and later calls use its cached response`()
+  @Test
+  func `a thousand equal concurrent App Store calls cause one request, and later calls use its response`()
     async throws
   {
     let clock = HandDrivenClock()
@@ -236,7 +238,7 @@ struct ThrottledCallTests {
     #expect(transport.paths.count == 1)
   }
 
-  @Test func `a caller joins a request that another caller sent slightly earlier`() async throws {
+  @Test func `a caller joins an App Store request that another caller sent slightly earlier`() async throws {
     let clock = HandDrivenClock()
     let transport = GatedTransport()
     let api = try api(transport, clock)
@@ -266,7 +268,7 @@ struct ThrottledCallTests {
 
   // MARK: Timeouts
 
-  @Test func `a call with a short timeout does not join a request with a long one`() async throws {
+  @Test func `an App Store call with a short timeout does not join a request with a long one`() async throws {
     let clock = HandDrivenClock()
     let transport = GatedTransport()
     let api = try api(transport, clock)
