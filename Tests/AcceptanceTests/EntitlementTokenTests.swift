@@ -39,7 +39,8 @@ import Testing
       "free": { "features": { "rooms": 1 } } } ] }
     """
 
-  @Test func `PyJWT verifies the token of a server's first start, and the same key signs after a restart`()
+  @Test
+  func `PyJWT verifies a token of a new server, and the server signs with the same key after a restart`()
     async throws
   {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
@@ -87,7 +88,7 @@ import Testing
     }
   }
 
-  /// In hexadecimal.
+  /// The private key in the database, in hexadecimal.
   private static func privateKey(of database: TestDatabase) async throws -> String {
     let pool = try database.pool()
     let rows = try await pool.query("SELECT encode(private_key, 'hex') AS private_key FROM entitlement_keys")

@@ -21,12 +21,12 @@ import Testing
     return (files, FileWatch(paths) { files[$0] })
   }
 
-  @Test func `an unchanged file is not reported`() {
+  @Test func `the file watch does not report an unchanged file`() {
     var (_, watch) = watched("apps", "root")
     for _ in 0..<5 { #expect(watch.check() == nil) }
   }
 
-  @Test func `a change is reported once, after the file has stopped changing`() {
+  @Test func `the file watch reports a change once, after the file has stopped changing`() {
     var (files, watch) = watched("apps", "root")
     files["root"]?.seconds = 1
     #expect(watch.check() == nil)
@@ -37,7 +37,7 @@ import Testing
     #expect(watch.check() == nil)
   }
 
-  @Test func `a file that is removed and restored unchanged is no change`() {
+  @Test func `the file watch reports a removed file only if it comes back changed`() {
     var (files, watch) = watched("apps")
     let mark = files["apps"]
     files["apps"] = nil
@@ -50,7 +50,7 @@ import Testing
     #expect(watch.check() == "apps")
   }
 
-  @Test func `a link that points to another file is a change`() throws {
+  @Test func `the file watch reports a symbolic link that points to another file`() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "watch-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }

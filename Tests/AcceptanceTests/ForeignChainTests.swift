@@ -30,7 +30,7 @@ import Testing
       "tiers": { "premium": { "rank": 1, "features": {} } } } ] }
     """
 
-  @Test func `a proof that OpenSSL signed is accepted, and each invalid one is refused with its code`()
+  @Test func `a server accepts proofs that OpenSSL signed and refuses each invalid one with its error code`()
     async throws
   {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")

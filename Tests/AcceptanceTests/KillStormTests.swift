@@ -35,7 +35,7 @@ import Testing
     var signedPayload: String
   }
 
-  @Test func `no notification with response 200 is lost when the server is killed many times`()
+  @Test func `a server that is killed many times keeps every notification that it answered with 200`()
     async throws
   {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")

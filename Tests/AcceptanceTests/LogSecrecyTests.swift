@@ -76,7 +76,7 @@ import Testing
     return "postgresql://\(role):\(databasePassword)@\(host)"
   }
 
-  @Test func `a whole life at trace leaves no secret and no signed data in the log`() async throws {
+  @Test func `at LOG_LEVEL trace the log has no secret, no signed data and no customer id`() async throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -134,7 +134,7 @@ import Testing
       // The log may have a payload in another form.
       #expect(!log.contains("eyJ"))
       #expect(!log.contains("Bearer "))
-      // Neither paths nor queries: the template of the route is logged.
+      // The log has the template of the route, not the path or the query, which contain ids.
       for id in [Self.device, Self.child, tale.user] where !id.isEmpty {
         #expect(!log.contains(id), "\(id)")
         #expect(!log.contains(id.lowercased()), "\(id)")
@@ -147,7 +147,7 @@ import Testing
     await receiver.stop()
   }
 
-  /// What it does tell: each answer by its request, its route and its trace.
+  /// Checks what the log does have: each response with its request id, its route and its trace.
   private func expectUseful(_ log: String) throws {
     let objects = try log.split(separator: "\n").map {
       try #require(JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any], "\($0)")
@@ -166,13 +166,13 @@ import Testing
     #expect(numbers.allSatisfy { ($0["duration"] as? Double).map { (0...60).contains($0) } ?? false })
     #expect(numbers.allSatisfy { ($0["status"] as? Int).map { (200...599).contains($0) } ?? false })
     #expect(answers.allSatisfy { $0["trace"]?.utf8.count == 32 })
-    // An address is personal data: only where something was refused.
+    // An address is personal data, so only refused requests log it.
     let isRefusal = numbers.map { (400..<500).contains($0["status"] as? Int ?? 0) }
     #expect(answers.map { $0["client"] == "127.0.0.1" } == isRefusal)
     #expect(lines.allSatisfy { $0["client"] == nil || $0["message"] == "answered" })
     let traced = answers.filter { $0["request"] == "the-traced-one" }
     #expect(traced.map { $0["trace"] } == [Self.trace])
-    // What was said while the refused notification was dealt with can be found by it.
+    // The lines about the refused notification have a trace id.
     let refused = lines.filter { $0["message"] == "a notification was refused" }
     #expect(!refused.isEmpty && refused.allSatisfy { $0["trace"] != nil })
   }
@@ -183,7 +183,7 @@ import Testing
     var user = ""
   }
 
-  /// Everything that can be said to it, well and badly.
+  /// Sends valid and invalid requests to every route.
   private func tell(
     _ receiptd: ReceiptdProcess, _ store: SimulatedAppStore, _ client: CurlClient
   ) async throws -> Tale {

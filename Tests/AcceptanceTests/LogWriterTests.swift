@@ -53,7 +53,7 @@ import Testing
     return Array((text + String(repeating: "x", count: length - text.utf8.count - 1) + "\n").utf8)
   }
 
-  @Test func `lines come out whole and in order`() throws {
+  @Test func `the log writer writes lines whole and in order`() throws {
     let pipe = try Pipe()
     let writer = LogWriter(descriptor: pipe.input)
     let lines = (0..<300).map { Self.line($0, length: 20 + $0 % 50) }
@@ -64,7 +64,7 @@ import Testing
     #expect(writer.lostLines == 0)
   }
 
-  @Test func `no caller waits for a blocked reader, which then gets the number of lost lines`() throws {
+  @Test func `a blocked log reader delays no caller and later gets the number of lost lines`() throws {
     let pipe = try Pipe()
     let filling = pipe.fill()
     let writer = LogWriter(descriptor: pipe.input, capacity: 10_000)
@@ -85,7 +85,7 @@ import Testing
     #expect(writer.lostLines == 900)
   }
 
-  @Test func `lines that cannot be written are counted`() throws {
+  @Test func `the log writer counts lines that it cannot write`() throws {
     signal(SIGPIPE, SIG_IGN)
     var ends: [Int32] = [0, 0]
     try #require(pipe(&ends) == 0)
@@ -97,7 +97,9 @@ import Testing
     #expect(writer.lostLines == 10)
   }
 
-  @Test func `a descriptor that another process made non-blocking loses no line`() async throws {
+  @Test func `the log writer loses no line on a descriptor that another process made non-blocking`()
+    async throws
+  {
     let pipe = try Pipe()
     #expect(fcntl(pipe.input, F_SETFL, O_NONBLOCK) == 0)
     let writer = LogWriter(descriptor: pipe.input)

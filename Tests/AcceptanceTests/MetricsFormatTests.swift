@@ -4,14 +4,14 @@ import TestDatabase
 import TestProcess
 import Testing
 
-/// Prometheus's own reader of the text format, which is not ours.
+/// promtool, Prometheus's own parser of the text format, checks metrics and queries.
 @Suite struct MetricsFormatTests {
   private static let project = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../..").standardizedFileURL
-  /// `scripts/install` puts it there.
+  /// The executable that `scripts/install` installs.
   static let promtool = project.appending(path: ".build-promtool/usr/bin/promtool")
 
-  @Test func `promtool finds no fault with the metrics of a running server`() async throws {
+  @Test func `promtool accepts the metrics of a running server`() async throws {
     #expect(FileManager.default.isExecutableFile(atPath: Self.promtool.path), "scripts/install puts it there")
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -43,7 +43,7 @@ import Testing
     }
   }
 
-  /// What Grafana puts in place of its own words.
+  /// Replaces Grafana's variables by values, as Grafana does.
   private static func withoutVariables(_ expression: String) -> String {
     expression.replacing("$__rate_interval", with: "1m").replacing("$__interval", with: "1m")
       .replacing("$instance", with: ".*").replacing("$app", with: ".*")
@@ -58,12 +58,12 @@ import Testing
     let panels: [Panel]
   }
 
-  /// Rules are the one place where promtool reads an expression and nothing else happens.
+  /// Wraps the expressions in recording rules: `promtool check rules` parses them without evaluating.
   private func problems(with expressions: [String]) async throws -> String {
     let file = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID()).yml")
     defer { try? FileManager.default.removeItem(at: file) }
     let encoder = JSONEncoder()
-    // YAML knows every escape of JSON but this one.
+    // YAML has no escape `\/`.
     encoder.outputFormatting = .withoutEscapingSlashes
     let rules = try expressions.enumerated().map { number, expression in
       let text = try encoder.encode(expression)
@@ -74,7 +74,7 @@ import Testing
     return reading.status == 0 ? "" : reading.text + reading.complaint
   }
 
-  @Test func `promtool reads every expression of the dashboard`() async throws {
+  @Test func `promtool parses every query of the dashboard`() async throws {
     let data = try Data(contentsOf: Self.project.appending(path: "config/grafana-dashboard.json"))
     let expressions = try JSONDecoder().decode(Dashboard.self, from: data).panels
       .flatMap { $0.targets ?? [] }.map { Self.withoutVariables($0.expr) }
@@ -84,7 +84,7 @@ import Testing
     #expect(try await problems(with: ["sum by (app) (rate(x[5m])"]) != "")
   }
 
-  @Test func `promtool reads every expression of the runbooks`() async throws {
+  @Test func `promtool parses every query of the runbooks`() async throws {
     let text = try String(
       contentsOf: Self.project.appending(path: "docs/operations.md"), encoding: .utf8)
     let expressions = text.matches(of: /(?s)```promql\n(.*?)```/).flatMap {

@@ -43,7 +43,7 @@ import Testing
   }
 
   @Test(arguments: ["serve", "migrate"], [nil, "session"])
-  func `a pooler in transaction mode that is not named stops the start`(
+  func `receiptd refuses to start behind a pooler in transaction mode that DATABASE_POOLER does not name`(
     command: String, setting: String?
   ) async throws {
     try await Self.withPooler(in: .transaction, Self.ignoring, saying: setting) { environment in
@@ -57,7 +57,9 @@ import Testing
     }
   }
 
-  @Test func `a pooler that refuses settings at login stops the start at once`() async throws {
+  @Test func `receiptd refuses to start at once behind an unnamed pooler that refuses settings at login`()
+    async throws
+  {
     try await Self.withPooler(in: .session, [:]) { environment in
       let result = try await Self.run("migrate", environment)
       #expect(result.status == 1)
@@ -66,7 +68,8 @@ import Testing
     }
   }
 
-  @Test func `an unnamed pooler in session mode is a warning`() async throws {
+  @Test func `receiptd warns about a pooler in session mode that DATABASE_POOLER does not name`() async throws
+  {
     try await Self.withPooler(in: .session, Self.ignoring) { environment in
       let result = try await Self.run("migrate", environment)
       #expect(result.status == 0, "\(result.complaint)")
@@ -75,7 +78,8 @@ import Testing
   }
 
   @Test(arguments: PrivatePgBouncer.Mode.allCases)
-  func `a start behind a named pooler succeeds`(mode: PrivatePgBouncer.Mode) async throws {
+  func `receiptd starts behind a pooler that DATABASE_POOLER names`(mode: PrivatePgBouncer.Mode) async throws
+  {
     try await Self.withPooler(in: mode, Self.ignoring, saying: mode.rawValue) { environment in
       let result = try await Self.run("migrate", environment)
       #expect(result.status == 0, "\(result.complaint)")
@@ -83,7 +87,7 @@ import Testing
     }
   }
 
-  @Test func `the doctor names a pooler in transaction mode`() async throws {
+  @Test func `the doctor reports a pooler in transaction mode`() async throws {
     try await Self.withPooler(in: .transaction, Self.ignoring) { environment in
       let result = try await Self.run("doctor", environment)
       #expect(result.status == 1)

@@ -51,7 +51,7 @@ final class ReceiptdProcess: Sendable {
     throw Silence(of: "that it is ready", log: logText)
   }
 
-  /// SIGTERM.
+  /// Sends SIGTERM and waits for the end.
   /// - Returns: the exit status.
   func stop() async -> Int32 {
     process.signal(SIGTERM)
@@ -68,7 +68,7 @@ final class ReceiptdProcess: Sendable {
   /// - Returns: the exit status.
   func exitStatus() async -> Int32 { await process.exitStatus() }
 
-  /// Waits until the log has this text so many times.
+  /// Waits until the log has this text this many times.
   func awaitLog(_ text: String, times: Int = 1) async throws {
     let clock = ContinuousClock()
     let deadline = clock.now + .seconds(120)

@@ -16,7 +16,7 @@ import Testing
     func come() { state.store(true, ordering: .relaxed) }
   }
 
-  @Test func `twenty reloads under a stream of requests drop none of them`() async throws {
+  @Test func `twenty reloads during a stream of requests drop no request`() async throws {
     try await withStage { stage in
       let purchase = try stage.buy("one", in: stage.stores.old)
       let end = End()
@@ -45,7 +45,9 @@ import Testing
     }
   }
 
-  @Test func `an app works once the file has it, and stops once it is removed`() async throws {
+  @Test func `a server serves an app after it is added to apps.json, and stops after it is removed`()
+    async throws
+  {
     try await withStage { stage in
       let purchase = try stage.buy("two", in: stage.stores.old)
       #expect(try await stage.validate(purchase).text.contains("wrong_app"))
@@ -60,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func `an invalid configuration is refused with its reason, and the former one stays`()
+  @Test func `a reload refuses an invalid configuration with its reason and keeps the former one`()
     async throws
   {
     try await withStage { stage in
@@ -85,7 +87,7 @@ import Testing
     }
   }
 
-  @Test func `after a change of the roots only proofs under the new root are accepted`() async throws {
+  @Test func `a server that reloads a changed root accepts only proofs under the new root`() async throws {
     try await withStage { stage in
       let old = try stage.buy("one", in: stage.stores.old)
       let new = try stage.buy("one", in: stage.stores.new)

@@ -5,7 +5,7 @@ import Testing
 
 /// The stop of the background jobs.
 @Suite struct RunningJobsTests {
-  @Test func `a stop waits for a job that ends`() async {
+  @Test func `the stop of the background jobs waits for a job that ends`() async {
     let hasCleanedUp = Atomic(false)
     let jobs = RunningJobs {
       try? await Task.sleep(for: .seconds(3_600))
@@ -16,7 +16,7 @@ import Testing
     #expect(isClean)
   }
 
-  @Test func `a stop does not wait longer than its timeout`() async {
+  @Test func `the stop of the background jobs does not wait longer than its timeout`() async {
     let (never, end) = AsyncStream.makeStream(of: Void.self)
     let jobs = RunningJobs {
       // A task of its own does not get the cancellation.

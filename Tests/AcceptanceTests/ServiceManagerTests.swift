@@ -29,7 +29,7 @@ import Testing
 
     deinit { close(descriptor) }
 
-    /// The next datagram; nothing where none comes.
+    /// The next datagram; nil if none arrives.
     func hear() -> String {
       var bytes = [UInt8](repeating: 0, count: 256)
       let count = recv(descriptor, &bytes, bytes.count, 0)
@@ -38,7 +38,9 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `each state is a datagram of its own, to a path and to an abstract name`(isAbstract: Bool) throws {
+  func `each service state is a datagram of its own, to a path and to an abstract socket name`(
+    isAbstract: Bool
+  ) throws {
     let path = "\(FileManager.default.temporaryDirectory.path)/notify-\(UUID().uuidString)"
     let listener = try Listener(name: isAbstract ? [0] + Array(path.utf8) : Array(path.utf8))
     defer { unlink(path) }
@@ -50,7 +52,7 @@ import Testing
   @Test(arguments: [
     nil, "", "@", "/", "relative", "/nowhere/at/all", "/" + String(repeating: "x", count: 200),
   ])
-  func `a state for a socket that does not exist is dropped`(name: String?) {
+  func `a service state for a socket that does not exist is dropped`(name: String?) {
     #expect(!ServiceManager(socket: name).send(.ready))
   }
 
@@ -81,13 +83,14 @@ import Testing
       (["WATCHDOG_USEC": "1500", "WATCHDOG_PID": "1"], nil),
       (["WATCHDOG_USEC": "1500", "WATCHDOG_PID": "x"], nil),
     ] as [([String: String], Duration?)])
-  func `whether and how soon a word is expected stands in the environment`(
+  func `WATCHDOG_USEC and WATCHDOG_PID set the watchdog's timeout`(
     environment: [String: String], timeout: Duration?
   ) {
     #expect(Watchdog(environment)?.timeout == timeout)
   }
 
-  @Test(.timeLimit(.minutes(10))) func `a running server says that it is ready, alive, and stopping`()
+  @Test(.timeLimit(.minutes(10)))
+  func `a running server sends READY, WATCHDOG and STOPPING to the service manager`()
     async throws
   {
     let path = "\(FileManager.default.temporaryDirectory.path)/notify-\(UUID().uuidString)"

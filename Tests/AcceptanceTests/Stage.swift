@@ -12,7 +12,7 @@ struct Stage: Sendable {
   let database: TestDatabase
   let apps: URL
   let root: URL
-  /// The one whose root is trusted, and one with a root of its own.
+  /// A store whose root receiptd trusts, and a store with a root of its own.
   let stores: (old: SimulatedAppStore, new: SimulatedAppStore)
 
   func validate(_ transaction: SignedOutcome) async throws -> (status: Int, text: String) {
@@ -33,7 +33,7 @@ struct Stage: Sendable {
       PurchaseRequest(bundleID: "com.example.\(name)", productID: "com.example.\(name).monthly"))
   }
 
-  /// Exchanges a file in one step, as editors and orchestrators do.
+  /// Replaces a file atomically, as editors and orchestrators do.
   func write(_ text: String, to file: URL) throws { try Data(text.utf8).write(to: file, options: .atomic) }
 
   private static func app(_ name: String, _ appleID: Int) -> String {
@@ -49,7 +49,7 @@ struct Stage: Sendable {
 }
 
 /// Runs a test on a running receiptd.
-/// - Parameter log: where its log goes; a file that goes away with it if nothing is said.
+/// - Parameter log: the file of its log; by default a temporary file.
 func withStage(
   environment: [String: String] = [:], log: URL? = nil, _ body: (Stage) async throws -> Void
 ) async throws {

@@ -7,7 +7,7 @@ import Testing
 
 /// The graceful stop of `receiptd serve`.
 @Suite(.timeLimit(.minutes(10))) struct StopTests {
-  @Test func `readyz answers 503 during DRAIN_DELAY, while requests go on`() async throws {
+  @Test func `readyz answers 503 during DRAIN_DELAY, while other requests are served`() async throws {
     try await withStage(environment: ["DRAIN_DELAY": "300"]) { stage in
       let purchase = try stage.buy("one", in: stage.stores.old)
       stage.receiptd.signal(SIGTERM)
@@ -19,7 +19,8 @@ import Testing
     }
   }
 
-  @Test func `a running request gets its response, a later connection is refused, and the exit status is 0`()
+  @Test
+  func `a stopping server answers its running request, refuses later connections, and exits with status 0`()
     async throws
   {
     try await withStage { stage in

@@ -20,7 +20,7 @@ import Testing
     ).run()
   }
 
-  @Test func `--version prints the version`() async throws {
+  @Test func `receiptd --version prints the version`() async throws {
     try await withTestDatabase { database in
       let printed = try await run(["--version"], database)
       #expect(printed.status == 0)
@@ -29,7 +29,7 @@ import Testing
     }
   }
 
-  @Test func `the KPIs of a day are counted by command, any number of times`() async throws {
+  @Test func `receiptd kpi counts the KPIs of a day, any number of times`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)
       for _ in 0..<2 {
@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  @Test func `each command of support takes effect and prints it`() async throws {
+  @Test func `each support command takes effect and prints its effect`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["doctor"], database).text.contains("FAIL  migrations: "))
       #expect(try await run(["migrate"], database).status == 0)
@@ -101,7 +101,7 @@ import Testing
     }
   }
 
-  @Test func `reset-device-secret forgets the secret of a device once, and writes it down`() async throws {
+  @Test func `reset-device-secret deletes a device's secret once and records the action`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)
       let pool = try database.pool()
@@ -125,7 +125,7 @@ import Testing
     }
   }
 
-  @Test func `requeue delivers one, or all of an app that were given up`() async throws {
+  @Test func `requeue requeues one delivery, or all of an app that were given up`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)
       let pool = try database.pool()
@@ -157,7 +157,7 @@ import Testing
     }
   }
 
-  @Test func `a refused action prints one line, and the exit status is not 0`() async throws {
+  @Test func `a refused support command prints one line, and its exit status is not 0`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)
       let user = UUID().uuidString

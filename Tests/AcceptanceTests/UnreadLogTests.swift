@@ -21,7 +21,7 @@ import Testing
       unlink(file.path)
     }
 
-    /// The bytes that are in the pipe now.
+    /// The bytes in the pipe at this moment.
     func read() -> [UInt8] {
       var bytes: [UInt8] = []
       var buffer = [UInt8](repeating: 0, count: 65_536)
@@ -44,7 +44,7 @@ import Testing
     try log.split(separator: UInt8(ascii: "\n")).map { try JSONDecoder().decode(Line.self, from: Data($0)) }
   }
 
-  @Test func `a blocked log reader holds up no request, and learns how many lines were lost`() async throws {
+  @Test func `a blocked log reader delays no request and later gets the number of lost lines`() async throws {
     let pipe = try NamedPipe()
     try await withStage(log: pipe.file) { stage in
       try await stage.fillLog()
@@ -65,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `a server that stops does not wait for the log reader for ever`() async throws {
+  @Test func `a stopping server exits although its log reader is blocked`() async throws {
     let pipe = try NamedPipe()
     try await withStage(log: pipe.file) { stage in
       try await stage.fillLog()

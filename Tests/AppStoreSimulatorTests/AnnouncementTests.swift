@@ -5,7 +5,8 @@ import Testing
 @testable import AppStoreSimulator
 
 struct AnnouncementTests {
-  @Test func `an external purchase token keeps one id from CREATED to its reminders`() throws {
+  @Test func `an external purchase token has one id in CREATED, UNREPORTED and ACTIVE_TOKEN_REMINDER`() throws
+  {
     var store = Climb.store(.sandbox)
     let made = try store.externalPurchase(.created, bundleID: Climb.bundleID, at: Climb.start)
     let id = try #require(made.externalPurchaseToken?.externalPurchaseId)
@@ -24,7 +25,7 @@ struct AnnouncementTests {
     #expect(store.notifications == [made, missed, reminder])
   }
 
-  @Test func `a rescinded consent names the account's app transaction and leaves purchases as they are`()
+  @Test func `a rescinded consent names the account's app transaction and changes no purchase`()
     throws
   {
     var store = Climb.store()
@@ -35,7 +36,7 @@ struct AnnouncementTests {
     #expect(store.status(of: bought.originalTransactionID, at: .day(1)) == .active)
   }
 
-  @Test func `the end of a mass extension has a summary`() throws {
+  @Test func `the end of a mass extension sends RENEWAL_EXTENSION SUMMARY with the counts`() throws {
     var store = Climb.store()
     var summary = NotificationSummary(environment: .sandbox, bundleId: "")
     summary.succeededCount = 3
@@ -49,7 +50,7 @@ struct AnnouncementTests {
     #expect(sent.summary?.appAppleId == 1_500_000_001)
   }
 
-  @Test func `a signed payload has exactly one of data, summary, token and app data`() throws {
+  @Test func `a signed notification has exactly one of data, summary, token and app data`() throws {
     var store = Climb.store()
     let sent = [
       try store.buy(Climb.monthly, at: Climb.start).notification,
@@ -73,7 +74,7 @@ struct AnnouncementTests {
     #expect(members == [["data"], ["data"], ["summary"], ["externalPurchaseToken"], ["appData"]])
   }
 
-  @Test func `a failed extension sends a notification and keeps the expiry`() throws {
+  @Test func `a failed extension sends a notification and does not change the expiry`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let failed = try store.perform(.failToExtend, on: id, at: .day(1))

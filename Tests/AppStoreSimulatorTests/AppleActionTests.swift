@@ -22,7 +22,7 @@ struct AppleActionTests {
     Operation(do: "extend_subscription_renewal_date", id: id, request: request)
   }
 
-  @Test func `extends a subscription, twice a year at most`() async throws {
+  @Test func `Apple's Python client extends a subscription at most twice a year`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let bought = try Self.buy(Climb.monthly, store)
       let id = bought.originalTransactionID
@@ -68,7 +68,7 @@ struct AppleActionTests {
     }
   }
 
-  @Test func `an extension is allowed again after a year`() throws {
+  @Test func `Apple's Python client can extend a subscription again after a year`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.annual, at: Climb.start).originalTransactionID
     func extend(_ day: Double) -> StoreRefusal? {
@@ -87,7 +87,7 @@ struct AppleActionTests {
     #expect(extend(1000) == .serverAPI(.subscriptionExtensionIneligible))
   }
 
-  @Test func `extends every active subscription of a product`() async throws {
+  @Test func `Apple's Python client extends every active subscription of a product`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let ann = try Self.buy(Climb.monthly, store)
       let ben = try Self.buy(Climb.monthly, store)
@@ -148,7 +148,7 @@ struct AppleActionTests {
     }
   }
 
-  @Test func `sends consumption information`() async throws {
+  @Test func `Apple's Python client sends consumption information`() async throws {
     try await AppleLibraryTests.withServer { store, apple in
       let coins = try Self.buy(Climb.coins, store)
       let id = coins.transactionID
@@ -181,7 +181,8 @@ struct AppleActionTests {
     }
   }
 
-  @Test func `sets an app account token, which all later payloads carry`() async throws {
+  @Test func `Apple's Python client sets an app account token, and all later payloads have it`() async throws
+  {
     try await AppleLibraryTests.withServer { store, apple in
       let bought = try Self.buy(Climb.monthly, store)
       let id = bought.originalTransactionID

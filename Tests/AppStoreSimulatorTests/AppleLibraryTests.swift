@@ -33,7 +33,7 @@ struct AppleLibraryTests {
   private static let day: Int64 = 86_400_000
 
   @Test(arguments: ["Production", "Sandbox"])
-  func `verifies a transaction, a renewal info, a notification and an app transaction`(
+  func `Apple's Python library verifies a transaction, a renewal info, a notification and an app transaction`(
     environment: String
   ) async throws {
     try await Self.withServer { store, apple in
@@ -115,7 +115,9 @@ struct AppleLibraryTests {
     }
   }
 
-  @Test func `reads every notification of a whole life`() async throws {
+  @Test func `Apple's Python library reads notifications of every type that the simulator sends`()
+    async throws
+  {
     try await Self.withServer { store, apple in
       let family = PurchaseRequest(
         bundleID: Climb.bundleID, productID: Climb.family, ownership: .familyShared)
@@ -181,7 +183,7 @@ struct AppleLibraryTests {
     }
   }
 
-  @Test func `refuses invalid payloads`() async throws {
+  @Test func `Apple's Python library refuses payloads of another signer, environment or app`() async throws {
     try await Self.withServer { store, apple in
       let bought = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly))
       let unmarked = try store.identity.authority.makeSigner(marked: false).sign(bought.transaction)
@@ -198,7 +200,7 @@ struct AppleLibraryTests {
     }
   }
 
-  @Test func `calls the App Store Server API`() async throws {
+  @Test func `Apple's Python client calls the simulator's App Store Server API`() async throws {
     try await Self.withServer { store, apple in
       let bought = try store.buy(
         PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly, accountID: "ann"))
@@ -242,7 +244,7 @@ struct AppleLibraryTests {
     }
   }
 
-  @Test func `gets Apple's errors for unknown ids and keys`() async throws {
+  @Test func `Apple's Python client gets Apple's errors for unknown ids and wrong keys`() async throws {
     try await Self.withServer { store, apple in
       let bought = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly))
       let id = bought.transactionID
@@ -271,7 +273,7 @@ struct AppleLibraryTests {
     }
   }
 
-  @Test func `reads the notification history page by page`() async throws {
+  @Test func `Apple's Python client reads the notification history page by page`() async throws {
     try await Self.withServer { store, apple in
       let id = try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly))
         .originalTransactionID

@@ -7,7 +7,7 @@ import Testing
 struct AskToBuyTests {
   private let request = PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly)
 
-  @Test func `a pending request becomes a purchase when it is approved`() throws {
+  @Test func `an Ask to Buy request becomes a purchase when it is approved`() throws {
     var store = Climb.store()
     let id = try store.ask(request)
     #expect(store.transactions.isEmpty)
@@ -18,7 +18,7 @@ struct AskToBuyTests {
     #expect(throws: StoreRefusal.unknownRequest(id)) { _ = try store.approve(id, at: .day(3)) }
   }
 
-  @Test func `a declined request is no purchase and can be repeated`() throws {
+  @Test func `a declined Ask to Buy request makes no purchase and can be repeated`() throws {
     var store = Climb.store()
     let id = try store.ask(request)
     try store.decline(id)
@@ -29,7 +29,7 @@ struct AskToBuyTests {
     #expect(store.transactions.count == 1)
   }
 
-  @Test func `a product that is not for sale cannot be requested`() {
+  @Test func `Ask to Buy refuses a product that is not for sale`() {
     var store = Climb.store()
     #expect(throws: StoreRefusal.unknownProduct("unheard")) {
       _ = try store.ask(PurchaseRequest(bundleID: Climb.bundleID, productID: "unheard"))

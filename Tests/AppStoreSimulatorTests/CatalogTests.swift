@@ -10,7 +10,7 @@ struct CatalogTests {
     return try #require(catalog.apps.first)
   }
 
-  @Test func `receiptd's own configuration puts its products on sale`() throws {
+  @Test func `the simulator sells the products of receiptd's own configuration`() throws {
     let app = try Self.app(
       """
       { "bundleID": "com.example", "appAppleID": 7, "customer": "user", "trial": { "days": 30 },
@@ -35,7 +35,7 @@ struct CatalogTests {
     #expect(app.products["com.example.forever"]?.group == nil)
   }
 
-  @Test func `explicit members of a product override defaults`() throws {
+  @Test func `explicit members of an app and its products override the simulator's defaults`() throws {
     let app = try Self.app(
       """
       { "bundleID": "b", "appAppleID": 7, "billingGrace": "P3D", "products": {
@@ -55,7 +55,7 @@ struct CatalogTests {
     #expect(app.products["monthly.coins"]?.period == nil)
   }
 
-  @Test func `billing grace can be turned off`() throws {
+  @Test func `an empty billingGrace turns billing grace off, and the default is 16 days`() throws {
     #expect(try Self.app(#"{ "bundleID": "b", "billingGrace": "" }"#).billingGrace == nil)
     #expect(try Self.app(#"{ "bundleID": "b" }"#).billingGrace == StorePeriod(16, .day))
   }

@@ -5,7 +5,7 @@ import Testing
 @testable import AppStoreSimulator
 
 struct ChangeTests {
-  @Test func `renewal can be turned off and on`() throws {
+  @Test func `a customer can turn renewal off and on`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let off = try store.perform(.setAutoRenew(false), on: id, at: .day(1))
@@ -62,7 +62,7 @@ struct ChangeTests {
     #expect(upgraded.transaction.purchaseDate < charged.transaction.purchaseDate)
   }
 
-  @Test func `a downgrade waits for the renewal and can be cancelled`() throws {
+  @Test func `a downgrade takes effect at the renewal and can be cancelled before`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.family, at: Climb.start).originalTransactionID
     let planned = try store.perform(.changeProduct(Climb.monthly), on: id, at: .day(1))
@@ -83,7 +83,7 @@ struct ChangeTests {
     #expect(renewed.transaction.price == 4990)
   }
 
-  @Test func `a change to another length of the same level waits for the renewal`() throws {
+  @Test func `a change to another length of the same level takes effect at the renewal`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let planned = try store.perform(.changeProduct(Climb.annual), on: id, at: .day(1))

@@ -23,20 +23,20 @@ struct ConnectTokenTests {
     return await verifier.bundleID(ofAuthorization: scheme + token)
   }
 
-  @Test func `a valid token names its app`() async throws {
+  @Test func `the simulator reads the bundle id from a valid bearer token`() async throws {
     #expect(try await Self.bundleID() == "com.example")
     // Apple's Python library omits iat.
     #expect(try await Self.bundleID(issued: nil) == "com.example")
   }
 
-  @Test func `a token that expired or is valid for too long is refused`() async throws {
+  @Test func `the simulator refuses a bearer token that expired or is valid for too long`() async throws {
     #expect(try await Self.bundleID(issued: Self.now - 3600, expires: Self.now) == nil)
     #expect(try await Self.bundleID(expires: Self.now + 2 * 3600) == nil)
     #expect(try await Self.bundleID(issued: nil, expires: Self.now + 2 * 3600) == nil)
     #expect(try await Self.bundleID(issued: Self.now + 3600, expires: Self.now + 7200) == nil)
   }
 
-  @Test func `a token for another audience, issuer or key is refused`() async throws {
+  @Test func `the simulator refuses a bearer token for another audience, issuer or key`() async throws {
     #expect(try await Self.bundleID(audience: "another") == nil)
     #expect(try await Self.bundleID(issuer: "another") == nil)
     #expect(try await Self.bundleID(signedBy: ConnectKey()) == nil)
@@ -44,14 +44,14 @@ struct ConnectTokenTests {
     #expect(try await Self.bundleID(header: #"{"alg":"ES256"}"#) == nil)
   }
 
-  @Test func `a token that claims another algorithm is refused`() async throws {
+  @Test func `the simulator refuses a bearer token that claims another algorithm`() async throws {
     for algorithm in ["none", "HS256", "ES384"] {
       let header = #"{"alg":"\#(algorithm)","kid":"\#(Self.key.keyID)"}"#
       #expect(try await Self.bundleID(header: header) == nil, "\(algorithm)")
     }
   }
 
-  @Test func `another authorization than a bearer token is refused`() async throws {
+  @Test func `the simulator refuses an authorization that is not a bearer token`() async throws {
     #expect(try await Self.bundleID(scheme: "Basic ") == nil)
     #expect(try await Self.bundleID(scheme: "") == nil)
     let verifier = try await ConnectTokenVerifier(Self.key)

@@ -17,7 +17,7 @@ struct FamilyTests {
     return (store, bought.originalTransactionID, shared.originalTransactionID)
   }
 
-  @Test func `a member gets an own purchase without a token, with the purchaser's expiry`()
+  @Test func `a family member gets a purchase without a token and with the purchaser's expiry`()
     throws
   {
     let (store, purchaser, member) = try Self.family()
@@ -33,7 +33,7 @@ struct FamilyTests {
     #expect(store.status(of: member, at: .day(31)) == .expired)
   }
 
-  @Test func `renewals, failures, recoveries and expiries apply to the members`() throws {
+  @Test func `renewals, failures, recoveries and expiries apply to the family members`() throws {
     var (store, purchaser, member) = try Self.family()
     let renewed = try store.perform(.renew, on: purchaser, at: .day(31))
     #expect(renewed.others.map(\.type) == [.didRenew])
@@ -58,7 +58,7 @@ struct FamilyTests {
     #expect(store.status(of: member, at: .day(96)) == .active)
   }
 
-  @Test func `a refund of the purchaser revokes the members' purchases`() throws {
+  @Test func `a refund to the purchaser revokes the family members' purchases`() throws {
     var (store, purchaser, member) = try Self.family()
     let refunded = try store.perform(
       .refund(transactionID: nil, percentage: 100, reason: .refundedForOtherReason), on: purchaser,
@@ -78,7 +78,8 @@ struct FamilyTests {
     #expect(store.status(of: member, at: .day(7)) == .active)
   }
 
-  @Test func `a revoked member loses access, the purchaser and the others keep it`() throws {
+  @Test func `a revoked family member loses access, and the purchaser and the other members keep it`() throws
+  {
     var (store, purchaser, member) = try Self.family()
     let other = try store.perform(.share(accountID: nil), on: purchaser, at: .day(3)).originalTransactionID
     _ = try store.perform(.revoke, on: member, at: .day(4))
@@ -89,7 +90,7 @@ struct FamilyTests {
     #expect(renewed.others.map { $0.transaction?.originalTransactionId } == [other])
   }
 
-  @Test func `a change to a product that cannot be shared revokes the members' purchases`() throws {
+  @Test func `a change to a product that cannot be shared revokes the family members' purchases`() throws {
     var (store, purchaser, member) = try Self.family()
     _ = try store.perform(.changeProduct(Climb.monthly), on: purchaser, at: .day(5))
     #expect(store.status(of: member, at: .day(5)) == .active)
@@ -99,7 +100,7 @@ struct FamilyTests {
     #expect(store.status(of: member, at: .day(31)) == .revoked)
   }
 
-  @Test func `a member's purchase accepts only the command revoke`() throws {
+  @Test func `a family member's purchase accepts only the command revoke`() throws {
     var (store, purchaser, member) = try Self.family()
     for command in [SubscriptionCommand.renew, .setAutoRenew(false), .extend(days: 3), .failToExtend] {
       #expect(throws: StoreRefusal.followsPurchaser(originalTransactionID: purchaser)) {
@@ -108,7 +109,7 @@ struct FamilyTests {
     }
   }
 
-  @Test func `only shareable products are shared, and not with the purchaser`() throws {
+  @Test func `only shareable products can be shared, and not with the purchaser`() throws {
     var (store, purchaser, _) = try Self.family()
     #expect(throws: StoreRefusal.alreadyOwned(transactionID: purchaser)) {
       try store.perform(.share(accountID: "ann"), on: purchaser, at: .day(3))

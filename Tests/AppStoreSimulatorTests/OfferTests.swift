@@ -8,7 +8,7 @@ struct OfferTests {
   @Test(arguments: [
     StoreOffer.freeTrial(), .discount(.promotionalOffer), .discount(.offerCode),
   ])
-  func `a first purchase with an offer is SUBSCRIBED with the facts of the offer`(
+  func `a first purchase with an offer sends SUBSCRIBED with the offer's type, price and period`(
     offer: StoreOffer
   ) throws {
     var store = Climb.store()
@@ -57,7 +57,7 @@ struct OfferTests {
     #expect(back.transaction.offerType == .winBackOffer)
   }
 
-  @Test func `an offer for the current product applies to the next period`() throws {
+  @Test func `an offer for the current product applies to the next period only`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, at: Climb.start)
     let id = bought.originalTransactionID
@@ -95,7 +95,7 @@ struct OfferTests {
     #expect(store.truth(of: id, at: .day(5))?.productID == Climb.family)
   }
 
-  @Test func `an offer for a lower product waits for the renewal`() throws {
+  @Test func `an offer for a lower product takes effect at the renewal`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.family, at: Climb.start).originalTransactionID
     let redeemed = try store.perform(
@@ -108,7 +108,7 @@ struct OfferTests {
     #expect(renewed.transaction.price == 1)
   }
 
-  @Test func `an ended subscription cannot redeem an offer for active ones`() throws {
+  @Test func `an ended subscription cannot redeem an offer for active subscriptions`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(throws: StoreRefusal.notEligible(.introductoryOffer)) {

@@ -5,7 +5,7 @@ import Testing
 @testable import AppStoreSimulator
 
 struct PurchaseTests {
-  @Test func `a first purchase has every fact that Apple signs`() throws {
+  @Test func `a first purchase has every field that Apple signs`() throws {
     var store = Climb.store()
     let token = UUID()
     let outcome = try store.buy(
@@ -59,7 +59,7 @@ struct PurchaseTests {
     #expect(store.notifications == [notification])
   }
 
-  @Test func `a free trial costs nothing, lasts as long as the offer and renews at the full price`() throws {
+  @Test func `a free trial has price 0, lasts as long as the offer and renews at the full price`() throws {
     var store = Climb.store()
     let outcome = try store.buy(
       PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly, offer: .freeTrial()),
@@ -103,7 +103,7 @@ struct PurchaseTests {
     #expect(first.transaction.appTransactionId == second.transaction.appTransactionId)
   }
 
-  @Test func `a customer has one subscription of a group, and resubscribes under its first id`() throws {
+  @Test func `a customer has one subscription per group and resubscribes under its original id`() throws {
     var store = Climb.store()
     let first = try store.buy(Climb.monthly, account: "ann", at: Climb.start)
     #expect(throws: StoreRefusal.alreadySubscribed(originalTransactionID: first.originalTransactionID)) {
@@ -125,7 +125,7 @@ struct PurchaseTests {
     #expect(store.status(of: first.originalTransactionID, at: .day(40)) == .active)
   }
 
-  @Test func `a gap of more than sixty days restarts the run of subscriptions`() throws {
+  @Test func `a gap of more than sixty days resets recentSubscriptionStartDate`() throws {
     var store = Climb.store()
     let first = try store.buy(Climb.monthly, account: "ann", at: Climb.start)
     _ = try store.perform(.expire(nil), on: first.originalTransactionID, at: .day(31))
@@ -133,7 +133,7 @@ struct PurchaseTests {
     #expect(again.renewalInfo?.recentSubscriptionStartDate == .day(92))
   }
 
-  @Test func `a family member has own ids and no token`() throws {
+  @Test func `a family member's purchase has its own ids and no token`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.family, at: Climb.start)
     let shared = try store.buy(
@@ -151,7 +151,7 @@ struct PurchaseTests {
     }
   }
 
-  @Test func `an app transaction stays the same for one account`() throws {
+  @Test func `an account's app transaction does not change`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, account: "ann", at: .day(3))
     let first = try store.appTransaction(of: Climb.bundleID, accountID: "ann", at: .day(4))
@@ -168,7 +168,7 @@ struct PurchaseTests {
     #expect(other.originalApplicationVersion == "1.0")
   }
 
-  @Test func `a product that is not on sale is refused`() {
+  @Test func `the store refuses a purchase of a product that is not on sale`() {
     var store = Climb.store()
     #expect(throws: StoreRefusal.unknownProduct("nothing")) { try store.buy("nothing", at: Climb.start) }
     #expect(throws: StoreRefusal.unknownApp("com.example.other")) {

@@ -25,7 +25,9 @@ struct RandomLifeTests {
   ]
 
   @Test
-  func `a thousand lives have every notification type of a subscription with every subtype, and no other`() {
+  func
+    `a thousand random lives have every documented type and subtype of a purchase's notifications, and no other`()
+  {
     struct Kind: Hashable {
       var type: NotificationType
       var subtype: Subtype?
@@ -49,7 +51,7 @@ struct RandomLifeTests {
       kinds == [.autoRenewableSubscription, .nonConsumable, .consumable, .nonRenewingSubscription])
   }
 
-  @Test func `the same seed gives the same life with the same ids`() {
+  @Test func `the same seed gives the same random life with the same ids`() {
     for seed in UInt64(0)..<20 {
       let life = RandomLife(seed: seed)
       #expect(life.facts == RandomLife(seed: seed).facts)
@@ -57,7 +59,7 @@ struct RandomLifeTests {
     }
   }
 
-  @Test func `a life has a readable history`() {
+  @Test func `the description of a random life lists its events and notifications`() {
     let life = RandomLife(seed: 3)
     let lines = "\(life)".split(separator: "\n")
     #expect(lines.first == "life 3 of com.example.everything")
@@ -67,7 +69,7 @@ struct RandomLifeTests {
     }
   }
 
-  @Test func `lives have renewals charged ahead, and events at the last millisecond and at the end`() {
+  @Test func `random lives have renewals charged ahead, and events at a period's last millisecond and end`() {
     var ahead = 0
     var lastMilliseconds = 0
     var ends = 0

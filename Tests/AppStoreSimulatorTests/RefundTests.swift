@@ -36,7 +36,7 @@ struct RefundTests {
     }
   }
 
-  @Test func `a refund of an older period leaves access as it is`() throws {
+  @Test func `a refund of an older period keeps access`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, at: Climb.start)
     let id = bought.originalTransactionID
@@ -67,7 +67,7 @@ struct RefundTests {
     #expect(again.originalTransactionID != bought.originalTransactionID)
   }
 
-  @Test func `a transaction of another purchase cannot be refunded under this one`() throws {
+  @Test func `a refund under one purchase refuses a transaction of another purchase`() throws {
     var store = Climb.store()
     let mine = try store.buy(Climb.monthly, at: Climb.start)
     let other = try store.buy(Climb.monthly, at: Climb.start)
@@ -98,7 +98,7 @@ struct RefundTests {
     #expect(store.status(of: id, at: .day(2)) == .active)
   }
 
-  @Test func `a family member loses access and the purchaser does not`() throws {
+  @Test func `a revoked family member loses access, and the purchaser keeps it`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.family, at: Climb.start)
     let shared = try store.buy(
@@ -126,7 +126,7 @@ struct RefundTests {
     #expect(refunded.others[0].status == .revoked)
   }
 
-  @Test func `a refund of an upgrade ends access, because the replaced transaction stays replaced`() throws {
+  @Test func `a refund of an upgrade ends access, because the replaced transaction stays upgraded`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     _ = try store.perform(.changeProduct(Climb.family), on: id, at: .day(3))
@@ -136,7 +136,7 @@ struct RefundTests {
     #expect(store.truth(of: id, at: .day(4))?.grantsAccess == false)
   }
 
-  @Test func `a subscription is bought again after a refund, under its first id`() throws {
+  @Test func `a subscription bought again after a refund keeps its original id`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, account: "ann", at: Climb.start)
     let id = bought.originalTransactionID

@@ -5,7 +5,7 @@ import Testing
 @testable import AppStoreSimulator
 
 struct RenewalTests {
-  @Test func `a renewal follows the previous period`() throws {
+  @Test func `a renewal begins at the end of the previous period`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, at: Climb.start)
     let id = bought.originalTransactionID
@@ -22,7 +22,7 @@ struct RenewalTests {
     #expect(store.truth(of: id, at: .day(40))?.transactionID == renewed.transaction.transactionId)
   }
 
-  @Test func `a renewal long before it is due extends the paid time`() throws {
+  @Test func `a renewal long before it is due begins at once and extends the paid time`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let renewed = try store.perform(.renew, on: id, at: .day(2))
@@ -30,7 +30,7 @@ struct RenewalTests {
     #expect(renewed.transaction.expiresDate == .day(59))
   }
 
-  @Test func `a renewal after years starts now`() throws {
+  @Test func `a renewal long after the expiry begins at its purchase`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let renewed = try store.perform(.renew, on: id, at: .day(365))
@@ -38,7 +38,7 @@ struct RenewalTests {
     #expect(store.status(of: id, at: .day(366)) == .active)
   }
 
-  @Test func `time alone ends the paid period`() throws {
+  @Test func `a subscription without a renewal expires at the end of its period`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(store.status(of: id, at: .day(31) - Date.millisecond) == .active)
@@ -46,7 +46,7 @@ struct RenewalTests {
     #expect(store.truth(of: id, at: .day(31))?.grantsAccess == false)
   }
 
-  @Test func `billing grace keeps access to its last millisecond`() throws {
+  @Test func `billing grace keeps access until its last millisecond`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let failed = try store.perform(.failToRenew(grace: nil), on: id, at: .day(31))
@@ -71,7 +71,7 @@ struct RenewalTests {
     #expect(ended.renewalInfo?.isInBillingRetryPeriod == true)
   }
 
-  @Test func `recovery within billing grace leaves no gap`() throws {
+  @Test func `a recovery within billing grace leaves no gap in the paid time`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     _ = try store.perform(.failToRenew(grace: true), on: id, at: .day(31))
@@ -85,7 +85,7 @@ struct RenewalTests {
     #expect(recovered.renewalInfo?.expirationIntent == nil)
   }
 
-  @Test func `recovery from billing retry starts at the payment`() throws {
+  @Test func `a recovery from billing retry begins a period at the payment`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     let failed = try store.perform(.failToRenew(grace: false), on: id, at: .day(31))
@@ -100,7 +100,7 @@ struct RenewalTests {
     #expect(recovered.transaction.expiresDate == .day(69))  // 11 February to 11 March.
   }
 
-  @Test func `an app without billing grace goes straight to billing retry`() throws {
+  @Test func `a failed charge in an app without billing grace starts billing retry`() throws {
     var app = Climb.app
     app.billingGrace = nil
     var store = Climb.store(app: app)
@@ -114,7 +114,7 @@ struct RenewalTests {
     (ExpirationIntent.customerCancelled, Subtype.voluntary),
     (.customerDidNotConsentToPriceIncrease, .priceIncrease), (.productNotAvailable, .productNotForSale),
   ])
-  func `an expiry has the subtype of its reason`(intent: ExpirationIntent, subtype: Subtype) throws {
+  func `EXPIRED has the subtype of its reason`(intent: ExpirationIntent, subtype: Subtype) throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(throws: StoreRefusal.paidTimeRuns(until: .day(31))) {
@@ -142,7 +142,7 @@ struct RenewalTests {
     #expect(ended.renewalInfo?.isInBillingRetryPeriod == false)
   }
 
-  @Test func `an extension moves the end of the period`() throws {
+  @Test func `an extension moves the end of the period and sends RENEWAL_EXTENDED`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, at: Climb.start)
     let extended = try store.perform(.extend(days: 10), on: bought.originalTransactionID, at: .day(5))
@@ -152,7 +152,7 @@ struct RenewalTests {
     #expect(store.status(of: bought.originalTransactionID, at: .day(40)) == .active)
   }
 
-  @Test func `billing retry ends after sixty days without a command`() throws {
+  @Test func `billing retry ends by itself after sixty days`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     _ = try store.perform(.failToRenew(grace: true), on: id, at: .day(31))
@@ -169,7 +169,7 @@ struct RenewalTests {
     #expect(throws: StoreRefusal.renewalIsOff) { try store.perform(.recover, on: id, at: .day(33)) }
   }
 
-  @Test func `only an active subscription is extended`() throws {
+  @Test func `only an active subscription can be extended`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
     #expect(throws: StoreRefusal.notActive) { try store.perform(.extend(days: 5), on: id, at: .day(31)) }
@@ -179,7 +179,7 @@ struct RenewalTests {
     }
   }
 
-  @Test func `a downgrade charged ahead keeps the higher product until its period begins`() throws {
+  @Test func `a downgrade that is charged ahead keeps the higher product until its period begins`() throws {
     var store = Climb.store()
     let id = try store.buy(Climb.family, at: Climb.start).originalTransactionID
     _ = try store.perform(.changeProduct(Climb.monthly), on: id, at: .day(1))

@@ -17,7 +17,7 @@ struct SigningTests {
   }
 
   @Test(arguments: [Environment.production, .sandbox])
-  func `the store's payloads verify and keep their content`(
+  func `receiptd's verifier accepts the store's payloads and reads their content`(
     environment: Environment
   ) throws {
     let store = try SimulatedAppStore(apps: [Climb.app], clock: VirtualClock { Climb.start })
@@ -61,14 +61,14 @@ struct SigningTests {
     #expect(verified.appTransactionId == bought.transaction.appTransactionId)
   }
 
-  @Test func `another authority's signature is refused`() throws {
+  @Test func `receiptd's verifier refuses another authority's signature`() throws {
     let jws = try SigningAuthority().signer.sign(Self.transaction())
     #expect(throws: VerificationFailure.self) {
       try Self.verifier(SigningAuthority()).transaction(jws)
     }
   }
 
-  @Test func `a leaf without its marker is refused with that reason`() throws {
+  @Test func `receiptd's verifier refuses a leaf without Apple's marker extension and names it`() throws {
     let authority = try SigningAuthority()
     let jws = try authority.makeSigner(marked: false).sign(Self.transaction())
     let failure = #expect(throws: VerificationFailure.self) {
@@ -77,7 +77,9 @@ struct SigningTests {
     #expect(failure?.code == .leafMarkerMissing)
   }
 
-  @Test func `an intermediate without its marker is refused with that reason`() throws {
+  @Test func `receiptd's verifier refuses an intermediate without Apple's marker extension and names it`()
+    throws
+  {
     let authority = try SigningAuthority(intermediateMarked: false)
     let jws = try authority.signer.sign(Self.transaction())
     let failure = #expect(throws: VerificationFailure.self) {
@@ -86,7 +88,7 @@ struct SigningTests {
     #expect(failure?.code == .intermediateMarkerMissing)
   }
 
-  @Test func `a leaf is validated at the signed date`() throws {
+  @Test func `receiptd's verifier validates a leaf at the signed date`() throws {
     let authority = try SigningAuthority()
     let signer = try authority.makeSigner(validity: Date.day(0)..<Date.day(10))
     let verifier = try Self.verifier(authority)
@@ -100,7 +102,7 @@ struct SigningTests {
     }
   }
 
-  @Test func `a custom header is signed unchanged`() throws {
+  @Test func `the store signs a custom JWS header unchanged`() throws {
     let authority = try SigningAuthority()
     let header = Array(#"{"alg":"none","x5c":[]}"#.utf8)
     let jws = try authority.signer.sign(json: Array("{}".utf8), header: header)
@@ -117,7 +119,7 @@ struct StoreIdentityTests {
     try body(folder)
   }
 
-  @Test func `an identity loaded from its folder is the same store`() throws {
+  @Test func `an identity that is loaded from its folder has the same keys and certificates`() throws {
     try Self.withFolder { folder in
       let made = try StoreIdentity.loadOrMake(in: folder)
       let loaded = try StoreIdentity.loadOrMake(in: folder)
@@ -139,7 +141,7 @@ struct StoreIdentityTests {
     }
   }
 
-  @Test func `private keys are readable by their owner only`() throws {
+  @Test func `the files of private keys are readable by their owner only`() throws {
     try Self.withFolder { folder in
       let identity = try StoreIdentity.loadOrMake(in: folder)
       let secrets = [
@@ -154,7 +156,7 @@ struct StoreIdentityTests {
     }
   }
 
-  @Test func `the settings file names the root and the key`() throws {
+  @Test func `receiptd.env names the root and the key`() throws {
     try Self.withFolder { folder in
       let identity = try StoreIdentity.loadOrMake(in: folder)
       let settings = try String(
@@ -167,7 +169,7 @@ struct StoreIdentityTests {
     }
   }
 
-  @Test func `a damaged file is named`() throws {
+  @Test func `loading an identity names the damaged file`() throws {
     try Self.withFolder { folder in
       _ = try StoreIdentity.loadOrMake(in: folder)
       try Data("rubbish".utf8).write(to: folder.appendingPathComponent("leaf-key.pem"))

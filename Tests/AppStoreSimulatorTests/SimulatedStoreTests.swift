@@ -15,7 +15,7 @@ struct SimulatedStoreTests {
     #expect(dates.last == (Date.day(1) + 0.004).wholeMilliseconds)
   }
 
-  @Test func `the same seed gives the same life, and another seed other ids`() throws {
+  @Test func `the same seed gives the same notifications, and another seed other ids`() throws {
     func life(_ seed: UInt64) throws -> [StoreNotification] {
       var store = Climb.store(seed: seed)
       let id = try store.buy(Climb.monthly, at: Climb.start).originalTransactionID
@@ -40,7 +40,7 @@ struct SimulatedStoreTests {
     #expect(test.transaction.appTransactionId != real.transaction.appTransactionId)
   }
 
-  @Test func `a TEST notification has the app and no transaction`() throws {
+  @Test func `a TEST notification has its app's bundle id and no transaction`() throws {
     var store = Climb.store()
     let notification = try store.test(bundleID: Climb.bundleID, at: Climb.start)
     #expect(notification.type == .test)
@@ -50,7 +50,7 @@ struct SimulatedStoreTests {
     #expect(store.notifications == [notification])
   }
 
-  @Test func `a scaled month keeps its proportion to a day and a year`() throws {
+  @Test func `a shorter month shortens days and years in proportion`() throws {
     var store = SimulatedStore(
       environment: .sandbox, apps: [Climb.app], timeScale: TimeScale(monthSeconds: 6), seed: 1)
     let monthly = try store.buy(Climb.monthly, at: Climb.start)
@@ -62,7 +62,7 @@ struct SimulatedStoreTests {
     #expect(failed.renewalInfo?.gracePeriodExpiresDate == (Climb.start + 9.2).wholeMilliseconds)
   }
 
-  @Test func `a period is read only in ISO 8601`() {
+  @Test func `a subscription period is parsed only in ISO 8601`() {
     #expect(StorePeriod("P1M") == .month)
     #expect(StorePeriod("P3D") == StorePeriod(3, .day))
     #expect(StorePeriod("P10Y")?.text == "P10Y")
@@ -71,7 +71,7 @@ struct SimulatedStoreTests {
     }
   }
 
-  @Test func `a customer is found by any transaction, and only in its app`() throws {
+  @Test func `the store finds a customer by any of its transactions, and only in its app`() throws {
     var store = Climb.store()
     let bought = try store.buy(Climb.monthly, account: "ann", at: Climb.start)
     let renewed = try store.perform(.renew, on: bought.originalTransactionID, at: .day(31))

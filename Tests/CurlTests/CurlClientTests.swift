@@ -6,7 +6,9 @@ import Testing
 @testable import Curl
 
 @Suite struct CurlClientTests {
-  @Test func `a body, fields and the method arrive, and so does the response`() async throws {
+  @Test func `the server gets the method, the fields and the body, and the client gets the response`()
+    async throws
+  {
     try await withEcho { server, client in
       for method in [HTTPRequest.Method.post, .put, .delete] {
         let answer = try await client.send(
@@ -25,7 +27,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [0, 1, 100_000]) func `a body of any length arrives whole`(length: Int) async throws {
+  @Test(arguments: [0, 1, 100_000]) func `a request body of any length arrives unchanged`(length: Int)
+    async throws
+  {
     try await withEcho { server, client in
       let body = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
       let answer = try await client.send(
@@ -35,7 +39,7 @@ import Testing
     }
   }
 
-  @Test func `no status is an error, and a redirect is not followed`() async throws {
+  @Test func `no response status is an error, and a redirect is not followed`() async throws {
     try await withEcho { server, client in
       for code in [401, 404, 429, 500, 503] {
         let answer = try await client.send(CurlRequest(url: server.url("/status/\(code)")))
@@ -49,7 +53,7 @@ import Testing
   }
 
   /// libcurl accepts any number as a status after `HTTP/2`.
-  @Test(arguments: ["99999", "1000", "7", "-5"]) func `a response without a valid status is an error`(
+  @Test(arguments: ["99999", "1000", "7", "-5"]) func `a response with an invalid status is an error`(
     status: String
   )
     async throws
@@ -65,7 +69,7 @@ import Testing
     }
   }
 
-  @Test func `a response beyond the limit is aborted while it arrives`() async throws {
+  @Test func `the client aborts a response beyond its length limit`() async throws {
     try await withEcho { server, client in
       let exact = try await client.send(
         CurlRequest(url: server.url("/large/1000"), maximumResponseLength: 1000))
@@ -76,7 +80,7 @@ import Testing
     }
   }
 
-  @Test func `a request to a silent server fails at the deadline`() async throws {
+  @Test func `a request to a server that does not respond fails at its deadline`() async throws {
     try await withEcho { server, client in
       await #expect(throws: CurlError.timedOut) {
         try await client.send(CurlRequest(url: server.url("/never"), timeout: .milliseconds(200)))
@@ -84,7 +88,7 @@ import Testing
     }
   }
 
-  @Test func `a server that is not there could not be connected to`() async throws {
+  @Test func `a request to a closed port fails with couldNotConnect`() async throws {
     let client = CurlClient()
     await #expect {
       _ = try await client.send(CurlRequest(url: "http://127.0.0.1:1/"))
@@ -95,7 +99,7 @@ import Testing
   }
 
   @Test(arguments: ["ftp://127.0.0.1/", "file:///etc/passwd", "nonsense://x", "http://", ""])
-  func `nothing but http and https is called`(url: String) async throws {
+  func `a URL of another scheme than http and https is refused`(url: String) async throws {
     let client = CurlClient()
     await #expect {
       _ = try await client.send(CurlRequest(url: url))
@@ -105,7 +109,7 @@ import Testing
     await client.shutDown()
   }
 
-  @Test func `a broken connection is an error, and the next request uses another one`() async throws {
+  @Test func `a broken connection is an error, and the next request opens another one`() async throws {
     try await withEcho { server, client in
       let proxy = try Proxy(to: UInt16(server.address.port))
       defer { proxy.stop() }
@@ -120,7 +124,7 @@ import Testing
     }
   }
 
-  @Test func `many concurrent requests each get their own response`() async throws {
+  @Test func `each of many concurrent client requests gets its own response`() async throws {
     var configuration = CurlConfiguration()
     configuration.maximumInFlight = 16
     try await withEcho(configuration) { server, client in
@@ -138,7 +142,7 @@ import Testing
     }
   }
 
-  @Test func `a request beyond the queue is refused, and a queued request fails at its deadline`()
+  @Test func `a request to a full queue is refused, and a queued request fails at its deadline`()
     async throws
   {
     var configuration = CurlConfiguration()
@@ -164,7 +168,7 @@ import Testing
     }
   }
 
-  @Test func `a cancelled task does not wait`() async throws {
+  @Test func `a cancelled task fails at once, and the client stays usable`() async throws {
     try await withEcho { server, client in
       let tasks = (0..<20).map { _ in
         Task {
@@ -180,7 +184,7 @@ import Testing
     }
   }
 
-  @Test func `a client that was shut down fails at once`() async throws {
+  @Test func `a request after the client's shutdown fails at once`() async throws {
     try await withEcho { server, client in
       let running = Task {
         try await client.send(CurlRequest(url: server.url("/never"), timeout: .seconds(60)))

@@ -13,7 +13,8 @@ import Testing
     return collector
   }
 
-  @Test func `only the final response counts: no interim head, no trailer`() {
+  @Test
+  func `the head collector keeps the fields of the final response, not of interim responses or trailers`() {
     let head = collect([
       "HTTP/1.1 100 Continue", "X-Interim: 1", "", "HTTP/1.1 200 OK", "X-Final:  spaced \t", "Retry-After: 5",
       "Retry-After: 6", "", "X-Trailer: 1",
@@ -23,12 +24,12 @@ import Testing
     #expect(head.fields.count == 3)
   }
 
-  @Test func `lines that are no fields are passed over`() {
+  @Test func `the head collector ignores lines that are not fields`() {
     let head = collect(["HTTP/2 200", "no colon", "bad name: x", ": no name", "Good: yes", ""])
     #expect(head.fields.count == 1)
   }
 
-  @Test func `a head of more than 64 KiB is too large`() {
+  @Test func `the head collector refuses a head of more than 64 KiB`() {
     #expect(!collect(["HTTP/1.1 200 OK", "A: " + String(repeating: "x", count: 60_000)]).isTooLarge)
     #expect(collect(["HTTP/1.1 200 OK", "A: " + String(repeating: "x", count: 66_000)]).isTooLarge)
   }

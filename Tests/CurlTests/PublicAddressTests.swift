@@ -55,7 +55,7 @@ import Testing
     #expect([UInt8(AF_INET), 0, 1].withUnsafeBytes { IPAddress(socketAddress: $0) == nil })
   }
 
-  @Test func `a client that refuses private addresses does not even connect`() async throws {
+  @Test func `a client that refuses private addresses does not connect to one`() async throws {
     var configuration = CurlConfiguration()
     configuration.refusesPrivateAddresses = true
     try await withEcho(configuration) { server, client in

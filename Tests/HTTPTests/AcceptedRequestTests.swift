@@ -113,14 +113,14 @@ import Testing
   ]
 
   @Test(arguments: all)
-  func `it is understood`(accepted: Accepted) {
+  func `an accepted request is decoded`(accepted: Accepted) {
     var conversation = Conversation()
     conversation.receive(accepted.bytes)
     #expect(conversation.events == accepted.events)
   }
 
   @Test(arguments: all)
-  func `it is understood alike at every split, and byte by byte`(accepted: Accepted) {
+  func `an accepted request is decoded alike at every split and byte by byte`(accepted: Accepted) {
     for split in 1..<accepted.bytes.count {
       var conversation = Conversation()
       conversation.receive(Array(accepted.bytes[..<split]))
@@ -133,8 +133,8 @@ import Testing
   }
 
   @Test(arguments: all)
-  func `no part of its last request is taken for all of it`(accepted: Accepted) {
-    // One answer each; the last one only with the last byte.
+  func `an accepted request without its last byte gets no response`(accepted: Accepted) {
+    // The last request gets its response only with its last byte.
     var whole = Conversation()
     whole.receive(accepted.bytes)
     guard whole.events.last != .finished else { return }

@@ -3,7 +3,7 @@ import HTTPTypes
 import TestSocket
 import Testing
 
-/// The `Cache-Control` that a router has for every answer that does not name its own.
+/// The router's `Cache-Control`, for every response without one of its own.
 @Suite struct CacheControlTests {
   private static let router: Router = {
     var router = Router(cacheControl: "no-store")
@@ -30,7 +30,7 @@ import Testing
     #expect(answer["Cache-Control"] == expected)
   }
 
-  @Test func `a router without one adds none`() throws {
+  @Test func `a router without Cache-Control adds none to its responses`() throws {
     let fixture = try ServerFixture()
     let answer = try fixture.exchange("GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     #expect(answer.map { $0["Cache-Control"] } == [nil])

@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTP
 
-/// The bytes that the chunk extensions of one body may have together.
+/// The limit of the length of all chunk extensions in one body.
 @Suite struct ChunkExtensionLimitTests {
   private static let limit = {
     var limits = HTTPLimits()
@@ -10,7 +10,7 @@ import Testing
     return limits
   }()
 
-  /// A body of one-byte chunks, each with an extension of as many bytes.
+  /// A body of one-byte chunks, each with an extension of `extensionLength` bytes.
   private static func body(chunks: Int, extensionLength: Int) -> [UInt8] {
     let name = String(repeating: "a", count: extensionLength - 1)
     let chunk = "1;\(name)\r\nx\r\n"
@@ -22,7 +22,7 @@ import Testing
   @Test(arguments: [
     (1, 100, false), (1, 101, true), (10, 10, false), (11, 10, true), (50, 2, false), (51, 2, true),
   ])
-  func `the extensions of a body share the limit of a head, however the bytes are split`(
+  func `all chunk extensions of a body share the limit of a head, however the bytes are split`(
     chunks: Int, extensionLength: Int, isRefused: Bool
   ) {
     let bytes = Self.body(chunks: chunks, extensionLength: extensionLength)
@@ -38,14 +38,14 @@ import Testing
     }
   }
 
-  @Test func `each body has the limit for itself`() {
+  @Test func `the limit of chunk extensions applies to each body separately`() {
     let bytes = Self.body(chunks: 10, extensionLength: 10)
     var conversation = Conversation(limits: Self.limit)
     conversation.receive(bytes + bytes)
     #expect(conversation.answers.map(\.closes) == [false, false])
   }
 
-  @Test func `an extension does not stay in memory`() {
+  @Test func `the server does not buffer a chunk extension`() {
     var conversation = Conversation()
     conversation.receive("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
     conversation.receive("5;" + String(repeating: "a", count: 10_000))

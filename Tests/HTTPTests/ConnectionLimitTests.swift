@@ -11,7 +11,7 @@ import Testing
     return HTTPServer(configuration: configuration, router: Router(), logger: logger).listenerConfiguration
   }
 
-  @Test func `one address may open part of the connections, and all together the rest`() {
+  @Test func `the limits of all connections and of one address's connections reach the listener`() {
     let usual = Self.listening(HTTPServerConfiguration())
     #expect(usual.maximumConnections == 16_384)
     #expect(usual.maximumConnectionsPerAddress == 1_024)
@@ -22,7 +22,9 @@ import Testing
     #expect(Self.listening(configuration).maximumConnectionsPerAddress == 3)
   }
 
-  @Test func `only a trusted proxy and this machine are exempt from the limit per address`() throws {
+  @Test func `only trusted proxies and loopback addresses are exempt from the connection limit per address`()
+    throws
+  {
     var configuration = HTTPServerConfiguration()
     configuration.trustedProxies = TrustedProxies([try #require(IPNetwork("10.0.0.0/8"))])
     let isExemptFromAddressLimit = Self.listening(configuration).isExemptFromAddressLimit

@@ -7,7 +7,7 @@ import Testing
   private static let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let got = Conversation.Event.request("GET", "/", [])
 
-  @Test func `the next request waits for the response to the current one`() {
+  @Test func `a pipelined request waits for the response to the current one`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -16,7 +16,7 @@ import Testing
     #expect(conversation.events == [Self.got, .request("GET", "/2", [])])
   }
 
-  @Test func `a malformed pipelined request is not decoded before the response to the current one`() {
+  @Test func `a malformed pipelined request is refused only after the response to the current one`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + "NOT HTTP\r\n")
@@ -25,7 +25,7 @@ import Testing
     #expect(conversation.events == [Self.got, .refused(400, "invalid_request"), .finished])
   }
 
-  @Test func `the next request waits until the response is sent`() {
+  @Test func `a pipelined request waits until the current response is sent`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + Self.get)
@@ -38,7 +38,7 @@ import Testing
     #expect(conversation.events == [Self.got, Self.got])
   }
 
-  @Test func `reading stops when too much waits`() {
+  @Test func `a connection stops reading when it has buffered 64 KiB of later requests`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get)
@@ -47,7 +47,7 @@ import Testing
     #expect(!conversation.state.wantsInput)
   }
 
-  @Test func `a client that expects 100 Continue gets it`() {
+  @Test func `a client that expects 100 Continue gets it before it sends the body`() {
     var conversation = Conversation()
     conversation.receive("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n")
     #expect(conversation.events == [.continued])
@@ -62,14 +62,14 @@ import Testing
     #expect(conversation.events == [.request("POST", "/", Array("hi".utf8))])
   }
 
-  @Test func `a body beyond the route's limit is refused before it is asked for`() {
+  @Test func `a body beyond the route's limit is refused instead of 100 Continue`() {
     var conversation = Conversation()
     conversation.maximumBodyLength = 10
     conversation.receive("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 11\r\n\r\n")
     #expect(conversation.events == [.refused(413, "payload_too_large"), .finished])
   }
 
-  @Test func `chunks may add up to the limit and not to more`() {
+  @Test func `chunks may add up to the route's body limit and not to more`() {
     for (body, isRefused) in [
       ("5\r\n12345\r\n5\r\n67890\r\n0\r\n\r\n", false), ("5\r\n12345\r\n6\r\n", true),
     ] {
@@ -80,13 +80,13 @@ import Testing
     }
   }
 
-  @Test func `the response to HEAD has no body, and the next one has`() {
+  @Test func `the response to HEAD has no body, and the response to the next GET has one`() {
     var conversation = Conversation()
     conversation.receive("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n" + Self.get)
     #expect(conversation.answers.map(\.omitsBody) == [true, false])
   }
 
-  @Test func `the response to the last request closes the connection`() {
+  @Test func `the response to a connection's last allowed request closes it`() {
     var limits = HTTPLimits()
     limits.requestsPerConnection = 3
     var conversation = Conversation(limits: limits)
@@ -97,13 +97,13 @@ import Testing
 
   // MARK: The end of the input
 
-  @Test func `an idle client that leaves is let go`() {
+  @Test func `an idle connection closes when the client closes its sending half`() {
     var conversation = Conversation()
     conversation.end()
     #expect(conversation.events == [.closed(.finished)])
   }
 
-  @Test func `a client that closes its sending half still gets a response`() {
+  @Test func `a client that closes its sending half still gets all responses`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + Self.get)
@@ -119,7 +119,7 @@ import Testing
     "G", "GET / HTTP/1.1\r\nHost: a\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhell",
     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
   ])
-  func `half a request is refused when the rest cannot come`(half: String) {
+  func `an incomplete request is refused when the client closes its sending half`(half: String) {
     var conversation = Conversation()
     conversation.receive(half)
     #expect(conversation.events.isEmpty)
@@ -129,7 +129,7 @@ import Testing
 
   // MARK: Stopping
 
-  @Test func `an idle connection ends when the server stops`() {
+  @Test func `an idle connection closes when the server stops`() {
     var conversation = Conversation()
     conversation.receive(Self.get)
     conversation.state.drain()
@@ -137,7 +137,7 @@ import Testing
     #expect(conversation.events == [Self.got, .closed(.shutdown)])
   }
 
-  @Test func `the current request is the last one when the server stops`() {
+  @Test func `a stopping server responds to the current request and drops pipelined ones`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + Self.get)
@@ -149,7 +149,7 @@ import Testing
     #expect(conversation.events == [Self.got, .finished])
   }
 
-  @Test func `a request that has begun to arrive is awaited when the server stops`() {
+  @Test func `a stopping server waits for the rest of a request that has begun to arrive`() {
     var conversation = Conversation()
     conversation.receive("GET / HT")
     conversation.state.drain()

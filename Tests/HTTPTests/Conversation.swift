@@ -21,7 +21,7 @@ struct Conversation {
   var state: ConnectionState
   var now: MonotonicInstant
   var events: [Event] = []
-  /// The form of each answer that was given.
+  /// The options of each response that was sent.
   var answers: [ConnectionState.ResponseOptions] = []
   var answersAtOnce = true
   var maximumBodyLength = 65_536
@@ -35,7 +35,7 @@ struct Conversation {
     events.contains { if case .closed = $0 { true } else { false } }
   }
 
-  /// How many answers the client got, refusals included.
+  /// The number of responses that the client got, refusals included.
   var answerCount: Int { answers.count }
 
   mutating func receive(_ bytes: [UInt8]) {
@@ -52,7 +52,7 @@ struct Conversation {
     run()
   }
 
-  /// The handler is done.
+  /// Completes the handler.
   mutating func answer() {
     answers.append(state.beginResponse(now: now))
     run()

@@ -20,7 +20,7 @@ import Testing
     return Conversation(timeouts: timeouts)
   }
 
-  @Test func `a silent client is disconnected`() {
+  @Test func `a client that sends nothing is disconnected after the idle timeout`() {
     var conversation = Self.conversation()
     conversation.advance(seconds: 59.9)
     #expect(conversation.events.isEmpty)
@@ -28,7 +28,7 @@ import Testing
     #expect(conversation.events == [.closed(.deadline)])
   }
 
-  @Test func `the idle timeout starts again with each response`() {
+  @Test func `the idle timeout restarts with each response`() {
     var conversation = Self.conversation()
     conversation.advance(seconds: 50)
     conversation.receive(Self.get)
@@ -38,7 +38,7 @@ import Testing
     #expect(conversation.events == [Self.got, .closed(.deadline)])
   }
 
-  @Test func `a head that drips in is refused on time`() {
+  @Test func `a head that arrives byte by byte is refused at the head timeout`() {
     var conversation = Self.conversation()
     for byte in "GET / HTT".utf8 {
       conversation.receive([byte])
@@ -50,7 +50,8 @@ import Testing
     #expect(conversation.answers.first?.closes == true)
   }
 
-  @Test func `a body that drips in is refused on time, counted from the end of the head`() {
+  @Test func `a body that arrives byte by byte is refused at the body timeout, which starts after the head`()
+  {
     var conversation = Self.conversation()
     conversation.receive("POST / HTTP/1.1\r\n")
     conversation.advance(seconds: 9)
@@ -77,7 +78,7 @@ import Testing
     #expect(conversation.events == [Self.got, .abandoned, Self.got])
   }
 
-  @Test func `the time of the body is not the handler's`() {
+  @Test func `the handler's timeout starts at the end of the body`() {
     var conversation = Self.conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.post)
@@ -89,7 +90,7 @@ import Testing
     #expect(conversation.events.last == .abandoned)
   }
 
-  @Test func `a client that does not read is let go, however little it reads`() {
+  @Test func `a client that reads too slowly is disconnected at the write timeout`() {
     var conversation = Self.conversation()
     conversation.receive(Self.get)
     conversation.state.outputBlocked(now: conversation.now)
@@ -113,7 +114,7 @@ import Testing
     #expect(conversation.isClosed)
   }
 
-  @Test func `a client that does not close after the last response is disconnected`() {
+  @Test func `a client that does not close after the last response is disconnected after two seconds`() {
     var conversation = Self.conversation()
     conversation.receive("NOT HTTP\r\n")
     #expect(conversation.events == [.refused(400, "invalid_request"), .finished])
@@ -124,7 +125,7 @@ import Testing
     #expect(conversation.events.last == .closed(.finished))
   }
 
-  @Test func `a request that follows at once gets its whole time`() {
+  @Test func `the head timeout of a pipelined request starts at the previous response`() {
     var conversation = Self.conversation()
     conversation.answersAtOnce = false
     conversation.receive(Self.get + "GET /2")

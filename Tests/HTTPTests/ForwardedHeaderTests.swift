@@ -20,7 +20,9 @@ import Testing
     (#"for=192.0.2.60;host="a,b;c\"d,for=1.1.1.1""#, "192.0.2.60"), ("\t for=192.0.2.60 ", "192.0.2.60"),
     (#"host="ends\\";for=192.0.2.60"#, "192.0.2.60"),
   ])
-  func `the address of an element is that of its for parameter`(element: String, address: String) throws {
+  func `the client address of a Forwarded element is its for parameter`(element: String, address: String)
+    throws
+  {
     #expect(try client(of: "10.0.0.1", element) == address)
     #expect(try client(of: "10.0.0.1", "for=1.1.1.1, \(element)") == address)
     #expect(try client(of: "10.0.0.1", "\(element),for=10.0.0.7", #"for="[2001:db8:aaaa::1]""#) == address)
@@ -37,12 +39,12 @@ import Testing
     #"for="192.0.2.60:_port""#, #"for="192.0.2.60:""#, #"for="""#, "for=192.0.2.60;proto",
     #"for="192.0.2.60\"#,
   ])
-  func `a malformed element gives the peer's address`(element: String) throws {
+  func `a malformed Forwarded element gives the peer's address`(element: String) throws {
     #expect(try client(of: "10.0.0.1", element) == "10.0.0.1")
     #expect(try client(of: "10.0.0.1", "for=192.0.2.60", element, "for=10.0.0.2") == "10.0.0.1")
   }
 
-  @Test func `a client cannot change its address by a forged or unclosed element`() throws {
+  @Test func `a client cannot change its address by a forged or unclosed Forwarded element`() throws {
     let pieces = [
       "for=1.1.1.1", "for=10.0.0.2", "\"", "\\", "\\\"", ",", ";", "for=\"", "host=\"a", "garbage", " ", "=",
     ]
@@ -57,11 +59,13 @@ import Testing
     }
   }
 
-  /// Whichever the proxy does not write comes from the caller.
+  /// The client can set the header that the proxy does not write.
   @Test(arguments: [
     (ForwardedHeader.forwarded, "203.0.113.6"), (.xForwardedFor, "203.0.113.5"),
   ])
-  func `only the field that the proxy writes is looked at`(header: ForwardedHeader, client: String) throws {
+  func `only the header that the proxy writes decides the client address`(
+    header: ForwardedHeader, client: String
+  ) throws {
     let fixture = try ServerFixture {
       $0.trustedProxies = TrustedProxies(["127.0.0.0/8"].compactMap { IPNetwork($0) }, header: header)
     }

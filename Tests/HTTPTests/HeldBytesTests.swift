@@ -13,7 +13,7 @@ import Testing
   }
   private static func bytes(_ count: Int) -> [UInt8] { [UInt8](repeating: UInt8(ascii: "x"), count: count) }
 
-  @Test func `the longest body is refused when the memory limit is reached`() throws {
+  @Test func `at the memory limit the server refuses the request with the most buffered bytes`() throws {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
       $0.limits.bufferedBytes = 100_000
@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  @Test func `a body that is given up leaves nothing behind`() {
+  @Test func `load shedding refuses an incomplete body once and frees its bytes`() {
     var conversation = Conversation()
     conversation.receive(Self.head(1_000))
     conversation.receive(Self.bytes(900))
@@ -80,7 +80,7 @@ import Testing
     }
   }
 
-  @Test func `a head that is still coming can be given up, too`() {
+  @Test func `load shedding refuses an incomplete head`() {
     var conversation = Conversation()
     conversation.receive("GET /now HTTP/1.1\r\nX: " + String(repeating: "x", count: 1_000))
     #expect(conversation.state.bufferedBytes == 1_022)
@@ -91,7 +91,7 @@ import Testing
     #expect(problem.code == .overloaded)
   }
 
-  @Test func `pipelined requests are dropped, and the response to the current one is the last`() {
+  @Test func `load shedding drops pipelined requests and closes after the current response`() {
     var conversation = Conversation()
     conversation.answersAtOnce = false
     conversation.receive("GET /one HTTP/1.1\r\nHost: a\r\n\r\nGET /two HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -107,7 +107,9 @@ import Testing
     #expect(conversation.events == [.request("GET", "/one", []), .finished])
   }
 
-  @Test func `pipelined requests are dropped when the memory limit is reached`() async throws {
+  @Test func `at the memory limit the server drops pipelined requests and refuses no other request`()
+    async throws
+  {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
       $0.limits.bufferedBytes = 60_000
@@ -134,7 +136,10 @@ import Testing
     #expect(answers.first?["Connection"] == "close")
   }
 
-  @Test func `a client that does not read its responses is disconnected before others are refused`() throws {
+  @Test
+  func `at the memory limit a client that does not read is disconnected, and no other request is refused`()
+    throws
+  {
     let fixture = try ServerFixture {
       $0.eventLoops = 1
       $0.limits.bufferedBytes = 1_000_000
@@ -143,7 +148,7 @@ import Testing
     let patient = try fixture.connect()
     try patient.send(Self.head(10_001))
     try patient.send(Self.bytes(10_000))
-    // More than the system takes in the receiver's place.
+    // More than the kernel buffers for the receiver.
     try unread.send("GET /large/30000000 HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(throws: TestSocket.Failure.system("recv", ECONNRESET)) { try unread.receiveAll() }
     try patient.send(Self.bytes(1))
@@ -152,7 +157,7 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 12, 64])
-  func `each loop has its part of the memory limit, at least a twelfth`(loops: Int) {
+  func `each event loop has an equal part of the memory limit, at least a twelfth`(loops: Int) {
     var limits = HTTPLimits()
     limits.bufferedBytes = 1_200
     #expect(limits.bufferedBytes(ofLoops: loops) == 1_200 / min(loops, 12))

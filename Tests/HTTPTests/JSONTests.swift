@@ -16,7 +16,7 @@ import Testing
     #expect(throws: Problem.self) { try JSONCoding.decode(Order.self, from: Array(body.utf8)) }
   }
 
-  @Test func `a value comes back as it went, with its time in RFC 3339`() throws {
+  @Test func `a value survives a round trip through JSON, with its time in RFC 3339`() throws {
     let order = Order(items: [.init(name: "a/b", count: 2)], at: Date(timeIntervalSince1970: 5))
     let bytes = try JSONCoding.encode(order)
     let text = String(decoding: bytes, as: UTF8.self)
@@ -54,13 +54,15 @@ import Testing
     (#"{"items": [], "at": "2026-01-01T00:00:00Z", "paid": 1}"#, "'paid' must be true or false."),
     (#"[]"#, "'the body' must be an object."),
   ])
-  func `JSON of another shape is invalid_request and names the member`(body: String, detail: String) {
+  func `a body of another JSON shape gets invalid_request with the member's name`(
+    body: String, detail: String
+  ) {
     let problem = problem(body)
     #expect(problem?.code == .invalidRequest)
     #expect(problem?.detail == detail)
   }
 
-  @Test func `nesting is limited, and brackets in strings do not count`() throws {
+  @Test func `JSON nesting is limited to 32 levels, and brackets in strings do not count`() throws {
     let deep = String(repeating: "[", count: 33) + String(repeating: "]", count: 33)
     let problem = #expect(throws: Problem.self) { try JSONCoding.check(Array(deep.utf8)) }
     #expect(problem?.code == .invalidJSON)
@@ -86,7 +88,7 @@ import Testing
     #expect(throws: Problem.self) { try JSONCoding.check(Array(text.utf8)) }
   }
 
-  @Test func `no beginning of an object is JSON`() throws {
+  @Test func `a truncated JSON object is refused`() throws {
     let bytes = Array(#" {"a": [1.5e3, true, null, "x\u0041\"y"], "b": {"c": {}}}"#.utf8)
     try JSONCoding.check(bytes)
     for count in 0..<bytes.count {
@@ -98,7 +100,7 @@ import Testing
     ("application/json", true), ("Application/JSON; charset=utf-8", true), ("application/json ;x=y", true),
     ("application/vnd.api+json", true), ("text/plain", false), ("application/jsonp", false), ("", false),
   ])
-  func `a body has to be announced as JSON`(contentType: String, isTaken: Bool) {
+  func `a body without a JSON content type gets 415`(contentType: String, isTaken: Bool) {
     let request = Request(method: .post, path: "/", headers: [.contentType: contentType])
     if isTaken {
       #expect(throws: Never.self) { try request.requireJSON() }
@@ -108,7 +110,7 @@ import Testing
     }
   }
 
-  @Test func `a problem has the members of RFC 9457 and this service's own`() throws {
+  @Test func `a problem response has the members of RFC 9457 and receiptd's own`() throws {
     struct Document: Decodable, Equatable {
       var type: String, title: String, status: Int, detail: String, code: String, success: Bool
       var error: String, requestID: String

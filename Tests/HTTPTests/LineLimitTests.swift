@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTP
 
-/// Lines of about the length that is allowed, in one piece and byte by byte.
+/// Lines about as long as the limits, in one piece and byte by byte.
 @Suite struct LineLimitTests {
   private static let limits = {
     var limits = HTTPLimits()
@@ -18,7 +18,7 @@ import Testing
     (-3...3).flatMap { beyond in requests(beyond: beyond, end: end).map { Array($0.utf8) } }
   }
 
-  /// A request line, a header line and a trailer that are so much longer than they may be.
+  /// A request line, a header line and a trailer, each this much longer than its limit.
   private static func requests(beyond: Int, end: String) -> [String] {
     let head = "POST / HTTP/1.1\r\nHost: a\r\n"
     let field = "A:" + String(repeating: "b", count: 50 + beyond)
@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test(arguments: requests)
-  func `the pieces in which a line arrives do not decide whether it is too long`(bytes: [UInt8]) {
+  func `a line of about the limit has the same outcome in one piece and byte by byte`(bytes: [UInt8]) {
     var whole = Conversation(limits: Self.limits)
     whole.receive(bytes)
     var single = Conversation(limits: Self.limits)
@@ -44,7 +44,7 @@ import Testing
   }
 
   @Test(arguments: [(40, false), (41, true)])
-  func `a request line may be as long as the limit`(length: Int, isRefused: Bool) {
+  func `a request line of the limit is accepted, and a longer one gets 414`(length: Int, isRefused: Bool) {
     var conversation = Conversation(limits: Self.limits)
     let text = "\(Self.requestLine(length: length))\r\nHost: a\(Self.rest)"
     for byte in text.utf8 { conversation.receive([byte]) }

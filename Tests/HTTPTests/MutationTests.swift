@@ -26,7 +26,7 @@ import Testing
   }
 
   @Test(arguments: UInt64(0)..<8)
-  func `the result does not depend on the split of the bytes, and a refusal closes the connection`(
+  func `random bytes give the same result at any split, and a refusal closes the connection`(
     seed: UInt64
   ) {
     var random = SplitMix64(state: seed)

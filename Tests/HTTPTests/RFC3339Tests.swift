@@ -12,7 +12,7 @@ import Testing
     (-62_135_596_800, "0001-01-01T00:00:00Z"), (253_402_300_799.9, "9999-12-31T23:59:59Z"),
     (1e15, "9999-12-31T23:59:59Z"), (-1e15, "0000-01-01T00:00:00Z"),
   ])
-  func `a time is written in UTC with whole seconds, rounded down`(seconds: Double, text: String) {
+  func `RFC3339 writes a time in UTC with whole seconds, rounded down`(seconds: Double, text: String) {
     #expect(RFC3339.string(from: Date(timeIntervalSince1970: seconds)) == text)
   }
 
@@ -21,11 +21,13 @@ import Testing
     (-0.001, "1969-12-31T23:59:59.999Z"), (1e15, "9999-12-31T23:59:59.999Z"),
     (-1e15, "0000-01-01T00:00:00Z"),
   ])
-  func `a log has milliseconds, if there are any`(seconds: Double, text: String) {
+  func `RFC3339 writes milliseconds only if they are not zero`(seconds: Double, text: String) {
     #expect(RFC3339.string(from: Date(timeIntervalSince1970: seconds), to: .milliseconds) == text)
   }
 
-  @Test func `any time comes back to the millisecond or the second before, and Foundation writes it alike`() {
+  @Test
+  func `a random time survives a round trip in milliseconds and in seconds, and Foundation formats it alike`()
+  {
     var random = SystemRandomNumberGenerator()
     for _ in 0..<20_000 {
       let milliseconds = Int64.random(in: -62_135_596_800_000...253_402_300_799_999, using: &random)
@@ -43,7 +45,7 @@ import Testing
     }
   }
 
-  @Test func `every day of 800 years has the next one after it`() {
+  @Test func `the civil dates of 800 years follow one another`() {
     var previous = CivilDate(daysSinceEpoch: -150_000)
     for day in Int64(-149_999)...150_000 {
       let date = CivilDate(daysSinceEpoch: day)
@@ -80,7 +82,7 @@ import Testing
     "2026-12-11T00:00:00+02:60", "2026-12-11T00:00:00ZZ", " 2026-12-11T00:00:00Z", "2026-12-11T00:00:00Z ",
     "+026-12-11T00:00:00Z", "2026-1-11T00:00:00Z", "2026-12-11T0\u{0660}:00:00Z", "20261211T000000Z",
   ])
-  func `anything else is not a time`(text: String) {
+  func `a text that is not an RFC 3339 time is refused`(text: String) {
     #expect(RFC3339.date(from: text) == nil)
   }
 }

@@ -3,7 +3,7 @@ import HTTPTypes
 import TestSocket
 import Testing
 
-/// Another router takes the place of the one that answers.
+/// The replacement of a running server's router.
 @Suite(.timeLimit(.minutes(10))) struct ReplacedRouterTests {
   @Test func `a running request finishes with the old router, and later requests use the new one`()
     async throws

@@ -15,7 +15,7 @@ import Testing
     return String(decoding: output, as: UTF8.self)
   }
 
-  @Test func `a response has a date, an identifier and a length`() throws {
+  @Test func `a response has Date, X-Request-ID and Content-Length`() throws {
     let lines = try encode(.text("hello")).components(separatedBy: "\r\n")
     #expect(
       lines == [
@@ -24,7 +24,8 @@ import Testing
       ])
   }
 
-  @Test func `Connection has close at the end, and keep-alive for HTTP 1 point 0`() throws {
+  @Test func `the last response has Connection close, and an HTTP 1 point 0 response has keep-alive`() throws
+  {
     #expect(try encode(.empty(.ok), .init(closes: true)).hasSuffix("\r\nConnection: close\r\n\r\n"))
     #expect(
       try encode(.empty(.ok), .init(version: .http10)).hasSuffix("\r\nConnection: keep-alive\r\n\r\n"))
@@ -33,11 +34,11 @@ import Testing
         "\r\nConnection: close\r\n\r\n"))
   }
 
-  @Test func `HEAD gets the length and not the body`() throws {
+  @Test func `a response to HEAD has Content-Length and no body`() throws {
     #expect(try encode(.text("hello"), .init(omitsBody: true)).hasSuffix("Content-Length: 5\r\n\r\n"))
   }
 
-  @Test func `a status without content has neither body nor length`() throws {
+  @Test func `a response with 204 or 304 has neither body nor Content-Length`() throws {
     for status in [HTTPResponse.Status.noContent, .notModified] {
       let text = try encode(Response(status: status, body: [1, 2]))
       #expect(!text.contains("Content-Length"))
@@ -45,7 +46,7 @@ import Testing
     }
   }
 
-  @Test func `fields that the server writes itself cannot be written twice`() throws {
+  @Test func `a handler cannot set header fields that the server writes itself`() throws {
     var response = Response.text("x")
     response.headers[.contentLength] = "9"
     response.headers[.transferEncoding] = "chunked"
@@ -56,8 +57,8 @@ import Testing
     for other in ["Content-Length: 9", "chunked", "upgrade", "never"] { #expect(!text.contains(other)) }
   }
 
-  @Test func `a field's value cannot begin another field`() throws {
-    // swift-http-types puts spaces in their place; the encoder does not count on it.
+  @Test func `a header value with a line break cannot add another field`() throws {
+    // swift-http-types replaces line breaks by spaces; the encoder does not rely on that.
     var response = Response.empty(.ok)
     response.headers[.location] = "/a\r\nSet-Cookie: b"
     #expect(try !encode(response).contains("\r\nSet-Cookie"))
@@ -69,12 +70,14 @@ import Testing
     }
   }
 
-  @Test func `a status of its own has a line all the same`() throws {
+  @Test func `a status without a known reason phrase gets a status line, and an invalid one becomes 500`()
+    throws
+  {
     #expect(try encode(.empty(HTTPResponse.Status(code: 599))).hasPrefix("HTTP/1.1 599 "))
     #expect(try encode(.empty(HTTPResponse.Status(code: 999))).hasPrefix("HTTP/1.1 500 "))
   }
 
-  @Test func `the date is written as HTTP wants it`() {
+  @Test func `the Date header has the format of HTTP`() {
     let first = DateField(secondsSinceEpoch: 0)
     #expect(first.line == Array("Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nX-Request-ID: ".utf8))
     let leap = DateField(secondsSinceEpoch: 1_709_164_800)
@@ -83,12 +86,12 @@ import Testing
 }
 
 @Suite struct RequestIDTests {
-  @Test func `a generated one is 32 hexadecimal digits`() {
+  @Test func `a generated request id has 32 hexadecimal digits`() {
     #expect(RequestID.generated(0x0123, .max).description == "0000000000000123ffffffffffffffff")
     #expect(RequestID.generated(0x0123_4567_89AB_CDEF, 9).description == "0123456789abcdef0000000000000009")
   }
 
-  @Test func `a client's own is used if it is short and plain`() {
+  @Test func `a client's request id is used if it is short and has plain characters only`() {
     for (text, isTaken) in [
       ("a", true), ("A-z_0.9", true), (String(repeating: "x", count: 128), true), ("", false),
       (String(repeating: "x", count: 129), false), ("a b", false), ("a/b", false), ("\u{E9}", false),
@@ -100,7 +103,7 @@ import Testing
 }
 
 @Suite struct ASCIITests {
-  @Test func `the classes of bytes are those of the RFCs`() {
+  @Test func `the character classes are those of the RFCs`() {
     let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
     let token = Set((letters + "!#$%&'*+-.^_`|~").utf8)
     let target = Set((letters + "-._~" + "!$&'()*+,;=" + ":@/?%").utf8)
@@ -118,11 +121,11 @@ import Testing
     ("1_0", nil),
     ("0x1", nil), ("\u{0661}", nil),
   ])
-  func `digits are digits only`(text: String, expected: Int?) {
+  func `a decimal number is parsed from digits only`(text: String, expected: Int?) {
     #expect(DecimalDigits.parse(text.utf8.span) == expected)
   }
 
-  @Test func `numbers are written as digits`() {
+  @Test func `a number is written in decimal digits`() {
     for value in [0, 1, 9, 10, 99, 100, 65_536, Int.max] {
       var output: [UInt8] = []
       DecimalDigits.write(value, to: &output)

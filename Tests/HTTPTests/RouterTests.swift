@@ -41,44 +41,44 @@ import Testing
     ("/profiles/%00/premium", "400 "), ("/profiles/%0a/premium", "400 "), ("/profiles/%7F/premium", "400 "),
     ("/profiles/%C3/premium", "400 "), ("/profiles/%C0%AF/premium", "400 "),
   ])
-  func `a path finds its route, or the reason why not`(path: String, expected: String) {
+  func `a path gives its route, 404 or 405`(path: String, expected: String) {
     #expect(outcome(.get, path) == expected)
   }
 
-  @Test func `several parameters come in their order`() {
+  @Test func `a route returns its path parameters in order`() {
     #expect(
       outcome(.delete, "/devices/a/children/b")
         == "/devices/{deviceID}/children/{childID} deviceID=a childID=b")
   }
 
-  @Test func `another method gets 405 with Allow`() {
+  @Test func `a method that the path does not have gets 405 with Allow`() {
     #expect(outcome(.delete, "/profiles/1/premium") == "405 GET, PUT, HEAD, OPTIONS")
     #expect(outcome(.get, "/devices/a/children/b") == "405 DELETE, OPTIONS")
   }
 
-  @Test func `OPTIONS responds with Allow, for a path and for the server`() {
+  @Test func `OPTIONS gets Allow, for a path and for the server`() {
     #expect(outcome(.options, "/healthz") == "allow GET, HEAD, OPTIONS")
     #expect(outcome(.options, "*") == "allow GET, PUT, POST, DELETE, HEAD, OPTIONS")
     #expect(outcome(.options, "/nothing") == "404 ")
   }
 
-  @Test func `HEAD goes where GET goes`() {
+  @Test func `HEAD uses the route of GET`() {
     #expect(outcome(.head, "/healthz") == "/healthz")
     #expect(outcome(.head, "/devices/a/children/b") == "405 DELETE, OPTIONS")
   }
 
-  @Test func `a literal wins over a parameter at its place`() {
+  @Test func `a literal path segment takes precedence over a parameter`() {
     #expect(outcome(.post, "/profiles/me/premium") == "/profiles/me/premium")
     #expect(outcome(.post, "/profiles/you/premium") == "405 GET, PUT, HEAD, OPTIONS")
   }
 
-  @Test func `the routes are listed`() {
+  @Test func `a router lists its routes with method and body limit`() {
     #expect(Self.router.routes.map(\.pattern).count == 6)
     #expect(Self.router.routes[3].method == .put)
     #expect(Self.router.routes[3].maximumBodyLength == 9)
   }
 
-  @Test func `a path parameter is converted, or refused with its name and form`() throws {
+  @Test func `a path parameter is converted to its type, or refused with its name and the type`() throws {
     let parameters: PathParameters = [
       "userID": "4F1A2B3C-0000-4000-8000-0123456789ab", "text": "x", "number": "12", "signed": "+5",
       "almost": "-F1A2B3C-0000-4000-8000-0123456789ab",
@@ -98,7 +98,7 @@ import Testing
 }
 
 @Suite struct QueryTests {
-  @Test func `pairs are decoded in order`() throws {
+  @Test func `the parameters of a query are decoded in order`() throws {
     let query = try Query(decoding: "a=1&b=x%20y+z&a=2&c&&d=%C3%A9&=e&f==g")
     #expect(query["a"] == "1")
     #expect(query.values(for: "a") == ["1", "2"])
@@ -111,19 +111,19 @@ import Testing
   }
 
   @Test(arguments: ["a=%", "a=%4", "a=%4g", "%zz=1", "a=%00", "a=%0D%0A", "a=%FF"])
-  func `a path that cannot be decoded gets a problem`(raw: String) {
+  func `a query with invalid percent-encoding gets invalid_request`(raw: String) {
     let problem = #expect(throws: Problem.self) { try Query(decoding: raw) }
     #expect(problem?.code == .invalidRequest)
   }
 
-  @Test func `a parameter that is needed is needed once`() throws {
+  @Test func `a required query parameter must occur exactly once`() throws {
     let query = try Query(decoding: "a=1&b=1&b=2")
     #expect(try query.require("a") == "1")
     #expect(throws: Problem.self) { try query.require("b") }
     #expect(throws: Problem.self) { try query.require("c") }
   }
 
-  @Test func `nothing is an empty query`() throws {
+  @Test func `an empty text is an empty query`() throws {
     #expect(try Query(decoding: "") == Query())
   }
 }

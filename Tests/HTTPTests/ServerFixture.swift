@@ -4,7 +4,7 @@ import Logging
 import Synchronization
 import TestSocket
 
-/// A server on a port of its own, with the routes that the tests ask for.
+/// A server on a port of its own, with the routes of the tests.
 final class ServerFixture: Sendable {
   let server: HTTPServer
   let address: SocketAddress
@@ -37,7 +37,7 @@ final class ServerFixture: Sendable {
 
   func connect() throws -> TestSocket { try TestSocket(connectingTo: address) }
 
-  /// Sends the bytes on a connection of their own and returns all that comes until the server ends it.
+  /// Sends the bytes on a new connection and returns the responses until the server closes it.
   func exchange(_ bytes: [UInt8], bodiless: [Bool] = []) throws -> [WireResponse] {
     let socket = try connect()
     try socket.send(bytes)
@@ -90,7 +90,7 @@ final class ServerFixture: Sendable {
   }
 }
 
-/// Holds tasks back until it is opened.
+/// Suspends tasks until the test opens it.
 final class Gate: Sendable {
   private let state = Mutex(State())
 
@@ -144,10 +144,10 @@ final class Gate: Sendable {
     for continuation in waiting { continuation.resume() }
   }
 
-  /// Waits until so many tasks have come to the gate.
+  /// Waits until this many tasks have arrived at the gate.
   func arrivals(_ count: Int) async { await watch { arrived, _ in arrived >= count } }
 
-  /// Waits until so many tasks were cancelled at the gate.
+  /// Waits until this many tasks were cancelled at the gate.
   func cancellations(_ count: Int) async { await watch { _, cancelled in cancelled >= count } }
 
   private func watch(_ isDue: @escaping @Sendable (Int, Int) -> Bool) async {

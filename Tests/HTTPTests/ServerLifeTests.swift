@@ -19,7 +19,7 @@ import Testing
     #expect(fixture.summaries.all.isEmpty)
   }
 
-  @Test func `a client that closes its sending half gets its response`() async throws {
+  @Test func `a client that closes its sending half while its request runs gets the response`() async throws {
     let fixture = try ServerFixture()
     let socket = try fixture.connect()
     try socket.send(Self.getGate)
@@ -27,12 +27,12 @@ import Testing
     await fixture.gate.arrivals(1)
     fixture.gate.open()
     let responses = try WireResponse.all(in: try socket.receiveAll())
-    // That everything was received means that the server has closed the connection too. Whether it says so beforehand
-    // depends on which it learned of first, the end of the client's half or the candidate of the gate.
+    // `receiveAll` returns when the server has closed the connection. The response may have `Connection: close` or not:
+    // the end of the client's half can arrive before or after the gate opens.
     #expect(responses.map(\.text) == ["gate"])
   }
 
-  @Test func `half a request and the end of it is refused`() throws {
+  @Test func `an incomplete request is refused when the client closes its sending half`() throws {
     let socket = try ServerFixture.shared.connect()
     try socket.send("GET /now HTTP/1.1\r\nHo")
     socket.finishSending()
@@ -52,7 +52,7 @@ import Testing
     #expect(responses[0]["Retry-After"] == "1")
   }
 
-  @Test func `a head that does not come to its end is refused`() throws {
+  @Test func `a head that does not end before its timeout gets 408`() throws {
     let fixture = try ServerFixture { $0.timeouts.head = .milliseconds(50) }
     let socket = try fixture.connect()
     try socket.send("GET / HTTP/1.1\r\n")
@@ -71,7 +71,7 @@ import Testing
     let slow = try TestSocket(connectingTo: fixture.address, receiveBuffer: 65_536)
     let large = "GET /large/8000000 HTTP/1.1\r\nHost: a\r\n\r\n"
     try slow.send(large + large + "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-    // The one loop is not stuck, and of three answers only the first has been made.
+    // The only event loop is not blocked, and only the first of three responses has been made.
     let quick = try fixture.connect()
     try quick.send(Self.getNow)
     _ = try quick.receive(atMost: 10)
@@ -80,12 +80,12 @@ import Testing
     #expect(responses.map(\.body.count) == [8_000_000, 8_000_000, 3])
   }
 
-  @Test func `a client that never reads is cut`() async throws {
+  @Test func `a client that never reads is disconnected at the write timeout`() async throws {
     let fixture = try ServerFixture { $0.timeouts.write = .milliseconds(50) }
     let socket = try TestSocket(connectingTo: fixture.address, receiveBuffer: 65_536)
     try socket.send("GET /large/8000000 HTTP/1.1\r\nHost: a\r\n\r\n")
     await fixture.server.shutdown(within: .seconds(60))
-    // The answer was under way, so only its deadline can have ended it; half of it does not look whole.
+    // Shutdown waits for a response that is being sent, so the write timeout ended it, with a reset.
     #expect(throws: TestSocket.Failure.system("recv", ECONNRESET)) { try socket.receiveAll() }
   }
 
@@ -96,10 +96,10 @@ import Testing
       let unread = try TestSocket(connectingTo: fixture.address, receiveBuffer: 4_096)
       try unread.send("GET /large/8000000 HTTP/1.1\r\nHost: a\r\n\r\n")
       _ = try unread.receive(exactly: 1)
-      // The one loop is done with sending what the system takes.
+      // The only event loop has sent as much as the kernel accepts.
       try other.send(Self.getNow)
       _ = try other.receive(exactly: 10)
-      // Closed with something unread it is reset.
+      // Closing a socket with unread bytes resets its connection.
     }
     try other.send(Self.getNow)
     other.finishSending()
@@ -118,7 +118,7 @@ import Testing
     #expect(responses[0]["Retry-After"] == "1")
   }
 
-  @Test func `a stopping server finishes running requests only`() async throws {
+  @Test func `a stopping server finishes its running requests and starts no other`() async throws {
     let fixture = try ServerFixture()
     let idle = try fixture.connect()
     try idle.send(Self.getNow)
@@ -140,7 +140,7 @@ import Testing
     #expect(fixture.server.connectionCount == 0)
   }
 
-  @Test func `a server that stops waits no longer than it may`() async throws {
+  @Test func `a stopping server cancels its running requests at the timeout`() async throws {
     let fixture = try ServerFixture()
     let socket = try fixture.connect()
     try socket.send(Self.getGate)

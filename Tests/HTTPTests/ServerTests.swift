@@ -3,7 +3,7 @@ import HTTPTypes
 import TestSocket
 import Testing
 
-/// The whole server over real TCP.
+/// The server over real TCP.
 @Suite(.timeLimit(.minutes(10))) struct ServerTests {
   private static func get(_ path: String, _ lines: String = "Host: a\r\n") -> String {
     "GET \(path) HTTP/1.1\r\n\(lines)\r\n"
@@ -73,7 +73,9 @@ import Testing
   }
 
   @Test(arguments: [("/small", 413), ("/nothing", 404), ("/now", 405)])
-  func `a client that asks first is refused first`(path: String, status: Int) throws {
+  func `a client that expects 100 Continue gets the refusal before it sends the body`(
+    path: String, status: Int
+  ) throws {
     let responses = try ServerFixture.shared.exchange(
       "POST \(path) HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
     #expect(responses.map(\.status) == [status])
@@ -91,14 +93,14 @@ import Testing
   }
 
   @Test func `a client that sends a large refused body still gets its response`() throws {
-    // Closing with bytes unread would reset the connection and with it the answer.
+    // Closing with unread bytes would reset the connection, and the client could lose the response.
     let socket = try ServerFixture.shared.connect()
     try socket.send("POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n")
     try socket.send([UInt8](repeating: 0, count: 400_000))
     #expect(try WireResponse.all(in: try socket.receiveAll()).map(\.status) == [413])
   }
 
-  @Test func `HEAD has the response of GET without the body`() throws {
+  @Test func `HEAD gets the response of GET without the body`() throws {
     let responses = try ServerFixture.shared.exchange(
       "HEAD /now HTTP/1.1\r\nHost: a\r\n\r\n" + Self.last("/now"), bodiless: [true])
     #expect(responses.map { $0["Content-Length"] } == ["3", "3"])
@@ -160,7 +162,7 @@ import Testing
     #expect(summaries.allSatisfy { $0.duration >= .zero })
   }
 
-  @Test func `a thousand connections one after the other are served and released`() throws {
+  @Test func `a thousand connections in turn are served and released`() throws {
     let fixture = try ServerFixture()
     for _ in 0..<1000 {
       #expect(try fixture.exchange(Self.last("/now")).map(\.text) == ["now"])
@@ -168,7 +170,7 @@ import Testing
     #expect(fixture.summaries.all.count == 1000)
   }
 
-  @Test func `64 connections at once are served`() async throws {
+  @Test func `64 concurrent connections are served`() async throws {
     let fixture = try ServerFixture()
     try await withThrowingTaskGroup(of: Int.self) { group in
       for number in 0..<64 {
@@ -190,7 +192,7 @@ import Testing
 }
 
 extension ServerFixture {
-  /// For tests that leave nothing behind.
+  /// A fixture that several tests share, for tests that leave no state.
   static var shared: ServerFixture {
     get throws { try sharedResult.get() }
   }

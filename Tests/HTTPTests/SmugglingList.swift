@@ -1,7 +1,7 @@
 import Testing
 
-/// Requests that somebody, somewhere, reads as something else: each must be refused, and what follows it
-/// must not be taken for a request.
+/// Requests that other HTTP implementations frame differently. The server must refuse each and must not decode the
+/// bytes behind it as a request.
 struct RefusedRequest: Sendable, CustomTestStringConvertible {
   let name: String
   let bytes: [UInt8]

@@ -5,7 +5,8 @@ import Testing
 
 @Suite struct SmugglingTests {
   @Test(arguments: RefusedRequest.all)
-  func `it is refused once, and the following bytes are not decoded`(request: RefusedRequest) {
+  func `a smuggling request is refused once, and the following bytes are not decoded`(request: RefusedRequest)
+  {
     var conversation = Conversation()
     conversation.receive(request.bytes)
     #expect(conversation.answers.count == 1)
@@ -24,19 +25,20 @@ import Testing
   }
 
   @Test(arguments: RefusedRequest.all)
-  func `it is refused alike behind a good request`(request: RefusedRequest) {
+  func `a smuggling request behind a valid one is refused and closes the connection`(request: RefusedRequest)
+  {
     var conversation = Conversation()
     conversation.receive(Array("GET /first HTTP/1.1\r\nHost: a\r\n\r\n".utf8) + request.bytes)
-    // An empty line more before a request is a matter of where the request begins.
+    // The status is not compared: an empty line is allowed before the first request only.
     #expect(conversation.answers.map(\.closes) == [false, true])
     #expect(conversation.events.first == .request("GET", "/first", []))
   }
 
   @Test(arguments: RefusedRequest.all)
-  func `it comes to the same in pieces of any size`(request: RefusedRequest) {
+  func `a smuggling request is refused alike at every split and byte by byte`(request: RefusedRequest) {
     var whole = Conversation()
     whole.receive(request.bytes)
-    // The long ones are long in the middle, where one split is like another.
+    // Long requests are repetitive in the middle, so a few splits are enough.
     let splits = request.bytes.count < 2000 ? Array(1..<request.bytes.count) : [1, 8191, 8192, 8193, 16_384]
     for split in splits where split < request.bytes.count {
       var conversation = Conversation()

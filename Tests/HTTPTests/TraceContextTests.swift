@@ -17,14 +17,14 @@ import Testing
     return TraceContext(continuing: text.utf8.span, using: &generator)
   }
 
-  @Test func `a trace goes on under a span of our own`() throws {
+  @Test func `a request continues the client's trace under a new span`() throws {
     let context = try #require(read(Self.given))
     #expect(context.traceID == Self.trace)
     #expect(context.traceparent == "00-\(Self.trace)-0123456789abcdef-01")
   }
 
   @Test(arguments: [("00", "00"), ("01", "01"), ("02", "00"), ("ff", "01")])
-  func `only the defined flag is forwarded`(flags: String, passedOn: String) throws {
+  func `only the sampled flag of traceparent is forwarded`(flags: String, passedOn: String) throws {
     let context = try #require(read("00-\(Self.trace)-b7ad6b7169203331-\(flags)"))
     #expect(context.traceparent.hasSuffix("-\(passedOn)"))
   }
@@ -33,7 +33,7 @@ import Testing
     given.replacing("00-0af", with: "cc-0af") + "-what-the-future-brings",
     given.replacing("00-0af", with: "cc-0af"),
   ])
-  func `a later version is parsed as far as it is known, and version 00 is sent`(text: String) throws {
+  func `a later version of traceparent is parsed as version 00, and version 00 is sent`(text: String) throws {
     #expect(try #require(read(text)).traceparent == "00-\(Self.trace)-0123456789abcdef-01")
   }
 
@@ -47,7 +47,7 @@ import Testing
   ])
   func `a malformed traceparent is ignored`(text: String) { #expect(read(text) == nil) }
 
-  @Test func `neither a new trace nor a span is ever zero`() throws {
+  @Test func `a new trace id and a new span id are never zero`() throws {
     var zero = Constant(number: 0)
     #expect(
       TraceContext.new(using: &zero).traceparent
@@ -73,7 +73,7 @@ import Testing
     await fixture.server.shutdown(within: .seconds(1))
   }
 
-  @Test func `a summary names its route by its place in the router`() async throws {
+  @Test func `a response summary has the template and the index of its route`() async throws {
     let fixture = try ServerFixture()
     _ = try fixture.exchange("GET /later HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     _ = try fixture.exchange("GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -15,7 +15,7 @@ import Testing
     "\(Self.proxies.client(of: try #require(IPAddress(peer)), forwardedFor: lines))"
   }
 
-  @Test func `only the header of a trusted proxy counts`() throws {
+  @Test func `only a trusted proxy's header decides the client address`() throws {
     #expect(try client(of: "203.0.113.1", "198.51.100.9") == "203.0.113.1")
     #expect(try client(of: "192.0.2.8", "198.51.100.9") == "192.0.2.8")
     #expect(try client(of: "192.0.2.7", "198.51.100.9") == "198.51.100.9")
@@ -24,7 +24,7 @@ import Testing
     #expect(try client(of: "::ffff:10.1.2.3", "198.51.100.9") == "198.51.100.9")
   }
 
-  @Test func `entries that the client wrote before the proxy's own are ignored`() throws {
+  @Test func `X-Forwarded-For entries before the proxy's own are ignored`() throws {
     #expect(try client(of: "10.0.0.1", "1.1.1.1, 198.51.100.9") == "198.51.100.9")
     #expect(try client(of: "10.0.0.1", "1.1.1.1", "198.51.100.9") == "198.51.100.9")
     #expect(try client(of: "10.0.0.1", "10.9.9.9, 127.0.0.1, 198.51.100.9, 10.0.0.2") == "198.51.100.9")
@@ -32,7 +32,7 @@ import Testing
     #expect(try client(of: "10.0.0.1", "198.51.100.9,10.0.0.3", "10.0.0.2") == "198.51.100.9")
   }
 
-  @Test func `a chain of trusted proxies alone ends at its first`() throws {
+  @Test func `a list of trusted proxies only gives its first entry`() throws {
     #expect(try client(of: "10.0.0.1", "10.0.0.3, 10.0.0.2") == "10.0.0.3")
     #expect(try client(of: "10.0.0.1") == "10.0.0.1")
   }
@@ -43,7 +43,9 @@ import Testing
     (" \t198.51.100.9\t", "198.51.100.9"),
     ("2001:DB8:0:0::1", "2001:db8::1"), ("::ffff:198.51.100.9", "198.51.100.9"),
   ])
-  func `ports, brackets and blanks are removed`(element: String, address: String) throws {
+  func `ports, brackets and spaces of an X-Forwarded-For entry are removed`(element: String, address: String)
+    throws
+  {
     #expect(try client(of: "10.0.0.1", element) == address)
   }
 
@@ -54,23 +56,23 @@ import Testing
     "2001:db8::1::2", "198.51.100.9 198.51.100.8", "\"198.51.100.9\"", "for=198.51.100.9", "１９８.51.100.9",
     "198.51.100.9\0", String(repeating: "1", count: 8_000),
   ])
-  func `a malformed element gives the peer's address`(element: String) throws {
+  func `a malformed X-Forwarded-For entry gives the peer's address`(element: String) throws {
     #expect(try client(of: "10.0.0.1", element) == "10.0.0.1")
     #expect(try client(of: "10.0.0.1", "198.51.100.9, \(element), 10.0.0.2") == "10.0.0.1")
   }
 
-  @Test func `a list that is too long for any chain is the peer's`() throws {
+  @Test func `more than 31 trusted entries in X-Forwarded-For give the peer's address`() throws {
     let trusted = Array(repeating: "10.0.0.2", count: 31)
     #expect(try client(of: "10.0.0.1", (["198.51.100.9"] + trusted).joined(separator: ",")) == "198.51.100.9")
     let longer = ["198.51.100.9", "10.0.0.2"] + trusted
     #expect(try client(of: "10.0.0.1", longer.joined(separator: ",")) == "10.0.0.1")
     #expect(try client(of: "10.0.0.1", String(repeating: ",", count: 16_000)) == "10.0.0.1")
-    // However long the lie, the proxy's own entry is at the end.
+    // The proxy appends its own entry, however long the forged list is.
     let lie = String(repeating: "1.1.1.1,", count: 2_000)
     #expect(try client(of: "10.0.0.1", lie + "198.51.100.9") == "198.51.100.9")
   }
 
-  @Test func `an untrusted client cannot change its address`() throws {
+  @Test func `a client cannot change its address by X-Forwarded-For entries of its own`() throws {
     let pieces = [
       "1.1.1.1", "10.0.0.2", "[::1]:80", "garbage", "", "192.0.2.7", "2001:db8:aaaa::1", ":", "]",
     ]
@@ -88,9 +90,9 @@ import Testing
   @Test(arguments: [
     "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/", "10.0.0.0/08x", "/8", "::/129", "a", "", "10.0.0.0/-1",
   ])
-  func `a malformed network is refused`(text: String) { #expect(IPNetwork(text) == nil) }
+  func `a malformed IP network is refused`(text: String) { #expect(IPNetwork(text) == nil) }
 
-  @Test func `a network contains the addresses with its prefix`() throws {
+  @Test func `an IP network contains the addresses with its prefix`() throws {
     let all = try #require(IPNetwork("::/0"))
     let old = try #require(IPNetwork("0.0.0.0/0"))
     let v4 = try #require(IPAddress("8.8.8.8"))
@@ -102,7 +104,9 @@ import Testing
     #expect(!host.contains(try #require(IPAddress("2001:db8::2"))))
   }
 
-  @Test func `one subscriber has an IPv4 address or an IPv6 slash 64`() throws {
+  @Test func `the addresses of an IPv6 slash 64 count as one subscriber, and each IPv4 address as another`()
+    throws
+  {
     func bits(_ text: String) throws -> UInt128 { try #require(IPAddress(text)).subscriberBits }
     #expect(try bits("192.0.2.1") != bits("192.0.2.2"))
     #expect(try bits("192.0.2.1") == bits("::ffff:192.0.2.1"))

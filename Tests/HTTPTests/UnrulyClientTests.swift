@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP
 
-/// Clients that begin, stop, do not read and leave in any order, over real sockets.
+/// Clients over real sockets that send partial requests, stop reading and disconnect in random order.
 @Suite(.timeLimit(.minutes(10))) struct UnrulyClientTests {
   private static let get = "HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let whatTheySend = [
@@ -21,7 +21,7 @@ import Testing
     "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET /hang-up/later \(get)",
   ].map { Array($0.utf8) }
 
-  @Test(arguments: 1...12) func `other clients are served, and no memory is kept for misbehaving ones`(
+  @Test(arguments: 1...12) func `misbehaving clients delay no other client and leave no memory behind`(
     seed: Int
   )
     async throws

@@ -1,6 +1,6 @@
 @testable import HTTP
 
-/// A response, parsed by the rules of HTTP and not by the known form of the server's responses.
+/// A response, parsed by the rules of HTTP, independently of the server's encoder.
 struct WireResponse: Equatable {
   var status = 0
   var fields: [(name: String, value: String)] = []
@@ -20,9 +20,8 @@ struct WireResponse: Equatable {
 
   struct Malformed: Error { let reason: String }
 
-  /// The responses that the bytes are made of.
-  ///
-  /// - Parameter bodiless: whether the responses, in their order, are answers to `HEAD`.
+  /// Parses all responses in the bytes.
+  /// - Parameter bodiless: for each response in order, whether its request was `HEAD`.
   static func all(in bytes: [UInt8], bodiless: [Bool] = []) throws -> [WireResponse] {
     var responses: [WireResponse] = []
     var rest = bytes[...]
@@ -33,7 +32,7 @@ struct WireResponse: Equatable {
     return responses
   }
 
-  /// Takes one response off the front; nil if it is not there whole.
+  /// Removes and returns the first response; nil if it is incomplete.
   static func first(in bytes: inout [UInt8]) -> WireResponse? {
     var rest = bytes[...]
     guard let response = try? take(&rest, isBodiless: false) else { return nil }

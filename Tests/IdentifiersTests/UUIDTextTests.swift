@@ -6,7 +6,7 @@ import Testing
 @Suite struct UUIDTextTests {
   private let text = "00112233-4455-6677-8899-aabbccddeeff"
 
-  @Test func `what is written is read, in either case`() {
+  @Test func `a UUID survives a round trip through text in upper and lower case`() {
     for _ in 0..<1_000 {
       let uuid = UUID()
       #expect(UUID(rfc9562: uuid.uuidString) == uuid)
@@ -15,7 +15,7 @@ import Testing
     #expect(UUID(rfc9562: "00000000-0000-0000-0000-000000000000")?.uuid.15 == 0)
   }
 
-  @Test func `a character that does not belong where it stands makes it none, whichever and wherever`() {
+  @Test func `a UUID text with a wrong character at any place is refused`() {
     for position in 0..<36 {
       var bytes = Array(text.utf8)
       let isHyphen = [8, 13, 18, 23].contains(position)
@@ -37,7 +37,7 @@ import Testing
     "0x112233-4455-6677-8899-aabbccddeeff", "００112233-4455-6677-8899-aabbccddeeff",
     "00112233-4455-6677-8899-aabbccddée",
   ])
-  func `no other form is one`(text: String) {
+  func `a text in another form than a UUID is refused`(text: String) {
     #expect(UUID(rfc9562: text) == nil)
   }
 }

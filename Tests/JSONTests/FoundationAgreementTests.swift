@@ -4,7 +4,7 @@ import Testing
 
 @testable import JSON
 
-/// Our reader beside Foundation's decoder, on bytes that are nearly JSON.
+/// Compares the JSON reader with Foundation's decoder on mutated JSON.
 struct FoundationAgreementTests {
   private static let seeds = [
     #"{"text":"a\u0041\ud83d\ude00\"","number":-1.5e1,"small":3,"inner":{"count":1},"names":["x"],"flag":true}"#,
@@ -43,7 +43,8 @@ struct FoundationAgreementTests {
   }
 
   @Test
-  func `every accepted value equals Foundation's, and every value that only Foundation accepts is not JSON`()
+  func
+    `the JSON reader agrees with Foundation on mutated JSON, except for invalid JSON and inexact integers`()
   {
     var random = SplitMix64(state: 7)
     var (accepted, refused, stricter) = (0, 0, 0)
@@ -55,33 +56,33 @@ struct FoundationAgreementTests {
         if ours == nil { refused += 1 } else { accepted += 1 }
         continue
       }
-      // To the letter of RFC 8259, checked beside Foundation by the fuzz target `json`.
+      // `check` follows RFC 8259 strictly; the fuzz target `json` compares it with Foundation.
       let isJSON = (try? JSONReader.check(bytes, maximumDepth: 512)) != nil
-      // Or a fraction that is whole once a Double has rounded it.
+      // Foundation also accepts as an integer a fraction that a Double rounds to one.
       #expect(
         ours == nil && (!isJSON || failure?.reason == .mismatch(.integer)),
         "\(String(decoding: bytes, as: UTF8.self))")
       stricter += 1
     }
-    // Otherwise the test proves nothing.
+    // The test proves something only if every outcome is frequent.
     #expect(accepted > 1_000 && refused > 1_000 && stricter > 10)
   }
 
   @Test(arguments: [
-    // A comma before an end.
+    // A comma before a closing bracket.
     #"{"text":"","number":1,}"#, #"{"text":"","number":1,"names":["a",]}"#,
-    // Skipped values, which Foundation does not validate.
+    // Invalid values of unknown members, which Foundation does not validate.
     #"{"text":"","number":1,"x":01}"#, "{\"text\":\"\",\"number\":1,\"x\":\"\u{1}\"}",
-    // A fraction beyond the precision of a Double, and a number near zero.
+    // A fraction beyond the precision of a Double, and a number close to zero.
     #"{"text":"","number":1.00000000000000000001}"#, #"{"text":"","number":1e-400}"#,
   ])
-  func `Foundation accepts these and the reader does not`(json: String) throws {
+  func `the JSON reader refuses invalid JSON that Foundation accepts`(json: String) throws {
     #expect(throws: Never.self) { try JSONDecoder().decode(Sample.self, from: Data(json.utf8)) }
     #expect(throws: JSONFailure.self) { try Sample.read(json) }
   }
 
-  @Test func `the reader accepts these and Foundation does not`() throws {
-    // Its way to a whole number with a fraction goes through a Double, where this one is 2 to the 63rd.
+  @Test func `the JSON reader accepts Int64.max written with a fraction, which Foundation refuses`() throws {
+    // Foundation converts a number with a fraction through Double, which rounds this one up to 2 to the 63rd.
     let json = #"{"text":"","number":9223372036854775807.0}"#
     #expect(throws: (any Error).self) { try JSONDecoder().decode(Sample.self, from: Data(json.utf8)) }
     #expect(try Sample.read(json).number == .max)

@@ -7,7 +7,7 @@ struct JSONReaderTests {
     #expect(throws: JSONFailure.self) { try Sample.read(json) }
   }
 
-  @Test func `members may have any order, and unknown members are skipped`() throws {
+  @Test func `the JSON reader accepts members in any order and skips unknown ones`() throws {
     let sample = try Sample.read(
       """
        { "new" : [ { "number" : 1 } , "}" ] , "inner":{"label":null,"count":-3,"x":{}}, "flag":false,
@@ -43,7 +43,7 @@ struct JSONReaderTests {
       (#"{"inners":[{"count":1},7]}"#, .mismatch(.object), [.member("inners"), .element(1)]),
       ("[]", .mismatch(.object), []), ("null", .null, []),
     ] as [(String, JSONFailure.Reason, [JSONFailure.Step])])
-  func `a failure has the path to the invalid value`(
+  func `a JSON failure has the path to the invalid value`(
     json: String, reason: JSONFailure.Reason, path: [JSONFailure.Step]
   ) {
     let failure = failure(json)
@@ -55,7 +55,7 @@ struct JSONReaderTests {
     #"{"text":1,"number":1"#, #"{"number":"x","text":"\x"}"#, #"{"text":null,"number":1,}"#,
     #"{"number":1} 1"#,
   ])
-  func `a syntax error takes precedence over other failures`(json: String) {
+  func `a JSON syntax error takes precedence over other failures`(json: String) {
     #expect(failure(json)?.reason == .malformed)
   }
 
@@ -65,11 +65,11 @@ struct JSONReaderTests {
     #"{"text":"\ud800\n","number":1}"#, #"{"te\udfffxt":"","text":"","number":1}"#,
     #"{"text":"\ud83d\u0041","number":1}"#,
   ])
-  func `half of a surrogate pair is no text`(json: String) {
+  func `the JSON reader refuses half of a surrogate pair`(json: String) {
     #expect(failure(json)?.reason == .malformed)
   }
 
-  @Test func `of two members of one name the first counts, also if one is written with escapes`() throws {
+  @Test func `the first of two JSON members with the same name counts, even if one is escaped`() throws {
     #expect(try Sample.read(#"{"text":"a","text":"b","number":1,"numb\u0065r":{}}"#).text == "a")
     #expect(try Sample.read(#"{"t\u0065xt":"a","text":"b","number":1}"#).text == "a")
   }
@@ -81,7 +81,7 @@ struct JSONReaderTests {
       ("9223372036854775807", .max), ("-9223372036854775808", .min), ("-9223372036854775808.0", .min),
       ("922337203685477580.7e1", .max), ("9007199254740993.0", 9_007_199_254_740_993), ("1.000e0", 1),
     ] as [(String, Int64)])
-  func `a whole number is accepted in every notation`(text: String, number: Int64) throws {
+  func `the JSON reader accepts an integer in every notation`(text: String, number: Int64) throws {
     #expect(try JSONReader.read(Int64.self, from: Array(text.utf8), maximumDepth: 1) == number)
   }
 
@@ -90,7 +90,7 @@ struct JSONReaderTests {
     "1e-400",
     "1e400", "12345678901234567890123", "1e99999999999999999999999", "true", "\"1\"", "[1]",
   ])
-  func `a fraction or a number beyond 64 bits is refused`(text: String) {
+  func `the JSON reader refuses a fraction or an integer beyond 64 bits`(text: String) {
     let failure = #expect(throws: JSONFailure.self) {
       try JSONReader.read(Int64.self, from: Array(text.utf8), maximumDepth: 1)
     }
@@ -101,18 +101,18 @@ struct JSONReaderTests {
     "01", "-", "-a", "1.", ".5", "1e", "1e+", "+1", "0x1", "--1", "nul", "tru", "\"", "\"\\",
     "\"\\u12",
   ])
-  func `text that resembles a value is refused`(text: String) {
+  func `the JSON reader refuses text that resembles a JSON value`(text: String) {
     for json in [text, "[\(text)]", "{\"text\":\(text)}", "{\"unknown\":\(text)}"] {
       #expect(failure(json)?.reason == .malformed)
     }
   }
 
   @Test(arguments: ["", " ", "{\"text\":}", "{\"unknown\": }", "{\"names\":[,]}"])
-  func `nothing is no value`(json: String) {
+  func `the JSON reader refuses a missing value`(json: String) {
     #expect(failure(json)?.reason == .malformed)
   }
 
-  @Test func `a string ends at its quotation mark, wherever that is among the bytes looked at together`()
+  @Test func `the JSON reader ends a string at its quotation mark, at any offset within its 8-byte steps`()
     throws
   {
     for count in 0..<40 {
@@ -138,13 +138,13 @@ struct JSONReaderTests {
     }
   }
 
-  @Test func `depth is limited in read and in skipped values`() {
+  @Test func `the JSON reader limits the depth of values that it reads and skips`() {
     let fits = #"{"text":"","number":1,"x":[[[[[[[]]]]]]]}"#
     #expect(throws: Never.self) { try Sample.read(fits) }
     #expect(failure(fits.replacing("[]", with: "[[]]"))?.reason == .tooDeep)
   }
 
-  @Test func `other encodings than UTF-8 are refused, also in skipped values`() {
+  @Test func `the JSON reader refuses other encodings than UTF-8, also in skipped values`() {
     let bytes: [[UInt8]] = [
       [0xEF, 0xBB, 0xBF, 0x7B, 0x7D], [0x7B, 0x00, 0x7D, 0x00],
       Array(#"{"text":"","number":1,"x":""#.utf8) + [0xC0, 0xAF] + Array("\"}".utf8),
@@ -154,7 +154,7 @@ struct JSONReaderTests {
     }
   }
 
-  @Test func `no prefix of an object is accepted`() {
+  @Test func `the JSON reader refuses a truncated object`() {
     let json = Array(
       #"{"text":"a\u0041\ud83d\ude00","number":-1.5e1,"inner":{"count":1},"names":["x"],"flag":true}"#.utf8)
     #expect(throws: Never.self) { try JSONReader.read(Sample.self, from: json, maximumDepth: 8) }

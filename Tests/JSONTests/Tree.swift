@@ -3,7 +3,7 @@ import Platform
 
 @testable import JSON
 
-/// Any JSON, as our writer and Foundation's encoder both write it.
+/// Any JSON value, for the JSON writer and for Foundation's encoder.
 indirect enum Tree: Hashable, Codable, JSONWritable {
   case null
   case flag(Bool)
@@ -82,7 +82,7 @@ indirect enum Tree: Hashable, Codable, JSONWritable {
 }
 
 extension String {
-  /// Up to twenty characters, of which many are those that JSON or UTF-8 treats in a way of its own.
+  /// Up to twenty characters, many of which are special in JSON or UTF-8.
   static func random(using random: inout SplitMix64) -> String {
     var text = String.UnicodeScalarView()
     for _ in 0..<Int.random(in: 0..<20, using: &random) {

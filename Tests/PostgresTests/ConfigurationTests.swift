@@ -9,7 +9,7 @@ struct ConfigurationTests {
     "postgresql://user:s%2F3%40@h1,h2:2/db",
     "host=@abstract dbname=db",
   ])
-  func `every URI that libpq accepts is accepted`(uri: String) throws {
+  func `the configuration accepts every URI that libpq accepts`(uri: String) throws {
     _ = try PostgresConfiguration(uri: uri)
   }
 
@@ -21,7 +21,7 @@ struct ConfigurationTests {
     ("postgresql://user:s3cret/more@localhost:5432/db", "its port is not a number"),
     ("postgresql://user:p@s3cret@localhost:5432/db", "its host has an '@'"),
   ])
-  func `a URI that libpq refuses is refused with its reason, without the password`(
+  func `the configuration refuses a URI with libpq's reason and without the password`(
     uri: String, reason: String
   ) {
     do {
@@ -34,7 +34,8 @@ struct ConfigurationTests {
     }
   }
 
-  @Test func `the options of the URI go beside ours, and go alone where a pooler refuses ours`() async throws
+  @Test func `a session gets the URI's options and receiptd's own, or the URI's alone behind a pooler`()
+    async throws
   {
     try await withTestDatabase { database in
       let uri = database.uri + "?options=-c%20work_mem%3D1MB%20-c%20lock_timeout%3D7s"

@@ -2,10 +2,10 @@ import Postgres
 import TestDatabase
 import Testing
 
-/// The server ends sessions of a pool between two uses: the work that meets it runs on another connection, and only where
-/// it is certain that nothing of it has been committed.
+/// The server ends sessions of a pool between two uses. The pool repeats work on another connection only if none of it
+/// can have been committed.
 @Suite(.timeLimit(.minutes(10))) struct EndedSessionTests {
-  @Test func `a restart while the pool is idle fails no query`() async throws {
+  @Test func `a server restart while the pool is idle fails no query`() async throws {
     let server = try await PrivatePostgres.start()
     var configuration = try PostgresConfiguration(uri: server.uri)
     configuration.maximumConnections = 6
@@ -27,7 +27,7 @@ import Testing
     if let failure { throw failure }
   }
 
-  @Test func `sessions that an administrator ends while they are idle fail no query`() async throws {
+  @Test func `idle sessions that an administrator ends fail no query`() async throws {
     try await withTestDatabase { database in
       try await database.withPool {
         $0.maximumConnections = 6
@@ -36,7 +36,7 @@ import Testing
         try await database.withPool { administrator in
           for _ in 0..<20 {
             try await pool.warm(6)
-            // A session may not have taken the signal in yet when its connection is used.
+            // A session may not have handled the signal yet when the pool uses its connection.
             _ = try await administrator.query(
               """
               select pg_terminate_backend(pid) from pg_stat_activity
@@ -83,7 +83,7 @@ import Testing
   }
 
   @Test(arguments: Work.allCases)
-  func `work runs once on another connection if the session ends before it reads a statement`(work: Work)
+  func `work runs once, on another connection, if its session ends before it reads a statement`(work: Work)
     async throws
   {
     try await withTestDatabase { database in
@@ -151,7 +151,7 @@ import Testing
     }
   }
 
-  @Test func `work that took longer than the acquire timeout is not repeated`()
+  @Test func `work that lost its session after the acquire timeout is not repeated`()
     async throws
   {
     try await withTestDatabase { database in
@@ -200,7 +200,9 @@ import Testing
     }
   }
 
-  @Test func `work with a result outside of a transaction is not repeated`() async throws {
+  @Test func `work outside of a transaction is not repeated after one of its statements returned`()
+    async throws
+  {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         _ = try await pool.query("create table t (n int)")

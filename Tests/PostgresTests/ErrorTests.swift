@@ -3,7 +3,7 @@ import Testing
 @testable import Postgres
 
 struct ErrorTests {
-  @Test func `the server's errors come with SQLSTATE, constraint and position`() async throws {
+  @Test func `a server error has SQLSTATE, constraint and position`() async throws {
     try await withPool { pool in
       _ = try await pool.query("create table t (n int constraint only_once primary key)")
       _ = try await pool.query("insert into t values (1)")
@@ -21,7 +21,7 @@ struct ErrorTests {
   }
 
   @Test(arguments: ["s3cret-value", "quotes \" inside", "12345678901234567890x"])
-  func `an error's text holds no bound value`(value: String) async throws {
+  func `the text of an error has no bound value`(value: String) async throws {
     try await withPool { pool in
       _ = try await pool.query("create table t (n int, u uuid, name text unique)")
       let queries: [Query] = [
@@ -38,7 +38,7 @@ struct ErrorTests {
     }
   }
 
-  @Test func `a NUL in text is refused before anything is sent`() async throws {
+  @Test func `a NUL in a text value is refused before the statement is sent`() async throws {
     try await withPool { pool in
       let scalar = try await postgresError { try await pool.query("select \(1)::int, \("a\0b")::text") }
       #expect(scalar?.kind == .encoding("parameter $2: text cannot hold a NUL character"))
@@ -47,7 +47,7 @@ struct ErrorTests {
     }
   }
 
-  @Test func `deadlocks and serialization failures can be tried again`() {
+  @Test func `deadlocks and serialization failures are retryable, and connection failures are unavailable`() {
     func error(_ state: String) -> PostgresError {
       PostgresError(ServerReport(severity: "ERROR", sqlState: state, message: ""))
     }
@@ -59,7 +59,7 @@ struct ErrorTests {
     for state in ["26000", "42P05"] { #expect(error(state).isTransient && !error(state).isUnavailable) }
   }
 
-  @Test func `an incomplete schema differs from a wrong statement and from an unavailable database`() {
+  @Test func `an error tells an incomplete schema from a wrong statement and an unavailable database`() {
     for state in ["42P01", "3F000", "42703", "42883", "42P10", "42501"] {
       let error = PostgresError(ServerReport(severity: "ERROR", sqlState: state, message: ""))
       #expect(error.isSchemaIncomplete && !error.isUnavailable && !error.isTransient, "\(state)")
@@ -71,7 +71,7 @@ struct ErrorTests {
   }
 
   @Test(arguments: ["FATAL", "PANIC"])
-  func `every fatal report counts as the end of the session`(severity: String) {
+  func `every FATAL or PANIC report counts as the end of the session`(severity: String) {
     for state in ["57P05", "25P04", "57P04", "XX000", "28000", "22000"] {
       let error = PostgresError(ServerReport(severity: severity, sqlState: state, message: ""))
       #expect(error.endedSession && error.isUnavailable && error.isTransient, "\(state)")
@@ -80,7 +80,7 @@ struct ErrorTests {
     #expect(!refusal.endedSession && !refusal.isUnavailable)
   }
 
-  @Test func `COPY is refused and costs only the connection`() async throws {
+  @Test func `COPY is refused, and the pool still works`() async throws {
     try await withPool { pool in
       _ = try await pool.query("create table t (n int)")
       for copy: Query in ["copy t from stdin", "copy t to stdout"] {

@@ -3,9 +3,9 @@ import Postgres
 import TestDatabase
 import Testing
 
-/// The primary moves to another of several hosts.
+/// A failover of the primary to another of several hosts.
 @Suite(.timeLimit(.minutes(10))) struct FailoverTests {
-  /// Two servers behind one URI, of which the second takes no writes at first.
+  /// Runs `body` with two servers behind one URI; the second is read-only at first.
   private static func withTwoServers(
     _ body: (_ pool: PostgresPool, _ first: PrivatePostgres, _ second: PrivatePostgres) async throws -> Void
   ) async throws {
@@ -33,7 +33,7 @@ import Testing
       _ = try await pool.query(
         "alter system set default_transaction_read_only = \(unescaped: isReadOnly ? "on" : "off")")
       _ = try await pool.query("select pg_reload_conf()")
-      // The server takes the new setting in when it comes to it.
+      // The server applies the new setting asynchronously.
       while try await pool.query("show default_transaction_read_only").first?.decode(0, as: String.self)
         != (isReadOnly ? "on" : "off")
       {
@@ -59,16 +59,18 @@ import Testing
     }
   }
 
-  @Test func `writes go to the server that was promoted, by the pool that is there`() async throws {
+  @Test func `an existing pool writes to the promoted server after a planned switch and after a crash`()
+    async throws
+  {
     try await Self.withTwoServers { pool, first, second in
       let before = try #require(try await Self.writtenPort(pool))
       #expect(first.uri.contains(":\(before)/"))
-      // A planned switch: nothing is cut, the old primary only takes no more writes.
+      // A planned switch: connections stay open, and the old primary becomes read-only.
       try await Self.setReadOnly(second, false)
       try await Self.setReadOnly(first, true)
       let planned = try #require(try await Self.writtenPort(pool))
       #expect(second.uri.contains(":\(planned)/"))
-      // A crash: the primary is gone, and the other one takes over.
+      // A crash: the primary stops, and the other server is promoted.
       try await Self.setReadOnly(first, false)
       try await second.down()
       let crashed = try #require(try await Self.writtenPortInTheEnd(pool))
@@ -89,7 +91,7 @@ extension FailoverTests {
         try await withThrowingTaskGroup { group in
           for number in 0..<24 {
             group.addTask {
-              // Half of them read before they write, as most transactions do.
+              // Half of the transactions read before they write, as most do.
               let port =
                 number.isMultiple(of: 2)
                 ? try await Self.writtenPort(pool)
@@ -104,7 +106,8 @@ extension FailoverTests {
           }
           try await group.waitForAll()
         }
-        // A session of the old server may take a write before it reads its new setting. Then all go to the new one.
+        // A session of the old server may accept a write before it reads its new setting. Later writes all go to the
+        // new server.
         var written: Int32
         repeat {
           written = try #require(try await Self.writtenPort(pool))

@@ -4,7 +4,7 @@ import TestDatabase
 import Testing
 
 struct MigratorTests {
-  /// A folder of migrations that goes away with the test.
+  /// Runs `body` with a folder of migrations, which is deleted afterwards.
   private func withFolder(
     _ files: [String: String],
     _ body: nonisolated(nonsending) (MigrationsFolder, PostgresPool) async throws -> Void
@@ -35,7 +35,7 @@ struct MigratorTests {
     "notes.txt": "not a migration",
   ]
 
-  @Test func `migrations run in the order of their names, once`() async throws {
+  @Test func `migrations run once, in the order of their names`() async throws {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       let pending = try await migrator.pending()
@@ -51,7 +51,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `status changes nothing`() async throws {
+  @Test func `the migration status of an empty database changes nothing`() async throws {
     try await withFolder(two) { folder, pool in
       let status = try await Migrator(pool: pool, folder: folder.path).status()
       #expect(status.map(\.state) == [.pending, .pending])
@@ -92,7 +92,10 @@ struct MigratorTests {
     }
   }
 
-  @Test func `an applied file that was edited stops everything and is named`() async throws {
+  @Test
+  func `an edited file that was applied fails the migration run, which names the file and applies nothing`()
+    async throws
+  {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       try await migrator.apply()
@@ -111,7 +114,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `a migration that fails leaves nothing, and those before it stay`() async throws {
+  @Test func `a failed migration is rolled back, and the earlier ones stay applied`() async throws {
     try await withFolder(two) { folder, pool in
       try folder.write("20260103_third.sql", "create table c (n int);\n\ninsert into ü values (1);\n")
       let migrator = Migrator(pool: pool, folder: folder.path)
@@ -157,7 +160,9 @@ struct MigratorTests {
     create trigger ends before insert on schema_migrations execute function ends();
     """,
   ])
-  func `a database that goes away meanwhile is no fault of the migration`(sql: String) async throws {
+  func `a database that becomes unavailable during a migration gives PostgresError, not a migration failure`(
+    sql: String
+  ) async throws {
     try await withFolder(["20260101_first.sql": sql]) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       let error = await #expect(throws: PostgresError.self) { try await migrator.apply() }
@@ -167,7 +172,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `a migration that loses a deadlock against a server at work runs again`() async throws {
+  @Test func `a migration that loses a deadlock runs again`() async throws {
     let files = [
       "20260101_first.sql": "create table a (n int); create table b (n int);",
       "20260102_second.sql":
@@ -182,7 +187,7 @@ struct MigratorTests {
         _ = try await connection.query("set local deadlock_timeout = '60s'")
         _ = try await connection.query("insert into b values (1)")
         let migration = Task { try await migrator.apply() }
-        // It holds a, and waits for b.
+        // The migration holds a's lock and waits for b's.
         let waits = try await pool.wait(
           until: "select exists (select from pg_locks where relation = 'b'::regclass and not granted)")
         #expect(waits)
@@ -218,7 +223,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `an applied file that is missing among the others is refused before any file is run`()
+  @Test func `a missing file before an applied one is refused before any migration runs`()
     async throws
   {
     try await withFolder(two) { folder, pool in
@@ -243,7 +248,9 @@ struct MigratorTests {
     }
   }
 
-  @Test func `migrations of a newer version are reported and are no error`() async throws {
+  @Test func `applied migrations of a newer version have the status unknown and are not an error`()
+    async throws
+  {
     try await withFolder(two) { folder, pool in
       let migrator = Migrator(pool: pool, folder: folder.path)
       try await migrator.apply()
@@ -274,7 +281,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `a migration that was applied by hand can be written to be idempotent`() async throws {
+  @Test func `an idempotent migration succeeds on a database where it was applied by hand`() async throws {
     let files = [
       "20260119_columns.sql":
         "create table if not exists p (id int); alter table p add column if not exists n int;"
@@ -296,7 +303,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `settings of one migration do not reach the next one or the pool`() async throws {
+  @Test func `settings of one migration do not affect the next one or the pool`() async throws {
     let files = [
       "20260101_path.sql": "create schema s; set search_path to s; set role pg_monitor;",
       "20260102_table.sql": "create table here (n int);",
@@ -313,7 +320,7 @@ struct MigratorTests {
   @Test(arguments: [
     "first.sql", "2026_first.sql", "20260101first.sql", "20260101_.sql", "202601011234567_x.sql",
   ])
-  func `a file without a version is refused`(name: String) async throws {
+  func `a migration file without a version is refused`(name: String) async throws {
     try await withFolder([name: "select 1"]) { folder, pool in
       let error = try await failure { _ = try await Migrator(pool: pool, folder: folder.path).status() }
       #expect(error?.kind == .badName)
@@ -321,7 +328,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `two files of one version, a file that is not text, and a missing folder are refused`()
+  @Test func `the migrator refuses two files of one version, a file that is not text, and a missing folder`()
     async throws
   {
     try await withFolder(["20260101_a.sql": "", "20260101_b.sql": ""]) { folder, pool in
@@ -341,7 +348,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `without prepared statements migrations run too`() async throws {
+  @Test func `migrations run without prepared statements`() async throws {
     let folder = try MigrationsFolder(two)
     defer { folder.remove() }
     try await withPool {
@@ -352,7 +359,7 @@ struct MigratorTests {
     }
   }
 
-  @Test func `a test database can start from migrations`() async throws {
+  @Test func `each test database that starts from migrations is a fresh copy`() async throws {
     let folder = try MigrationsFolder(two)
     defer { folder.remove() }
     for _ in 0..<2 {

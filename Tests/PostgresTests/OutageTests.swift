@@ -22,7 +22,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `a cancelled query is given up, here and on the server`() async throws {
+  @Test func `cancelling a task cancels its query on the client and on the server`() async throws {
     try await withPool { pool in
       let task = Task { try await pool.query("select pg_sleep(601)") }
       let isRunning = try await pool.wait(
@@ -38,7 +38,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `a killed session is one error, and the pool recovers`() async throws {
+  @Test func `a terminated session fails its query, and the pool recovers`() async throws {
     try await withPool { pool in
       let task = Task { try await pool.query("select pg_sleep(602)") }
       let isRunning = try await pool.wait(
@@ -54,7 +54,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `sessions that were killed while idle are not leased again`() async throws {
+  @Test func `sessions that were terminated while idle are not leased again`() async throws {
     try await withTestDatabase { database in
       try await database.withPool {
         $0.maximumConnections = 3
@@ -70,7 +70,7 @@ struct OutageTests {
               select pid, pg_terminate_backend(pid) from pg_stat_activity
               where datname = current_database() and pid <> pg_backend_pid()
               """)
-            // A session is off the books before its process is gone and its socket closed with it.
+            // A session leaves pg_stat_activity before its process ends and closes its socket.
             for row in killed {
               let process = "/proc/\(try row.decode(0, as: Int.self))"
               for _ in 0..<12_000 where FileManager.default.fileExists(atPath: process) {
@@ -83,7 +83,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `a server that comes back is used again without a new pool`() async throws {
+  @Test func `a pool uses its server again after the server was down`() async throws {
     let server = try await PrivatePostgres.start()
     var configuration = try PostgresConfiguration(uri: server.uri)
     configuration.acquireTimeout = .seconds(1)
@@ -102,7 +102,7 @@ struct OutageTests {
     try await server.remove()
   }
 
-  @Test func `a dead first host of several is passed over`() async throws {
+  @Test func `the pool connects to the next host if the first is down`() async throws {
     try await withTestDatabase { database in
       let dead = try Proxy(to: 1)
       dead.stop()
@@ -116,7 +116,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `an unreachable server is named in the error, the password is not`() async throws {
+  @Test func `the error of an unreachable server names the port and not the password`() async throws {
     let dead = try Proxy(to: 1)
     dead.stop()
     var configuration = try PostgresConfiguration(uri: "postgresql://user:s3cret@127.0.0.1:\(dead.port)/db")
@@ -128,7 +128,7 @@ struct OutageTests {
     await pool.close()
   }
 
-  @Test("a COMMIT whose answer is lost has an unknown outcome", arguments: [false, true])
+  @Test("a COMMIT whose response is lost has an unknown outcome", arguments: [false, true])
   func lostCommit(travelsWithStatements: Bool) async throws {
     try await withTestDatabase { database in
       let proxy = try Proxy(to: database.port)
@@ -176,7 +176,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `a network that goes silent ends the wait at the time-out`() async throws {
+  @Test func `a query on a network that drops everything fails at the query timeout`() async throws {
     try await withTestDatabase { database in
       let proxy = try Proxy(to: database.port)
       var configuration = try PostgresConfiguration(uri: database.uri(port: proxy.port))
@@ -211,7 +211,7 @@ struct OutageTests {
     }
   }
 
-  @Test func `a read-only database fails after one more attempt`() async throws {
+  @Test func `a write to a read-only database fails after one more attempt`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         _ = try await pool.query("create table t (n int)")

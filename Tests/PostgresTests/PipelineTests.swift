@@ -2,7 +2,7 @@ import Postgres
 import Testing
 
 struct PipelineTests {
-  @Test func `a pipeline returns rows in order`() async throws {
+  @Test func `a pipeline returns the rows of its statements in order`() async throws {
     try await withPool { pool in
       let results = try await pool.withConnection { connection in
         try await connection.pipeline([
@@ -21,7 +21,7 @@ struct PipelineTests {
   }
 
   @Test(arguments: 0..<5)
-  func `whichever statement fails, nothing of the pipeline stays`(failing: Int) async throws {
+  func `a failed statement at any place rolls back the whole pipeline`(failing: Int) async throws {
     try await withPool { pool in
       _ = try await pool.query("create table t (n int check (n < 100))")
       let queries: [Query] = (0..<5).map { "insert into t values (\($0 == failing ? 100 + $0 : $0))" }
@@ -35,7 +35,7 @@ struct PipelineTests {
     }
   }
 
-  @Test func `a constraint that fails at the commit is the pipeline's error`() async throws {
+  @Test func `a constraint violation at COMMIT fails the pipeline`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -49,7 +49,7 @@ struct PipelineTests {
     }
   }
 
-  @Test func `ten thousand statements fit into one pipeline`() async throws {
+  @Test func `a pipeline can have ten thousand statements`() async throws {
     try await withPool { pool in
       let results = try await pool.transaction(pipeline: (0..<10_000).map { "select \($0)::int as n" })
       #expect(try results.last?[0].decode("n", as: Int.self) == 9999)
@@ -57,7 +57,7 @@ struct PipelineTests {
     }
   }
 
-  @Test func `more than the socket's buffers hold goes both ways`() async throws {
+  @Test func `a pipeline can send and receive more than the socket's buffers hold`() async throws {
     try await withPool { pool in
       let large = String(repeating: "0123456789", count: 300_000)
       let results = try await pool.transaction(
@@ -67,7 +67,7 @@ struct PipelineTests {
     }
   }
 
-  @Test func `a statement can use what an earlier one of the pipeline made`() async throws {
+  @Test func `a statement of a pipeline can use a table that an earlier one created`() async throws {
     try await withPool { pool in
       let results = try await pool.transaction(pipeline: [
         "create table t (n int)", "insert into t values (\(3))", "select n from t",

@@ -39,13 +39,13 @@ struct PoolStateMachineTests {
     }
   }
 
-  @Test func `the first to ask makes the pool connect, and gets the connection`() {
+  @Test func `the first waiter makes the pool connect and gets the connection`() {
     var bench = Bench()
     #expect(bench.acquire(1).connects == [1])
     #expect(bench.connected(1).leases == [.init(waiter: 1, connection: 1)])
   }
 
-  @Test func `an idle connection is leased at once, the most recently used first`() {
+  @Test func `an idle connection is leased at once, and the most recently used is leased first`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.acquire(2)
@@ -58,7 +58,7 @@ struct PoolStateMachineTests {
     #expect(bench.machine.leaseIdle() == nil)
   }
 
-  @Test func `no more connections are opened than allowed, nor than are waited for`() {
+  @Test func `the pool opens no more connections than its maximum`() {
     var bench = Bench()
     #expect(bench.acquire(1).connects == [1])
     #expect(bench.acquire(2).connects == [2])
@@ -69,7 +69,7 @@ struct PoolStateMachineTests {
     #expect(bench.machine.waiterCount == 1)
   }
 
-  @Test func `waiters get connections in FIFO order`() {
+  @Test func `waiters of a pool get connections in FIFO order`() {
     var bench = Bench { $0.maximumConnections = 1 }
     for waiter in 1...20 { _ = bench.acquire(UInt64(waiter)) }
     var order = bench.connected(1).leases.map(\.waiter)
@@ -80,7 +80,7 @@ struct PoolStateMachineTests {
     #expect(bench.machine.idleCount == 1)
   }
 
-  @Test func `a waiter is refused at its deadline`() {
+  @Test func `a waiter of a pool is refused at its deadline`() {
     var bench = Bench { $0.maximumConnections = 1 }
     #expect(bench.acquire(1).wake == MonotonicInstant(nanoseconds: 3_000_000_000))
     _ = bench.connected(1)
@@ -92,7 +92,7 @@ struct PoolStateMachineTests {
     #expect(bench.pass(.seconds(1)).refusals == [.init(waiter: 3, reason: .poolExhausted)])
   }
 
-  @Test func `a caller beyond the limit of waiters is refused at once`() {
+  @Test func `a caller beyond the pool's limit of waiters is refused at once`() {
     var bench = Bench {
       $0.maximumConnections = 1
       $0.maximumWaiters = 2
@@ -104,7 +104,7 @@ struct PoolStateMachineTests {
     #expect(bench.acquire(4).refusals.isEmpty)
   }
 
-  @Test func `a cancelled waiter is skipped`() {
+  @Test func `a cancelled waiter of a pool is skipped`() {
     var bench = Bench { $0.maximumConnections = 1 }
     _ = bench.acquire(1)
     _ = bench.acquire(2)
@@ -163,14 +163,14 @@ struct PoolStateMachineTests {
     #expect(pauses == [100, 200, 400, 800, 1000])
   }
 
-  @Test func `jitter spreads the attempts over the whole pause`() {
+  @Test func `jitter spreads the connection attempts over the whole backoff delay`() {
     let backoff = PoolStateMachine.Limits().backoff
     #expect(backoff.delay(afterFailures: 1, random: 0) == .zero)
     #expect(backoff.delay(afterFailures: 3, random: 0.5) == .milliseconds(200))
     #expect(backoff.delay(afterFailures: .max, random: 1) == .seconds(1))
   }
 
-  @Test func `while the server is away, callers learn why in time, later ones at once`() {
+  @Test func `during an outage a waiter gets the reason at its deadline, and a later caller at once`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.failed(1)
@@ -179,7 +179,7 @@ struct PoolStateMachineTests {
     #expect(bench.acquire(2).refusals == [.init(waiter: 2, reason: .unavailable("refused"))])
   }
 
-  @Test func `all waiters get connections when the server is back`() {
+  @Test func `all waiters get connections when the server is available again`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.failed(1)
@@ -190,7 +190,7 @@ struct PoolStateMachineTests {
     #expect(effects.connects == [3])
   }
 
-  @Test func `an unreachable server is retried also without waiters`() {
+  @Test func `the pool retries an unreachable server even without waiters`() {
     var bench = Bench()
     _ = bench.acquire(1)
     _ = bench.failed(1)
@@ -198,7 +198,7 @@ struct PoolStateMachineTests {
     #expect(bench.pass(.seconds(10)).connects == [2])
   }
 
-  @Test func `connections beyond the minimum are closed when they are not used`() {
+  @Test func `idle connections beyond the minimum are closed after the idle timeout`() {
     var bench = Bench { $0.minimumConnections = 1 }
     _ = bench.acquire(1)
     _ = bench.acquire(2)
@@ -211,7 +211,7 @@ struct PoolStateMachineTests {
     #expect(bench.pass(.seconds(1)).closes.isEmpty)
   }
 
-  @Test func `the minimum is opened without being asked for, and kept`() {
+  @Test func `the pool opens its minimum of connections without waiters and replaces lost ones`() {
     var bench = Bench { $0.minimumConnections = 2 }
     #expect(bench.machine.tick(bench.now).connects == [1, 2])
     _ = bench.connected(1)
@@ -219,7 +219,7 @@ struct PoolStateMachineTests {
     #expect(bench.machine.lost(1, now: bench.now).connects == [3])
   }
 
-  @Test func `a connection does not live longer than it may`() {
+  @Test func `a connection is closed at its maximum lifetime, or when it is released after that`() {
     var bench = Bench { $0.idleTimeout = .seconds(1_000_000) }
     _ = bench.acquire(1)
     _ = bench.acquire(2)
@@ -245,9 +245,9 @@ struct PoolStateMachineTests {
     #expect(bench.machine.isDrained)
   }
 
-  /// Any sequence of events keeps the promises that callers build on.
+  /// The invariants of the pool hold after any sequence of events.
   @Test(arguments: 0..<200)
-  func `random events lose no waiter and lease no connection twice`(seed: UInt64) {
+  func `after random events the pool has lost no waiter and leased no connection twice`(seed: UInt64) {
     var generator = SplitMix64(state: seed)
     var bench = Bench {
       $0.maximumConnections = 3
@@ -307,7 +307,7 @@ private struct PoolModel {
     for lease in effects.leases {
       let wasWaiting = waiting.remove(lease.waiter) != nil
       let wasFree = lent.insert(lease.connection).inserted
-      #expect(wasWaiting, "lent to somebody who did not wait")
+      #expect(wasWaiting, "leased to a caller that did not wait")
       #expect(open.contains(lease.connection), "lent a connection that is not open")
       #expect(wasFree, "lent twice")
     }

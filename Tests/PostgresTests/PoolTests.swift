@@ -31,7 +31,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `many tasks share few connections, and each gets its own rows`() async throws {
+  @Test func `500 tasks share four connections, and each gets its own rows`() async throws {
     try await withPool {
       $0.maximumConnections = 4
     } _: { pool in
@@ -40,7 +40,7 @@ struct PoolTests {
         return try await group.reduce(0) { $0 + abs($1) }
       }
       #expect(sum == 0)
-      // The server's own workers (autovacuum) are sessions too, and not of a client.
+      // The server's own workers, such as autovacuum, are sessions too but not client backends.
       let connections = try await pool.number(
         """
         select count(*) from pg_stat_activity
@@ -50,7 +50,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `the minimum of connections is opened at once`() async throws {
+  @Test func `a new pool opens its minimum of connections at once`() async throws {
     try await withTestDatabase { database in
       try await database.withPool {
         $0.minimumConnections = 3
@@ -62,7 +62,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `a closed pool refuses and has let go of the server`() async throws {
+  @Test func `a closed pool refuses queries and has no connection left`() async throws {
     try await withTestDatabase { database in
       let pool = try database.pool()
       _ = try await pool.query("select 1")
@@ -77,7 +77,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `closing ends queries that exceed the grace period`() async throws {
+  @Test func `closing a pool ends queries that exceed the grace period`() async throws {
     try await withTestDatabase { database in
       let pool = try database.pool { $0.queryTimeout = .seconds(600) }
       let task = Task { try await pool.query("select pg_sleep(600)") }
@@ -92,7 +92,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `a connection serves one task at a time`() async throws {
+  @Test func `a connection refuses a second task while the first one runs`() async throws {
     try await withPool { pool in
       try await pool.withConnection { connection in
         let slow = Task { try await connection.query("select pg_sleep(603)") }
@@ -109,7 +109,7 @@ struct PoolTests {
     }
   }
 
-  @Test func `five hundred connections leave no descriptor behind`() async throws {
+  @Test func `five hundred closed connections leave no descriptor open`() async throws {
     try await withTestDatabase { database in
       // Descriptors that the process opens once are open after the first round.
       try await connectAndClose(database, times: 10)

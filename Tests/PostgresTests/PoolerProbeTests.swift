@@ -19,7 +19,7 @@ import Testing
     ["server_round_robin": "0", "default_pool_size": "20", "min_pool_size": "5"],
   ].flatMap { settings in PrivatePgBouncer.Mode.allCases.map { Case(mode: $0, settings: settings) } }
 
-  @Test func `a direct connection has no pooler`() async throws {
+  @Test func `the probe finds no pooler on a direct connection`() async throws {
     try await withTestDatabase { database in
       for _ in 0..<5 {
         let found = try await database.configuration().findPooling()
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test(arguments: cases) func `a pooler's mode is found`(of pooler: Case) async throws {
+  @Test(arguments: cases) func `the probe finds PgBouncer and its pool mode`(of pooler: Case) async throws {
     try await withTestDatabase { database in
       let bouncer = try await PrivatePgBouncer.start(
         before: database, in: pooler.mode, settings: pooler.settings)
@@ -43,7 +43,9 @@ import Testing
   }
 
   @Test(arguments: PrivatePgBouncer.Mode.allCases)
-  func `a pooler's mode is found while other clients use it`(in mode: PrivatePgBouncer.Mode) async throws {
+  func `the probe finds PgBouncer's pool mode while other clients use it`(in mode: PrivatePgBouncer.Mode)
+    async throws
+  {
     try await withTestDatabase { database in
       let bouncer = try await PrivatePgBouncer.start(before: database, in: mode)
       var configuration = try PostgresConfiguration(uri: database.uri(port: bouncer.port))

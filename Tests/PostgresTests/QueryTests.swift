@@ -3,20 +3,20 @@ import TestDatabase
 import Testing
 
 struct QueryTests {
-  @Test func `values are bound and never become text`() {
+  @Test func `interpolated values are bound and never become SQL text`() {
     let name = "Robert'); drop table students; --"
     let query: Query = "select * from students where name = \(name) and year > \(2024)"
     #expect(query.text == "select * from students where name = $1 and year > $2")
     #expect(query.parameters.count == 2)
   }
 
-  @Test func `an identifier from code can be put into the text`() {
+  @Test func `an unescaped identifier becomes SQL text`() {
     let query: Query = "select * from \(unescaped: "students") where id = \(1)"
     #expect(query.text == "select * from students where id = $1")
   }
 
   @Test(arguments: [0, 1, 2, 64, 65, 200])
-  func `a table of values has a row for each value, and nil is NULL`(count: Int) async throws {
+  func `a table of values has one row per value, and nil is NULL`(count: Int) async throws {
     func table(_ numbers: [Int]) -> Query {
       """
       SELECT new.*, \(true)::boolean FROM \(rows: numbers.count)
@@ -39,7 +39,7 @@ struct QueryTests {
     }
   }
 
-  @Test func `a table of one row is sent as its values, and a lone NULL is one`() async throws {
+  @Test func `a table of values with one row is sent as VALUES, also with NULL`() async throws {
     func table(_ words: [String?]) -> Query {
       "SELECT word FROM \(rows: words.count)\(each: words))) AS new (word)"
     }
@@ -60,7 +60,9 @@ struct QueryTests {
   }
 
   @Test(arguments: [1, 3, 70])
-  func `a table of values goes beside a table that has a column of any name`(count: Int) async throws {
+  func `a table of values works beside a table with columns of the same names as its internals`(count: Int)
+    async throws
+  {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         _ = try await pool.query("CREATE TABLE odd (place int, given int, i int, new int)")
@@ -98,7 +100,7 @@ struct QueryTests {
     }
   }
 
-  @Test func `a query returns its rows`() async throws {
+  @Test func `a query returns its rows by column name and by index`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let rows = try await pool.query("select n, n * 2 as twice from generate_series(1, \(3)) n")
@@ -121,7 +123,7 @@ struct QueryTests {
     }
   }
 
-  @Test func `errors of decoding name the column`() async throws {
+  @Test func `a decoding error names the column`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let rows = try await pool.query("select null::text as nothing, 'x' as word, 300000::bigint as big")
@@ -142,7 +144,7 @@ struct QueryTests {
     }
   }
 
-  @Test func `without prepared statements everything works the same`() async throws {
+  @Test func `queries work without prepared statements, and none is prepared`() async throws {
     try await withTestDatabase { database in
       try await database.withPool {
         $0.usesPreparedStatements = false

@@ -1,7 +1,7 @@
 import Postgres
 import Testing
 
-/// Statements that travel with others, under a savepoint of their own.
+/// Attempts: statements sent in one pipeline with others, under a savepoint of their own.
 struct SavepointAttemptTests {
   private struct Unwanted: Error {}
 
@@ -18,7 +18,9 @@ struct SavepointAttemptTests {
     try await pool.query("select n from t order by n").map { try $0.decode(0, as: Int.self) }
   }
 
-  @Test func `an attempt gets its rows with the rest, is continued, and is committed`() async throws {
+  @Test func `an attempt returns its rows with the pipeline, and a continued attempt is committed`()
+    async throws
+  {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         let (answers, attempt) = try await connection.pipeline(
@@ -40,10 +42,10 @@ struct SavepointAttemptTests {
     ["insert into t values (2)", "select 1 / 0"], ["select 1 / 0", "insert into t values (2)"],
     ["insert into t values (2)", "select * from nothing_of_that_name"], ["insert into t values (2), (1)"],
   ])
-  func `a failed attempt is rolled back alone`(attempted: [String]) async throws {
+  func `a failed attempt is rolled back, and its transaction continues`(attempted: [String]) async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
-        // Its failure must differ from a failure of the first queries, whether statements are prepared or not.
+        // The error must tell a failed attempt from a failed first query, with new and with prepared statements.
         for round in 0..<2 {
           let (answers, attempt) = try await connection.pipeline(
             ["insert into t values (\(round * 10 + 1))"], attempting: attempted.map { Query(unescaped: $0) })
@@ -56,7 +58,7 @@ struct SavepointAttemptTests {
     }
   }
 
-  @Test func `a failure before the attempt fails all, and nothing is committed`() async throws {
+  @Test func `a failure before the attempt fails the transaction`() async throws {
     try await withTable { pool in
       let error = try await postgresError {
         try await pool.withTransaction { connection in
@@ -69,7 +71,7 @@ struct SavepointAttemptTests {
     }
   }
 
-  @Test func `an attempt has a timeout of its own in addition`() async throws {
+  @Test func `an attempt adds its own timeout to the query timeout`() async throws {
     try await withPool {
       $0.queryTimeout = .milliseconds(1500)
     } _: { pool in
@@ -81,7 +83,7 @@ struct SavepointAttemptTests {
     }
   }
 
-  @Test func `a failure in the continuation rolls back the attempt, and nothing else`() async throws {
+  @Test func `a failure in the continuation rolls back only the attempt`() async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         let (_, attempt) = try await connection.pipeline(
@@ -101,12 +103,14 @@ struct SavepointAttemptTests {
     }
   }
 
-  /// The second one fails first, and only then does the server read the next message.
+  /// The second statement fails before the server handles the termination signal.
   @Test(arguments: [
     "select pg_terminate_backend(pg_backend_pid())",
     "select 1 / (n - n) from (select pg_terminate_backend(pg_backend_pid())::int as n) as ended",
   ])
-  func `a session that ends in the attempt is lost, also after an earlier failure`(ending: String)
+  func `a session that ends during the attempt fails the transaction, also after an earlier failure`(
+    ending: String
+  )
     async throws
   {
     try await withTable { pool in

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Postgres
 
-/// Prepared statements: remembered, replaced, and healed.
+/// The cache of prepared statements: reuse, eviction and repair.
 struct StatementTests {
   @Test func `a statement is prepared once per connection`() async throws {
     try await withPool {
@@ -15,7 +15,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `the least recently used statement goes when there are too many`() async throws {
+  @Test func `a connection deallocates the least recently used statements beyond its maximum`() async throws {
     try await withPool { configuration in
       configuration.maximumConnections = 1
       configuration.maximumPreparedStatements = 4
@@ -31,7 +31,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `a column that changes its type does not break a statement`() async throws {
+  @Test func `a prepared statement is prepared again after a column changed its type`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -43,7 +43,7 @@ struct StatementTests {
       let rows = try await pool.query(query)
       #expect(rows.columns == ["a", "b"])
       #expect(try rows[0].decode("a", as: String.self) == "1")
-      // The stale one is closed with the next batch.
+      // The stale statement is closed with the next batch.
       _ = try await pool.query(query)
       let count = try await pool.number(
         "select count(*) from pg_prepared_statements where statement = 'select * from t'")
@@ -51,7 +51,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `statements that the server forgot are prepared again`() async throws {
+  @Test func `statements that the server deallocated are prepared again`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -63,7 +63,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `in a transaction the error is the caller's, and the next transaction works`() async throws {
+  @Test func `a deallocated statement fails its transaction, and the next transaction works`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -82,7 +82,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `the same text with values of another type is prepared for that type`() async throws {
+  @Test func `the same SQL text is prepared once per type of its values`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -96,7 +96,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `a statement that could not be prepared is not remembered`() async throws {
+  @Test func `a statement that could not be prepared is not cached`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -109,7 +109,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `one statement twice in a pipeline is prepared once`() async throws {
+  @Test func `a statement that occurs twice in a pipeline is prepared once`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -121,7 +121,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `BEGIN and COMMIT are prepared too`() async throws {
+  @Test func `BEGIN and COMMIT are prepared statements`() async throws {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in
@@ -138,7 +138,10 @@ struct StatementTests {
   }
 
   @Test(arguments: ["begin", "commit"])
-  func `another statement under the name of BEGIN or COMMIT is detected`(word: String)
+  func
+    `a foreign statement under the name of BEGIN or COMMIT fails the transaction and closes the connection`(
+      word: String
+    )
     async throws
   {
     try await withPool {
@@ -160,7 +163,7 @@ struct StatementTests {
       }
       let error = try await postgresError { try await write() }
       #expect(error?.description.contains(word.uppercased()) == true)
-      // The second left nothing, and its connection is closed; the third is like the first.
+      // The second write was not committed, and its connection is closed; the third one works.
       try await write()
       let count = try await pool.number("select count(*) from t")
       #expect(count == 2)
@@ -187,7 +190,7 @@ struct StatementTests {
     }
   }
 
-  @Test func `a full cache evicts the least recently used statement`() {
+  @Test func `a full statement cache evicts the least recently used statement`() {
     var cache = StatementCache(capacity: 2)
     let queries: [Query] = ["a", "b", "c"]
     let a = cache.insert(queries[0])
@@ -200,16 +203,17 @@ struct StatementTests {
   }
 }
 
-/// How a statement is known again.
+/// The identity of a statement in the cache.
 struct StatementTextTests {
-  @Test func `a statement from the same place is the same with other values, and has one text`() {
+  @Test func `a statement from the same source line with other values has the same identity and text`() {
     func query(_ n: Int, _ word: String) -> Query { "select \(n)::int, \(word)::text from \(unescaped: "t")" }
     #expect(query(1, "a").statement == query(2, "b").statement)
     #expect(query(1, "a").statement.hashValue == query(2, "b").statement.hashValue)
     #expect(query(1, "a").text == "select $1::int, $2::text from t")
   }
 
-  @Test func `another literal, fragment or position of a value makes another statement`() {
+  @Test
+  func `statements that differ in a literal, a fragment or a value's position have different identities`() {
     func query(_ column: String) -> Query { "select \(unescaped: column) from t" }
     let others: [Query] = [
       query("a"), query("b"), "select \(1) from t", "select a from t", "select b from t",
@@ -220,12 +224,14 @@ struct StatementTextTests {
     #expect(query("a").text == others[3].text)
   }
 
-  @Test func `more than nine values have their numbers in order`() {
+  @Test func `the placeholders of more than nine values are numbered in order`() {
     let query: Query = "\(1)\(2)\(3)\(4)\(5)\(6)\(7)\(8)\(9)\(10)\(11)"
     #expect(query.text == "$1$2$3$4$5$6$7$8$9$10$11")
   }
 
-  @Test func `statements of the same length from strings are distinct on the server too`() async throws {
+  @Test func `statements of the same length that were built from strings are distinct on the server`()
+    async throws
+  {
     try await withPool {
       $0.maximumConnections = 1
     } _: { pool in

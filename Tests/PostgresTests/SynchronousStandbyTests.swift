@@ -4,7 +4,7 @@ import Testing
 
 /// A primary that waits for a synchronous standby which does not respond.
 @Suite(.timeLimit(.minutes(10))) struct SynchronousStandbyTests {
-  @Test("a commit whose wait for the standby is cancelled is not taken for one", arguments: [false, true])
+  @Test("a commit whose wait for the standby is cancelled has an unknown outcome", arguments: [false, true])
   func cancelledWait(travelsWithStatements: Bool) async throws {
     let server = try await PrivatePostgres.start(
       options: "-c fsync=off -c synchronous_standby_names=nobody")
@@ -31,7 +31,7 @@ import Testing
             return
           }
         }
-        // The primary has it all the same.
+        // The primary did commit the row.
         #expect(try await pool.number("select count(*) from t") == 1)
       }
     } catch {

@@ -31,7 +31,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `statements that commit are committed in their own round trip`() async throws {
+  @Test func `statements sent with COMMIT are committed in one round trip`() async throws {
     try await withTable { pool in
       let rows = try await pool.withTransaction { connection in
         _ = try await connection.query("insert into t values (1)")
@@ -41,7 +41,7 @@ struct TransactionTests {
         return try rows[1][0].decode(0, as: Int.self)
       }
       #expect(rows == 2)
-      // The connection begins another transaction as if nothing had been.
+      // The connection can begin another transaction.
       await #expect(throws: Unwanted.self) {
         try await pool.withTransaction { connection in
           _ = try await connection.query("insert into t values (3)")
@@ -53,7 +53,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `statements that commit and fail commit nothing`() async throws {
+  @Test func `a failed statement sent with COMMIT commits nothing`() async throws {
     try await withTable { pool in
       let failure = await #expect(throws: PostgresError.self) {
         try await pool.withTransaction { connection in
@@ -84,7 +84,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `after statements that commit and fail in a savepoint, the transaction goes on`() async throws {
+  @Test func `a failed statement sent with COMMIT in a savepoint leaves the transaction open`() async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         _ = try await connection.query("insert into t values (1)")
@@ -128,7 +128,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `a transaction without statements costs nothing`() async throws {
+  @Test func `a transaction without statements leaves no session in a transaction`() async throws {
     try await withTable { pool in
       let value = try await pool.withTransaction { _ in 5 }
       #expect(value == 5)
@@ -139,7 +139,9 @@ struct TransactionTests {
     }
   }
 
-  @Test func `an abandoned transaction releases its locks`() async throws {
+  @Test func `a transaction that sends nothing until its timeout loses its session and its locks`()
+    async throws
+  {
     try await withPool {
       $0.maximumConnections = 2
       $0.queryTimeout = .seconds(1)
@@ -147,7 +149,7 @@ struct TransactionTests {
       let error = try await postgresError {
         try await pool.withTransaction { connection in
           _ = try await connection.query("select pg_advisory_xact_lock(7)")
-          // Nothing comes any more, as after a network that has lost the connection.
+          // No statement arrives, as when the network has lost the connection.
           let isFree = try await pool.wait(until: "select pg_try_advisory_xact_lock(7)")
           #expect(isFree)
           _ = try await connection.query("select 1")
@@ -157,7 +159,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `an error that was swallowed is not committed as if nothing had been`() async throws {
+  @Test func `a transaction that swallows an error throws and is rolled back`() async throws {
     try await withTable { pool in
       let error = try await postgresError {
         try await pool.withTransaction { connection in
@@ -171,7 +173,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `a constraint violation at COMMIT is thrown, and the outcome is known`() async throws {
+  @Test func `a constraint violation at COMMIT is thrown with its SQLSTATE`() async throws {
     try await withTable { pool in
       let error = try await postgresError {
         try await pool.withTransaction { connection in
@@ -184,7 +186,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `a savepoint keeps the transaction when its statements fail`() async throws {
+  @Test func `a failed savepoint is rolled back, and its transaction continues`() async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         _ = try await connection.query("insert into t values (1)")
@@ -205,7 +207,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `savepoints nest, and a savepoint may be the first thing`() async throws {
+  @Test func `savepoints nest, and a transaction may begin with a savepoint`() async throws {
     try await withTable { pool in
       try await pool.withTransaction { connection in
         try await connection.savepoint { connection in
@@ -222,7 +224,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `an open transaction does not affect the next lease`() async throws {
+  @Test func `a transaction that a lease leaves open is rolled back`() async throws {
     try await withTable { pool in
       try await pool.withConnection { connection in
         _ = try await connection.query("begin")
@@ -263,7 +265,7 @@ struct TransactionTests {
     }
   }
 
-  @Test func `scripts run their statements and return the notices`() async throws {
+  @Test func `a script runs its statements and returns the notices`() async throws {
     try await withTable { pool in
       let notices = try await pool.withConnection { connection in
         try await connection.execute(

@@ -4,7 +4,7 @@ import Postgres
 import TestDatabase
 import Testing
 
-/// Values go to the server and come back the same.
+/// Round trips of values through the server.
 struct TypeTests {
   /// Sends each value through a column of a type and expects it back.
   private func expectRoundTrip<T: PostgresEncodable & PostgresDecodable & Equatable & Sendable>(
@@ -22,21 +22,21 @@ struct TypeTests {
     }
   }
 
-  @Test func `integers come back`() async throws {
+  @Test func `integers survive a round trip`() async throws {
     try await expectRoundTrip([0, 1, -1, .max, .min, 1 << 40] as [Int], as: "bigint")
     try await expectRoundTrip([0, -7, .max, .min] as [Int32], as: "integer")
     try await expectRoundTrip([0, -7, 32767, -32768] as [Int64], as: "smallint")
     try await expectRoundTrip([0, 1, -1, .max, .min, 10000, 100_000_000] as [Int], as: "numeric")
   }
 
-  @Test func `doubles come back`() async throws {
+  @Test func `doubles survive a round trip`() async throws {
     let values = [0, -0.0, 0.1, -1e300, .pi, .infinity, -.infinity, .leastNonzeroMagnitude]
     try await expectRoundTrip(values + [.nan], as: "double precision") {
       $0.bitPattern == $1.bitPattern || ($0.isNaN && $1.isNaN)
     }
   }
 
-  @Test func `text of every script comes back`() async throws {
+  @Test func `text of every script survives a round trip`() async throws {
     var generator = SplitMix64(state: 1)
     var values = [
       "", " ", "ÄÖÜ ß", "日本語", "🧗🏽‍♀️ e\u{301}", "a'b\"c\\d", "\u{1}\u{7f}\n\t\r", "{null}", "\u{10FFFF}",
@@ -46,17 +46,17 @@ struct TypeTests {
     try await expectRoundTrip([values], as: "text[]")
   }
 
-  @Test func `booleans, identifiers and JSON come back`() async throws {
+  @Test func `booleans, UUIDs and JSON survive a round trip`() async throws {
     try await expectRoundTrip([true, false, nil], as: "boolean")
     try await expectRoundTrip([UUID(), UUID(), nil], as: "uuid")
     try await expectRoundTrip([JSONText(#"{"a": [1, null, "ü"]}"#), nil], as: "jsonb")
-    // Bound as jsonb, so a json column gets jsonb's way of writing it.
+    // The value is bound as jsonb, so a json column gets jsonb's formatting.
     try await expectRoundTrip([JSONText(#"{"a": 2, "b": 1}"#)], as: "json")
   }
 
-  @Test func `instants come back to the microsecond`() async throws {
+  @Test func `instants survive a round trip to the microsecond`() async throws {
     var generator = SplitMix64(state: 2)
-    // As Apple sends them: milliseconds since 1970. These are to come back as the same Double.
+    // Apple sends milliseconds since 1970, which must survive as the same Double.
     let milliseconds = (0..<200).map { _ in
       Date(timeIntervalSince1970: Double(Int64.random(in: 0...4_102_444_800_000, using: &generator)) / 1000)
     }
@@ -67,7 +67,9 @@ struct TypeTests {
     try await expectRoundTrip(any, as: "timestamptz") { abs($0.timeIntervalSince($1)) < 1e-6 }
   }
 
-  @Test func `an instant that was cut comes back as the same, and is never later than it was`() async throws {
+  @Test func `an instant cut to microseconds survives a round trip and is never later than the original`()
+    async throws
+  {
     var generator = SplitMix64(state: 3)
     let any = (0..<200).map { _ in Date(timeIntervalSince1970: .random(in: 0...4e9, using: &generator)) }
     let cut = any.map(\.cutToMicroseconds)
@@ -81,7 +83,7 @@ struct TypeTests {
     }
   }
 
-  @Test func `an instant means the same to the server`() async throws {
+  @Test func `the server reads an instant as the same timestamptz, and infinity is an error`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let date = Date(timeIntervalSince1970: 1_768_780_800.25)
@@ -94,7 +96,7 @@ struct TypeTests {
     }
   }
 
-  @Test func `bytes come back`() async throws {
+  @Test func `bytes survive a round trip`() async throws {
     let all = [UInt8](0...255)
     let large = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
     try await expectRoundTrip([[], [0], all, large], as: "bytea")
@@ -102,7 +104,7 @@ struct TypeTests {
     try await expectRoundTrip([[[], [0, 0], all] as [[UInt8]]], as: "bytea[]")
   }
 
-  @Test func `arrays come back, with and without NULL`() async throws {
+  @Test func `arrays survive a round trip, with and without NULL`() async throws {
     try await expectRoundTrip([[], ["a", "", "NULL", "{,}", "\"\\"]] as [[String]], as: "text[]")
     try await expectRoundTrip([[nil, "a", nil], [nil]] as [[String?]], as: "text[]")
     try await expectRoundTrip([[1, .min, .max], []] as [[Int]], as: "bigint[]")
@@ -115,7 +117,7 @@ struct TypeTests {
     try await expectRoundTrip([["a"], nil] as [[String]?], as: "text[]")
   }
 
-  @Test func `arrays unnest into rows`() async throws {
+  @Test func `a statement can unnest arrays into rows`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let ids = [UUID(), UUID()]
@@ -134,7 +136,7 @@ struct TypeTests {
     "0", "1", "-1", "12345678901234567890", "0.0001", "-0.5", "10000", "1.10", "99999999.99999999",
     "0.00000000001", "123456789012345.678901234500", "NaN", "1e20", "100000000000000000000.000001",
   ])
-  func `numeric reads as the server writes it`(number: String) async throws {
+  func `a numeric is decoded to the server's text of it`(number: String) async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let rows = try await pool.query("select \(number)::numeric as n, \(number)::numeric::text as t")
@@ -145,7 +147,7 @@ struct TypeTests {
     }
   }
 
-  @Test func `a string and an integer fit where a literal would`() async throws {
+  @Test func `a string or an integer can be bound to a column of another type`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         _ = try await pool.query("create type mood as enum ('happy', 'sad')")
@@ -171,7 +173,7 @@ struct TypeTests {
 
   private enum Mood: String, PostgresDecodable, PostgresEncodable { case happy, sad }
 
-  @Test func `an integer that does not fit is an error`() async throws {
+  @Test func `decoding an integer that does not fit is an error`() async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
         let rows = try await pool.query("select 3000000000::bigint as n, 1.5::numeric as f")

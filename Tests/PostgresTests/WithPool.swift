@@ -24,12 +24,12 @@ nonisolated(nonsending) func postgresError<R>(
 }
 
 extension PostgresPool {
-  /// The one number that a query answers.
+  /// The single number of a query's result.
   nonisolated(nonsending) func number(_ query: Query) async throws -> Int {
     try await self.query(query)[0].decode(0, as: Int.self)
   }
 
-  /// Opens so many connections, which are idle afterwards.
+  /// Opens this many connections, which are idle afterwards.
   nonisolated(nonsending) func warm(_ count: Int) async throws {
     while status.idle < count {
       try await withThrowingTaskGroup { group in
@@ -39,7 +39,7 @@ extension PostgresPool {
     }
   }
 
-  /// Asks until a condition holds or a minute has passed.
+  /// Repeats the query until it returns true; false after two minutes.
   nonisolated(nonsending) func wait(until query: Query) async throws -> Bool {
     let end = ContinuousClock.now + .seconds(120)
     while ContinuousClock.now < end {

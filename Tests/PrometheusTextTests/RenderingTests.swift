@@ -9,7 +9,7 @@ extension PrometheusRegistry {
 }
 
 @Suite struct RenderingTests {
-  @Test func `every kind is written as the format asks`() {
+  @Test func `every kind of metric is rendered in the Prometheus text format`() {
     let registry = PrometheusRegistry([
       MetricDescription(.counter, "things_total", help: "Things\nseen, in a \\ \"box\"."),
       MetricDescription(.gauge, "level", help: "How high."),
@@ -53,20 +53,20 @@ extension PrometheusRegistry {
     ("plain", "plain"), ("a\"b", #"a\"b"#), (#"a\b"#, #"a\\b"#), ("a\nb", #"a\nb"#), ("ü", "ü"),
     ("\"}\nevil 1\n", #"\"}\nevil 1\n"#),
   ])
-  func `a label's value cannot end itself`(value: String, written: String) {
+  func `a label value is escaped in the Prometheus text`(value: String, written: String) {
     let registry = PrometheusRegistry()
     Counter(label: "c", dimensions: [("l", value)], factory: registry).increment()
     #expect(registry.lines == ["# TYPE c counter", "c{l=\"\(written)\"} 1"])
   }
 
   @Test(arguments: [("http.requests", "http_requests"), ("1st", "_1st"), ("a:b", "a:b"), ("", "_")])
-  func `a name is made of what a name may have`(label: String, name: String) {
+  func `characters that a metric or label name may not have become underscores`(label: String, name: String) {
     let registry = PrometheusRegistry()
     Counter(label: label, dimensions: [("x-y", "1"), ("le", "2")], factory: registry).increment()
     #expect(registry.lines.last == "\(name){exported_le=\"2\",x_y=\"1\"} 1")
   }
 
-  @Test func `numbers are written as they can be read back`() {
+  @Test func `metric values are rendered as Prometheus parses them`() {
     let registry = PrometheusRegistry()
     let meter = Meter(label: "m", factory: registry)
     for (value, text) in [
@@ -78,7 +78,7 @@ extension PrometheusRegistry {
     }
   }
 
-  @Test func `collectors run before each rendering`() {
+  @Test func `the beforeRendering collectors run before each rendering`() {
     let registry = PrometheusRegistry()
     let counter = Counter(label: "renderings", factory: registry)
     registry.beforeRendering { counter.increment() }

@@ -3,14 +3,14 @@ import PrometheusText
 import Testing
 
 @Suite struct SeriesTests {
-  @Test func `handles of the same labels share a series, in whichever order these are`() {
+  @Test func `metric handles with the same labels share a series, in any order of the labels`() {
     let registry = PrometheusRegistry()
     Counter(label: "c", dimensions: [("a", "1"), ("b", "2")], factory: registry).increment()
     Counter(label: "c", dimensions: [("b", "2"), ("a", "1")], factory: registry).increment()
     #expect(registry.lines.last == #"c{a="1",b="2"} 2"#)
   }
 
-  @Test func `beyond its cap a metric counts into overflow and loses nothing`() {
+  @Test func `a metric beyond its maximum of series counts in the series overflow`() {
     let registry = PrometheusRegistry(seriesPerMetric: 3)
     for user in 0..<1_000 {
       Counter(label: "c", dimensions: [("user", "\(user)"), ("kind", "k")], factory: registry).increment()
@@ -25,14 +25,14 @@ import Testing
       ])
   }
 
-  @Test func `a name has one kind`() {
+  @Test func `a metric name has one kind, and handles of another kind do nothing`() {
     let registry = PrometheusRegistry([MetricDescription(.counter, "c", help: "C.")])
     Meter(label: "c", factory: registry).set(5)
     Counter(label: "c", factory: registry).increment()
     #expect(registry.lines == ["# HELP c C.", "# TYPE c counter", "c 1"])
   }
 
-  @Test func `what is destroyed is not written any more`() {
+  @Test func `a destroyed series is no longer rendered`() {
     let registry = PrometheusRegistry()
     let meter = Meter(label: "m", dimensions: [("a", "1")], factory: registry)
     Meter(label: "m", dimensions: [("a", "2")], factory: registry).set(2)
@@ -40,7 +40,7 @@ import Testing
     #expect(registry.lines == ["# TYPE m gauge", #"m{a="2"} 2"#])
   }
 
-  @Test func `a counter never falls`() {
+  @Test func `a counter ignores negative and invalid increments`() {
     let registry = PrometheusRegistry()
     let counter = Counter(label: "c", factory: registry)
     counter.increment(by: 5)
@@ -55,7 +55,7 @@ import Testing
   @Test(arguments: [
     (0.0, 0), (0.1, 0), (0.1.nextUp, 1), (1.0, 1), (1.0.nextUp, 2), (Double.infinity, 2), (-1.0, 0),
   ])
-  func `a bucket includes its bound`(value: Double, bucket: Int) {
+  func `a histogram bucket includes its upper bound`(value: Double, bucket: Int) {
     let registry = PrometheusRegistry([
       MetricDescription(.histogram, "h", buckets: [0.1, 1], help: "H.")
     ])
@@ -64,7 +64,7 @@ import Testing
     #expect(counts == (0..<3).map { $0 >= bucket })
   }
 
-  @Test func `nothing is lost when all count at once, and a histogram is of one moment`() async {
+  @Test func `concurrent updates lose no count, and a rendered histogram is consistent`() async {
     let registry = PrometheusRegistry([
       MetricDescription(.histogram, "h", buckets: [0.5], help: "H.")
     ])

@@ -6,7 +6,7 @@ import Testing
 @testable import Sockets
 
 @Suite(.timeLimit(.minutes(10))) struct ConnectionTests {
-  @Test func `received bytes reach the handler, and sent bytes reach the other end`() async throws {
+  @Test func `received bytes reach the connection's handler, and sent bytes reach the peer`() async throws {
     let (peer, probe) = try await Probe.connect()
     try peer.send("ping")
     #expect(await probe.next() == .received(Array("ping".utf8)))
@@ -16,7 +16,7 @@ import Testing
     #expect(try peer.receive() == Array("pong".utf8))
   }
 
-  @Test func `a client that closes its sending half can still be sent a response`() async throws {
+  @Test func `a peer that closes its sending half can still receive a response`() async throws {
     let (peer, probe) = try await Probe.connect()
     try peer.send("question")
     peer.finishSending()
@@ -29,7 +29,7 @@ import Testing
     #expect(try peer.receiveAll() == Array("answer".utf8))
   }
 
-  @Test func `bytes that the socket does not accept are sent when the reader catches up`() async throws {
+  @Test func `bytes that the socket does not accept are sent when the peer reads`() async throws {
     let (peer, probe) = try await Probe.connect()
     let large = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
     await probe.onLoop { connection in
@@ -41,7 +41,7 @@ import Testing
     #expect(await probe.next() == .drained)
   }
 
-  @Test func `nothing is read while the other end does not read`() async throws {
+  @Test func `a connection does not read while its peer does not read the output`() async throws {
     let (peer, probe) = try await Probe.connect()
     let large = [UInt8](repeating: 1, count: 2_000_000)
     await probe.onLoop { connection in large.withUnsafeBytes { _ = connection.send($0) } }
@@ -55,7 +55,7 @@ import Testing
     #expect(await probe.onLoop { $0.isReading })
   }
 
-  @Test func `a handler can stop the reading and let it go on`() async throws {
+  @Test func `a handler can pause and resume reading`() async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { $0.pauseReading() }
     try peer.send("later")
@@ -65,7 +65,7 @@ import Testing
     #expect(await probe.next() == .received(Array("later".utf8)))
   }
 
-  @Test func `the end of a connection that hung up comes after its last bytes`() async throws {
+  @Test func `a peer's hang-up is reported after its last bytes`() async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { $0.pauseReading() }
     let last = [UInt8](repeating: 7, count: 100_000)
@@ -78,7 +78,7 @@ import Testing
     await probe.onLoop { #expect(!$0.isReading) }
   }
 
-  @Test func `a connection that hung up can be read later`() async throws {
+  @Test func `a handler that pauses reading can read the rest after a hang-up`() async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { $0.pauseReading() }
     try peer.send([UInt8](repeating: 7, count: 100_000))
@@ -92,7 +92,7 @@ import Testing
     #expect(await probe.next() == .ended)
   }
 
-  @Test func `sending to a lost connection closes it and does not end the process`() async throws {
+  @Test func `sending to a lost connection closes it with EPIPE and does not end the process`() async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { $0.pauseReading() }
     _ = shutdown(peer.descriptor, Int32(SHUT_RD))
@@ -117,7 +117,7 @@ import Testing
     #expect(await probe.next() == .closed(.failed(EPIPE)))
   }
 
-  @Test func `a connection ends once, with the first reason, after the call that ended it`() async throws {
+  @Test func `a connection closes once, with the first reason, after the call that closed it`() async throws {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { connection in
       connection.close(because: .finished)
@@ -130,7 +130,9 @@ import Testing
     #expect(probe.isQuiet)
   }
 
-  @Test func `ending gives the descriptor back even while both directions are blocked`() async throws {
+  @Test func `closing a connection closes its descriptor even while both directions are blocked`()
+    async throws
+  {
     let (peer, probe) = try await Probe.connect()
     await probe.onLoop { connection in
       [UInt8](repeating: 0, count: 2_000_000).withUnsafeBytes { _ = connection.send($0) }
@@ -139,11 +141,11 @@ import Testing
     }
     #expect(await probe.next() == .released)
     #expect(await probe.next() == .closed(.shutdown))
-    // The end comes only when no descriptor of the other side is left.
+    // The end of file comes only when every descriptor of the other end is closed.
     #expect(try peer.receiveAll().count < 2_000_000)
   }
 
-  @Test func `a deadline passes once and can be put off and brought forward`() async throws {
+  @Test func `a connection's deadline passes once and can be moved earlier and later`() async throws {
     let (peer, probe) = try await Probe.connect()
     defer { withExtendedLifetime(peer) {} }
     let now = MonotonicInstant.now

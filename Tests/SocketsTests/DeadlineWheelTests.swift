@@ -10,7 +10,7 @@ import Testing
     MonotonicInstant(nanoseconds: tenthsOfTicks * tick / 10)
   }
 
-  @Test func `nothing comes due before its deadline, and it does within a tick after it`() {
+  @Test func `a deadline is not due before its instant, and is due within a tick after it`() {
     for deadline in UInt64(1)...60 {
       var wheel = DeadlineWheel(now: Self.instant(0))
       wheel.schedule(7, at: Self.instant(deadline))
@@ -22,7 +22,7 @@ import Testing
     }
   }
 
-  @Test func `a deadline further ahead than the wheel is round comes due in its own round`() {
+  @Test func `a deadline more than one turn of the wheel ahead is due in its own turn`() {
     var wheel = DeadlineWheel(now: Self.instant(0))
     wheel.schedule(0, at: MonotonicInstant(nanoseconds: 3000 * Self.tick))
     wheel.schedule(1, at: MonotonicInstant(nanoseconds: 3000 % 1024 * Self.tick))
@@ -31,7 +31,7 @@ import Testing
     #expect(wheel.advance(to: MonotonicInstant(nanoseconds: 3000 * Self.tick)) == [0])
   }
 
-  @Test func `scheduling later leaves the wheel alone, scheduling earlier does not`() {
+  @Test func `rescheduling an item changes the wheel only if the deadline is earlier`() {
     var wheel = DeadlineWheel(now: Self.instant(0))
     let changes = [100, 200, 50].map { wheel.schedule(0, at: Self.instant($0)) }
     #expect(changes == [true, false, true])
@@ -40,7 +40,7 @@ import Testing
     #expect(wheel.advance(to: Self.instant(300)).isEmpty)
   }
 
-  @Test func `a cancelled item does not become due`() {
+  @Test func `a cancelled deadline does not become due`() {
     var wheel = DeadlineWheel(now: Self.instant(0))
     for item in 0..<5 { wheel.schedule(item, at: Self.instant(100)) }
     wheel.cancel(0)
@@ -50,7 +50,7 @@ import Testing
     #expect(Set(wheel.advance(to: Self.instant(100))) == [1, 2, 4])
   }
 
-  @Test func `the next due instant is the earliest deadline`() {
+  @Test func `the wheel's next due instant is the tick of the earliest deadline`() {
     var wheel = DeadlineWheel(now: Self.instant(0))
     #expect(wheel.nextDue == nil)
     wheel.schedule(0, at: Self.instant(75))
@@ -60,7 +60,7 @@ import Testing
     #expect(wheel.nextDue == Self.instant(80))
   }
 
-  @Test func `random schedules come due like a sorted list`() {
+  @Test func `random deadlines become due as in a sorted list`() {
     var random = SystemRandomNumberGenerator()
     var wheel = DeadlineWheel(now: Self.instant(0))
     var model: [Int: UInt64] = [:]

@@ -6,7 +6,7 @@ import TestSocket
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct DescriptorWatcherTests {
-  /// One end of a socket pair that is watched, and the events that it got.
+  /// A watched end of a socket pair, and the events of its handler.
   private final class Watched: Sendable {
     let peer: TestSocket
     let descriptor: Int32
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test func `bytes that are left are reported again, until they are read`() async throws {
+  @Test func `the watcher reports unread bytes again until they are read`() async throws {
     let (watcher, watched) = (DescriptorWatcher(queue: queue), try Watched())
     let watch = watcher.add(watched.descriptor) { watched.ready($0) }
     #expect(watcher.wait(for: .reading, watch) == 0)
@@ -46,7 +46,7 @@ import Testing
     await removed(watch, from: watcher)
   }
 
-  @Test func `only the events that a descriptor waits for are reported`() async throws {
+  @Test func `the watcher reports only the events that a descriptor waits for`() async throws {
     let (watcher, watched) = (DescriptorWatcher(queue: queue), try Watched())
     let count = Mutex(0)
     let watch = watcher.add(watched.descriptor) { readiness in
@@ -68,7 +68,9 @@ import Testing
   }
 
   @Test(arguments: [Readiness.reading, .writing, [.reading, .writing]])
-  func `a hang-up is reported as the events that the descriptor waits for`(interest: Readiness) async throws {
+  func `the watcher reports a hang-up as the events that the descriptor waits for`(interest: Readiness)
+    async throws
+  {
     let (watcher, watched) = (DescriptorWatcher(queue: queue), try Watched())
     let watch = watcher.add(watched.descriptor) { watched.ready($0) }
     _ = shutdown(watched.peer.descriptor, Int32(SHUT_RDWR))
@@ -78,7 +80,7 @@ import Testing
     await removed(watch, from: watcher)
   }
 
-  @Test func `a removed descriptor gets no event, not even one that was fetched before`() async throws {
+  @Test func `a removed descriptor gets no event, even if the kernel has already reported it`() async throws {
     let watcher = DescriptorWatcher(queue: queue)
     let pair = [try Watched(), try Watched()]
     let events = Mutex(0)
@@ -87,7 +89,7 @@ import Testing
       watcher.add(pair[index].descriptor) { readiness in
         pair[index].ready(readiness)
         events.withLock { $0 += 1 }
-        // The handler that runs first removes the other descriptor, whose event is fetched already.
+        // The first handler removes the other descriptor, whose event the kernel has already reported.
         watcher.remove(watches.withLock { $0[1 - index] }) {}
       }
     }
@@ -103,7 +105,7 @@ import Testing
     #expect(events.withLock { $0 } == 1)
   }
 
-  @Test func `the handler is released when the descriptor is removed`() async throws {
+  @Test func `the watcher releases a handler when its descriptor is removed`() async throws {
     let watcher = DescriptorWatcher(queue: queue)
     var watched: Watched? = try Watched()
     weak let kept = watched

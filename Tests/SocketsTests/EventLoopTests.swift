@@ -13,7 +13,7 @@ import Testing
     var all: [Item] { items.withLock { $0 } }
   }
 
-  @Test func `tasks that one thread resumes at once all run on the loop`() async {
+  @Test func `a thousand tasks that one thread resumes all run on their event loop`() async {
     let loop = EventLoop()
     let asleep = Shelf<CheckedContinuation<Void, Never>>()
     let finished = Shelf<Int>()
@@ -21,7 +21,7 @@ import Testing
       for number in 0..<1_000 {
         group.addTask(executorPreference: loop.executor) {
           await withCheckedContinuation { asleep.put($0) }
-          // Stops the program unless the loop runs it.
+          // Traps unless the event loop runs it.
           _ = loop.resources
           finished.put(number)
         }
@@ -33,7 +33,7 @@ import Testing
   }
 
   // If the task blocks the loop, the suite's time limit fails the test.
-  @Test func `a task that never ends leaves the loop to other work between its steps`() async {
+  @Test func `an event loop runs other work between the steps of an endless task`() async {
     let loop = EventLoop()
     let endless = Task(executorPreference: loop.executor) {
       while !Task.isCancelled { await Task.yield() }
@@ -44,7 +44,7 @@ import Testing
     await endless.value
   }
 
-  @Test func `work that was given to a loop runs, although no reference keeps the loop`() async {
+  @Test func `an event loop runs its pending work although no reference to it is left`() async {
     let number = await withCheckedContinuation { continuation in
       EventLoop(index: 7).execute { continuation.resume(returning: 1) }
     }
@@ -55,8 +55,8 @@ import Testing
     #expect(later == 2)
   }
 
-  @Test func `a loop and its resources are released with the last reference`() async {
-    // Written before the loop is released and read after that: never at the same time.
+  @Test func `an event loop and its resources are released with the last reference`() async {
+    // Written before the loop is released and read afterwards, so never concurrently.
     nonisolated(unsafe) weak var resources: LoopResources?
     weak var released: EventLoop?
     do {
@@ -73,7 +73,7 @@ import Testing
     while released != nil || resources != nil { await Task.yield() }
   }
 
-  @Test func `only the loop reads a value that is bound to it`() async {
+  @Test func `only its event loop can read a value that is bound to it`() async {
     await #expect(processExitsWith: .failure) {
       let loop = EventLoop()
       print(LoopBound(1, to: loop).value)

@@ -7,7 +7,7 @@ import Testing
 @testable import Sockets
 
 @Suite struct ListenerTests {
-  /// Echoes received bytes, and closes after the other end.
+  /// Echoes received bytes, and closes after the peer closes.
   private final class Echo: ConnectionHandler {
     func connection(_ connection: Connection, received bytes: UnsafeRawBufferPointer) {
       connection.send(bytes)
@@ -21,7 +21,7 @@ import Testing
   private static let echoing = Listener.Events { $0.start(handler: Echo()) }
 
   @Test(arguments: ["127.0.0.1", "::1"])
-  func `it listens on a port that the system chooses`(host: String) async throws {
+  func `a listener listens on a port that the kernel chooses`(host: String) async throws {
     let listener = try Listener(.init(host: host, port: 0), loops: EventLoopGroup(), events: Self.echoing)
     #expect(listener.address.host == host)
     #expect(listener.address.port > 0)
@@ -30,7 +30,7 @@ import Testing
     #expect(try peer.receive(exactly: 5) == Array("hello".utf8))
   }
 
-  @Test func `an IPv4 client of a dual-stack socket is seen with its IPv4 address`() async throws {
+  @Test func `a dual-stack listener reports an IPv4 client with its IPv4 address`() async throws {
     let seen = Mutex<[SocketAddress]>([])
     let events = Listener.Events { connection in
       seen.withLock { $0.append(connection.remoteAddress) }
@@ -44,7 +44,7 @@ import Testing
     #expect(seen.withLock { $0.map(\.host) } == ["127.0.0.1"])
   }
 
-  @Test func `accepted connections do not wait to fill a segment`() async throws {
+  @Test func `accepted connections have TCP_NODELAY`() async throws {
     let delays = Mutex<[Int32]>([])
     let events = Listener.Events { connection in
       var value: Int32 = -1
@@ -60,7 +60,7 @@ import Testing
     #expect(delays.withLock { $0 } == [1])
   }
 
-  @Test func `an address in use is an error that names it`() throws {
+  @Test func `a listener on an address in use fails with an error that names the address`() throws {
     let first = try Listener(
       .init(host: "127.0.0.1", port: 0), loops: EventLoopGroup(count: 1), events: Self.echoing)
     let error = #expect(throws: SocketError.self) {
@@ -72,14 +72,14 @@ import Testing
     #expect(error?.description.contains("127.0.0.1:\(first.address.port)") == true)
   }
 
-  @Test func `a host that does not resolve is an error`() {
+  @Test func `a listener on a host that does not resolve fails`() {
     #expect(throws: SocketError.self) {
       try Listener(
         .init(host: "256.0.0.1.invalid", port: 0), loops: EventLoopGroup(count: 1), events: Self.echoing)
     }
   }
 
-  @Test func `running out of descriptors does not end it`() async throws {
+  @Test func `a listener that runs out of descriptors accepts connections again later`() async throws {
     let failures = Mutex(3)
     let troubles = Mutex<[Int32]>([])
     var events = Self.echoing
@@ -101,7 +101,7 @@ import Testing
     #expect(troubles.withLock { $0 } == [EMFILE, EMFILE, EMFILE])
   }
 
-  @Test func `a connection beyond the limit is refused and closed, and does not count afterwards`()
+  @Test func `a connection beyond the listener's limit is refused, closed and no longer counted`()
     async throws
   {
     var configuration = Listener.Configuration(host: "127.0.0.1", port: 0)

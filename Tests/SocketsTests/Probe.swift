@@ -43,7 +43,7 @@ final class Probe: Sendable {
     return (peer, probe)
   }
 
-  /// Watches the connection and starts it. On its loop.
+  /// Starts the connection with this handler; called on its event loop.
   func adopt(_ connection: Connection) {
     self.connection.withLock { $0 = LoopBound(connection, to: connection.loop) }
     connection.start(handler: self)
@@ -73,10 +73,10 @@ final class Probe: Sendable {
     }
   }
 
-  /// Whether nothing has happened that was not asked for.
+  /// Whether no event is left that the test has not taken.
   var isQuiet: Bool { log.withLock { $0.events.isEmpty } }
 
-  /// From now on it stops the reading whenever something was read.
+  /// Pauses reading after every event that received bytes.
   func pauseAfterReading() { pausesAfterReading.store(true, ordering: .relaxed) }
 
   /// Runs `body` on the connection's loop.

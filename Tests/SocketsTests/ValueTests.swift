@@ -6,7 +6,7 @@ import Testing
 @testable import Sockets
 
 @Suite struct OutboundQueueTests {
-  @Test func `bytes keep their order, however they are split`() {
+  @Test func `the outbound queue keeps the order of bytes, however they are split`() {
     var queue = OutboundQueue()
     var output: [UInt8] = []
     var next: UInt8 = 0
@@ -32,7 +32,7 @@ import Testing
 }
 
 @Suite struct AcceptTests {
-  @Test func `exhaustion of descriptors differs from the loss of one connection`() {
+  @Test func `accept errors tell exhausted resources from one lost connection`() {
     for code in [EMFILE, ENFILE, ENOBUFS, ENOMEM, EBADF] {
       guard case .exhausted(let error) = AcceptResult(failure: SocketError(operation: "accept", code: code))
       else {
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test func `the delay after failures grows to a second and is reset by success`() {
+  @Test func `the accept backoff grows to a second and is reset by success`() {
     var backoff = Backoff.accepting
     let rests = (0..<8).map { _ in backoff.failed() }
     #expect(rests.first == .milliseconds(20))
@@ -69,7 +69,8 @@ import Testing
     SocketAddress(host: host, port: port)
   }
 
-  @Test func `no more connections are admitted than the limit, and a released one makes way for another`() {
+  @Test
+  func `the connection limiter admits no more than its limit, and a released connection frees its place`() {
     let limiter = ConnectionLimiter(maximum: 2, maximumPerAddress: nil)
     #expect(limiter.admit(address("192.0.2.1")))
     #expect(limiter.admit(address("192.0.2.1")))
@@ -79,7 +80,7 @@ import Testing
     #expect(limiter.count == 2)
   }
 
-  @Test func `one address cannot use all connections`() {
+  @Test func `the connection limiter limits the connections of one address`() {
     let limiter = ConnectionLimiter(maximum: 10, maximumPerAddress: 2)
     #expect(limiter.admit(address("192.0.2.1", port: 1)))
     #expect(limiter.admit(address("192.0.2.1", port: 2)))
@@ -89,7 +90,7 @@ import Testing
     #expect(limiter.admit(address("192.0.2.1", port: 4)))
   }
 
-  @Test func `the addresses of one IPv6 network count as one`() {
+  @Test func `the connection limiter counts the addresses of one IPv6 slash 64 as one`() {
     let limiter = ConnectionLimiter(maximum: 10, maximumPerAddress: 1)
     #expect(limiter.admit(address("2001:db8:0:1::1")))
     #expect(!limiter.admit(address("2001:db8:0:1:ffff::2")))
@@ -98,7 +99,7 @@ import Testing
     #expect(!limiter.admit(address("fe80::2%eth1")))
   }
 
-  @Test func `an action for the empty limiter runs once`() {
+  @Test func `an action for an empty connection limiter runs once`() {
     let limiter = ConnectionLimiter(maximum: 2, maximumPerAddress: nil)
     let heard = Mutex(0)
     limiter.whenEmpty { heard.withLock { $0 += 1 } }
@@ -119,7 +120,7 @@ import Testing
 @Suite struct MonotonicInstantTests {
   private let start = MonotonicInstant(nanoseconds: 5_000_000_000)
 
-  @Test func `durations are added to the nanosecond and do not overflow`() {
+  @Test func `adding a duration to an instant is exact to the nanosecond and does not overflow`() {
     #expect(start.advanced(by: .milliseconds(1500)).nanoseconds == 6_500_000_000)
     #expect(start.advanced(by: .nanoseconds(1)).nanoseconds == 5_000_000_001)
     #expect(start.advanced(by: .seconds(-3)) == start)
@@ -127,7 +128,7 @@ import Testing
     #expect(MonotonicInstant.distantFuture.advanced(by: .seconds(1)) == .distantFuture)
   }
 
-  @Test func `time between instants is never negative`() {
+  @Test func `the duration between two instants is never negative`() {
     #expect(start.advanced(by: .seconds(2)).duration(since: start) == .seconds(2))
     #expect(start.duration(since: start.advanced(by: .seconds(2))) == .zero)
   }
@@ -137,7 +138,7 @@ import Testing
   @Test(arguments: [
     ("192.0.2.1", "192.0.2.1:80"), ("2001:db8::1", "[2001:db8::1]:80"),
   ])
-  func `an address has the form of a URL's authority`(host: String, text: String) {
+  func `a socket address is written like a URL's authority`(host: String, text: String) {
     #expect(SocketAddress(host: host, port: 80).description == text)
   }
 }

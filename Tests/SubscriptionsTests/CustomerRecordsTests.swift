@@ -23,7 +23,7 @@ import Testing
     Grant(id: UUID(), tier: tier, startsAt: day(start), endsAt: end.map { day($0) })
   }
 
-  @Test func `a trial opens everything for its days, then comes the grace, then the end`() {
+  @Test func `a trial opens every feature for its days, then gives its grace, then ends`() {
     let customerRecords = CustomerRecords(trial: trial())
     let running = entitlements(customerRecords, at: 29.999)
     #expect(running.status == .trial)
@@ -43,7 +43,7 @@ import Testing
     #expect(over.validUntil == nil)
   }
 
-  @Test func `a purchase during the trial ends the trial, also after a refund`() throws {
+  @Test func `a purchase during the trial ends the trial, even if the purchase is refunded`() throws {
     let bought = try #require(
       SubscriptionFacts([period("1000", from: 10, to: 40)]).subscription(under: app))
     #expect(entitlements(CustomerRecords(subscriptions: [bought], trial: trial()), at: 11).status == .active)
@@ -55,7 +55,7 @@ import Testing
     #expect(!after.isAccessGranted)
   }
 
-  @Test func `a purchase that does not count leaves the trial as it is`() throws {
+  @Test func `a purchase that does not count does not end the trial`() throws {
     let sandbox = try #require(
       SubscriptionFacts([period("1000", from: 10, to: 40, environment: .sandbox)]).subscription(under: app))
     #expect(entitlements(CustomerRecords(subscriptions: [sandbox], trial: trial()), at: 11).status == .trial)
@@ -69,7 +69,7 @@ import Testing
     #expect(entitlements(customerRecords, at: 42).status == .expired)
   }
 
-  @Test func `a grant opens its tier from its first instant to its end`() {
+  @Test func `a grant gives its tier from its first instant until its end`() {
     let customerRecords = CustomerRecords(grants: [grant("family", 5, 10)])
     #expect(!entitlements(customerRecords, at: 4.9).isAccessGranted)
     #expect(entitlements(customerRecords, at: 4.9).validUntil == day(5))
@@ -80,14 +80,14 @@ import Testing
     #expect(!entitlements(customerRecords, at: 10).isAccessGranted)
   }
 
-  @Test func `of a grant and a purchase the higher tier counts`() throws {
+  @Test func `the higher tier of a grant and a purchase counts`() throws {
     let bought = try #require(
       SubscriptionFacts([period("1000", from: 0, to: 30)]).subscription(under: app))
     let customerRecords = CustomerRecords(subscriptions: [bought], grants: [grant("family", 5, 10)])
     #expect(entitlements(customerRecords, at: 4).tier == "basic")
     #expect(entitlements(customerRecords, at: 7).tier == "family")
     #expect(entitlements(customerRecords, at: 12).tier == "basic")
-    // After a refund, a grant of support stays.
+    // A grant of support stays after a refund of the purchase.
     let refunded = try #require(
       SubscriptionFacts([period("1000", from: 0, to: 30, revoked: 6)]).subscription(under: app))
     #expect(
@@ -95,7 +95,7 @@ import Testing
         == "basic")
   }
 
-  @Test func `the profile of a lifetime grant has a product and no end`() {
+  @Test func `the profile of a lifetime grant has a product and no expiry`() {
     let status = PremiumStatus(
       entitlements(CustomerRecords(grants: [grant("basic", 0, nil)]), at: 3), at: day(3))
     #expect(status.isPremium)
@@ -106,17 +106,17 @@ import Testing
 
   @Test func `during free access every customer has the highest tier`() {
     let free = FreeAccess([FreeAccess.Period(startsAt: day(10), endsAt: nil)])
-    let nobody = entitlements(CustomerRecords(freeAccess: free), at: 11)
-    #expect(nobody.isAccessGranted)
-    #expect(nobody.status == .active)
-    #expect(nobody.tier == "family")
-    #expect(nobody.features == ["seats": .count(5)])
-    #expect(nobody.validUntil == nil)
+    let newCustomer = entitlements(CustomerRecords(freeAccess: free), at: 11)
+    #expect(newCustomer.isAccessGranted)
+    #expect(newCustomer.status == .active)
+    #expect(newCustomer.tier == "family")
+    #expect(newCustomer.features == ["seats": .count(5)])
+    #expect(newCustomer.validUntil == nil)
     #expect(!entitlements(CustomerRecords(freeAccess: free), at: 9).isAccessGranted)
     #expect(entitlements(CustomerRecords(freeAccess: free), at: 9).validUntil == day(10))
   }
 
-  @Test func `a trial and a grant of the sandbox count for testers alone`() {
+  @Test func `a sandbox trial and a sandbox grant count for testers only`() {
     let trial = Trial(startedAt: day(0), endsAt: day(30), environment: .sandbox)
     let grant = Grant(id: UUID(), tier: "basic", startsAt: day(0), endsAt: nil, environment: .sandbox)
     for customerRecords in [CustomerRecords(trial: trial), CustomerRecords(grants: [grant])] {
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  @Test func `of a trial in each environment the one that counts decides, then the one that ends last`() {
+  @Test func `of two trials the one whose environment counts decides, then the one that ends last`() {
     let own = trial(0, 30)
     let sandbox = Trial(startedAt: day(20), endsAt: day(50), environment: .sandbox)
     #expect(app.trial(among: [sandbox, own], for: Self.device) == own)

@@ -12,7 +12,7 @@ import Testing
     return try #require(SubscriptionFacts([before, next]).subscription(under: sampleApp()))
   }
 
-  @Test func `a downgrade that is charged ahead leaves the higher tier open to its last instant`() throws {
+  @Test func `a downgrade that is charged ahead keeps the higher tier until its last instant`() throws {
     let subscription = try moveDown()
     let app = sampleApp()
     let eve = app.entitlements(
@@ -35,20 +35,20 @@ import Testing
     #expect(subscription.nextChange(after: day(30)) == day(60))
   }
 
-  @Test func `a refunded or upgraded period does not become active again`() throws {
+  @Test func `a refunded or upgraded period does not become active before a renewal charged ahead`() throws {
     let refunded = try moveDown(period("1", from: 0, to: 30, product: "family", revoked: 20))
     #expect(refunded.tier(at: day(29.6)) == "basic")
     let upgraded = try moveDown(period("1", from: 0, to: 30, product: "family", upgraded: true))
     #expect(upgraded.tier(at: day(29.6)) == "basic")
   }
 
-  @Test func `a renewal of the same product, charged ahead, changes nothing on its day`() throws {
+  @Test func `a renewal of the same product that is charged ahead changes nothing when it begins`() throws {
     let subscription = try moveDown(period("1", from: 0, to: 30, product: "old.monthly"))
     #expect(subscription.preceding == nil)
     #expect(subscription.nextChange(after: day(29.6)) == day(60))
   }
 
-  @Test func `an upgrade is open at once, however long the time it replaces had to run`() throws {
+  @Test func `an upgrade is active at once, before the replaced period ends`() throws {
     let facts = SubscriptionFacts([
       period("1", from: 0, to: 30, upgraded: true, signed: 10),
       period("2", from: 10, to: 40, product: "family"),

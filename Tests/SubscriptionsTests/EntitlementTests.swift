@@ -19,7 +19,7 @@ import Testing
     #expect(nothing.offlineGraceUntil == nil)
   }
 
-  @Test func `the entitlements have their end, and the end for a client without network`() throws {
+  @Test func `entitlements have their end and the end of offline use`() throws {
     let one = try subscription(period("1000", from: 0, to: 30))
     let entitlements = sampleApp().entitlements(
       of: CustomerRecords(subscriptions: [one]), for: nil, at: day(1))
@@ -29,7 +29,7 @@ import Testing
     #expect(entitlements.offlineGraceUntil == day(8))
   }
 
-  @Test func `the highest active tier counts, not an ended one`() throws {
+  @Test func `the highest active tier counts, and an expired one does not`() throws {
     let basic = try subscription(period("1000", from: 0, to: 30))
     let family = try subscription(period("2000", from: 0, to: 10, product: "family", original: "2000"))
     let app = sampleApp()
@@ -41,7 +41,9 @@ import Testing
         == "basic")
   }
 
-  @Test func `without access the source that ended last decides, and a refund is an end`() throws {
+  @Test func `without access the source that ended last decides the status, and a refund ends a source`()
+    throws
+  {
     let app = sampleApp()
     func status(refunded: Double, expired: Double) throws -> Status {
       let lifetime = try subscription(
@@ -57,7 +59,7 @@ import Testing
     #expect(try status(refunded: 140, expired: 130) == .cancelled)
   }
 
-  @Test func `Apple's grace gives the tier, and the app's own grace its own features`() throws {
+  @Test func `Apple's billing grace keeps the tier, and the app's own grace gives its own features`() throws {
     let app = sampleApp(ownGraceDays: 7)
     let one = try subscription(
       period("1000", from: 0, to: 30), renewal: renewalInfo(signed: 30, retry: true, graceUntil: 33),
@@ -76,7 +78,7 @@ import Testing
       ])
   }
 
-  @Test func `a sandbox purchase opens something only for testers`() throws {
+  @Test func `a sandbox purchase gives access only to testers`() throws {
     let tester = UUID()
     let one = try subscription(period("1000", from: 0, to: 30, environment: .sandbox))
     func isOpen(_ grants: SandboxGrants, _ customer: Customer?) -> Bool {
@@ -92,7 +94,10 @@ import Testing
     #expect(!isOpen(.testers([tester.uuidString]), nil))
   }
 
-  @Test func `the profile shows the end of access, nothing after a refund, and no end for good`() throws {
+  @Test
+  func `the profile has the end of access, no product after a refund, and no expiry for a lifetime purchase`()
+    throws
+  {
     let app = sampleApp()
     func premium(_ subscription: Subscription, at days: Double) -> PremiumStatus {
       PremiumStatus(

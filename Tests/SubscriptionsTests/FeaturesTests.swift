@@ -11,14 +11,14 @@ import Testing
     #expect(features.ordered.map(\.name) == ["Zoom", "history", "rooms", "Über"])
   }
 
-  @Test func `a feature is found by its name, and an undefined one is nil`() {
+  @Test func `features give a value by name, and nil for an undefined name`() {
     #expect(features["rooms"] == .count(3))
     #expect(features["history"] == .unlimited)
     #expect(features["doors"] == nil)
     #expect(Features([:])["rooms"] == nil)
   }
 
-  @Test func `features do not depend on the order of their definition`() {
+  @Test func `features are equal in any order of definition`() {
     #expect(["a": .flag(true), "b": .count(1)] as Features == ["b": .count(1), "a": .flag(true)])
   }
 }

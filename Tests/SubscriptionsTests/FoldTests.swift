@@ -4,14 +4,14 @@ import Testing
 @testable import Subscriptions
 
 @Suite struct FoldTests {
-  @Test func `paid time is active until its last instant and no longer`() {
+  @Test func `a paid period is active until its last instant`() {
     let facts = SubscriptionFacts([period("1000", from: 0, to: 30)])
     #expect(facts.words(at: 0) == "active/active")
     #expect(facts.words(at: 30 - 0.000_001) == "active/active")
     #expect(facts.words(at: 30) == "expired/expired")
   }
 
-  @Test func `billing grace is access until its last instant, then the retry goes on without`() {
+  @Test func `billing grace gives access until its last instant, and billing retry after it gives none`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 30)], renewalInfo(signed: 30, retry: true, graceUntil: 46))
     #expect(facts.words(at: 30) == "billingGrace/grace")
@@ -20,13 +20,13 @@ import Testing
     #expect(facts.words(at: 90) == "expired/expired")
   }
 
-  @Test func `billing retry without grace is no access`() {
+  @Test func `billing retry without grace gives no access`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 30)], renewalInfo(signed: 30, retry: true))
     #expect(facts.words(at: 31) == "billingRetry/expired")
   }
 
-  @Test func `the app's own grace follows the end of the paid time`() {
+  @Test func `the app's own grace begins at the end of the paid time`() {
     let app = sampleApp(ownGraceDays: 7)
     let ended = SubscriptionFacts([period("1000", from: 0, to: 30)])
     #expect(ended.words(at: 30, app: app) == "expired/grace")
@@ -39,7 +39,7 @@ import Testing
     #expect(retried.words(at: 37, app: app) == "billingRetry/expired")
   }
 
-  @Test func `a renewal info from before a recovery does not colour the period that followed`() {
+  @Test func `a renewal info from before a recovery does not apply to the recovered period`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 30), period("1001", from: 35, to: 65)],
       renewalInfo(signed: 30, autoRenew: false, retry: true, graceUntil: 46))
@@ -48,8 +48,8 @@ import Testing
     #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == true)
   }
 
-  @Test func `the grace of a failed charge is not given to the period that a recovery paid for`() {
-    // A week, recovered on the third day of its grace, of which only the transaction has come.
+  @Test func `the grace of a failed charge does not apply to the recovered period`() {
+    // A weekly period recovered on the third day of its grace; only the transaction has arrived.
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 7), period("1001", from: 7, to: 14, signed: 10)],
       renewalInfo(signed: 8, retry: true, graceUntil: 23, renewalDate: 7))
@@ -58,35 +58,36 @@ import Testing
     #expect(facts.subscription(under: sampleApp())?.graceExpiresDate == nil)
   }
 
-  @Test func `the grace of a failed charge is not given to an upgrade of the same millisecond`() {
+  @Test func `the grace of a failed charge does not apply to an upgrade in the same millisecond`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 7), period("1001", from: 6.5, to: 13.5, product: "family")],
       renewalInfo(signed: 6.5, retry: true, graceUntil: 23, renewalDate: 7))
     #expect(facts.words(at: 13.5) == "expired/expired")
   }
 
-  @Test func `a renewal info from before an upgrade is not its own because both end at one instant`() {
+  @Test
+  func `a renewal info from before an upgrade does not apply to it, although both periods end together`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 30), period("1001", from: 23, to: 30, product: "family")],
       renewalInfo(signed: 5, autoRenew: false, renewalDate: 30))
     #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == true)
   }
 
-  @Test func `a renewal info from before an extension still belongs to the period`() {
+  @Test func `a renewal info from before an extension applies to the extended period`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 40, signed: 5)],
       renewalInfo(signed: 3, autoRenew: false, renewalDate: 30))
     #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == false)
   }
 
-  @Test func `a renewal info signed with an early renewal belongs to the period that it names`() {
+  @Test func `a renewal info signed with an early renewal applies to the renewed period`() {
     let facts = SubscriptionFacts(
       [period("1000", from: 0, to: 30), period("1001", from: 30, to: 60, signed: 29.5)],
       renewalInfo(signed: 29.5, autoRenew: false, renewalDate: 60))
     #expect(facts.subscription(under: sampleApp())?.autoRenewEnabled == false)
   }
 
-  @Test func `a refund of an old period leaves access, of the current one ends it`() {
+  @Test func `a refund of an old period keeps access, and one of the current period ends it`() {
     let old = period("1000", from: 0, to: 30, revoked: 40, signed: 40)
     let current = period("1001", from: 30, to: 60)
     #expect(SubscriptionFacts([old, current]).words(at: 41) == "active/active")
@@ -104,7 +105,7 @@ import Testing
     #expect(facts.words(at: 8) == "active/active")
   }
 
-  @Test func `a transaction signed before its refund changes nothing when it comes late`() {
+  @Test func `a transaction from before its refund changes nothing when it arrives late`() {
     var facts = SubscriptionFacts([period("1000", from: 0, to: 30, revoked: 5, signed: 5)])
     let isNews = facts.add(period("1000", from: 0, to: 30, signed: 0))
     #expect(!isNews)
@@ -119,14 +120,14 @@ import Testing
     #expect(facts.words(at: 13) == "revoked/cancelled")
   }
 
-  @Test func `an upgrade bought in the same instant counts, not the upgraded purchase`() {
+  @Test func `an upgrade bought at the same instant counts, and the upgraded purchase does not`() {
     let facts = SubscriptionFacts([
       period("1001", from: 0, to: 30, upgraded: true), period("1000", from: 0, to: 30, product: "family"),
     ])
     #expect(facts.subscription(under: sampleApp())?.tier == "family")
   }
 
-  @Test func `a purchase for good never expires until it is refunded`() {
+  @Test func `a lifetime purchase does not expire until it is refunded`() {
     let bought = period("1000", from: 0, to: nil, product: "lifetime", kind: .nonConsumable)
     #expect(SubscriptionFacts([bought]).words(at: 100_000) == "active/active")
     #expect(SubscriptionFacts([bought]).subscription(under: sampleApp())?.autoRenewEnabled == false)
@@ -143,21 +144,21 @@ import Testing
     #expect(facts.words(at: 90) == "expired/expired")
   }
 
-  @Test func `an alias is the same product under another name`() {
+  @Test func `an alias of a product gives the product's tier`() {
     let facts = SubscriptionFacts([period("1000", from: 0, to: 30, product: "old.monthly")])
     let subscription = facts.subscription(under: sampleApp())
     #expect(subscription?.productID == "monthly")
     #expect(subscription?.tier == "basic")
   }
 
-  @Test func `an unknown product is kept and opens nothing`() {
+  @Test func `an unknown product is kept and gives no access`() {
     let facts = SubscriptionFacts([period("1000", from: 0, to: 30, product: "unheard.of")])
     let subscription = facts.subscription(under: sampleApp())
     #expect(subscription?.productID == "unheard.of")
     #expect(subscription?.tier == nil)
   }
 
-  @Test func `the next change is the next instant at which a status changes`() {
+  @Test func `nextChange is the next instant at which the status changes`() {
     let subscription = SubscriptionFacts(
       [period("1000", from: 0, to: 30)], renewalInfo(signed: 30, retry: true, graceUntil: 46)
     ).subscription(under: sampleApp())

@@ -8,7 +8,7 @@ import Testing
     FreeAccess.Period(startsAt: day(start), endsAt: end.map { day($0) })
   }
 
-  @Test func `free time is on from its first instant to its end, which it does not own`() {
+  @Test func `a free period is on from its first instant until its end, which is excluded`() {
     let freeAccess = FreeAccess([freePeriod(5, 8), freePeriod(10, nil)])
     #expect(!freeAccess.isOn(at: day(5) - 0.001))
     #expect(freeAccess.isOn(at: day(5)))
@@ -21,14 +21,14 @@ import Testing
   }
 
   @Test(arguments: [
-    // Before it, and after it: as if it had not been.
+    // Before or after the free period: no change.
     (0.0, 4.0, 4.0), (8, 20, 20), (9, 12, 12),
-    // It begins in the middle, it is there at the beginning, it lies wholly within.
+    // The free period begins within the time, overlaps its beginning, or lies within it.
     (0, 6, 9), (6, 10, 12), (0, 20, 23),
-    // The end of the time is the beginning of free time: it was over by then.
+    // The time ends when the free period begins, so it does not change.
     (0, 5, 5),
   ])
-  func `a time that meets free time is longer by as much as they share`(
+  func `a period that overlaps a free period ends later by the overlap`(
     time: (start: Double, end: Double, over: Double)
   ) {
     let freeAccess = FreeAccess([freePeriod(5, 8)])
@@ -39,12 +39,12 @@ import Testing
   @Test(arguments: [
     (0.0, 4.0, 4.0), (0, 6, 5), (6, 7, 0), (4, 9, 2), (8, 12, 2), (20, 30, 0), (4, 30, 3), (9, 4, 0),
   ])
-  func `paid time is the time without free access`(time: (start: Double, end: Double, days: Double)) {
+  func `paidTime counts the time without free access`(time: (start: Double, end: Double, days: Double)) {
     let freeAccess = FreeAccess([freePeriod(5, 8), freePeriod(10, nil)])
     #expect(freeAccess.paidTime(from: day(time.start), until: day(time.end)) == time.days * 86_400)
   }
 
-  @Test func `free access that ends now is unchanged until now`() {
+  @Test func `ending free access keeps its past and cuts its current period`() {
     let freeAccess = FreeAccess([freePeriod(5, 8), freePeriod(10, nil)])
     #expect(freeAccess.ending(at: day(5)) == FreeAccess.never)
     #expect(freeAccess.ending(at: day(6)) == FreeAccess([freePeriod(5, 6)]))
@@ -52,13 +52,13 @@ import Testing
     #expect(freeAccess.ending(at: day(12)) == FreeAccess([freePeriod(5, 8), freePeriod(10, 12)]))
   }
 
-  @Test func `the end of a period is unknown while free access is on within it`() {
+  @Test func `a period that meets free access without an end has no end`() {
     #expect(FreeAccess([freePeriod(5, nil)]).end(of: 10 * 86_400, from: day(0)) == nil)
     #expect(FreeAccess([freePeriod(5, nil)]).end(of: 4 * 86_400, from: day(0)) == day(4))
     #expect(FreeAccess([freePeriod(5, 6), freePeriod(8, 9)]).end(of: 10 * 86_400, from: day(0)) == day(12))
   }
 
-  @Test func `overlapping periods count once, in any order`() {
+  @Test func `overlapping free periods count once, in any order`() {
     let freeAccess = FreeAccess([freePeriod(7, 12), freePeriod(5, 8), freePeriod(6, 7)])
     #expect(freeAccess.end(of: 10 * 86_400, from: day(0)) == day(17))
     #expect(freeAccess.periods.map(\.startsAt) == [day(5), day(8)])

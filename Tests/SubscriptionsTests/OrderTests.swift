@@ -16,8 +16,8 @@ import Testing
   private static let lives = [subscriptionLife, lifetimeLife]
 
   /// A life with a purchase, a renewal that is signed with and without a token, a failure with grace, a recovery, an
-  /// upgrade, refunds, a reversal, words signed in the same millisecond that disagree, and an upgrade after the next
-  /// renewal was charged.
+  /// upgrade, refunds, a reversal, facts of the same millisecond that disagree, and an upgrade after the next renewal
+  /// was charged.
   private static let subscriptionLife: [Fact] = [
     .transaction(period("1000", from: 0, to: 30)),
     .renewal(renewalInfo(signed: 0)),
@@ -40,7 +40,7 @@ import Testing
     .transaction(period("1004", from: 107, to: 137, upgraded: true, signed: 106.8)),
   ]
 
-  /// A purchase for good, restored, refunded, bought again, refunded again, and the last refund reversed.
+  /// A lifetime purchase, restored, refunded, bought again, refunded again, and the last refund reversed.
   private static let lifetimeLife: [Fact] = [
     .transaction(lifetime("1000", bought: 0)),
     .transaction(lifetime("1001", bought: 3)),
@@ -61,7 +61,9 @@ import Testing
     return known
   }
 
-  @Test(arguments: lives.indices) func `no order and no repetition makes a difference`(index: Int) {
+  @Test(arguments: lives.indices) func `any order and repetition of the same facts gives the same state`(
+    index: Int
+  ) {
     let life = Self.lives[index]
     let expected = add(life)
     var random = SplitMix64(state: 7)
@@ -73,7 +75,7 @@ import Testing
   }
 
   @Test(arguments: lives.indices)
-  func `adding facts to stored ones equals adding all of them`(index: Int) {
+  func `adding facts to stored ones gives the same state as adding all at once`(index: Int) {
     let life = Self.lives[index]
     let expected = add(life).subscription(under: sampleApp())
     var random = SplitMix64(state: 11)
@@ -92,7 +94,7 @@ import Testing
     }
   }
 
-  @Test func `the lives end in the last purchase, which is open, with the token that was signed`() {
+  @Test func `each sample life ends with its last purchase active and its signed token`() {
     let subscription = add(Self.subscriptionLife).subscription(under: sampleApp())
     #expect(subscription?.current.transactionID == "1005")
     #expect(subscription?.tier(at: day(110)) == "family")

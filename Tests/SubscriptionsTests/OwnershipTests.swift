@@ -25,7 +25,7 @@ import Testing
     #expect(settle(claimant: anna) == .settled(owned(by: anna)))
   }
 
-  @Test func `the owner who proves it again stays the owner`() {
+  @Test func `an owner that proves the purchase again stays the owner`() {
     #expect(settle(claimant: anna, owner: owned(by: anna)) == .settled(owned(by: anna)))
   }
 
@@ -35,7 +35,7 @@ import Testing
       settle(claimant: boris, token: anna) == .refused(owner: owned(by: anna, .appAccountToken(anna))))
   }
 
-  @Test func `a changed token moves the purchase, and a repeated one does not move it back`() {
+  @Test func `a changed account token moves the purchase, and a repeated one does not move it back`() {
     let before = owned(by: anna, .appAccountToken(anna))
     #expect(
       settle(owner: before, token: boris, decided: anna)
@@ -44,7 +44,7 @@ import Testing
     #expect(settle(owner: transferred, token: anna, decided: anna) == .settled(transferred))
   }
 
-  @Test func `the app's policy decides about the proof of another customer`() {
+  @Test func `the app's transfer policy decides about another customer's proof`() {
     let annas = owned(by: anna)
     #expect(settle(claimant: boris, owner: annas, policy: .keep) == .refused(owner: annas))
     #expect(
@@ -58,7 +58,7 @@ import Testing
         == .moved(owned(by: boris, .transfer), from: .user(anna)))
   }
 
-  @Test func `where customers are devices a token decides nothing`() {
+  @Test func `an app account token decides nothing in an app whose customers are devices`() {
     let outcome = Subscriptions.settle(
       claimant: .device("phone"), owner: nil, token: anna, decidedToken: nil, kind: .device,
       policy: .keep, isActive: true)
@@ -66,7 +66,7 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases, [true, false])
-  func `a proof does not reverse a decision of support, and the policy applies to other customers`(
+  func `a proof does not reverse a support transfer, and the policy applies to other customers`(
     policy: TransferPolicy, isActive: Bool
   ) {
     let clara = UUID()

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Subscriptions
 
-/// A product without an end that is bought, refunded and bought again, under the same original transaction id.
+/// A lifetime product that is bought, refunded and bought again under the same original transaction id.
 @Suite struct RepurchaseTests {
-  /// The words at a day, for every order in which the facts can arrive.
+  /// The statuses at a day, for every order in which the facts can arrive.
   private func words(of facts: [TransactionFact], at days: Double) -> Set<String?> {
     Set(ordersWithRepeats(facts).map { SubscriptionFacts($0).words(at: days) })
   }
@@ -16,16 +16,16 @@ import Testing
   private let second = lifetime("1002", bought: 7)
   private let refundOfSecond = lifetime("1002", bought: 7, revoked: 9)
 
-  @Test func `a refund ends the purchase and its restored transactions`() {
+  @Test func `a refund of a lifetime purchase ends it and its restored transactions`() {
     #expect(words(of: [first, restored, refundOfFirst], at: 6) == ["revoked/cancelled"])
   }
 
-  @Test func `a purchase after a refund is active, in any order of arrival`() {
+  @Test func `a lifetime purchase after a refund is active, in any order of arrival`() {
     #expect(words(of: [first, refundOfFirst, second], at: 8) == ["active/active"])
     #expect(words(of: [first, restored, refundOfFirst, second], at: 8) == ["active/active"])
   }
 
-  @Test func `a purchase at the instant of the refund is active`() {
+  @Test func `a lifetime purchase at the instant of the refund is active`() {
     let second = lifetime("1002", bought: 5)
     #expect(words(of: [first, refundOfFirst, second], at: 8) == ["active/active"])
   }

@@ -1,7 +1,7 @@
 import Foundation
 import Subscriptions
 
-/// Days after an arbitrary beginning.
+/// The instant this many days after an arbitrary start.
 func day(_ days: Double) -> Date {
   Date(timeIntervalSince1970: 1_760_000_000 + days * 86_400)
 }
@@ -29,7 +29,7 @@ func lifetime(
     original: original, signed: signed ?? revoked)
 }
 
-/// Every order of these, each with one of them repeated at a place that differs from order to order.
+/// Every order of the elements. Each order repeats one element at a varying place.
 func ordersWithRepeats<Element>(_ elements: [Element]) -> [[Element]] {
   func orders(_ elements: [Element]) -> [[Element]] {
     guard elements.count > 1 else { return [elements] }

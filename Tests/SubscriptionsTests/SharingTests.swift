@@ -3,7 +3,7 @@ import Testing
 
 @testable import Subscriptions
 
-/// A purchase that several devices may have at once.
+/// A purchase that several devices may share.
 @Suite struct SharingTests {
   /// A purchase, and the devices that prove it one after the other, a second apart.
   private struct Story {
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  /// Every order of these, each once.
+  /// Every order of the names.
   private func permutations(_ names: [String]) -> [[String]] {
     guard names.count > 1 else { return [names] }
     return names.indices.flatMap { index in
@@ -47,13 +47,13 @@ import Testing
     }
   }
 
-  /// Every way in which so many of these prove, with repetitions.
+  /// Every sequence of this many names, with repetitions.
   private func sequences(_ names: [String], length: Int) -> [[String]] {
     length == 0 ? [[]] : sequences(names, length: length - 1).flatMap { start in names.map { start + [$0] } }
   }
 
   @Test(arguments: TransferPolicy.allCases, [true, false])
-  func `each device that proves the purchase gets it up to the limit, in any order`(
+  func `each device that proves a shared purchase gets it up to the limit, in any order`(
     policy: TransferPolicy, isActive: Bool
   ) {
     for order in permutations(["phone", "watch", "tablet"]) {
@@ -65,7 +65,7 @@ import Testing
   }
 
   @Test
-  func `beyond the limit the devices with the latest proofs have it, for any order and number of proofs`() {
+  func `beyond the limit the devices with the latest proofs share the purchase, in any order of proofs`() {
     for limit in 1...3 {
       for order in sequences(["a", "b", "c", "d"], length: 5) {
         var story = Story(limit: limit)
@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  @Test func `under the policy keep the first devices have it, for any order and number of proofs`() {
+  @Test func `under the policy keep the first devices share the purchase, in any order of proofs`() {
     for (policy, isActive) in [(TransferPolicy.keep, true), (.keep, false), (.transferWhenInactive, true)] {
       for order in sequences(["a", "b", "c", "d"], length: 5) {
         var story = Story(limit: 2, policy: policy, isActive: isActive)
@@ -98,7 +98,8 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases, [true, false])
-  func `a limit of one equals the rule for one customer`(policy: TransferPolicy, isActive: Bool) {
+  func `sharing with a limit of one equals the rule for one customer`(policy: TransferPolicy, isActive: Bool)
+  {
     for order in sequences(["a", "b", "c"], length: 4) {
       var story = Story(limit: 1, policy: policy, isActive: isActive)
       var owner: Ownership?
@@ -117,7 +118,7 @@ import Testing
     }
   }
 
-  @Test func `every change names the device that gained and the one that lost`() {
+  @Test func `each change of a shared purchase names the device that gains it and the one that loses it`() {
     var story = Story(limit: 2)
     let phone = Ownership(customer: .device("phone"), reason: .firstClaim)
     #expect(story.prove("phone") == .settled(phone))
@@ -129,7 +130,7 @@ import Testing
     #expect(story.having == ["tablet", "watch"])
   }
 
-  @Test func `an owner from before sharing is the first to lose it`() {
+  @Test func `an owner from before sharing is the first device to lose the purchase`() {
     var story = Story(limit: 2)
     story.owner = Ownership(customer: .device("old"), reason: .firstClaim)
     story.prove("phone")
@@ -140,7 +141,7 @@ import Testing
           Ownership(customer: .device("watch"), reason: .transfer), from: .device("old")))
   }
 
-  @Test func `a reduced limit removes no device and admits no more`() {
+  @Test func `a reduced limit removes no device, and a new device replaces the oldest`() {
     var story = Story(limit: 3)
     for device in ["a", "b", "c"] { story.prove(device) }
     story.limit = 2
@@ -151,7 +152,7 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases)
-  func `no proof reverses a decision of support, and all other devices follow the rule`(
+  func `no proof reverses a support decision about a shared purchase, and other devices follow the policy`(
     policy: TransferPolicy
   ) {
     var story = Story(limit: 2, policy: policy, isActive: false)
@@ -166,7 +167,7 @@ import Testing
     }
     story.prove("new watch")
     #expect(story.having == ["new phone", "new watch"])
-    // Also to one that it was taken from.
+    // Support can also give the purchase back to a device that lost it.
     story.give(to: "watch")
     #expect(story.having == ["watch"])
     #expect(story.prove("watch") == .settled(story.owner))
@@ -174,7 +175,7 @@ import Testing
     #expect(story.having == ["watch"])
   }
 
-  @Test func `a notification of the App Store changes nothing`() {
+  @Test func `a notification without a claim does not change the devices that share a purchase`() {
     let owner = Ownership(customer: .device("phone"), reason: .firstClaim)
     let holders = [Holder("phone", at: Date(timeIntervalSince1970: 0))]
     let claim = share(

@@ -37,7 +37,7 @@ import Testing
       })
   }
 
-  @Test func `a token is not forgotten because a later signature lacks it`() {
+  @Test func `a later signature without a token does not remove the token`() {
     let facts = [
       signature(anna, signed: 0), signature(nil, signed: 5), signature(nil, signed: 9, revoked: 9),
     ]
@@ -47,7 +47,7 @@ import Testing
     #expect(Set(tokens) == [anna])
   }
 
-  @Test func `of two tokens of one transaction the one that was signed last decides`() {
+  @Test func `of two tokens of one transaction the last signed one decides`() {
     let facts = [
       signature(anna, signed: 0), signature(boris, signed: 5), signature(nil, signed: 9),
       signature(nil, signed: 3),
@@ -56,7 +56,7 @@ import Testing
     #expect(owners(facts, claimant: clara) == [.user(boris)])
   }
 
-  @Test func `of two tokens signed in the same millisecond one decides, whichever comes first`() {
+  @Test func `of two tokens signed in the same millisecond the same one decides in any order`() {
     let facts = [signature(anna, signed: 5), signature(boris, signed: 5), signature(nil, signed: 5)]
     #expect(owners(facts).count == 1)
     #expect(owners(facts) != [nil])
@@ -70,7 +70,7 @@ import Testing
     #expect(owners(facts) == [.user(boris)])
   }
 
-  @Test func `a later purchase without a token leaves the token of the one before`() {
+  @Test func `a later purchase without a token keeps the token of the earlier one`() {
     let facts = [
       signature(anna, signed: 0), signature(nil, signed: 2),
       signature(of: "1001", from: 30, nil, signed: 30),
@@ -78,7 +78,7 @@ import Testing
     #expect(owners(facts, claimant: boris) == [.user(anna)])
   }
 
-  @Test func `a late signature with an unknown token is news, and only its token is used`() {
+  @Test func `a late signature with a new token changes only the token`() {
     var known = SubscriptionFacts([signature(nil, signed: 9, revoked: 9)])
     let isNews = known.add(signature(anna, signed: 0))
     #expect(isNews)

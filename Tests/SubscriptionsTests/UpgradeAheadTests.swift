@@ -23,40 +23,39 @@ import Testing
   }
 
   @Test(arguments: [29.5, 29.9, 30, 45, 59.4])
-  func `the upgrade stays open when the charged renewal begins`(days: Double) {
+  func `an upgrade stays active when the renewal charged ahead begins`(days: Double) {
     #expect(current([before, charged, upgrade, replaced], at: days) == ["3 family active"])
   }
 
-  @Test func `the mark on the charged renewal may be lost`() {
+  @Test func `an upgrade stays active even if the mark isUpgraded on the charged renewal never arrives`() {
     #expect(current([before, charged, upgrade], at: 31) == ["3 family active"])
     #expect(current([charged, upgrade], at: 31) == ["3 family active"])
   }
 
-  @Test func `the charged renewal may be signed again without the mark, or only then`() {
+  @Test func `an upgrade stays active if the charged renewal is signed later without the mark isUpgraded`() {
     let signedLater = period("2", from: 30, to: 60, signed: 35)
     #expect(current([before, charged, upgrade, signedLater], at: 36) == ["3 family active"])
     #expect(current([before, upgrade, signedLater], at: 36) == ["3 family active"])
   }
 
-  @Test func `a refund of the charged renewal leaves the upgrade open`() {
+  @Test func `a refund of the charged renewal keeps the upgrade active`() {
     let refunded = period("2", from: 30, to: 60, revoked: 29.6, signed: 29.6)
     #expect(current([before, charged, upgrade, refunded], at: 31) == ["3 family active"])
   }
 
-  @Test func `the mark alone brings back no earlier period`() {
+  @Test func `the mark isUpgraded alone does not make an earlier period current`() {
     #expect(current([before, charged, replaced], at: 31) == ["2 basic active"])
     #expect(current([before, replaced, upgrade], at: 31) == ["3 family active"])
     #expect(current([replaced, upgrade], at: 31) == ["3 family active"])
   }
 
-  @Test func `a later renewal of the upgrade is the current one, and the upgrade is active until it begins`()
-  {
+  @Test func `a later renewal of the upgrade is the current transaction, also before it begins`() {
     let renewal = period("4", from: 59.5, to: 89.5, product: "family", signed: 59)
     #expect(current([before, charged, upgrade, replaced, renewal], at: 60) == ["4 family active"])
     #expect(current([before, charged, upgrade, renewal], at: 59.2) == ["4 family active"])
   }
 
-  @Test func `a downgrade after the upgrade waits for the end of the upgrade`() {
+  @Test func `a downgrade after the upgrade takes effect at the end of the upgrade`() {
     let downgrade = period("4", from: 59.5, to: 89.5, signed: 59)
     for facts in [[before, charged, upgrade, downgrade], [before, upgrade, replaced, downgrade]] {
       #expect(current(facts, at: 59.4) == ["4 family active"])
@@ -64,19 +63,19 @@ import Testing
     }
   }
 
-  @Test func `a refund of the upgrade brings back neither the charged renewal nor the period before`() {
+  @Test func `a refund of the upgrade restores neither the charged renewal nor the period before`() {
     let refunded = period("3", from: 29.5, to: 59.5, product: "family", revoked: 40, signed: 40)
     #expect(current([before, charged, upgrade, replaced, refunded], at: 41) == ["3 family cancelled"])
     #expect(current([before, charged, upgrade, refunded], at: 41) == ["3 family cancelled"])
   }
 
-  @Test func `an upgrade of the upgrade is the current one`() {
+  @Test func `an upgrade of the upgrade is the current transaction`() {
     let second = period("4", from: 29.8, to: 59.8, product: "lifetime", signed: 29.8)
     let first = period("3", from: 29.5, to: 59.5, product: "family", upgraded: true, signed: 29.8)
     #expect(current([charged, replaced, upgrade, first, second], at: 31) == ["4 basic active"])
   }
 
-  @Test func `a charged renewal that was refunded and bought again is open`() {
+  @Test func `a charged renewal that was refunded and bought again is active`() {
     let refunded = period("2", from: 30, to: 60, revoked: 29.4, signed: 29.4)
     let signedLater = period("2", from: 30, to: 60, revoked: 29.4, signed: 35)
     let again = period("3", from: 29.5, to: 59.5, signed: 29.5)
@@ -84,7 +83,7 @@ import Testing
     #expect(current([charged, again, signedLater], at: 36) == ["3 basic active"])
   }
 
-  @Test func `an upgrade in the first days of a period wins by its date, marked or not`() {
+  @Test func `an upgrade in the first days of a period is current by its date, with or without the mark`() {
     let old = period("1", from: 0, to: 365, signed: 0)
     let next = period("2", from: 1, to: 31, product: "family", signed: 1)
     let marked = period("2", from: 1, to: 31, product: "family", upgraded: true, signed: 2)
@@ -101,19 +100,19 @@ import Testing
     #expect(current([first, second, revoked], at: 1) == ["2 family cancelled"])
   }
 
-  @Test func `an upgrade at the instant at which an older period would have ended is the current one`() {
+  @Test func `an upgrade at the instant at which an older period ends is the current transaction`() {
     let old = period("1", from: -30, to: 0.000_02, signed: -30)
     let bought = period("2", from: 0.000_01, to: 30, signed: 0.000_01)
     let upgraded = period("3", from: 0.000_02, to: 30, product: "family", signed: 0.000_03)
     #expect(current([old, bought, upgraded], at: 1) == ["3 family active"])
   }
 
-  @Test func `a renewal that is charged early and counts at once is no renewal charged ahead`() {
+  @Test func `a renewal that begins early does not count as charged ahead`() {
     let early = period("2", from: 0.5, to: 60, signed: 0.5)
     #expect(current([before, early], at: 1) == ["2 basic active"])
   }
 
-  @Test func `the token of the upgrade decides, not the token of the charged renewal`() {
+  @Test func `the token of the upgrade decides the owner, not the token of the charged renewal`() {
     let (anna, boris) = (UUID(), UUID())
     let facts = [
       period("1", from: 0, to: 30, token: anna),
@@ -125,14 +124,14 @@ import Testing
     #expect(Set(tokens) == [boris])
   }
 
-  @Test func `a replaced purchase does not overtake the purchase that replaced it`() {
+  @Test func `a replaced purchase is never current instead of the one that replaced it`() {
     let monthly = period("1", from: 0, to: 30, upgraded: true, signed: 2)
     let annual = period("2", from: 1, to: 366, product: "family", upgraded: true, signed: 2)
     // The purchase that replaced the annual one is not known yet.
     #expect(current([monthly, annual], at: 3) == ["2 family active"])
   }
 
-  @Test func `the mark on a purchase does not give it back to an earlier customer`() {
+  @Test func `the mark isUpgraded does not return a purchase to an earlier customer`() {
     let (anna, boris) = (UUID(), UUID())
     let facts = [
       period("1", from: 0, to: 30, upgraded: true, token: anna, signed: 3),
@@ -142,7 +141,7 @@ import Testing
     #expect(Set(ordersWithRepeats(facts).map { SubscriptionFacts($0).customerToken }) == [boris])
   }
 
-  @Test(.timeLimit(.minutes(1))) func `hundreds of purchases that replace one another are folded at once`() {
+  @Test(.timeLimit(.minutes(1))) func `hundreds of purchases that replace one another are folded quickly`() {
     let facts = (0..<400).map { number in
       period(
         "\(1_000 + number)", from: Double(number) / 1_000, to: 30 + Double(number) / 1_000, upgraded: true,

@@ -1,6 +1,6 @@
 import Foundation
 
-// Changes to a connection URI (not to a keyword string), enough for the ones that tests meet.
+// Changes to a connection URI (not to a keyword string), for the forms that tests use.
 
 extension String {
   /// The range of the user, the hosts and the ports.

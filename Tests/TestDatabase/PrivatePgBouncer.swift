@@ -1,24 +1,22 @@
 import Foundation
 import TestProcess
 
-/// A PgBouncer in front of a database. It goes away with `remove()`, or when the process ends,
-/// however it ends.
+/// A PgBouncer in front of a database. It is removed by `remove()`, or when the process ends for any reason.
 public struct PrivatePgBouncer: Sendable {
-  /// Where it listens, on 127.0.0.1.
+  /// The port on 127.0.0.1 that it listens on.
   public let port: UInt16
   private let folder: String
 
   /// The pool mode: when a server connection may go to another client.
   public enum Mode: String, Sendable, CaseIterable {
-    /// When the client leaves.
+    /// When the client disconnects.
     case session
     /// After each transaction.
     case transaction
   }
 
-  /// Starts one in front of the server that a database is on.
-  ///
-  /// - Parameter settings: further ones of its `[pgbouncer]` section, which win over the usual.
+  /// Starts a PgBouncer in front of a database's server.
+  /// - Parameter settings: settings of its `[pgbouncer]` section, which override the defaults.
   public static func start(
     before database: TestDatabase, in mode: Mode = .transaction, settings: [String: String] = [:]
   ) async throws -> PrivatePgBouncer {
@@ -31,7 +29,7 @@ public struct PrivatePgBouncer: Sendable {
     return PrivatePgBouncer(port: port, folder: folder)
   }
 
-  /// Stops it and deletes its folder.
+  /// Stops PgBouncer and deletes its folder.
   public func remove() async throws { _ = try await Self.run(["remove", folder]) }
 
   /// The script printed no port.

@@ -1,8 +1,8 @@
 import Foundation
 import TestProcess
 
-/// A PostgreSQL server that a test may stop and start as it likes. It goes away with `remove()`,
-/// or when the process ends, however it ends.
+/// A PostgreSQL server that a test may stop and start. It is removed by `remove()`, or when the process ends for any
+/// reason.
 public struct PrivatePostgres: Sendable {
   /// The server's own database.
   public let uri: String
@@ -13,7 +13,7 @@ public struct PrivatePostgres: Sendable {
   /// - Parameter options: server settings, for instance `-c max_connections=10`.
   public static func start(options: String = "-c fsync=off") async throws -> PrivatePostgres {
     let folder = "/tmp/receiptd-test.\(UUID().uuidString)"
-    // In case a crash or an interrupt leaves it there.
+    // Removes the folder after a crash or an interrupt of the tests.
     try atEndOfProcess(script, remove: folder)
     let uri = try await run("start", folder, options)
     return PrivatePostgres(uri: uri.trimmingCharacters(in: .whitespacesAndNewlines), folder: folder)
@@ -41,7 +41,7 @@ public struct PrivatePostgres: Sendable {
   }
 }
 
-/// Lets a script remove a server's folder when this process is gone, if that is still there.
+/// Starts a script that removes a server's folder, if it still exists, when this process has ended.
 func atEndOfProcess(_ script: String, remove folder: String) throws {
   try Command("/bin/sh", ["-c", #"[ ! -e "$2" ] || "$1" remove "$2""#, "sh", script, folder])
     .startAtEndOfProcess()

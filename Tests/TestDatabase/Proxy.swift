@@ -2,37 +2,37 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A TCP proxy on loopback that can misbehave as networks do.
+/// A TCP proxy on loopback that simulates network failures.
 public final class Proxy: Sendable {
   /// The modes of the proxy.
   public enum Mode: Sendable {
-    /// Both directions pass.
+    /// Forwards both directions.
     case pass
     /// Forwards the clients' bytes, and closes the connection when the server responds.
     case cutAtAnswer
-    /// Nothing passes, and nothing is closed.
+    /// Forwards nothing and closes nothing.
     case silent
   }
 
   private struct State {
     var mode = Mode.pass
-    /// How many connections there have been.
+    /// The number of accepted connections so far.
     var count = 0
-    /// The connections up to this one are to be ended, with this SQLSTATE.
+    /// The proxy ends the connections up to this number with this SQLSTATE.
     var ending = (through: 0, sqlState: "")
     var isStopped = false
-    /// How many pieces of requests are held back at this moment.
+    /// The number of pieces of requests that the proxy holds back.
     var heldRequests = 0
     var sockets: Set<Int32> = []
   }
 
-  /// Where it listens on 127.0.0.1.
+  /// The port on 127.0.0.1 that it listens on.
   public let port: UInt16
   private let listener: Int32
   private let target: UInt16
   private let state = Mutex(State())
 
-  /// Listens, and forwards to a port of 127.0.0.1.
+  /// Starts a proxy that forwards to a port of 127.0.0.1.
   public init(to target: UInt16) throws {
     self.target = target
     listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -40,30 +40,30 @@ public final class Proxy: Sendable {
     thread { $0.accept() }
   }
 
-  /// The current mode.
+  /// Changes the mode.
   public func set(_ mode: Mode) {
     state.withLock { $0.mode = mode }
   }
 
-  /// Waits until it holds back something that a client has sent; it must be ``Mode/silent``.
+  /// Waits until it holds back bytes of a client. Its mode must be ``Mode/silent``.
   public func awaitHeldRequest() async throws {
     while state.withLock({ $0.heldRequests }) == 0 { try await Task.sleep(for: .milliseconds(2)) }
   }
 
-  /// From now on, whatever clients send on the connections that are open is answered by this SQLSTATE, fatally, and the
-  /// connection is closed.
+  /// From now on, the proxy responds to the next bytes on each open connection with a FATAL error of this SQLSTATE and
+  /// closes the connection.
   public func end(sqlState: String) {
     state.withLock { $0.ending = ($0.count, sqlState) }
   }
 
-  /// Closes every connection; new ones are still taken.
+  /// Closes every connection, and still accepts new ones.
   public func cut() {
     state.withLock { state in
       for socket in state.sockets { shutdown(socket, Int32(SHUT_RDWR)) }
     }
   }
 
-  /// Closes every connection and takes no new ones.
+  /// Closes every connection and accepts no new ones.
   public func stop() {
     state.withLock { $0.isStopped = true }
     shutdown(listener, Int32(SHUT_RDWR))
@@ -151,7 +151,7 @@ public final class Proxy: Sendable {
     shutdown(sink, Int32(SHUT_RDWR))
   }
 
-  /// An ErrorResponse (PostgreSQL documentation, "Message Formats") as the server sends it before it goes.
+  /// An ErrorResponse (PostgreSQL documentation, "Message Formats") as the server sends it before it closes.
   private static func lastWords(_ sqlState: String) -> [UInt8] {
     var body: [UInt8] = []
     for field in ["SFATAL", "VFATAL", "C\(sqlState)", "Mterminating connection"] {

@@ -11,13 +11,13 @@ public struct TestDatabase: Sendable {
   /// The port in the URI; 5432 if there is none.
   public var port: UInt16 { uri.port ?? 5432 }
 
-  /// The URI of the same database behind another port of 127.0.0.1, a ``Proxy``'s for instance.
+  /// The URI of the same database behind another port of 127.0.0.1, such as a ``Proxy``'s.
   public func uri(port: UInt16) -> String { uri.replacingHost(with: "127.0.0.1:\(port)") }
 
   /// The URI of the same database with another list of hosts and ports.
   public func uri(hosts: String) -> String { uri.replacingHost(with: hosts) }
 
-  /// The URI of the same database for another role, which needs no password here.
+  /// The URI of the same database for another role, without a password.
   public func uri(role: String) -> String { uri.replacingUser(with: role) }
 
   /// A configuration for the database, changed by `configure`.
@@ -51,11 +51,10 @@ public struct TestDatabase: Sendable {
   }
 }
 
-/// Runs `body` with a database of its own, on the server that `TEST_DATABASE_URL` names or on a
-/// private one. At most eight tests have one at the same time, so a test takes one and no second.
-///
-/// - Parameter migrationsFolder: migrations that the database starts with; they run once a process,
-///   into a template that is then copied. Without, the database is empty.
+/// Runs `body` with a database of its own, on the server of `TEST_DATABASE_URL` or on a private one. At most eight
+/// tests have a database at the same time, so a test must not take a second one.
+/// - Parameter migrationsFolder: migrations that the database starts with. They run once per process, in a template
+/// that each test copies. Without it the database is empty.
 nonisolated(nonsending) public func withTestDatabase<R>(
   migrationsFolder: String? = nil,
   _ body: nonisolated(nonsending) (TestDatabase) async throws -> R

@@ -1,8 +1,7 @@
 import Foundation
 import Postgres
 
-/// The server on which tests make their databases: the one that `TEST_DATABASE_URL` names, else
-/// a private one, started once for the process.
+/// The server of the test databases: the one of `TEST_DATABASE_URL`, else a private one, started once per process.
 actor TestServer {
   static let shared = TestServer()
 
@@ -30,7 +29,7 @@ actor TestServer {
     return pool
   }
 
-  /// An empty database: one that another test has left, emptied, or a new one.
+  /// An empty database: a used one that was emptied, or a new one.
   func lend() async throws -> String {
     await turn()
     do {
@@ -53,7 +52,7 @@ actor TestServer {
     }
   }
 
-  /// Takes a database back. Emptying one is several times faster than dropping and creating.
+  /// Takes a database back and empties it, which is several times faster than dropping and creating one.
   func takeBack(_ name: String, isReusable: Bool) async throws {
     defer { endTurn() }
     if isReusable, (try? await clear(name)) != nil {
@@ -90,9 +89,9 @@ actor TestServer {
     }
   }
 
-  // MARK: Taking turns
+  // MARK: Limit of databases
 
-  /// Tests start all at once; the server would have to create a database for each of them.
+  /// All tests start at once; without a limit the server would have to create a database for each.
   private static let maximumLent = 8
   private var empty: [String] = []
   private var lent = 0
@@ -114,8 +113,8 @@ actor TestServer {
     }
   }
 
-  /// A database that has the folder's migrations, made once and never connected to afterwards,
-  /// so that it can be copied.
+  /// A database with the folder's migrations, created once. No session stays connected, because PostgreSQL copies only
+  /// a database without sessions.
   private func template(migratedFrom folder: String) async throws -> String {
     if let template = templates[folder] { return try await template.value }
     let task = Task {

@@ -1,40 +1,40 @@
 public import Foundation
 
-/// A program to run, with all that it is given.
+/// A program to run, with its arguments, environment, folder and input.
 public struct Command: Sendable {
   /// The exit status and output of a program.
   public struct Result: Sendable {
-    /// Its exit status, or the number of the signal that ended it with a minus.
+    /// The exit status, or the negative number of the signal that ended the program.
     public let status: Int32
     /// The standard output.
     public let output: Data
     /// The standard error.
     public let complaint: String
 
-    /// Its output as UTF-8.
+    /// The standard output as UTF-8.
     public var text: String { String(decoding: output, as: UTF8.self) }
   }
 
   /// A program that did not end with status 0.
   public struct Failure: Error {
-    /// Its name and arguments.
+    /// The program's name and arguments.
     public let command: [String]
-    /// How it ended.
+    /// Its exit status and output.
     public let result: Result
   }
 
-  /// A path, or a name to be looked up in `PATH`.
+  /// A path, or a name that is looked up in `PATH`.
   public var program: String
   /// The arguments.
   public var arguments: [String]
-  /// All of its environment.
+  /// The environment; the program inherits no other variable.
   public var environment: [String: String]
-  /// Where it runs.
+  /// The working directory.
   public var folder: URL?
   /// The standard input.
   public var input: Data
 
-  /// Describes it. The environment is this process's by default.
+  /// Creates a command. The environment is this process's by default.
   public init(
     _ program: String, _ arguments: [String] = [],
     environment: [String: String] = ProcessInfo.processInfo.environment, folder: URL? = nil,
@@ -47,7 +47,7 @@ public struct Command: Sendable {
     self.input = input
   }
 
-  /// Runs it to its end, which daemons that it leaves behind do not delay.
+  /// Runs the program and waits for its end, but not for daemons that it leaves behind.
   public func run() async throws -> Result {
     let scratch = FileManager.default.temporaryDirectory.appending(path: "receiptd-test.\(UUID()).run")
     try FileManager.default.createDirectory(at: scratch, withIntermediateDirectories: true)
@@ -61,17 +61,17 @@ public struct Command: Sendable {
       complaint: String(decoding: Data(contentsOf: files[2]), as: UTF8.self))
   }
 
-  /// Runs it to its end, which must be a success.
+  /// Runs the program, waits for its end, and requires exit status 0.
   ///
   /// - Returns: the standard output.
-  /// - Throws: ``Failure`` if it did not end with status 0.
+  /// - Throws: ``Failure`` for another exit status.
   @discardableResult public func output() async throws -> Data {
     let result = try await run()
     guard result.status == 0 else { throw Failure(command: [program] + arguments, result: result) }
     return result.output
   }
 
-  /// Starts it, with files for its standard input, output and error; the output is appended.
+  /// Starts the program with files for its standard input, output and error. Output is appended.
   public func start(
     input: String = "/dev/null", output: String = "/dev/null", complaint: String = "/dev/null"
   ) throws -> RunningProcess {
@@ -86,11 +86,12 @@ public struct Command: Sendable {
       })
   }
 
-  /// Starts it when this process is gone, however it went.
+  /// Starts the program when this process has ended for any reason.
   public func startAtEndOfProcess() throws {
     var ends: [Int32] = [0, 0]
     guard pipe(&ends) == 0 else { throw POSIXError(.EMFILE) }
-    // The other end is never closed, and no program inherits it: its end of file is the end of this process.
+    // This process never closes the other end and no child inherits it, so the end of file means the end of this
+    // process.
     let input = ends[0]
     defer { close(input) }
     let wait = #"trap "" INT TERM HUP; read _; exec "$@""#

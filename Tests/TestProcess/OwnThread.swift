@@ -1,7 +1,7 @@
 import Foundation
 
-/// Runs a call that blocks on a thread of its own. The threads that run Swift's tasks are as few as the machine's
-/// processors: a test that waited on one of them would keep the server under another test from its deadlines.
+/// Runs a blocking call on a thread of its own. Swift's task threads are as few as the processors, so a test that
+/// blocked one would delay the servers of other tests beyond their deadlines.
 public func onOwnThread<R: Sendable>(_ body: @escaping @Sendable () throws -> R) async throws -> R {
   try await withCheckedThrowingContinuation { continuation in
     Thread.detachNewThread { continuation.resume(with: Result { try body() }) }

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// A program under way. A thread of its own waits for its end.
+/// A running program. A thread of its own waits for its end.
 public final class RunningProcess: Sendable {
   private enum State {
     case running([CheckedContinuation<Int32, Never>])
@@ -16,19 +16,18 @@ public final class RunningProcess: Sendable {
     Thread.detachNewThread { self.awaitEnd() }
   }
 
-  /// Whether it has not ended yet.
+  /// Whether the program has not ended yet.
   public var isRunning: Bool {
     state.withLock { if case .running = $0 { true } else { false } }
   }
 
-  /// Sends it a signal; none if it has ended, for its number may be another's by then.
+  /// Sends a signal unless the program has ended, since another process may have its id by then.
   public func signal(_ number: Int32) {
     state.withLock { if case .running = $0 { kill(identifier, number) } }
   }
 
-  /// Waits until it has ended.
-  ///
-  /// - Returns: its exit status, or the number of the signal that ended it with a minus.
+  /// Waits until the program has ended.
+  /// - Returns: its exit status, or the negative number of the signal that ended it.
   public func exitStatus() async -> Int32 {
     await withCheckedContinuation { continuation in
       let status: Int32? = state.withLock { state in

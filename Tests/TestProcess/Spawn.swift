@@ -1,8 +1,8 @@
 import CSpawn
 import Foundation
 
-/// `posix_spawn`. Foundation's `Process` notices the end of a program only when every daemon that it left behind has
-/// ended too, and can only be waited for by a thread that does nothing else.
+/// A wrapper of `posix_spawn`. Foundation's `Process` reports the end of a program only after its daemons have ended
+/// too, and waiting for it blocks a thread.
 struct Spawn {
   /// A program that could not be started, with its `errno`.
   struct Failure: Error {
@@ -10,14 +10,14 @@ struct Spawn {
     let reason: Int32
   }
 
-  /// A path, or a name to be looked up in `PATH`.
+  /// A path, or a name that is looked up in `PATH`.
   var program: String
   var arguments: [String]
   var environment: [String: String]
   var folder: String?
 
-  /// Starts the program. It gets the descriptors 0, 1 and 2 that `descriptors` provides, and no other: a listening
-  /// socket of a test that lived on in a child would keep its port taken.
+  /// Starts the program with the descriptors 0, 1 and 2 from `descriptors` and no other: a child that inherited a
+  /// test's listening socket would keep its port in use.
   func start(_ descriptors: (inout posix_spawn_file_actions_t) -> Void) throws -> pid_t {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)

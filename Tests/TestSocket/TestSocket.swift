@@ -1,20 +1,20 @@
 import Foundation
 public import Sockets
 
-/// The other end of a connection, in plain blocking calls that give up after a minute.
+/// The client end of a connection, with blocking calls that fail after a minute.
 public final class TestSocket: Sendable {
   /// A failure that the test did not expect.
   public enum Failure: Error, Equatable {
     /// A system call failed with this `errno`.
     case system(String, Int32)
-    /// Nothing came for a minute.
+    /// No bytes arrived for a minute.
     case timedOut
   }
 
-  /// The socket, which this object closes in the end.
+  /// The socket, which `deinit` closes.
   public let descriptor: Int32
 
-  /// Takes over a socket.
+  /// Takes ownership of a socket.
   public init(adopting descriptor: Int32) {
     self.descriptor = descriptor
     var timeout = timeval(tv_sec: 60, tv_usec: 0)
@@ -25,8 +25,7 @@ public final class TestSocket: Sendable {
   }
 
   /// Connects over TCP.
-  ///
-  /// - Parameter receiveBuffer: how much the system may receive ahead; by default that grows to megabytes.
+  /// - Parameter receiveBuffer: the size of the kernel's receive buffer; by default it grows to megabytes.
   public convenience init(connectingTo address: SocketAddress, receiveBuffer: Int32? = nil) throws {
     let isIPv6 = address.host.contains(":")
     let descriptor = socket(isIPv6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -63,7 +62,7 @@ public final class TestSocket: Sendable {
 
   deinit { close(descriptor) }
 
-  /// Two ends of one connection without a network: this one, and the descriptor of the other.
+  /// A socket pair: one end as a `TestSocket`, and the descriptor of the other end.
   public static func pair() throws -> (TestSocket, Int32) {
     var descriptors: [Int32] = [0, 0]
     guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &descriptors) == 0 else {
@@ -87,7 +86,7 @@ public final class TestSocket: Sendable {
   /// Sends all of the text.
   public func send(_ text: String) throws { try send(Array(text.utf8)) }
 
-  /// Sends no more; the other end reads an end of file.
+  /// Closes the sending half; the other end reads an end of file.
   public func finishSending() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
   /// Ends the connection with a reset, as a crashed client's system does.
@@ -111,7 +110,7 @@ public final class TestSocket: Sendable {
     return Array(buffer[..<received])
   }
 
-  /// All that comes until the end.
+  /// The received bytes until the end of file.
   public func receiveAll() throws -> [UInt8] {
     var all: [UInt8] = []
     while true {
@@ -121,7 +120,7 @@ public final class TestSocket: Sendable {
     }
   }
 
-  /// Exactly so many bytes, or fewer if the end comes first.
+  /// Exactly this many bytes, or fewer if the end of file comes first.
   public func receive(exactly count: Int) throws -> [UInt8] {
     var all: [UInt8] = []
     while all.count < count {

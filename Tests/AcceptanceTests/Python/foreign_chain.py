@@ -82,7 +82,7 @@ class Authority:
         return r.to_bytes(32, "big") + s.to_bytes(32, "big")
 
     def hs256(self, text):
-        # The leaf, which everybody has, as if it were a secret.
+        # The leaf, which is public, serves as the HMAC secret.
         mac = hmac.HMAC(self.chain[0], hashes.SHA256())
         mac.update(text)
         return mac.finalize()
@@ -188,7 +188,7 @@ def main():
         validate(f"environment {environment}", good.sign(transaction(environment=environment)), 422,
                  "wrong_environment")
 
-    # Apple's signature, but nothing that we can make sense of: kept, flagged, 200.
+    # Apple's signature is valid but receiptd cannot apply the content: it stores, flags, and answers 200.
     notify("an inner transaction of another app",
            good.sign(notification(good, transaction(bundleId="com.example.other"))), 200)
     notify("an inner transaction of another environment",

@@ -1,4 +1,4 @@
-"""Runs Apple's own App Store Server Library on what the simulator signs and serves.
+"""Runs Apple's own App Store Server Library on the simulator's signed payloads and its API.
 
 Reads a file with {"store": {...}, "operations": [{"do": name, ...}]} and prints a JSON list with one
 outcome for each operation: {"value": ...} or {"error": {...}}. It judges nothing; the Swift test does.
@@ -25,11 +25,11 @@ from appstoreserverlibrary.signed_data_verifier import SignedDataVerifier, Verif
 
 
 def plain(value):
-    """What the library made of an answer, as JSON; its absent values left out."""
+    """The library's object for a response as JSON, without absent values."""
     if attr.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attr.fields(type(value))}
         for name, raw in fields.items():
-            # The library keeps the wire's word in rawName and its meaning in name, None for an unknown word.
+            # The library keeps the raw value in rawName and the enum value in name, None for an unknown raw value.
             known = name[3:4].lower() + name[4:]
             if name.startswith("raw") and raw is not None and fields.get(known) is None:
                 raise ValueError(f"Apple's library does not know {known} = {raw!r}")
@@ -51,7 +51,7 @@ def request(model, operation):
 
 
 def pages(token, operation, get):
-    """All pages, asked for one after the other."""
+    """Requests all pages, one after the other."""
     answers = [get(operation)]
     while answers[-1].hasMore:
         answers.append(get({**operation, token: getattr(answers[-1], token)}))
@@ -98,7 +98,7 @@ class Store:
         return self.client(operation).get_transaction_info(operation["id"])
 
     def get(self, operation):
-        """Asks what the library itself would not: values that Apple does not know."""
+        """Sends a query that the library cannot build: values that Apple does not know."""
         query = {name: [value] for name, value in operation["request"].items()}
         return self.client(operation)._make_request(operation["path"], "GET", query, None, None)
 
@@ -165,7 +165,7 @@ def outcome(store, operation):
         return {"error": {"verification": error.status.name}}
 
 
-# The library deprecates what Apple still serves.
+# The library deprecates calls that Apple still serves.
 warnings.simplefilter("ignore", DeprecationWarning)
 with open(sys.argv[1], encoding="utf-8") as file:
     task = json.load(file)

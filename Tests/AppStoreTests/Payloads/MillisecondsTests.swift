@@ -31,7 +31,7 @@ struct MillisecondsTests {
     }
   }
 
-  @Test func `the coder's date strategy does not matter`() throws {
+  @Test func `a payload's dates do not depend on the coder's date strategy`() throws {
     let encoder = JSONEncoder()
     encoder.dateEncodingStrategy = .iso8601
     let decoder = JSONDecoder()
@@ -41,7 +41,7 @@ struct MillisecondsTests {
     #expect(try decoder.decode(Dates.self, from: Data(#"{"always":1500}"#.utf8)) == dates)
   }
 
-  @Test func `an optional date may be missing or null, and is then not written`() throws {
+  @Test func `an optional date that is missing or null is nil and is not written`() throws {
     #expect(try read(#"{"always":0}"#).sometimes == nil)
     #expect(try read(#"{"always":0,"sometimes":null}"#).sometimes == nil)
     let written = String(decoding: try JSONEncoder().encode(read(#"{"always":0}"#)), as: UTF8.self)
@@ -51,7 +51,9 @@ struct MillisecondsTests {
   @Test(arguments: [
     "253402300800000", "-62135596800001", "9223372036854775807", "1e300", "1.5", #""0""#, "true", "[]",
   ])
-  func `a value that is no date of those years in whole milliseconds names its field`(value: String) {
+  func `a value that is not a date of those years in whole milliseconds gives an error with its field`(
+    value: String
+  ) {
     for (json, field) in [
       (#"{"always":\#(value)}"#, "always"), (#"{"always":0,"sometimes":\#(value)}"#, "sometimes"),
     ] {
@@ -68,7 +70,7 @@ struct MillisecondsTests {
     }
   }
 
-  @Test func `a date outside those years is not written`() {
+  @Test func `a date outside the years 0001 to 9999 cannot be encoded`() {
     #expect(throws: EncodingError.self) { try JSONEncoder().encode(Dates(always: .distantFuture * 1000)) }
     #expect(throws: EncodingError.self) {
       try JSONEncoder().encode(Dates(always: .distantPast, sometimes: Date(timeIntervalSince1970: .infinity)))

@@ -9,7 +9,7 @@ import Testing
 struct PayloadAgreementTests {
   @Test(
     arguments: [Texts.transaction, Texts.renewalInfo, Texts.appTransaction] + Texts.notifications)
-  func `every payload is read as Foundation reads it`(text: String) throws {
+  func `the payload reader reads every payload as Foundation does`(text: String) throws {
     for bytes in [
       Array(text.utf8), Array(text.replacing(":", with: " :\t ").replacing(",", with: "\n,").utf8),
     ] {
@@ -20,7 +20,7 @@ struct PayloadAgreementTests {
     }
   }
 
-  @Test func `a mutated payload is read as Foundation reads it, or is not JSON`()
+  @Test func `the payload reader reads a mutated payload as Foundation does, or it is not JSON`()
     async throws
   {
     var random = SeededGenerator(state: 11)
@@ -56,7 +56,7 @@ struct PayloadAgreementTests {
     return .stricter
   }
 
-  /// Whether one of its strings is a UUID only to scanf(3), which Foundation uses.
+  /// Whether a string of the payload is a UUID only for scanf(3), which Foundation uses.
   private func hasStrangeUUID(_ bytes: [UInt8]) -> Bool {
     bytes.indices.dropLast(37).contains { start in
       guard bytes[start] == UInt8(ascii: "\""), bytes[start + 37] == UInt8(ascii: "\"") else { return false }

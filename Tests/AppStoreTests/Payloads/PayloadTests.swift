@@ -52,7 +52,7 @@ struct PayloadTests {
     #expect(notification.environment == .sandbox)
   }
 
-  @Test func `fields of Advanced Commerce are ignored, and the JWS is rebuilt with them`() throws {
+  @Test func `a payload ignores fields of Advanced Commerce, and the rebuilt JWS has them`() throws {
     let authority = TestAuthority.shared
     func verifies<Payload>(
       _ text: String, by verify: (String) throws -> Signed<Payload>
@@ -70,7 +70,7 @@ struct PayloadTests {
     try verifies(Texts.renewalInfo) { try authority.verifier.renewalInfo($0) }
   }
 
-  @Test func `an unknown value is kept`() throws {
+  @Test func `an unknown enum value survives a round trip`() throws {
     let text = Texts.transaction.replacing("REFUND_PRORATED", with: "REFUND_IN_KIND")
       .replacing(#""offerType":4"#, with: #""offerType":99"#)
     let transaction = try roundTrip(text, as: TransactionInfo.self)
@@ -78,7 +78,7 @@ struct PayloadTests {
     #expect(transaction.offerType == OfferType(rawValue: 99))
   }
 
-  @Test func `only identifying fields are required`() throws {
+  @Test func `a payload requires only its identifying fields`() throws {
     let required: [(any SignedPayload.Type, String, [String])] = [
       (
         TransactionInfo.self, Texts.transaction,
@@ -108,7 +108,9 @@ struct PayloadTests {
     }
   }
 
-  @Test func `a field of another JSON type is malformed; the error names it without its value`() throws {
+  @Test func `a field of another JSON type is malformed, and the error names the field without its value`()
+    throws
+  {
     let whole = try #require(
       JSONSerialization.jsonObject(with: Data(Texts.transaction.utf8)) as? [String: Any])
     for name in whole.keys {
@@ -127,7 +129,7 @@ struct PayloadTests {
     #expect(failure?.field == "commitmentInfo.totalBillingPeriods")
   }
 
-  @Test func `an account token of all zeros is absent`() {
+  @Test func `an app account token of all zeros counts as absent`() {
     var transaction = Samples.transaction
     var renewal = Samples.renewalInfo
     #expect(transaction.customerToken == nil)

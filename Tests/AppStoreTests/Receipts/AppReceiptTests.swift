@@ -11,7 +11,7 @@ struct AppReceiptTests {
   // MARK: Reading
 
   @Test(arguments: ReceiptFile.Form.allCases)
-  func `a receipt is read in each encoding that Apple uses`(form: ReceiptFile.Form) throws {
+  func `an app receipt is parsed in each encoding that Apple uses`(form: ReceiptFile.Form) throws {
     let file = ReceiptFile(purchases: [
       .init(expiresDate: "2025-02-01T00:00:00Z"),
       .init(
@@ -31,7 +31,7 @@ struct AppReceiptTests {
     #expect(receipt.purchases.last?.isCancelled == true)
   }
 
-  @Test func `base64 may have line breaks`() throws {
+  @Test func `the base64 of an app receipt may have line breaks, and its length is limited`() throws {
     let bytes = ReceiptFile(purchases: [.init()]).encoded()
     let text = Data(bytes).base64EncodedString(options: [.lineLength64Characters])
     #expect(text.contains("\r\n"))
@@ -45,7 +45,7 @@ struct AppReceiptTests {
     #expect(throws: AppReceipt.Failure.tooLong) { try AppReceipt(Array(repeating: 0, count: 1 << 20 + 1)) }
   }
 
-  @Test func `purchases without a usable transaction id are left out`() throws {
+  @Test func `an app receipt omits purchases without a usable transaction id`() throws {
     let receipt = try read(
       ReceiptFile(purchases: [
         .init(transactionID: nil, originalTransactionID: nil),
@@ -59,7 +59,7 @@ struct AppReceiptTests {
     #expect(receipt.purchases[1].purchaseDate == nil)
   }
 
-  @Test func `other data than a receipt is refused with the reason`() throws {
+  @Test func `data that is not an app receipt is refused with the reason`() throws {
     #expect(throws: AppReceipt.Failure.notAReceipt("no bundle id")) { try read(ReceiptFile(bundleID: nil)) }
     #expect(throws: AppReceipt.Failure.notAReceipt("no bundle id")) { try read(ReceiptFile(bundleID: "")) }
     #expect(throws: AppReceipt.Failure.notAReceipt("no PKCS #7 signed data")) { try AppReceipt([]) }
@@ -69,7 +69,7 @@ struct AppReceiptTests {
     #expect(try read(ReceiptFile()).purchases.isEmpty)
   }
 
-  @Test func `a container of OpenSSL is read, streamed or not`() async throws {
+  @Test func `an app receipt in an OpenSSL container is parsed, streamed or not`() async throws {
     let authority = try await OpenSSLAuthority()
     defer { try? authority.remove() }
     let file = ReceiptFile(purchases: [.init(), .init(transactionID: "9")])
@@ -84,7 +84,7 @@ struct AppReceiptTests {
 
   // MARK: Order of purchases
 
-  @Test func `the most informative purchase comes first in any order of the receipt`() throws {
+  @Test func `purchasesByInterest does not depend on the order of purchases in the receipt`() throws {
     let purchases: [ReceiptFile.Purchase] = [
       .init(transactionID: "1", purchaseDate: "2025-03-01T00:00:00Z", expiresDate: "2025-04-01T00:00:00Z"),
       .init(transactionID: "2", purchaseDate: "2025-02-01T00:00:00Z", expiresDate: "2025-03-01T00:00:00Z"),
@@ -105,7 +105,7 @@ struct AppReceiptTests {
   // MARK: Malformed input
 
   @Test(arguments: ReceiptFile.Form.allCases)
-  func `no prefix of a receipt is accepted or crashes the reader`(form: ReceiptFile.Form) {
+  func `a truncated app receipt is refused and does not crash the reader`(form: ReceiptFile.Form) {
     let bytes = ReceiptFile(purchases: [.init(), .init()]).encoded(form)
     for length in bytes.indices {
       #expect(throws: AppReceipt.Failure.self) { try AppReceipt(Array(bytes[..<length])) }
@@ -113,7 +113,7 @@ struct AppReceiptTests {
   }
 
   @Test(arguments: ReceiptFile.Form.allCases)
-  func `changed bytes give another receipt or none and never crash the reader`(form: ReceiptFile.Form) {
+  func `an app receipt with random changes never crashes the reader`(form: ReceiptFile.Form) {
     let bytes = ReceiptFile(purchases: [.init(), .init(expiresDate: "2025-02-01T00:00:00Z")]).encoded(form)
     var random = SeededGenerator(state: 42)
     var readable = 0
@@ -138,7 +138,7 @@ struct AppReceiptTests {
     #expect(readable > 0)
   }
 
-  @Test func `depth and number are bounded`() throws {
+  @Test func `the nesting depth and the number of purchases of an app receipt are limited`() throws {
     for tag: UInt8 in [0x30, 0x24, 0xA0] {
       let depth = 200_000
       let bytes = (0..<2 * depth).map { $0 % 2 == 0 ? tag : 0x80 }
@@ -153,7 +153,7 @@ struct AppReceiptTests {
 }
 
 extension OpenSSLAuthority {
-  /// PKCS #7 signed data as `openssl cms` makes it.
+  /// PKCS #7 signed data from `openssl cms`.
   func signCMS(_ content: [UInt8], isStreamed: Bool) async throws -> [UInt8] {
     try Data(content).write(to: folder.appending(path: "content"))
     try await Self.openssl(

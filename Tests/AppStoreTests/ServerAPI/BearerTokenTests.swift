@@ -29,7 +29,7 @@ struct BearerTokenTests {
       bundleID: "com.example.app", clock: storeClock)
   }
 
-  @Test func `a token has the header and claims that Apple requires`() async throws {
+  @Test func `an App Store bearer token has the header and claims that Apple requires`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     _ = try await api(transport) { Date(timeIntervalSince1970: 1_750_000_000.75) }
       .transactionHistory(anyTransactionID: "1", in: .production)
@@ -51,7 +51,7 @@ struct BearerTokenTests {
         || String(decoding: body, as: UTF8.self).contains(#""iat":1750000000}"#))
   }
 
-  @Test func `a token is used for four fifths of its lifetime`() async throws {
+  @Test func `an App Store bearer token is reused for four fifths of its lifetime`() async throws {
     let start = Date(timeIntervalSince1970: 1_750_000_000)
     let now = SharedDate(start)
     let transport = StubTransport { _ in .json("{}") }
@@ -74,7 +74,7 @@ struct BearerTokenTests {
     #expect(transport.sent.last?.token != last)
   }
 
-  @Test func `concurrent calls share one token`() async throws {
+  @Test func `concurrent App Store calls share one bearer token`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     let api = try api(transport) { Date(timeIntervalSince1970: 1_750_000_000) }
     try await withThrowingTaskGroup { group in
@@ -87,7 +87,7 @@ struct BearerTokenTests {
     #expect(Set(transport.sent.map(\.token)).count == 1)
   }
 
-  @Test func `a key that is not a P-256 private key is refused`() {
+  @Test func `an App Store key that is not a P-256 private key is refused`() {
     for pem in ["", "text", ES384PrivateKey().pemRepresentation, key.publicKey.pemRepresentation] {
       #expect(throws: AppStoreCredentials.Failure.notAPrivateKey) {
         try AppStoreCredentials(privateKey: pem, keyID: "KEY", issuerID: "ISSUER")

@@ -33,7 +33,7 @@ struct ServerAPITests {
 
   // MARK: Requests
 
-  @Test func `each endpoint gets the request that Apple documents`() async throws {
+  @Test func `each App Store call sends the request that Apple documents`() async throws {
     let transport = StubTransport { _ in .json("{}") }
     let api = try api(transport)
     let token = try #require(UUID(uuidString: "7E3FB20B-4CDB-47CC-936D-99D65F608138"))
@@ -123,7 +123,9 @@ struct ServerAPITests {
     #expect(transport.sent.isEmpty)
   }
 
-  @Test func `an address may have a port and a path`() async throws {
+  @Test func `an App Store address may have a port and a path, and an invalid address is refused`()
+    async throws
+  {
     let transport = StubTransport { _ in .json("{}") }
     let address = try #require(AppStoreAddress("http://127.0.0.1:4000/store/"))
     _ = try await api(transport, production: address).transactionInfo("1", in: .production)
@@ -140,7 +142,7 @@ struct ServerAPITests {
 
   // MARK: Responses
 
-  @Test func `a status response is read`() async throws {
+  @Test func `a response with subscription statuses is decoded`() async throws {
     let transport = StubTransport { _ in
       .json(
         """
@@ -158,7 +160,7 @@ struct ServerAPITests {
     #expect(items?.last?.status == SubscriptionStatus(rawValue: 77))
   }
 
-  @Test func `a notification history is read`() async throws {
+  @Test func `a page of the notification history is decoded`() async throws {
     let transport = StubTransport { _ in
       .json(
         """
@@ -178,7 +180,7 @@ struct ServerAPITests {
   }
 
   @Test(arguments: ["", "text", "[]", #"{"signedTransactionInfo":7}"#])
-  func `a success without the API's JSON is undecodable`(body: String) async throws {
+  func `a response with status 200 and without the API's JSON is undecodable`(body: String) async throws {
     let transport = StubTransport { _ in .json(body) }
     let api = try api(transport)
     let error = await error { () async throws(AppStoreServerError) in
@@ -226,7 +228,7 @@ struct ServerAPITests {
     #expect(error?.isRetryable == false)
   }
 
-  @Test func `a token that neither environment accepts is an authorization error`() async throws {
+  @Test func `a bearer token that neither environment accepts is an authorization error`() async throws {
     let transport = StubTransport { _ in .unauthenticated }
     let api = try api(transport)
     let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
@@ -238,7 +240,7 @@ struct ServerAPITests {
   }
 
   @Test(arguments: [4_000_006, 4_010_000, 4_040_002, 4_040_005, 4_290_000, 5_000_000, 5_000_001] as [Int64])
-  func `no other response of production leads to the sandbox`(code: Int64) async throws {
+  func `other errors of production than not found do not lead to the sandbox`(code: Int64) async throws {
     let transport = StubTransport { _ in .error(code) }
     let api = try api(transport)
     let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
@@ -246,7 +248,7 @@ struct ServerAPITests {
     #expect(transport.sent.allSatisfy { $0.request.authority == "api.storekit.apple.com" })
   }
 
-  @Test func `without a response the sandbox gets no request`() async throws {
+  @Test func `a production request without a response does not lead to the sandbox`() async throws {
     struct Cut: Error {}
     let transport = StubTransport { _ in throw Cut() }
     let api = try api(transport)

@@ -24,7 +24,9 @@ struct ServerErrorTests {
   }
 
   @Test(arguments: Codes.all)
-  func `every error code is read by its name`(code: AppStoreErrorCode, number: Int64) async throws {
+  func `every App Store error code is decoded to its name`(code: AppStoreErrorCode, number: Int64)
+    async throws
+  {
     let (error, rejection) = try await rejection(.error(number))
     #expect(rejection.code == code)
     #expect(rejection.status == Int(number / 10_000))
@@ -34,13 +36,13 @@ struct ServerErrorTests {
     #expect(error.isRetryable == retryable.contains(number))
   }
 
-  @Test func `an unknown code is kept and not retried`() async throws {
+  @Test func `an unknown App Store error code is kept and not retried`() async throws {
     let (error, rejection) = try await rejection(.error(4_049_999))
     #expect(rejection.code == AppStoreErrorCode(rawValue: 4_049_999))
     #expect(!error.isRetryable)
   }
 
-  @Test func `Retry-After is a UNIX time in milliseconds`() async throws {
+  @Test func `Retry-After of the App Store is parsed as a UNIX time in milliseconds`() async throws {
     var answer = StubTransport.Answer.error(4_290_000)
     answer.fields[.retryAfter] = "1698148900123"
     #expect(try await rejection(answer).1.retryAfter == Date(timeIntervalSince1970: 1_698_148_900.123))
@@ -54,7 +56,9 @@ struct ServerErrorTests {
     (500, true), (502, true), (503, true), (429, true), (404, false), (400, false), (403, false),
     (302, false),
   ])
-  func `a response without JSON is classified by its status`(status: Int, isRetryable: Bool) async throws {
+  func `an App Store error without its JSON is classified by its status`(status: Int, isRetryable: Bool)
+    async throws
+  {
     for body in ["", "<html>", "{}", #"{"errorCode":"4040010"}"#, "null"] {
       let (error, rejection) = try await rejection(.init(status: .init(code: status), body: body))
       #expect(rejection.code == nil)
@@ -63,7 +67,7 @@ struct ServerErrorTests {
     }
   }
 
-  @Test func `401 with JSON is a rejection by the store`() async throws {
+  @Test func `a 401 response with JSON is a rejection by the App Store`() async throws {
     let (error, rejection) = try await rejection(.error(4_010_000))
     #expect(rejection.status == 401)
     #expect(!error.isRetryable)

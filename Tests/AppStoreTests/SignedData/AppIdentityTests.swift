@@ -10,14 +10,14 @@ struct AppIdentityTests {
     return failure?.code
   }
 
-  @Test func `payloads of our app pass`() throws {
+  @Test func `payloads of the configured app are accepted`() throws {
     try Samples.identity.check(Samples.transaction)
     try Samples.identity.check(Samples.renewalInfo)
     try Samples.identity.check(Samples.appTransaction)
   }
 
   @Test(arguments: ["com.example.other", "com.example.app.", "com.example.App", "", "com.example"])
-  func `another bundle is another app`(bundleID: String) {
+  func `a payload of another bundle id is refused`(bundleID: String) {
     var transaction = Samples.transaction
     transaction.bundleId = bundleID
     #expect(code { () throws(VerificationFailure) in try Samples.identity.check(transaction) } == .wrongApp)
@@ -44,7 +44,7 @@ struct AppIdentityTests {
     #expect(code { () throws(VerificationFailure) in try identity.check(app) } == .wrongEnvironment)
   }
 
-  @Test func `the sandbox is accepted only if it is configured`() throws {
+  @Test func `a sandbox payload is accepted only if the sandbox is configured`() throws {
     let production = AppIdentity(bundleID: Samples.bundleID, environments: [.production])
     var transaction = Samples.transaction
     transaction.environment = .sandbox
@@ -54,7 +54,7 @@ struct AppIdentityTests {
     try Samples.identity.check(transaction)
   }
 
-  @Test func `in production an app transaction must have Apple's number of the app`() throws {
+  @Test func `a production app transaction must have the app's appAppleId`() throws {
     for number in [nil, 0, 7] as [Int64?] {
       var app = Samples.appTransaction
       app.appAppleId = number
@@ -66,7 +66,7 @@ struct AppIdentityTests {
     try unnumbered.check(Samples.appTransaction)
   }
 
-  @Test func `notifications are checked by their data`() throws {
+  @Test func `the app and environment of a notification are checked by its data`() throws {
     let authority = TestAuthority.shared
     func notification(_ change: (inout NotificationPayload) -> Void) throws -> VerifiedNotification {
       var payload = try Samples.notification(transaction: nil, renewalInfo: nil)
@@ -101,7 +101,7 @@ struct AppIdentityTests {
     #expect(code { () throws(VerificationFailure) in try production.check(external) } == .wrongEnvironment)
   }
 
-  @Test func `failure details cannot forge log lines`() {
+  @Test func `the detail of a verification failure has no line break and is short`() {
     var transaction = Samples.transaction
     transaction.bundleId = "com.example\n{\"level\":\"info\"}" + String(repeating: "x", count: 10_000)
     let detail =

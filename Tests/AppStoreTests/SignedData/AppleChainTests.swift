@@ -23,14 +23,16 @@ struct AppleChainTests {
     #expect(roots.fingerprints == [TrustedRoots.appleRootG3Fingerprint])
   }
 
-  @Test func `the production leaf is accepted from its first second to its last`() throws {
+  @Test func `Apple's production leaf is accepted from its first second to its last`() throws {
     let (chain, leaf, _) = try Self.chain()
     for instant in [leaf.notValidBefore, leaf.notValidBefore + 86_400 * 100, leaf.notValidAfter] {
       try chain.checkValid(at: instant)
     }
   }
 
-  @Test func `an invalid certificate is named, with its validity and the payload's signed date`() throws {
+  @Test func `a certificate that is not valid at the signed date is refused with its validity and that date`()
+    throws
+  {
     let (chain, leaf, intermediate) = try Self.chain()
     for (name, instant) in [
       ("leaf", leaf.notValidBefore - 1), ("leaf", leaf.notValidAfter + 1),
@@ -45,7 +47,7 @@ struct AppleChainTests {
     }
   }
 
-  @Test func `Apple's intermediate does not pass as a leaf, nor its leaf as an intermediate`() throws {
+  @Test func `Apple's intermediate is refused as a leaf, and its leaf as an intermediate`() throws {
     let validation = ChainValidation(roots: try TrustedRoots(files: [Files.appleRoot()]))
     let leaf = try Files.fixture("ReceiptSigning-2025.cer")
     let intermediate = try Files.fixture("AppleWWDRCAG6.cer")

@@ -8,7 +8,7 @@ struct Base64Tests {
     ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
     ("foobar", "Zm9vYmFy"),
   ])
-  func `the examples of RFC 4648 are encoded and decoded`(plain: String, text: String) {
+  func `base64 encodes and decodes the examples of RFC 4648`(plain: String, text: String) {
     let unpadded = String(text.prefix { $0 != "=" })
     #expect(Base64.string(Array(plain.utf8), .standard) == text)
     #expect(Base64.string(Array(plain.utf8), .url) == unpadded)
@@ -16,7 +16,7 @@ struct Base64Tests {
     #expect(Base64.decode(unpadded, .url) == Array(plain.utf8))
   }
 
-  @Test func `bytes of every length survive a round trip and agree with Foundation's base64`() {
+  @Test func `bytes of every length survive a round trip through base64, which equals Foundation's`() {
     var random = SeededGenerator(state: 1)
     for length in 0..<300 {
       let bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }
@@ -41,7 +41,7 @@ struct Base64Tests {
     #expect(Base64.decode(text, .standard) == nil)
   }
 
-  @Test func `every accepted text is the encoding of its bytes`() {
+  @Test func `every accepted base64 text is the encoding of its bytes`() {
     // Every last group of two and of three characters: only those with zero trailing bits may decode.
     let characters = Base64.encode(Array(0...255), .url).prefix(86)
     var accepted = 0
@@ -58,7 +58,7 @@ struct Base64Tests {
   }
 
   @Test(arguments: [Base64.Alphabet.standard, .url])
-  func `at each place of a group only the alphabet's 64 characters are accepted`(
+  func `base64 accepts only the alphabet's 64 characters at each place of a group`(
     alphabet: Base64.Alphabet
   ) {
     for place in 0..<8 {

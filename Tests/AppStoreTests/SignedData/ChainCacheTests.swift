@@ -11,7 +11,7 @@ struct ChainCacheTests {
     var now: @Sendable () -> ContinuousClock.Instant { { self.instant.withLock { $0 } } }
   }
 
-  @Test func `a chain is cached for its lifetime and then validated again`() throws {
+  @Test func `a certificate chain is cached for its lifetime and then validated again`() throws {
     let authority = TestAuthority.shared
     let clock = HandClock()
     let verifier = SignedDataVerifier(roots: try authority.roots, lifetime: .seconds(60), now: clock.now)
@@ -26,7 +26,7 @@ struct ChainCacheTests {
     #expect(verifier.cachedCount == 1)
   }
 
-  @Test func `a cached chain still checks each payload's signed date`() throws {
+  @Test func `each payload's signed date is checked against a cached chain`() throws {
     let authority = TestAuthority.shared
     let verifier = try authority.verifier
     _ = try verifier.transaction(authority.sign(Samples.transaction))
@@ -38,7 +38,7 @@ struct ChainCacheTests {
     #expect(failure?.code == .certificateNotValidAtSignedDate)
   }
 
-  @Test func `the cache is bounded and keeps the newest chains`() throws {
+  @Test func `the chain cache is bounded and keeps the newest chains`() throws {
     let authority = TestAuthority.shared
     let verifier = SignedDataVerifier(roots: try authority.roots, cachedChains: 3)
     let x5c = try authority.x5c
@@ -70,7 +70,7 @@ struct ChainCacheTests {
     #expect(verifier.cachedCount == 0)
   }
 
-  @Test func `many threads verify the same and different signers`() throws {
+  @Test func `concurrent threads can verify payloads of the same and of different signers`() throws {
     let authorities = [
       TestAuthority.shared, TestAuthority(name: "Second Root"), TestAuthority(name: "Third Root"),
     ]

@@ -27,7 +27,7 @@ struct ChainRefusalTests {
     return failure
   }
 
-  @Test func `a chain in Apple's form is accepted`() throws {
+  @Test func `a certificate chain in Apple's form is accepted`() throws {
     let jws = try TestAuthority.shared.sign(Samples.transaction)
     let signed = try TestAuthority.shared.verifier.transaction(jws)
     #expect(signed.payload == Samples.transaction)
@@ -35,7 +35,7 @@ struct ChainRefusalTests {
     #expect(signed.chain.fingerprint == Array(SHA256.hash(data: signed.chain.headerSegment)))
   }
 
-  @Test func `a leaf without its marker is refused`() throws {
+  @Test func `a leaf without Apple's marker extension is refused`() throws {
     var plan = Self.leaf
     plan.marker = nil
     #expect(try refusal(TestAuthority(leaf: plan))?.code == .leafMarkerMissing)
@@ -43,7 +43,7 @@ struct ChainRefusalTests {
     #expect(try refusal(TestAuthority(leaf: plan))?.code == .leafMarkerMissing)
   }
 
-  @Test func `an intermediate without its marker is refused`() throws {
+  @Test func `an intermediate without Apple's marker extension is refused`() throws {
     var plan = Self.intermediate
     plan.marker = nil
     #expect(try refusal(TestAuthority(intermediate: plan))?.code == .intermediateMarkerMissing)
@@ -51,13 +51,13 @@ struct ChainRefusalTests {
     #expect(try refusal(TestAuthority(intermediate: plan))?.code == .intermediateMarkerMissing)
   }
 
-  @Test func `an intermediate that is not an authority is refused`() throws {
+  @Test func `an intermediate that is not a certificate authority is refused`() throws {
     var plan = Self.intermediate
     plan.isAuthority = false
     #expect(try refusal(TestAuthority(intermediate: plan))?.code == .brokenChain)
   }
 
-  @Test func `a root that is no authority, or allows none below it, is refused`() throws {
+  @Test func `a root that is not an authority, or allows no intermediate, is refused`() throws {
     var plan = Self.root
     plan.isAuthority = false
     #expect(try refusal(TestAuthority(root: plan))?.code == .brokenChain)
@@ -69,7 +69,7 @@ struct ChainRefusalTests {
     _ = try authority.verifier.transaction(authority.sign(Samples.transaction))
   }
 
-  @Test func `key usage, if present, must allow the use of the certificate`() throws {
+  @Test func `a certificate whose key usage forbids its use is refused`() throws {
     var leaf = Self.leaf
     leaf.usage = KeyUsage(keyEncipherment: true)
     #expect(try refusal(TestAuthority(leaf: leaf))?.code == .brokenChain)
@@ -82,7 +82,7 @@ struct ChainRefusalTests {
     _ = try authority.verifier.transaction(authority.sign(Samples.transaction))
   }
 
-  @Test func `an unknown extension is refused only if it is critical`() throws {
+  @Test func `an unknown certificate extension is refused only if it is critical`() throws {
     for critical in [true, false] {
       var plan = Self.leaf
       plan.more = [
@@ -98,7 +98,7 @@ struct ChainRefusalTests {
   }
 
   @Test(arguments: [0, 1, 2, 4, 5])
-  func `a header without exactly three certificates is refused`(count: Int) throws {
+  func `a JWS header without exactly three certificates is refused`(count: Int) throws {
     let authority = TestAuthority.shared
     let three = try authority.x5c
     let header = Header(x5c: (0..<count).map { three[min($0, 2)] })
@@ -106,7 +106,8 @@ struct ChainRefusalTests {
     #expect(try refusal(authority, header: Header())?.code == .certificateCount)
   }
 
-  @Test func `the third certificate is ignored: the root must be a trusted one`() throws {
+  @Test func `the third certificate of x5c is ignored, and a trusted root must have signed the chain`() throws
+  {
     let other = TestAuthority(name: "Other Root")
     #expect(try refusal(.shared, verifier: other.verifier)?.code == .untrustedRoot)
     // A trusted root in third place does not help.
@@ -114,20 +115,20 @@ struct ChainRefusalTests {
       x5c: try [other.leaf.base64, other.intermediate.base64, TestAuthority.shared.root.base64])
     #expect(
       try refusal(other, header: header, verifier: TestAuthority.shared.verifier)?.code == .untrustedRoot)
-    // A wrong certificate in third place does no harm.
+    // A wrong certificate in third place does not invalidate the chain.
     let stray = Header(
       x5c: try [other.leaf.base64, other.intermediate.base64, TestAuthority.shared.root.base64])
     _ = try other.verifier.transaction(other.sign(Samples.transaction, header: stray))
   }
 
-  @Test func `another root of the same name is refused, and does no harm beside the right one`() throws {
+  @Test func `another root of the same name is refused, and does not disturb the correct one`() throws {
     let imposter = TestAuthority()
     #expect(try refusal(imposter, verifier: TestAuthority.shared.verifier)?.code == .untrustedRoot)
     let both = try TrustedRoots(files: [imposter.root.der, TestAuthority.shared.root.der])
     _ = try SignedDataVerifier(roots: both).transaction(TestAuthority.shared.sign(Samples.transaction))
   }
 
-  @Test func `certificates in another order are refused`() throws {
+  @Test func `certificates of x5c in another order are refused`() throws {
     let authority = TestAuthority.shared
     let (leaf, intermediate, root) = try (authority.x5c[0], authority.x5c[1], authority.x5c[2])
     for order in [
@@ -139,7 +140,7 @@ struct ChainRefusalTests {
     }
   }
 
-  @Test func `a leaf does not issue leaves`() throws {
+  @Test func `a leaf that another leaf issued is refused`() throws {
     // The real leaf, in the place of the intermediate, signs a leaf of its own.
     let authority = TestAuthority.shared
     let key = P256.Signing.PrivateKey()
@@ -152,7 +153,7 @@ struct ChainRefusalTests {
     #expect(failure?.code == .intermediateMarkerMissing)
   }
 
-  @Test func `a leaf with the intermediate's marker that is no authority does not issue leaves`()
+  @Test func `a leaf issued by a leaf with the intermediate's marker is refused`()
     throws
   {
     var plan = Self.leaf
@@ -197,7 +198,7 @@ struct ChainRefusalTests {
     #expect(try refusal(authority, header: header)?.code == .unsupportedAlgorithm)
   }
 
-  @Test func `an entry that is not base64 of a certificate is refused`() throws {
+  @Test func `an x5c entry that is not base64 of a certificate is refused`() throws {
     let three = try TestAuthority.shared.x5c
     for bad in [
       "", "AAAA", "not base64!", Base64.string(Array("text".utf8), .url), String(three[0].dropLast(4)),
@@ -216,7 +217,7 @@ struct ChainRefusalTests {
     }
   }
 
-  @Test func `each certificate must be valid at the time of signing`() throws {
+  @Test func `a chain with a certificate that was not valid at the signed date is refused`() throws {
     let windows = [
       Instants.begin...(Instants.signed - 1), (Instants.signed + 1)...Instants.end,
     ]
@@ -238,7 +239,7 @@ struct ChainRefusalTests {
   }
 
   @Test func `an expired leaf is accepted for payloads signed while it was valid`() throws {
-    // This leaf ended in 2023.
+    // This leaf expired in 2023.
     var leaf = Self.leaf
     leaf.window = Instants.begin...(Instants.begin + 3600)
     let authority = TestAuthority(leaf: leaf)

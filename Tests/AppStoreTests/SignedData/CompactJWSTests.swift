@@ -4,7 +4,7 @@ import Testing
 @testable import AppStore
 
 struct CompactJWSTests {
-  @Test func `joining the segments rebuilds the text`() throws {
+  @Test func `joining the segments of a JWS rebuilds its text`() throws {
     let jws = try TestAuthority.shared.sign(Samples.transaction)
     let cut = try CompactJWS(jws)
     #expect(
@@ -20,7 +20,7 @@ struct CompactJWSTests {
     #expect(failure { () throws(VerificationFailure) in try CompactJWS(text) }?.code == .malformed)
   }
 
-  @Test func `a text beyond the length limit is malformed, one at the limit is read`() throws {
+  @Test func `a JWS beyond the length limit is malformed, and one at the limit is parsed`() throws {
     let rest = ".e30.AA"
     let longest = String(repeating: "A", count: CompactJWS.maximumLength - rest.utf8.count) + rest
     #expect(try CompactJWS(longest).signature == [0])

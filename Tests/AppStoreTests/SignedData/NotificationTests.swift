@@ -18,7 +18,7 @@ struct NotificationTests {
     return failure
   }
 
-  @Test func `a notification comes with its inner payloads`() throws {
+  @Test func `a verified notification has its inner payloads`() throws {
     let payload = try Samples.notification()
     let notification = try verify(payload)
     #expect(notification.payload == payload)
@@ -30,13 +30,13 @@ struct NotificationTests {
     try Samples.identity.check(notification)
   }
 
-  @Test func `TEST has no transaction`() throws {
+  @Test func `a verified TEST notification has no transaction`() throws {
     let notification = try verify(Samples.notification(transaction: nil, renewalInfo: nil))
     #expect(notification.transaction == nil)
     #expect(notification.renewalInfo == nil)
   }
 
-  @Test func `RESCIND_CONSENT comes with its app transaction`() throws {
+  @Test func `a verified RESCIND_CONSENT has its app transaction`() throws {
     var payload = try Samples.notification(transaction: nil, renewalInfo: nil)
     payload.notificationType = .rescindConsent
     payload.data = nil
@@ -81,7 +81,7 @@ struct NotificationTests {
     #expect(second?.field == "environment")
   }
 
-  @Test func `inner JWS are verified separately`() throws {
+  @Test func `the inner JWS of a notification are verified separately`() throws {
     let other = TestAuthority(name: "Other Root")
     let foreign = try refusal(Samples.notification(innerBy: other))
     #expect(foreign?.code == .untrustedRoot)

@@ -10,7 +10,7 @@ struct OpenSSLChainTests {
     return transaction
   }
 
-  @Test func `a payload signed under a chain of OpenSSL is accepted under its root as PEM`() async throws {
+  @Test func `a payload under a chain from OpenSSL is accepted with its root in PEM`() async throws {
     let authority = try await OpenSSLAuthority()
     defer { try? authority.remove() }
     let verifier = SignedDataVerifier(roots: try TrustedRoots(files: [authority.root]))
@@ -23,7 +23,7 @@ struct OpenSSLChainTests {
     #expect(failure?.code == .certificateNotValidAtSignedDate)
   }
 
-  @Test func `a chain without either marker is refused`() async throws {
+  @Test func `a chain from OpenSSL without either marker is refused`() async throws {
     for (leaf, code) in [(false, .leafMarkerMissing), (true, .intermediateMarkerMissing)]
       as [(Bool, VerificationFailure.Code)]
     {

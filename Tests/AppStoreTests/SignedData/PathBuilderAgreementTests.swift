@@ -6,7 +6,7 @@ import X509
 
 @testable import AppStore
 
-/// Compares the rules for the path of three with swift-certificates' `Verifier` and RFC 5280 policy.
+/// Compares the rules for a path of three certificates with swift-certificates' `Verifier` and RFC 5280 policy.
 struct PathBuilderAgreementTests {
   private struct Markers: VerifierPolicy {
     var verifyingCriticalExtensions: [ASN1ObjectIdentifier] {
@@ -33,7 +33,10 @@ struct PathBuilderAgreementTests {
   }
 
   @Test
-  func `every fault and pair of faults gets the verdict of the library's Verifier`() async throws {
+  func
+    `every fault and pair of faults in a chain gets the same verdict as from swift-certificates' Verifier`()
+    async throws
+  {
     // The library checks the current date, so these certificates are valid for a long time.
     let window = Date(timeIntervalSince1970: 0)...Date(timeIntervalSince1970: 4_000_000_000)
     let odd = Certificate.Extension(oid: [1, 3, 6, 1, 4, 1, 99_999], critical: true, value: [5, 0])

@@ -15,12 +15,12 @@ struct TamperingTests {
   }
 
   @Test(arguments: ["none", "None", "HS256", "ES384", "ES512", "RS256", "PS256", "EdDSA", "es256", ""])
-  func `an algorithm other than ES256 is refused`(alg: String) throws {
+  func `a JWS with another algorithm than ES256 is refused`(alg: String) throws {
     let jws = try authority.sign(Samples.transaction, header: Header(alg: alg, x5c: authority.x5c))
     #expect(try code(jws) == .unsupportedAlgorithm)
   }
 
-  @Test func `alg none without a signature, and a header without alg, are refused`() throws {
+  @Test func `a JWS with alg none, or without alg, is refused`() throws {
     let jws = try authority.sign(Samples.transaction, header: Header(alg: "none", x5c: authority.x5c))
     let unsigned = String(jws[...(try #require(jws.lastIndex(of: ".")))])
     #expect(try code(unsigned) == .unsupportedAlgorithm)
@@ -29,7 +29,7 @@ struct TamperingTests {
         == .unsupportedAlgorithm)
   }
 
-  @Test func `HS256 with the leaf's public key as secret is refused`() throws {
+  @Test func `a JWS signed by HS256 with the leaf's public key as secret is refused`() throws {
     let header = try JSONEncoder().encode(Header(alg: "HS256", x5c: authority.x5c))
     let payload = try JSONEncoder().encode(Samples.transaction)
     let input = CompactJWS.signingInput(header: Array(header), payload: Array(payload))
@@ -42,7 +42,7 @@ struct TamperingTests {
     }
   }
 
-  @Test func `crit is refused with any value`() throws {
+  @Test func `a JWS header with crit is refused, whatever its value`() throws {
     let x5c = Base64.string(Array(try JSONEncoder().encode(authority.x5c)), .standard)
     let list = try #require(String(bytes: Base64.decode(x5c, .standard) ?? [], encoding: .utf8))
     for crit in [#"["exp"]"#, "[]", "null", #"["b64"],"b64":false"#] {
@@ -57,13 +57,13 @@ struct TamperingTests {
     #"{}"#, #"{"alg":1}"#, #"{"alg":"ES256","x5c":"text"}"#, "[]", "null", "", "{",
     #"{"alg":"ES256","x5c":[1,2,3]}"#,
   ])
-  func `a malformed header is refused`(header: String) throws {
+  func `a malformed JWS header is refused`(header: String) throws {
     let jws = try authority.sign(bytes: Array("{}".utf8), header: Array(header.utf8))
     let code = try code(jws)
     #expect(code == (header == "{}" ? .unsupportedAlgorithm : .malformed))
   }
 
-  @Test func `a flipped bit anywhere is refused`() throws {
+  @Test func `a JWS with one flipped bit at any place is refused`() throws {
     let text = Array(try authority.sign(Samples.transaction).utf8)
     let headerEnd = try #require(text.firstIndex(of: UInt8(ascii: ".")))
     let verifier = try authority.verifier
@@ -82,7 +82,7 @@ struct TamperingTests {
     #expect(verifier.cachedCount == 1)
   }
 
-  @Test func `a flipped bit of any byte of the signature is refused`() throws {
+  @Test func `a signature with one flipped bit in any byte is refused`() throws {
     let jws = try CompactJWS(authority.sign(Samples.transaction))
     let verifier = try authority.verifier
     for index in 0..<64 {
@@ -114,7 +114,7 @@ struct TamperingTests {
     }
   }
 
-  @Test func `both values of S are accepted, because Apple's signatures have both`() throws {
+  @Test func `a signature with low or high S is accepted, because Apple's have both`() throws {
     let jws = try CompactJWS(authority.sign(Samples.transaction))
     let order = try #require(
       Base16.bytes("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551"))
@@ -140,7 +140,7 @@ struct TamperingTests {
     let changed = CompactJWS.join(
       headerSegment: Array(first.headerSegment), payload: second.payload, signature: first.signature)
     #expect(try code(changed) == .signatureInvalid)
-    // The same certificates under a header in another JSON form.
+    // The same certificates in a header with another JSON layout.
     let spaced = Base64.encode(Array(" ".utf8) + (Base64.decode(first.headerSegment, .url) ?? []), .url)
     let respaced = CompactJWS.join(
       headerSegment: spaced, payload: first.payload, signature: first.signature)

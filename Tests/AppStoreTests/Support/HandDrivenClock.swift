@@ -3,7 +3,8 @@ import Synchronization
 
 @testable import AppStore
 
-/// A clock that a test moves. With `jumps` it moves itself to the end of each sleep, for tests without concurrency.
+/// A clock that a test advances. With `jumps` it advances itself to the end of each sleep, for tests without
+/// concurrency.
 final class HandDrivenClock: Sendable {
   private struct State {
     var elapsed = Duration.zero

@@ -1,9 +1,9 @@
-// What posix_spawn(3) of glibc can do beyond POSIX, which the headers show only to who defines _GNU_SOURCE.
+// Functions of glibc's posix_spawn(3) beyond POSIX, which the headers declare only with _GNU_SOURCE.
 #pragma once
 #include <spawn.h>
 
-/// The program starts in this folder.
+/// Starts the program in this folder.
 int cspawn_add_folder(posix_spawn_file_actions_t *actions, const char *folder);
 
-/// The program gets no descriptor from this one on.
+/// Closes this descriptor and all higher ones in the program.
 int cspawn_add_close_from(posix_spawn_file_actions_t *actions, int descriptor);

@@ -3,7 +3,7 @@ import FuzzSupport
 
 @testable import AppStore
 
-/// Base64 and base64url, beside Foundation's base64.
+/// Compares base64 and base64url with Foundation's base64.
 enum Base64Target {
   @Sendable static func check(_ bytes: [UInt8]) {
     for alphabet in [Base64.Alphabet.standard, .url] {

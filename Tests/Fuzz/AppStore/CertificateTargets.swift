@@ -4,7 +4,7 @@ import X509
 
 @testable import AppStore
 
-/// A certificate of `x5c` in either place, beside a genuine one in the other.
+/// Validates the input as leaf beside the genuine intermediate, and as intermediate beside the genuine leaf.
 enum CertificateTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     let genuine = Genuine.chain
@@ -53,7 +53,7 @@ extension Certificate.PublicKey {
   fileprivate var p256Key: P256.Signing.PublicKey? { P256.Signing.PublicKey(self) }
 }
 
-/// The files of root certificates, DER or PEM.
+/// Parses a file of root certificates, DER or PEM.
 enum RootsTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     guard let roots = try? TrustedRoots(files: [bytes]) else { return }

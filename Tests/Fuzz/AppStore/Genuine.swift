@@ -12,9 +12,9 @@ enum Genuine {
     return roots
   }()
 
-  /// The payloads that were signed.
+  /// The signed payloads.
   static let payloads = Set(texts.compactMap { try? CompactJWS($0).payload })
-  /// The headers under which they were.
+  /// The headers of the signed payloads.
   static let headers = Set(texts.compactMap { (try? CompactJWS($0)).map { Array($0.headerSegment) } })
 
   static let chain: (leaf: [UInt8], intermediate: [UInt8]) = {

@@ -2,15 +2,15 @@ import FuzzSupport
 
 @testable import AppStore
 
-/// A JWS from its text to a verified payload: nothing verifies that was not signed.
+/// Verifies a JWS: only payloads that the simulated store signed may pass.
 enum JWSTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
-    // The header is decoded where it is read, not where the text is cut.
+    // `CompactJWS` splits the text; the header is decoded later, so the target decodes it here.
     guard let jws = try? CompactJWS(bytes), Base64.decode(jws.headerSegment, .url) != nil else { return }
     let text = CompactJWS.join(
       headerSegment: Array(jws.headerSegment), payload: jws.payload, signature: jws.signature)
     claim(Array(text.utf8) == bytes, "what was cut and decoded makes the exact text again")
-    // One that remembers chains and one that does not come to the same verdict.
+    // A verifier with cached chains and a new verifier must give the same verdict.
     let verdict = verify(text, remembering)
     claim(verify(text, SignedDataVerifier(roots: Genuine.roots)) == verdict, "memory changes no verdict")
     guard verdict == nil || verdict == .certificateNotValidAtSignedDate || verdict == .malformedPayload else {
@@ -22,7 +22,7 @@ enum JWSTarget {
 
   private static let remembering = SignedDataVerifier(roots: Genuine.roots)
 
-  /// The reason why it does not verify as a transaction, or as a notification.
+  /// The code of the failure to verify the text as a transaction and as a notification; nil if one succeeds.
   private static func verify(_ text: String, _ verifier: SignedDataVerifier) -> VerificationFailure.Code? {
     do throws(VerificationFailure) {
       let signed = try verifier.transaction(text)

@@ -5,8 +5,8 @@ import JSON
 
 @testable import AppStore
 
-/// The JSON of a JWS whose signature verified. Its signer is trusted, but malformed JSON must be refused and must not end
-/// the process.
+/// Reads the JSON of a JWS with a valid signature. Its signer is trusted, but malformed JSON must be refused without a
+/// crash.
 enum PayloadTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     check(bytes, as: TransactionInfo.self)
@@ -36,7 +36,7 @@ enum PayloadTarget {
     claim((try? Payload(signedJSON: Array(written))) == payload, "what is written is read as it was")
   }
 
-  /// Whether one of its strings is a UUID only to scanf(3), which Foundation uses.
+  /// Whether a string of the payload is a UUID only for scanf(3), which Foundation uses.
   private static func hasStrangeUUID(_ bytes: [UInt8]) -> Bool {
     bytes.indices.dropLast(37).contains { start in
       guard bytes[start] == UInt8(ascii: "\""), bytes[start + 37] == UInt8(ascii: "\"") else { return false }
@@ -45,8 +45,8 @@ enum PayloadTarget {
     }
   }
 
-  /// Whether Foundation may read it differently: it rounds long numbers with a fraction or an exponent, and it equates
-  /// canonically equivalent member names (U+212A and K).
+  /// Whether Foundation may read the payload differently: it rounds long numbers with a fraction or an exponent, and it
+  /// equates canonically equivalent member names (U+212A and K).
   private static func mayDiffer(_ bytes: [UInt8]) -> Bool {
     let text = String(decoding: bytes, as: UTF8.self).lowercased()
     let isLong = text.utf8.split(whereSeparator: { !(0x30...0x39).contains($0) && $0 != 0x2E }).contains {

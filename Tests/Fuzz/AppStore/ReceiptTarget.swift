@@ -2,11 +2,11 @@ import FuzzSupport
 
 @testable import AppStore
 
-/// Legacy receipts: PKCS #7 in BER, and the attributes in it.
+/// Parses legacy receipts: PKCS #7 in BER, and its attributes.
 enum ReceiptTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     let receipt = try? AppReceipt(bytes)
-    // As clients send it, and in lines.
+    // In base64 without line breaks, as clients send it, and with line breaks.
     let text = Base64.encode(bytes, .standard)
     let lines = text.enumerated().flatMap { ($0 % 64 == 63 ? [$1, 0x0D, 0x0A] : [$1]) as [UInt8] }
     for form in [text, lines] where !text.isEmpty {

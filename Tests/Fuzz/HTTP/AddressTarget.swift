@@ -3,7 +3,7 @@ import Platform
 
 @testable import HTTP
 
-/// Addresses, networks, and lists of addresses that proxies wrote: the input's lines are the fields of one head.
+/// Parses addresses, networks and `X-Forwarded-For`. The input's lines are the fields of one head.
 enum AddressTarget {
   static let peer = IPAddress(bits: 0xFFFF_0A00_0001)
   static let proxies = TrustedProxies(["10.0.0.0/8", "fd00::/8"].compactMap { IPNetwork($0) })

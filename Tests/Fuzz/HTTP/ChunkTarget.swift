@@ -3,12 +3,12 @@ import HTTPTypes
 
 @testable import HTTP
 
-/// The chunked coding, compared with a second decoder that reads the whole body at once.
+/// Compares the chunked decoder with a second one that reads the whole body at once.
 enum ChunkTarget {
   private static let maximumLength = 600
 
   private enum Outcome: Equatable {
-    /// A body, and how many bytes it took.
+    /// A decoded body, and the length of its encoding.
     case body([UInt8], Int)
     case refused(Int)
     case unfinished
@@ -78,7 +78,7 @@ enum ChunkTarget {
     while let line = readLine() {
       let size = line.prefix(while: isHexadecimal)
       let extensions = line.dropFirst(size.count)
-      // Of bytes beyond ASCII each becomes one character of Latin-1.
+      // Each byte beyond ASCII becomes one character of Latin-1.
       let text = String(String.UnicodeScalarView(extensions.map { Unicode.Scalar($0) }))
       guard (1...16).contains(size.count), text.unicodeScalars.isEmpty || isExtension(text),
         let count = Int(String(decoding: size, as: UTF8.self), radix: 16)

@@ -3,7 +3,7 @@ import HTTPTypes
 
 @testable import HTTP
 
-/// Head decoder, body decoders and connection, together.
+/// Runs the head decoder, the body decoders and the connection state together.
 enum ConnectionTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     let whole = Transcript(of: [bytes])
@@ -20,7 +20,7 @@ enum ConnectionTarget {
     }
   }
 
-  /// One answer to each request, and none after one that closes.
+  /// Each request gets one response, and no response follows one that closes.
   private static func checkAnswers(of transcript: Transcript) {
     let refusals = transcript.events.filter { if case .refused = $0 { true } else { false } }.count
     claim(refusals <= 1, "a refusal is the end")
@@ -59,7 +59,7 @@ enum ConnectionTarget {
     }
   }
 
-  /// An accepted head, encoded in the simplest form, is decoded to the same head.
+  /// An accepted head that is encoded in the simplest form is decoded to the same head.
   private static func checkRoundTrip(of received: Transcript.Received) {
     let head = received.head
     var again: [UInt8] = []

@@ -2,7 +2,7 @@ import FuzzSupport
 
 @testable import HTTP
 
-/// `Forwarded` (RFC 7239): the input's lines are the fields of one head.
+/// Parses `Forwarded` (RFC 7239). The input's lines are the fields of one head.
 enum ForwardedTarget {
   private static let peer = AddressTarget.peer
   private static let proxies = TrustedProxies(

@@ -3,7 +3,7 @@ import FuzzSupport
 
 @testable import HTTP
 
-/// The grammar that is checked before Foundation's decoder sees a body, beside that decoder.
+/// Compares the JSON check, which every body passes first, with Foundation's decoder.
 enum JSONTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     let isAccepted = (try? JSONCoding.check(bytes)) != nil
@@ -25,15 +25,17 @@ enum JSONTarget {
       (try? JSONCoding.decode(JSONTree.self, from: again)) == decoded, "what is written is read as it was")
   }
 
-  /// Digits beyond a Double, or half of a surrogate pair.
+  /// Whether the JSON may have a number beyond Double's range or half of a surrogate pair.
   private static func mayBeUndecodable(_ bytes: [UInt8]) -> Bool {
     let text = String(decoding: bytes, as: UTF8.self).lowercased()
     return text.contains("\\ud") || text.utf8.contains(UInt8(ascii: "e"))
       || text.utf8.split(whereSeparator: { !(0x30...0x39).contains($0) }).contains { $0.count > 300 }
   }
 
-  /// Bytes that are not UTF-8 (Foundation reads UTF-16 and UTF-32 too), a mark, a comma before an end, depth, and a text
-  /// that is none below a name that comes again: Foundation keeps the last of them and never looks at the others.
+  /// Whether the check may refuse input that Foundation accepts: other encodings than UTF-8, a byte order mark, a comma
+  /// before a
+  /// closing bracket, a greater depth, or an invalid string under a repeated name. Of repeated names Foundation reads
+  /// only the last.
   private static func isStricter(about bytes: [UInt8]) -> Bool {
     if String(validating: bytes, as: UTF8.self) == nil || bytes.contains(0) || bytes.first == 0xEF {
       return true
@@ -75,7 +77,7 @@ enum JSONTarget {
   }
 }
 
-/// Any JSON, every part of which is looked at.
+/// Any JSON value, with all of its parts decoded.
 indirect enum JSONTree: Codable, Equatable {
   case null
   case flag(Bool)

@@ -3,7 +3,7 @@ import FuzzSupport
 
 @testable import HTTP
 
-/// `traceparent`.
+/// Parses `traceparent`.
 enum TraceTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     var generator = SystemRandomNumberGenerator()
@@ -15,13 +15,13 @@ enum TraceTarget {
   }
 }
 
-/// RFC 3339, beside Foundation's parser where that takes as little as ours.
+/// Parses RFC 3339, and compares with Foundation's parser for the form that both accept.
 enum TimeTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     guard let text = String(validating: bytes, as: UTF8.self) else { return }
     let date = RFC3339.date(from: text)
     guard let date else { return }
-    // Before the Gregorian calendar Foundation counts by the Julian one.
+    // Foundation uses the Julian calendar for dates before the Gregorian calendar.
     if text.utf8.count == 20, text >= "1600" {
       claim((try? Date(text, strategy: .iso8601)) == date, "Foundation reads the same instant")
     }
@@ -30,7 +30,7 @@ enum TimeTarget {
     guard let again = RFC3339.date(from: written), let second = RFC3339.date(from: short) else {
       return claim(false, "what is written can be read")
     }
-    // An offset reaches beyond the years that can be written; those become the nearest that can.
+    // With an offset a time can lie outside the writable years; it is written as the nearest writable time.
     let isWithin = (-62_167_219_200.0...253_402_300_799).contains(date.timeIntervalSince1970)
     claim(!isWithin || abs(again.timeIntervalSince(date)) <= 0.000_51, "to the millisecond")
     claim(!isWithin || (0..<1).contains(date.timeIntervalSince(second)), "down to the second")
@@ -39,7 +39,7 @@ enum TimeTarget {
   }
 }
 
-/// Queries, percent-decoding and media types.
+/// Parses queries, percent-encoding and media types.
 enum QueryTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     if let text = PercentDecoding.decode(bytes.span) {

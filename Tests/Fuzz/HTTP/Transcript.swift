@@ -4,7 +4,7 @@ import Sockets
 
 @testable import HTTP
 
-/// The steps of a ``ConnectionState`` for some bytes, with a response to every request at once.
+/// The steps of a ``ConnectionState`` for some bytes, with an immediate response to every request.
 struct Transcript {
   enum Event: Equatable {
     case continued
@@ -25,7 +25,7 @@ struct Transcript {
     }
   }
 
-  /// Small enough for an input of a few kilobytes to reach all of them.
+  /// Limits so small that an input of a few kilobytes can reach each.
   static let limits = {
     var limits = HTTPLimits()
     limits.requestLine = 256

@@ -4,7 +4,7 @@ import Subscriptions
 
 @testable import ReceiptService
 
-/// `config/apps.json`.
+/// Parses `config/apps.json`.
 enum AppsTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     let catalog: AppCatalog
@@ -28,19 +28,19 @@ enum AppsTarget {
   }
 }
 
-/// The environment: a line for each setting, `NAME=value`.
+/// Parses the environment variables: one line `NAME=value` for each.
 enum SettingsTarget {
   @Sendable static func check(_ bytes: [UInt8]) {
     var environment = ["DATABASE_URL": "postgresql://localhost/receiptd"]
     for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
       let parts = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      // These name files; other targets read their contents.
+      // These settings name files; other targets read the files' contents.
       guard parts.count == 2, !files.contains(String(parts[0])) else { continue }
       environment[String(parts[0])] = String(parts[1])
     }
     let secret = "kept-secret-0123456789"
     environment["SUPPORT_TOKEN"] = secret
-    // As a line of the input goes on behind it.
+    // The input's `PASSWORD` continues the password in the URL.
     if let rest = environment["PASSWORD"] { environment["DATABASE_URL"] = "postgresql://u:\(secret)\(rest)" }
     do throws(ConfigurationProblem) {
       let settings = try Settings(environment: environment)

@@ -5,7 +5,7 @@ import Postgres
 @testable import HTTP
 @testable import ReceiptService
 
-/// The bodies that clients post.
+/// Decodes the bodies that clients post.
 enum BodyTarget {
   private static let instant = Date(timeIntervalSince1970: 1_800_000_000)
 
@@ -24,7 +24,7 @@ enum BodyTarget {
     claim((try? JSONCoding.decode(JSONValue.self, from: written)) != nil, "what is written can be read")
   }
 
-  /// The same, as Foundation reads it.
+  /// The same request, decoded by Foundation.
   private struct DecodedRequest: Decodable, Equatable {
     var signedTransaction: String?
     var transactionID: String?

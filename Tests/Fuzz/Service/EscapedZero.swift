@@ -1,5 +1,5 @@
 extension String {
-  /// Whether JSON text escapes U+0000, which PostgreSQL's `jsonb` does not take. A backslash that is escaped itself may
-  /// stand before the same letters, and is none.
+  /// Whether JSON text has an escaped U+0000, which PostgreSQL's `jsonb` refuses. An escaped backslash before `u0000`
+  /// does not count.
   var escapesZero: Bool { replacing(#"\\"#, with: "").contains(#"\u0000"#) }
 }

@@ -5,7 +5,7 @@ import Postgres
 @testable import HTTP
 @testable import ReceiptService
 
-/// The members of a JSON object found in its text, beside those that a decoder finds.
+/// Compares the members that `JSONMembers` finds in a text with those that a decoder finds.
 enum MemberTarget {
   private static let columns: ColumnNames = ["transactionId", "price", "a"]
   private static let names: Set = ["transactionId", "price", "a"]
@@ -22,7 +22,7 @@ enum MemberTarget {
       let decoded = try? JSONDecoder().decode([String: JSONValue].self, from: Data(bytes))
     else { return }
     claim(members.count >= decoded.count, "every member is found")
-    // Which of two members with one name counts is not defined.
+    // JSON does not define which of two members with the same name counts.
     guard members.count == decoded.count else { return }
     for member in members {
       guard
@@ -47,7 +47,7 @@ enum MemberTarget {
     claim(isWhole, "the rest is all that has no column")
   }
 
-  /// Whether two values say the same. A number beyond a Double's digits, written anew, can come back as a whole one.
+  /// Whether two values are equal. A fraction beyond Double's precision can be an integer after a round trip.
   private static func agree(_ one: JSONValue, _ other: JSONValue) -> Bool {
     switch (one, other) {
     case (.integer(let whole), .number(let number)), (.number(let number), .integer(let whole)):

@@ -3,7 +3,7 @@ import FuzzSupport
 
 @testable import Postgres
 
-/// Fields as a database sends them in binary form. The input's first byte chooses the column's type.
+/// Decodes fields in PostgreSQL's binary format. The input's first byte chooses the column's type.
 enum RowTarget {
   private static let types: [PostgresType] = [
     .bool, .bytea, .int8, .int2, .int4, .text, .json, .float4, .float8, .timestamptz, .numeric, .uuid, .jsonb,
@@ -34,7 +34,7 @@ enum RowTarget {
       checkArray(field, of: Bool.self)
       checkArray(field, of: UUID.self)
       checkArray(field, of: JSONText.self)
-      // Beyond these years a Double has no microseconds.
+      // Beyond these years a Double cannot represent microseconds.
       if let dates = try? [Date].decode(field), dates.allSatisfy({ abs($0.timeIntervalSince1970) < 4e9 }) {
         checkArray(field, of: Date.self)
       }
@@ -49,7 +49,7 @@ enum RowTarget {
     guard let array = try? [Element].decode(field) else { return }
     var parameters = PostgresParameters()
     array.encode(into: &parameters)
-    // Without the zero that ends each parameter.
+    // Without the zero byte that ends each parameter.
     let written = parameters.bytes.dropLast()
     let again = written.withUnsafeBytes {
       try? [Element].decode(PostgresField(type: [Element].postgresType, bytes: $0))

@@ -14,9 +14,9 @@ public struct FuzzTarget: Sendable {
   }
 }
 
-/// libFuzzer, which is linked as a library: `main` is ours.
+/// libFuzzer, linked as a library, so that this package has its own `main`.
 public enum Fuzzer {
-  /// Set once, before libFuzzer starts, which calls back on the thread that started it and on no other.
+  /// Set once before libFuzzer starts. libFuzzer calls back only on the thread that started it.
   nonisolated(unsafe) private static var check: @Sendable ([UInt8]) -> Void = { _ in }
 
   /// Runs libFuzzer with the target in the environment variable `FUZZ_TARGET`.
@@ -33,7 +33,7 @@ public enum Fuzzer {
     var arguments = CommandLine.unsafeArgv
     exit(
       runDriver(&count, &arguments) { start, count in
-        // Copied: Swift's arrays have bounds, and address sanitizer knows where a copy ends.
+        // The copy lets Swift's bounds checks and address sanitizer detect reads beyond the input.
         Fuzzer.check(Array(UnsafeBufferPointer(start: start, count: count)))
         return 0
       })

@@ -1,8 +1,8 @@
 import Platform
 
-/// The pieces in which bytes may arrive.
+/// Splits of an input into the pieces in which a network may deliver it.
 public enum Pieces {
-  /// The bytes in pieces of 1 to 20, always the same ones for the same bytes, so that a finding can be run again.
+  /// The bytes in pieces of 1 to 20. The same bytes give the same pieces, so that a finding can be repeated.
   public static func some(of bytes: [UInt8]) -> [[UInt8]] {
     var random = SplitMix64(state: UInt64(bytes.count))
     for byte in bytes { random.state = (random.state ^ UInt64(byte)) &* 0x100_0000_01B3 }

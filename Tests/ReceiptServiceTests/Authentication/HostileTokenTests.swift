@@ -12,7 +12,9 @@ import Testing
   ]
 
   @Test(arguments: ["alg", "kid", "typ", "cty", "crit", "x5c", "x5u", "jku", "jwk", "b64", "zip", "other"])
-  func `any value in a header is refused and never crashes the process`(name: String) async throws {
+  func `an access token with any hostile header value is refused and does not crash the process`(name: String)
+    async throws
+  {
     try await withHarness { harness in
       let user = UUID()
       for value in Self.values {
@@ -26,7 +28,8 @@ import Testing
   }
 
   @Test(arguments: ["sub", "iss", "aud", "exp", "nbf", "role", "iat", "other"])
-  func `any value in correctly signed claims is refused or harmless`(name: String) async throws {
+  func `any claim value in a correctly signed access token is refused or harmless`(name: String) async throws
+  {
     try await withHarness { harness in
       let user = UUID()
       let exp = Int(harness.clock.now.timeIntervalSince1970) + 60
@@ -44,7 +47,9 @@ import Testing
     }
   }
 
-  @Test func `a token with several audiences needs ours among them`() async throws {
+  @Test func `an access token with several audiences is accepted only if the required one is among them`()
+    async throws
+  {
     try await withHarness { harness in
       let user = UUID()
       let exp = Int(harness.clock.now.timeIntervalSince1970) + 60
@@ -58,7 +63,7 @@ import Testing
     }
   }
 
-  @Test func `with public keys, an empty HMAC secret accepts no token`() async throws {
+  @Test func `an app with public keys and an empty HMAC secret accepts no HMAC token`() async throws {
     let auth = #"{ "secretEnv": "UNSET_SECRET", "jwks": "http://127.0.0.1:1/none" }"#
     try await withHarness(configuration: TestApps.configuration(auth: auth)) { harness in
       let user = UUID()
@@ -73,7 +78,7 @@ import Testing
     }
   }
 
-  @Test func `a short secret verifies tokens signed with it`() async throws {
+  @Test func `a short HMAC secret verifies only tokens signed with it`() async throws {
     let verifier = await TokenVerifier(requirements: TokenRequirements(), secret: "short", publicKeys: nil)
     let user = UUID()
     func token(_ secret: String) -> String {

@@ -58,7 +58,9 @@ import Testing
   ]
 
   @Test(arguments: failures)
-  func `known keys stay in use for 24 hours, however the fetch fails`(failure: KeyServer.Reply) async throws {
+  func `cached public keys stay in use for 24 hours, however the fetch fails`(failure: KeyServer.Reply)
+    async throws
+  {
     try await Self.withKeys { fixture in
       try await fixture.start()
       fixture.issuer.reply(with: failure)
@@ -77,7 +79,7 @@ import Testing
     }
   }
 
-  @Test func `a request with a known key does not wait for a fetch that fails`() async throws {
+  @Test func `a request with a cached public key does not wait for a failing fetch`() async throws {
     try await Self.withKeys { fixture in
       try await fixture.start()
       fixture.issuer.reply(with: .status(503))
@@ -93,7 +95,9 @@ import Testing
     }
   }
 
-  @Test func `many requests during an outage cause few fetches, with growing delays`() async throws {
+  @Test func `many requests during an outage of the issuer cause few fetches, with growing delays`()
+    async throws
+  {
     try await Self.withKeys { fixture in
       try await fixture.start()
       fixture.issuer.reply(with: .status(503))
@@ -114,7 +118,7 @@ import Testing
   }
 
   @Test
-  func `a withdrawn key is gone after the next fetch, also after an outage`()
+  func `a withdrawn public key is not accepted after the next fetch, also after an outage`()
     async throws
   {
     try await Self.withKeys { fixture in
@@ -141,7 +145,7 @@ import Testing
     }
   }
 
-  @Test func `unknown key ids cause fetches at a bounded rate, during an outage too`() async throws {
+  @Test func `unknown key ids cause fetches at a bounded rate, also during an outage`() async throws {
     try await Self.withKeys { fixture in
       try await fixture.start()
       for number in 0..<50 { #expect(try await fixture.hasKey("made-up-\(number)") == false) }
@@ -160,7 +164,9 @@ import Testing
     }
   }
 
-  @Test func `the log has one line for the begin and the end of an outage, without secrets of the address`()
+  @Test
+  func
+    `the log has one line for the start and one for the end of an issuer's outage, without secrets of its address`()
     async throws
   {
     try await Self.withKeys(query: "?apikey=hush") { fixture in
@@ -189,7 +195,7 @@ import Testing
     }
   }
 
-  @Test func `setting the wall clock neither ages nor renews known keys`() async throws {
+  @Test func `a change of the wall clock does not change the age of cached public keys`() async throws {
     try await Self.withKeys { fixture in
       let start = fixture.clock.now
       try await fixture.start()
@@ -223,7 +229,7 @@ import Testing
     }
   }
 
-  @Test func `metrics show the age of the keys and the failures by app`() async throws {
+  @Test func `metrics show the age of public keys and failed fetches by app`() async throws {
     try await Self.withKeys { fixture in
       await fixture.keys.serve(["a", "b"])
       #expect(try fixture.scrape()["receiptd_jwks_fetched_seconds{app=\"a\"}"] == 0)
@@ -250,7 +256,9 @@ import Testing
 
 /// Cached keys survive a reload of the configuration.
 @Suite struct ReloadedPublicKeysTests {
-  @Test func `a reload keeps the cached keys of an address during an outage of the issuer`() async throws {
+  @Test func `a reload keeps the cached public keys of an address during an outage of the issuer`()
+    async throws
+  {
     let issuer = try await KeyServer()
     func configuration(_ members: String) -> String {
       TestApps.configuration(auth: #"{ "jwks": "http://\#(issuer.address)/jwks.json"\#(members) }"#)

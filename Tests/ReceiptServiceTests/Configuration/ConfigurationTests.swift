@@ -88,7 +88,7 @@ import Testing
     (#""sandboxGrants": "nobody""#, #""sandboxGrants": "some""#, "apps[0].sandboxGrants", "must be nobody"),
     (#"{ "apps": ["#, #"{ "apps": [ 5, "#, "apps[0]", "must be an object"),
   ])
-  func `a mistake is named with its path and what is wrong`(
+  func `a mistake in apps.json is reported with its path and the reason`(
     piece: String, other: String, subject: String, reason: String
   ) throws {
     let problem = try #require(self.problem(replacing: piece, with: other))
@@ -97,7 +97,7 @@ import Testing
     #expect(!problem.description.contains("\n"))
   }
 
-  @Test func `a file that is not JSON is reported as such`() {
+  @Test func `an apps.json that is not JSON or has no apps is reported`() {
     #expect(throws: ConfigurationProblem("apps.json", "is not JSON")) { try catalog("{") }
     #expect(throws: ConfigurationProblem("apps.json: apps", "must not be empty")) {
       try catalog(#"{"apps": []}"#)
@@ -114,7 +114,9 @@ import Testing
       "APP_STORE_KEY"
     ),
   ])
-  func `a wrong setting is named`(changes: [String: String], name: String) throws {
+  func `an invalid environment variable is reported by its name`(changes: [String: String], name: String)
+    throws
+  {
     let environment = ["DATABASE_URL": "postgresql://localhost/db"].merging(changes) { _, new in new }
     #expect {
       _ = try Settings(environment: environment)
@@ -123,7 +125,7 @@ import Testing
     }
   }
 
-  @Test func `a wrong database address does not show its password`() throws {
+  @Test func `the error of an invalid DATABASE_URL does not contain the password`() throws {
     #expect {
       _ = try Settings(environment: ["DATABASE_URL": "postgresql://u:s3cret@[::1/db"])
     } throws: { error in
@@ -132,7 +134,7 @@ import Testing
   }
 
   @Test(arguments: ["", "short"])
-  func `an empty secret is none, and none stops the start unless there are public keys`(secret: String)
+  func `an empty JWT secret stops the start unless the app has public keys`(secret: String)
     async throws
   {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")

@@ -27,7 +27,9 @@ import Testing
     return try String(contentsOf: file, encoding: .utf8)
   }
 
-  @Test func `with users: validate, webhook, profile sync and entitlements work`() async throws {
+  @Test func `an app with users that add-app added serves validate, webhook, profile sync and entitlements`()
+    async throws
+  {
     let configuration = try await add([
       "--customer", "user", "--issuer", Self.issuer, "--secret-env", "FIFTH_SECRET", "--write-to", "profiles",
       "--write-to", "user_preferences",
@@ -69,7 +71,7 @@ import Testing
     }
   }
 
-  @Test func `with devices: validate, webhook and entitlements work, for two devices of one account`()
+  @Test func `an app with devices that add-app added serves two devices of one account`()
     async throws
   {
     let configuration = try await add(["--customer", "device", "--devices-per-purchase", "2"])

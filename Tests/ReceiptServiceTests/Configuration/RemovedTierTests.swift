@@ -32,7 +32,9 @@ import Testing
     return Seen(hasAccess: try row.decode("has_access"), openGrants: try row.decode("open_grants"))
   }
 
-  @Test func `the response, the view and the profile agree that it gives no access, and the log names it`()
+  @Test
+  func
+    `a grant of a removed tier gives no access in the response, the view and the profile, and the log names it`()
     async throws
   {
     try await withHarness { harness in
@@ -66,7 +68,7 @@ import Testing
     }
   }
 
-  @Test func `a server that still has the old configuration does not keep the old profile`()
+  @Test func `a profile loses a removed tier even if a server with the old configuration sweeps in between`()
     async throws
   {
     try await withHarness { harness in
@@ -74,7 +76,7 @@ import Testing
       harness.clock.advance(seconds: 1)
       let first = try await harness.service(configuration: Self.renamed)
       await first.writeConfiguredApps()
-      // The other server's sweep comes first, with the old configuration; then it reloads.
+      // The other server sweeps first, with the old configuration, and then reloads.
       try await harness.service.sweepEverything()
       harness.clock.advance(seconds: 1)
       let second = try await harness.service(configuration: Self.renamed)
@@ -87,7 +89,7 @@ import Testing
     }
   }
 
-  @Test func `the doctor names open grants without a tier`() async throws {
+  @Test func `the doctor reports open grants of a removed tier`() async throws {
     try await withHarness { harness in
       _ = try await granted(harness)
       _ = try await granted(harness)

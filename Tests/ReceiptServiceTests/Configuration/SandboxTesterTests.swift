@@ -66,7 +66,9 @@ import Testing
     ).string("entitlements.status")
   }
 
-  @Test func `a tester that is removed from the list has no sandbox trial until listed again`() async throws {
+  @Test func `a tester that is removed from sandboxGrants has no sandbox trial until listed again`()
+    async throws
+  {
     let listed = try Self.screenTime(testers: #"["PHONE"]"#)
     try await withHarness(configuration: listed, environment: Self.secrets) { harness in
       // The views use the database's clock.
@@ -90,7 +92,7 @@ import Testing
     }
   }
 
-  @Test func `a trial of the sandbox does not use up the device's own trial`() async throws {
+  @Test func `a sandbox trial does not use up the device's production trial`() async throws {
     let listed = try Self.screenTime(testers: #"["phone"]"#)
     try await withHarness(configuration: listed, environment: Self.secrets) { harness in
       harness.clock.advance(days: -41)
@@ -118,7 +120,10 @@ import Testing
     }
   }
 
-  @Test func `a tester that is removed from the list has no sandbox award until listed again`() async throws {
+  @Test
+  func `a tester that is removed from sandboxGrants has no sandbox grandfather grant until listed again`()
+    async throws
+  {
     let tester = UUID()
     let listed = Self.climbing(testers: #"["\#(tester.uuidString)"]"#)
     try await withHarness(configuration: listed) { harness in
@@ -168,7 +173,7 @@ import Testing
     }
   }
 
-  @Test func `the rows of a sandbox purchase follow the list of testers`() async throws {
+  @Test func `the rows of a sandbox purchase follow the testers of sandboxGrants`() async throws {
     let tester = UUID()
     let listed = TestApps.configuration(sandboxGrants: #"["\#(tester.uuidString)"]"#)
     try await withHarness(configuration: listed) { harness in

@@ -10,7 +10,7 @@ import Testing
 /// The profile tables belong to the app and may refuse rows or be locked. That must neither lose purchases nor delay
 /// other customers.
 @Suite struct ProfileFailureTests {
-  @Test func `a locked row delays no request, and is written when it is unlocked`() async throws {
+  @Test func `a locked profile row delays no request and is written after its release`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let token = try await harness.token(for: user)
@@ -70,7 +70,7 @@ import Testing
     // Selecting the rows already fails.
     "ALTER TABLE profiles RENAME COLUMN id TO elsewhere",
   ])
-  func `a table that refuses rows loses no purchase, and gets the status when it accepts rows`(
+  func `a profile table that refuses rows loses no purchase and gets the status when it accepts rows`(
     trouble: String
   )
     async throws
@@ -105,7 +105,8 @@ import Testing
     }
   }
 
-  @Test func `if one of several rows is refused, the others are written and committed`() async throws {
+  @Test func `if one of several profile rows is refused, the others are written and committed`() async throws
+  {
     try await withHarness { harness in
       let users = (0..<4).map { _ in UUID() }
       _ = try await harness.pool.query(
@@ -136,7 +137,7 @@ import Testing
     }
   }
 
-  @Test func `two servers do not write the same status twice`() async throws {
+  @Test func `concurrent runs of the profile retry write every waiting status`() async throws {
     try await withHarness { harness in
       _ = try await harness.pool.query("ALTER TABLE profiles ADD COLUMN needed text NOT NULL")
       for _ in 0..<50 {
@@ -155,7 +156,7 @@ import Testing
     }
   }
 
-  @Test func `delays grow, are jittered, and end at an hour`() {
+  @Test func `the delivery backoff grows with jitter up to an hour`() {
     #expect(Backoff.delivery.seconds(afterFailures: 1, random: 1) == 2)
     #expect(Backoff.delivery.seconds(afterFailures: 1, random: 0) == 1)
     #expect(Backoff.delivery.seconds(afterFailures: 6, random: 1) == 64)

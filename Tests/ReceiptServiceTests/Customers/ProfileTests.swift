@@ -12,7 +12,9 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct ProfileTests {
-  @Test func `premium synced by one device is visible on another`() async throws {
+  @Test func `a purchase that one device syncs is in the response to another device and on the profile`()
+    async throws
+  {
     try await withHarness { harness in
       let user = UUID()
       let token = try await harness.token(for: user)
@@ -56,7 +58,7 @@ import Testing
     }
   }
 
-  @Test func `an unknown user is free`() async throws {
+  @Test func `an unknown user gets the free features`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let answer = try await harness.profile(of: user, token: harness.token(for: user))
@@ -69,7 +71,7 @@ import Testing
     }
   }
 
-  @Test func `an empty list changes nothing`() async throws {
+  @Test func `a sync with an empty list changes nothing`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let token = try await harness.token(for: user)
@@ -109,7 +111,7 @@ import Testing
     }
   }
 
-  @Test func `one bad transaction in a list changes nothing`() async throws {
+  @Test func `a sync with one invalid transaction stores nothing and names its index`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let good = try harness.buy().signedTransaction
@@ -241,7 +243,8 @@ import Testing
     await issuer.stop()
   }
 
-  @Test func `keys are fetched again after ten minutes, and an outage signs no user out for a day`()
+  @Test
+  func `public keys are fetched again after ten minutes, and cached ones are accepted for a day of outage`()
     async throws
   {
     let issuer = try await KeyServer()

@@ -12,7 +12,7 @@ import Testing
   private let composed = "t\u{e9}l\u{e9}phone"
   private let decomposed = "te\u{301}le\u{301}phone"
 
-  @Test func `two equivalent device ids are one device`() async throws {
+  @Test func `two canonically equivalent device ids are one device`() async throws {
     try await withScreenTime { harness in
       #expect(try await harness.launch(composed, account: "anna").status == 201)
       let again = try await harness.launch(decomposed, account: "anna")
@@ -27,7 +27,7 @@ import Testing
     }
   }
 
-  @Test func `two equivalent device ids count once for a shared purchase`() async throws {
+  @Test func `two canonically equivalent device ids count once for a shared purchase`() async throws {
     try await withShippedApps { harness in
       let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID)
       try await harness.arrives(bought)

@@ -12,7 +12,9 @@ import Testing
   private let stranger = ScreenTime.secret(2)
   private let reinstalled = ScreenTime.secret(3)
 
-  @Test func `a reinstall proves itself with an app transaction of the device's account`() async throws {
+  @Test func `a reinstalled app sets a new secret with an app transaction of the device's account`()
+    async throws
+  {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", account: "a", secret: phone)
       #expect(try await harness.launch("phone", account: "b", secret: stranger).status == 401)
@@ -28,7 +30,9 @@ import Testing
     }
   }
 
-  @Test func `a device that joined its account's trial proves itself by that account`() async throws {
+  @Test func `a device that joined its account's trial sets a new secret by a proof of that account`()
+    async throws
+  {
     try await withScreenTime { harness in
       _ = try await harness.launch("tablet", account: "a")
       _ = try await harness.launch("phone", account: "a", secret: phone)
@@ -39,7 +43,7 @@ import Testing
     }
   }
 
-  @Test func `a secret that an attacker sets before the first proof does not lock out an old build`()
+  @Test func `an attacker's secret from before the first proof does not lock out an old build`()
     async throws
   {
     try await withScreenTime { harness in
@@ -56,7 +60,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase with a proof deletes a secret that an attacker set before it`() async throws {
+  @Test func `a purchase that a device proves deletes a secret that an attacker set before`() async throws {
     try await withScreenTime { harness in
       #expect(try await harness.children(of: "phone", secret: stranger).status == 200)
       let mine = ["signedTransaction": try harness.purchase(by: "a"), "deviceID": "phone"]
@@ -65,7 +69,7 @@ import Testing
     }
   }
 
-  @Test func `a signed transaction proves only devices of its account`() async throws {
+  @Test func `a signed transaction replaces secrets of its own account's devices only`() async throws {
     try await withScreenTime { harness in
       let bought = try harness.purchase(by: "a")
       let foreign = try harness.purchase(by: "b")
@@ -78,13 +82,13 @@ import Testing
       #expect(try await harness.validate(mine, secret: reinstalled).hasToken)
       #expect(try await harness.children(of: "phone", secret: phone).status == 401)
       #expect(try await harness.children(of: "phone", secret: reinstalled).status == 200)
-      // An app transaction of the account that bought is a proof too.
+      // An app transaction of the purchasing account is a proof too.
       #expect(try await harness.launch("phone", account: "a", secret: phone).status == 201)
       #expect(try await harness.children(of: "phone", secret: phone).status == 200)
     }
   }
 
-  @Test func `a bare transaction id replaces no secret`() async throws {
+  @Test func `a transaction id without a signature replaces no device secret`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.individual)
       let signed = ["signedTransaction": bought.signedTransaction, "deviceID": "phone"]
@@ -101,7 +105,7 @@ import Testing
   }
 
   @Test(arguments: [nil, ScreenTime.secret(2)])
-  func `without the secret a purchase is stored, but not bound to the device`(
+  func `a purchase sent without the device's secret is stored but not bound to the device`(
     _ secret: String?
   ) async throws {
     try await withScreenTime { harness in
@@ -125,7 +129,9 @@ import Testing
     }
   }
 
-  @Test func `without the secret a response shows no other records of the device`() async throws {
+  @Test func `a response to a request without the device's secret shows no other records of the device`()
+    async throws
+  {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", account: "a", secret: phone)
       let family = ["signedTransaction": try harness.purchase(by: "a", of: ScreenTime.family)]
@@ -137,7 +143,7 @@ import Testing
     }
   }
 
-  @Test func `the first secret of a device with a record needs a proof of its account`() async throws {
+  @Test func `the first secret of a device that has a record needs a proof of its account`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", account: "a")
       // Handled like a request of an old build; the secret is not stored.
@@ -154,7 +160,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase that an attacker binds to a device without a secret proves no first secret`()
+  @Test func `a purchase that an attacker bound to a device does not prove the device's first secret`()
     async throws
   {
     try await withScreenTime { harness in
@@ -168,7 +174,7 @@ import Testing
     }
   }
 
-  @Test func `an attacker's secret on a device without a record is replaced with the first proof`()
+  @Test func `the first proof replaces an attacker's secret on a device without a record`()
     async throws
   {
     try await withScreenTime { harness in
@@ -181,7 +187,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase that support transferred is no proof for the device that has it now`()
+  @Test func `a purchase that support transferred does not prove the secret of its new device`()
     async throws
   {
     try await withScreenTime { harness in

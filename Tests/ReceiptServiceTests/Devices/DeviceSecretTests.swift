@@ -12,7 +12,7 @@ import Testing
   private let phone = ScreenTime.secret(1)
   private let stranger = ScreenTime.secret(2)
 
-  @Test func `from its first use on, the routes of a device need its secret`() async throws {
+  @Test func `after the first use of a device's secret all routes of the device require it`() async throws {
     try await withScreenTime { harness in
       #expect(try await harness.launch("phone", account: "a", secret: phone).status == 201)
       for secret in [nil, stranger] {
@@ -60,7 +60,7 @@ import Testing
     String(repeating: "A", count: 20) + " "
       + String(repeating: "A", count: 22),
   ])
-  func `a malformed secret is an invalid request`(_ secret: String) async throws {
+  func `a malformed device secret gets invalid_request`(_ secret: String) async throws {
     try await withScreenTime { harness in
       let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
       let answers = [
@@ -82,7 +82,7 @@ import Testing
     }
   }
 
-  @Test func `of twenty concurrent first secrets one is stored`() async throws {
+  @Test func `one of twenty concurrent first secrets of a device is stored`() async throws {
     try await withScreenTime { harness in
       let answers = try await atOnce(20) {
         try await harness.children(of: "phone", secret: ScreenTime.secret(UInt8($0)))
@@ -93,7 +93,9 @@ import Testing
     }
   }
 
-  @Test func `the database has a hash of the secret, readable by the server's role only`() async throws {
+  @Test func `the database has only a hash of the device secret, readable by the server's role only`()
+    async throws
+  {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", secret: phone)
       let rows = try await harness.pool.query("SELECT device_id, secret_hash FROM device_secrets")
@@ -112,7 +114,7 @@ import Testing
     }
   }
 
-  @Test func `support resets a secret once, and that is recorded`() async throws {
+  @Test func `support resets a device's secret once, and the reset is recorded`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", secret: phone)
       #expect(try await harness.children(of: "phone").status == 401)

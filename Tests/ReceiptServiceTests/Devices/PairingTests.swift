@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct PairingTests {
-  @Test func `fifty concurrent pairings stop at the limit`() async throws {
+  @Test func `fifty concurrent pairings stop at the tier's limit`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       let answers = try await atOnce(50) { try await harness.pair("child-\($0)", to: "phone") }
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test func `a device that is paired fifty times concurrently counts once`() async throws {
+  @Test func `a child device that is paired fifty times concurrently counts once`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       let answers = try await atOnce(50) { try await harness.pair("child", to: "phone", name: "name \($0)") }
@@ -58,7 +58,7 @@ import Testing
     }
   }
 
-  @Test func `a removed device does not count any more`() async throws {
+  @Test func `a removed child device no longer counts toward the limit`() async throws {
     try await withScreenTime { harness in
       try await harness.device("phone", buys: ScreenTime.individual)
       try await harness.pair(1, to: "phone")
@@ -73,7 +73,7 @@ import Testing
     }
   }
 
-  @Test func `when the oldest pairing is removed, the next one becomes active`() async throws {
+  @Test func `the removal of the oldest pairing activates the next one`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       try await harness.pair(3, to: "phone")
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test func `at the limit of the highest tier the message does not suggest an upgrade`() async throws {
+  @Test func `the error at the highest tier's pairing limit does not suggest an upgrade`() async throws {
     try await withScreenTime { harness in
       try await harness.device("phone", buys: ScreenTime.family)
       try await harness.pair(5, to: "phone")
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test func `the free tier allows no pairing, and invalid names are refused`() async throws {
+  @Test func `the free tier allows no pairing, and invalid device names are refused`() async throws {
     try await withScreenTime { harness in
       #expect(try await harness.pair("child", to: "nobody").code == "device_limit_reached")
       _ = try await harness.launch("phone")

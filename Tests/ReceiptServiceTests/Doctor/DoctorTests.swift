@@ -35,7 +35,7 @@ import Testing
     try await body(file.path)
   }
 
-  @Test func `every line is ok where all checks pass`() async throws {
+  @Test func `the doctor reports ok on every line if all checks pass`() async throws {
     try await withHarness { harness in
       let result = await check(harness)
       #expect(result.failures == [])
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test func `an invalid configuration is reported with file, path and reason`() async throws {
+  @Test func `the doctor reports an invalid configuration with file, path and reason`() async throws {
     try await withHarness { harness in
       let good = TestApps.json
       let cases: [(change: (String) -> String, failure: String)] = [
@@ -97,7 +97,7 @@ import Testing
     }
   }
 
-  @Test func `each failure of the database has a line of its own`() async throws {
+  @Test func `the doctor reports each failure of the database on its own line`() async throws {
     try await withHarness { harness in
       #expect(
         await check(harness, ["DATABASE_URL": "postgresql://postgres@127.0.0.1:1/none"]).has("database:"))
@@ -115,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `missing and unprotected headers are reported`() async throws {
+  @Test func `the doctor reports missing and unprotected JWS headers`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
@@ -132,7 +132,7 @@ import Testing
     }
   }
 
-  @Test func `a wrong clock is reported with its difference`() async throws {
+  @Test func `the doctor reports a wrong clock with its difference`() async throws {
     try await withHarness { harness in
       let late = await check(harness, clock: ServiceClock { Date() - 60 })
       #expect(late.failures.filter { $0.contains("clock: ") && $0.contains("s behind") }.count == 2)
@@ -141,7 +141,7 @@ import Testing
     }
   }
 
-  @Test func `a refused key and an unreachable App Store are reported`() async throws {
+  @Test func `the doctor reports a refused App Store key and an unreachable App Store`() async throws {
     try await withHarness(configuration: TestApps.configuration(storeKey: true)) { harness in
       let wrong = await check(harness)
       #expect(wrong.has("App Store key of com.example.climbing, Production: not accepted (401)"))

@@ -13,7 +13,7 @@ import Testing
     EntitlementKeyRing.Entry(key: EntitlementKey(.init()), signsFrom: start + seconds)
   }
 
-  @Test func `the key of RFC 8037 has the thumbprint and signature of its appendix A`() throws {
+  @Test func `the key of RFC 8037 has the thumbprint and the signature of the RFC's appendix A`() throws {
     let bytes = try #require(Base64.decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A", .url))
     let key = try EntitlementKey(bytes: bytes)
     #expect(key.published.x == "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")
@@ -29,7 +29,7 @@ import Testing
     #expect(isValid)
   }
 
-  @Test func `at every instant one key signs, and it is published long enough before and after`() {
+  @Test func `at every instant one entitlement key signs, and all keys of unexpired tokens are published`() {
     let lifetime: TimeInterval = 7 * 86_400
     let entries = [0, 50_000, 900_000].map { Self.entry(signsFrom: $0) }
     let ring = EntitlementKeyRing(entries.shuffled(), lifetime: lifetime)
@@ -49,7 +49,8 @@ import Testing
     #expect(end == [entries[2].key.kid])
   }
 
-  @Test func `an empty key ring signs nothing, and a key ring of files publishes all keys`() {
+  @Test func `an empty entitlement key ring has no signing key, and a ring of key files publishes all keys`()
+  {
     let empty = EntitlementKeyRing([], lifetime: 1)
     #expect(empty.signing(at: Self.start) == nil)
     #expect(empty.published(at: Self.start).isEmpty)

@@ -8,7 +8,8 @@ import Testing
 
 /// The signing keys of entitlement tokens: creation, rotation and access rights.
 @Suite struct EntitlementKeyTests {
-  @Test func `of twelve servers that start concurrently on an empty database one creates the key`()
+  @Test
+  func `one of twelve servers that start concurrently on an empty database creates the entitlement key`()
     async throws
   {
     try await withHarness { harness in
@@ -30,7 +31,7 @@ import Testing
     }
   }
 
-  @Test func `a new key is published before it signs, the old one until its tokens have expired`()
+  @Test func `a new entitlement key is published before it signs, the old one until its tokens have expired`()
     async throws
   {
     try await withHarness { harness in
@@ -84,7 +85,7 @@ import Testing
     }
   }
 
-  @Test func `a leaked key signs nothing any more and is not published, even with a rotation under way`()
+  @Test func `a revoked entitlement key no longer signs and is not published, even during a rotation`()
     async throws
   {
     try await withHarness { harness in
@@ -102,7 +103,9 @@ import Testing
     }
   }
 
-  @Test func `without a key responses have no token, and no empty key set is cached`() async throws {
+  @Test func `a server without an entitlement key sends no token and answers 503 for the key set`()
+    async throws
+  {
     try await withHarness { harness in
       let (user, _) = try await harness.premiumUser()
       let path = "/api/v1/profiles/\(user.uuidString.lowercased())/premium"
@@ -130,7 +133,9 @@ import Testing
     }
   }
 
-  @Test func `keys of files: the first signs, all are published, the database has none`() async throws {
+  @Test func `of entitlement keys in files the first signs, all are published, and none is in the database`()
+    async throws
+  {
     let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-keys-\(UUID())")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -153,7 +158,9 @@ import Testing
     }
   }
 
-  @Test func `an invalid key file stops the start with one line that has nothing of its content`() throws {
+  @Test func `an invalid entitlement key file stops the start with one line that has nothing of its content`()
+    throws
+  {
     let file = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID()).pem")
     defer { try? FileManager.default.removeItem(at: file) }
     let secret = P256.Signing.PrivateKey().pemRepresentation
@@ -175,7 +182,7 @@ import Testing
     }
   }
 
-  @Test func `the doctor reports a damaged key, and it can be rotated`() async throws {
+  @Test func `the doctor reports a damaged entitlement key, and a rotation replaces it`() async throws {
     try await withHarness { harness in
       let doctor = Doctor(environment: harness.environment, clock: .system)
       let settings = try Settings(environment: harness.environment)
@@ -196,7 +203,7 @@ import Testing
     }
   }
 
-  @Test func `neither support nor a role of an API may read the private keys`() async throws {
+  @Test func `neither the support role nor an API role can read the private entitlement keys`() async throws {
     try await withHarness { harness in
       let readers = try await harness.pool.query(
         """

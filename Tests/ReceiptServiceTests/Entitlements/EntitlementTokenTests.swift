@@ -36,7 +36,8 @@ import Testing
     }
   }
 
-  @Test func `setting the clock back gains nothing, and a clock that was ahead is corrected by the server`()
+  @Test
+  func `a device clock set back extends no token, and a clock set ahead is corrected by the next response`()
     async throws
   {
     try await withHarness { harness in
@@ -57,7 +58,7 @@ import Testing
     }
   }
 
-  @Test func `a token is invalid for another customer or app, and after any change`()
+  @Test func `an entitlement token is invalid for another customer or app, and after any change`()
     async throws
   {
     try await withHarness { harness in
@@ -119,7 +120,7 @@ import Testing
     ((keySet["keys"] as? [[String: Any]])?.first?["x"] as? String).flatMap { Data(base64URL: $0) }
   }
 
-  @Test func `a refund ends offline access with the next response`() async throws {
+  @Test func `a refund ends offline access at the next response`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer(buys: TestApps.annual)
       var held = try await harness.installation(of: user)
@@ -139,7 +140,9 @@ import Testing
     }
   }
 
-  @Test func `every response about a customer has a token, and no other response has one`() async throws {
+  @Test func `every response about a customer has an entitlement token, and no other response has one`()
+    async throws
+  {
     try await withHarness(configuration: ScreenTime.configuration()) { harness in
       func bearer(_ answer: Answer) throws -> [String] {
         let claims = try answer.tokenSegment(1)
@@ -152,10 +155,10 @@ import Testing
       #expect(try bearer(try await harness.entitlements("phone")) == [ScreenTime.bundleID, "phone"])
       #expect(try bearer(try await harness.entitlements("unseen")) == [ScreenTime.bundleID, "unseen"])
       let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
-      let nobody = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      #expect(nobody.status == 200)
-      #expect(nobody.bool("entitlements.isAccessGranted") == true)
-      #expect(nobody.isNull("entitlements.entitlementToken"))
+      let withoutToken = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(withoutToken.status == 200)
+      #expect(withoutToken.bool("entitlements.isAccessGranted") == true)
+      #expect(withoutToken.isNull("entitlements.entitlementToken"))
       let owner = try await harness.device("phone", shows: bought)
       #expect(try bearer(owner) == [ScreenTime.bundleID, "phone"])
       #expect(try owner.tokenSegment(1)["tier"] as? String == "family")
@@ -164,9 +167,9 @@ import Testing
       let user = UUID()
       let token = try await harness.token(for: user)
       let bought = try harness.buy()
-      let nobody = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      #expect(nobody.bool("entitlements.isAccessGranted") == true)
-      #expect(nobody.isNull("entitlements.entitlementToken"))
+      let withoutToken = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(withoutToken.bool("entitlements.isAccessGranted") == true)
+      #expect(withoutToken.isNull("entitlements.entitlementToken"))
       let validated = try await harness.validate(
         ["signedTransaction": bought.signedTransaction], token: token)
       let synced = try await harness.sync([bought.signedTransaction], user: user, token: token)
@@ -184,7 +187,7 @@ import Testing
     }
   }
 
-  @Test func `without offline time, a token lives long enough to be verified`() async throws {
+  @Test func `without offlineGraceDays an entitlement token is valid for 300 seconds`() async throws {
     let configuration = TestApps.json.replacing(
       #""transferPolicy": "keep","#, with: #""transferPolicy": "keep", "offlineGraceDays": 0,"#)
     try await withHarness(configuration: configuration) { harness in
@@ -196,7 +199,7 @@ import Testing
   }
 
   @Test(arguments: ["EntitlementCheck", "HeldEntitlement"])
-  func `the documented code is the code that these tests compile and run`(_ name: String) throws {
+  func `the code of the client guide is the code that these tests compile`(_ name: String) throws {
     let file = URL(filePath: #filePath).deletingLastPathComponent()
       .appending(path: "\(name).swift").standardizedFileURL
     let source = try String(contentsOf: file, encoding: .utf8)

@@ -7,8 +7,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// These responses write their members by hand. Like encoded ones, they must be in alphabetical order without
-/// duplicates.
+/// The order of members in responses that are written by hand: alphabetical and without duplicates, like encoded ones.
 @Suite struct ResponseMemberOrderTests {
   private func check(_ body: [UInt8], _ members: Set<String>) throws {
     let value = try JSONCoding.decode(JSONValue.self, from: body)
@@ -26,7 +25,7 @@ import Testing
     "willRenew", "entitlements", "serverTime",
   ]
 
-  @Test func `every response has its members in order`() async throws {
+  @Test func `every response has its JSON members in alphabetical order`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let token = try await harness.token(for: user)
@@ -56,7 +55,7 @@ import Testing
     }
   }
 
-  @Test func `a token's claims are in order, without absent ones`() async throws {
+  @Test func `an entitlement token's claims are in their fixed order, without absent ones`() async throws {
     try await withHarness { harness in
       let segments = try await harness.premiumUser().token.split(separator: ".")
       let claims = try #require(Base64.decode(String(segments[1]), .url))

@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  @Test func `access lasts to its exact end, although the response rounds it down`() async throws {
+  @Test func `access lasts until its exact end, although the response rounds the end down`() async throws {
     try await withScreenTime { harness in
       harness.clock.advance(seconds: 0.5)
       let end = harness.clock.now + 30 * ScreenTime.day
@@ -77,13 +77,15 @@ import Testing
       #expect(last.string("entitlements.status") == "trial")
       #expect(last.string("entitlements.validUntil") == Self.text(end - 0.5))
       #expect(last.string("serverTime") == Self.text(end - 0.5))
-      // A client that asks a second after `validUntil` finds it over.
+      // A client that asks a second after `validUntil` gets the next status.
       harness.clock.set(try #require(last.date("entitlements.validUntil")) + 1)
       #expect(try await harness.entitlements("phone").string("entitlements.status") == "grace")
     }
   }
 
-  @Test func `every date for a user and for the app's own server has whole seconds`() async throws {
+  @Test func `every date in the responses to users and to the app's own server has whole seconds`()
+    async throws
+  {
     let receiver = try WebhookReceiver()
     try await withHarness(
       configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)]),

@@ -66,7 +66,9 @@ import Testing
     }
   }
 
-  @Test func `a row that was written as if free access were on becomes due again`() async throws {
+  @Test func `a row that another server wrote with free access still on is corrected by the sweep`()
+    async throws
+  {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       try harness.sellFamilySubscriptions()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// A Supabase user cannot get a grandfather grant by changing the date of the own row.
+/// The guard of sign-up dates: a Supabase user cannot get a grandfather grant by changing the date of their row.
 @Suite struct GrandfatherDateTests {
   private static let configuration = TestApps.configuration(writeTo: #"["profiles"]"#).replacing(
     #""free": { "features": { "insights""#,
@@ -54,7 +54,9 @@ import Testing
       "created_at")
   }
 
-  @Test func `if only the app's table has the date, no statement of a client changes it`() async throws {
+  @Test func `no statement of a Supabase client changes a sign-up date that only the app's table has`()
+    async throws
+  {
     try await withDates(inUsers: false) { supabase, harness in
       let user = supabase.users[0]
       let id = "'\(user.uuidString.lowercased())'"
@@ -82,7 +84,7 @@ import Testing
     }
   }
 
-  @Test func `a client may write the same or a rounded date, and its other columns are written`()
+  @Test func `a Supabase client can write the same or a rounded sign-up date together with other columns`()
     async throws
   {
     try await withDates(inUsers: false) { supabase, _ in
@@ -106,7 +108,7 @@ import Testing
     }
   }
 
-  @Test func `if auth.users is readable, the later of both dates counts`() async throws {
+  @Test func `the later of the sign-up dates in auth.users and the app's table counts`() async throws {
     try await withDates(inUsers: true) { supabase, harness in
       // The first user changed the date before the guard existed; the second really is old.
       _ = try await supabase.pool.query("UPDATE profiles SET created_at = '2020-01-01Z'")
@@ -126,7 +128,9 @@ import Testing
     }
   }
 
-  @Test func `a role that cannot read auth.users reports it, and uses the app's table`() async throws {
+  @Test func `the grandfather command reports a role that cannot read auth.users and uses the app's table`()
+    async throws
+  {
     try await withDates(inUsers: true, role: "receiptd_app") { supabase, harness in
       try? await commit(
         "UPDATE profiles SET created_at = '2020-01-01Z'", by: supabase.users[0], supabase)

@@ -39,7 +39,8 @@ import Testing
     return answer
   }
 
-  @Test func `a user who had the app before the date gets premium without end, one user per Apple Account`()
+  @Test
+  func `a user with a download from before the date gets premium without end, one user per Apple Account`()
     async throws
   {
     try await withHarness(configuration: Self.configuration()) { harness in
@@ -64,7 +65,9 @@ import Testing
     }
   }
 
-  @Test func `another customer's purchase in the same request does not prevent the grant`() async throws {
+  @Test func `another customer's purchase in the same request does not prevent the grandfather grant`()
+    async throws
+  {
     try await withHarness(configuration: Self.configuration()) { harness in
       let (anna, boris) = (UUID(), UUID())
       let purchase = try harness.buy().signedTransaction
@@ -81,8 +84,7 @@ import Testing
   }
 
   @Test
-  func
-    `the date itself is too late, a preorder before it is not, and an account's second user gets no grant`()
+  func `the grandfather grant needs a production download or preorder of an Apple Account before the date`()
     async throws
   {
     try await withHarness(configuration: Self.configuration()) { harness in
@@ -101,7 +103,7 @@ import Testing
     }
   }
 
-  @Test func `in the sandbox only testers get the grant`() async throws {
+  @Test func `only testers get the grandfather grant in the sandbox`() async throws {
     let tester = UUID()
     let configuration = Self.configuration(sandboxGrants: #"["\#(tester.uuidString)"]"#)
     try await withHarness(configuration: configuration) { harness in
@@ -111,7 +113,7 @@ import Testing
     }
   }
 
-  @Test func `ten users with one account at once get one grant`() async throws {
+  @Test func `ten concurrent users with one Apple Account get one grandfather grant`() async throws {
     try await withHarness(configuration: Self.configuration()) { harness in
       let old = try download(harness, at: Self.dayBefore)
       let premium = try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -125,7 +127,7 @@ import Testing
     }
   }
 
-  @Test func `the command grants by the date of the row, once, and never again after support revoked it`()
+  @Test func `the grandfather command grants once by the sign-up date, and not again after a revocation`()
     async throws
   {
     try await withHarness(configuration: Self.configuration()) { harness in
@@ -160,7 +162,7 @@ import Testing
       #expect(again.map(\.awarded) == [0])
       #expect(try await harness.isPremium(grant.decode("user_id")) == false)
 
-      // A user with a grant by the row who then shows the account uses the account up.
+      // A user with a grant by the row who then proves an Apple Account uses up that account's grant.
       let user = try await harness.pool.query("SELECT user_id FROM grants WHERE revoked_at IS NULL LIMIT 1")[
         0
       ]
@@ -171,7 +173,7 @@ import Testing
     }
   }
 
-  @Test func `without a sign-up date in any table, the command reports it`() async throws {
+  @Test func `the grandfather command reports that no table has a sign-up date`() async throws {
     try await withHarness(configuration: Self.configuration()) { harness in
       let reports = try await harness.service.grandfather(isDryRun: false)
       #expect(reports.map(\.problems.count) == [2])

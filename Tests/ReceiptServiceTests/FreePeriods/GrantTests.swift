@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct GrantTests {
-  @Test func `a grant applies at once, on the profile too, until its end`() async throws {
+  @Test func `a grant applies at once until its end, in the response and on the profile`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let ada = try #require(Harness.ada)
@@ -56,7 +56,7 @@ import Testing
     }
   }
 
-  @Test func `a notification from before a grant that arrives later does not remove it from the profile`()
+  @Test func `a late notification from before a grant does not remove the grant from the profile`()
     async throws
   {
     try await withHarness { harness in
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `a revoked grant ends at once, and revoking it again changes nothing`()
+  @Test func `a revoked grant ends at once, and a second revocation changes nothing`()
     async throws
   {
     try await withHarness { harness in
@@ -103,7 +103,7 @@ import Testing
     }
   }
 
-  @Test func `after a day without a server two servers process 40 ended grants, each once`() async throws {
+  @Test func `two concurrent sweeps process 40 grants that ended during an outage, each once`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let users = (0..<40).map { _ in UUID() }
@@ -138,7 +138,8 @@ import Testing
     }
   }
 
-  @Test func `an unknown object is refused with a sentence, and nothing is written`() async throws {
+  @Test func `a grant for an unknown app, tier or customer is refused, and nothing is written`() async throws
+  {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let user = UUID().uuidString
@@ -162,7 +163,9 @@ import Testing
     }
   }
 
-  @Test func `a customer with unreadable rows does not delay the others`() async throws {
+  @Test func `a customer with unreadable rows does not delay the ended grants of other customers`()
+    async throws
+  {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let (broken, _) = try await harness.customer()

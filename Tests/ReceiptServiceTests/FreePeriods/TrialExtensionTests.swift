@@ -15,7 +15,8 @@ import Testing
       """)
   }
 
-  @Test func `an active trial ends later, an ended one continues from now`() async throws {
+  @Test func `an extension moves the end of an active trial and restarts an ended one from now`() async throws
+  {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       try await begin("running", daysAgo: 10, in: harness)
@@ -32,7 +33,7 @@ import Testing
     }
   }
 
-  @Test func `free access after a trial's end adds no days to an extension`() async throws {
+  @Test func `free access after a trial's end adds no days to its extension`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       try await begin("over", daysAgo: 60, in: harness)
@@ -58,7 +59,9 @@ import Testing
     }
   }
 
-  @Test func `of twenty concurrent extensions one is done, and the others name its author`() async throws {
+  @Test func `one of twenty concurrent trial extensions succeeds, and the others name its author`()
+    async throws
+  {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       try await begin("phone", daysAgo: 31, in: harness)
@@ -85,7 +88,7 @@ import Testing
     }
   }
 
-  @Test func `without a trial an extension is refused`() async throws {
+  @Test func `an extension without a trial is refused`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let desk = harness.desk

@@ -17,7 +17,7 @@ import Testing
     return Set(try rows.map { try $0.decode("key", as: String.self) })
   }
 
-  @Test func `an extension reaches every device of the trial`() async throws {
+  @Test func `a trial extension reaches every device of the trial`() async throws {
     try await withScreenTime { harness in
       let ada = try #require(Harness.ada)
       let end = try #require(try await harness.launch("old", account: "anna").date("trial.endsAt"))
@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  @Test func `support requeues dead deliveries over the API`() async throws {
+  @Test func `the support API requeues deliveries that were given up`() async throws {
     try await withScreenTime { harness in
       func requeue(_ members: String) async throws -> Answer {
         try await harness.send(

@@ -20,7 +20,9 @@ import Testing
     #expect(answer.isNull("entitlements.validUntil") == (state == "lockout"), sourceLocation: sourceLocation)
   }
 
-  @Test func `thirty days of trial, seven of grace, then lockout until a purchase`() async throws {
+  @Test func `a device has thirty days of trial, seven days of grace, then lockout until a purchase`()
+    async throws
+  {
     try await withScreenTime { harness in
       let start = harness.clock.now
       try await expect("phone", "lockout", status: "expired", in: harness)
@@ -70,7 +72,9 @@ import Testing
     }
   }
 
-  @Test func `a purchase during the trial replaces it, and the rest of the trial is lost`() async throws {
+  @Test func `a purchase during the trial replaces it, and its refund does not restore the trial`()
+    async throws
+  {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone", account: "anna")
       harness.clock.advance(days: 3)
@@ -89,7 +93,7 @@ import Testing
     }
   }
 
-  @Test func `a refund during the trial ends access at once`() async throws {
+  @Test func `the refund of a purchase during the trial ends access at once`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       harness.clock.advance(days: 3)

@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test func `a reinstall continues the trial, and there is no second one after its end`() async throws {
+  @Test func `a reinstall continues the trial, and starts no second one after its end`() async throws {
     try await withScreenTime { harness in
       let first = try await harness.launch("before", account: "anna")
       #expect(first.status == 201)
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func `another account on the same device gets no second trial on this or another device`()
+  @Test func `another Apple Account on a device gets no second trial, on this or another device`()
     async throws
   {
     try await withScreenTime { harness in
@@ -98,7 +98,8 @@ import Testing
     }
   }
 
-  @Test func `a trial that began without an account continues, and its account gets no second one`()
+  @Test
+  func `a trial that began without an account continues, and the account found later gets no second one`()
     async throws
   {
     try await withScreenTime { harness in

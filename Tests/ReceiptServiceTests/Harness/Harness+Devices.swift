@@ -55,9 +55,9 @@ extension Answer {
 }
 
 extension Harness {
-  /// The app's first launch on a device, or another one.
-  /// - Parameter account: the Apple Account; `nil` for one that was never seen before.
-  /// - Parameter app: whose app transaction the device shows.
+  /// A launch of the app on a device.
+  /// - Parameter account: the Apple Account; `nil` for a new one.
+  /// - Parameter app: the app of the app transaction that the device sends.
   func launch(
     _ device: String, account: String? = nil, bundleID: String = ScreenTime.bundleID,
     of app: String = ScreenTime.bundleID, in environment: AppStore.Environment = .production,

@@ -16,7 +16,7 @@ final class KeyServer: Sendable {
   private let server: HTTPServer
   private let state: State
 
-  /// How the server answers.
+  /// A reply of the server.
   enum Reply: Sendable {
     case keySet
     case status(Int)

@@ -6,12 +6,13 @@ import Testing
 
 @testable import ReceiptService
 
-/// A server whose clock is wrong uses the database's clock.
+/// The correction of a server's wrong clock by the database's clock.
 @Suite struct ClockCorrectionTests {
   private func logger(_ lines: LogLines) -> Logger { Logger(label: "tests") { _ in lines } }
 
   @Test(arguments: [-3_600.0, 3_600.0])
-  func `a clock that is off is corrected, and the log says so once`(seconds: TimeInterval) async throws {
+  func `a server clock that is off is corrected, with one line in the log`(seconds: TimeInterval) async throws
+  {
     try await withHarness { harness in
       let lines = LogLines()
       let correction = ClockCorrection(of: ServiceClock { Date() + seconds })
@@ -24,7 +25,7 @@ import Testing
     }
   }
 
-  @Test func `a right clock is not corrected, and a corrected clock is used again once it is right`()
+  @Test func `a correct server clock is not changed, and a correction ends when the clock is correct again`()
     async throws
   {
     try await withHarness { harness in
@@ -42,7 +43,7 @@ import Testing
     }
   }
 
-  @Test func `the jobs of a server whose clock is ahead end no access early`() async throws {
+  @Test func `the jobs of a server with its clock ahead end no access early`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       let ahead = try await Service(

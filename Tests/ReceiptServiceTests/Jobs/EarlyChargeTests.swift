@@ -7,9 +7,9 @@ import Testing
 
 @testable import ReceiptService
 
-/// A downgrade whose renewal is charged half a day ahead.
+/// A downgrade with a renewal that is charged half a day ahead.
 @Suite struct EarlyChargeTests {
-  @Test func `the higher tier stays open until the renewal begins, in the response, the row and the view`()
+  @Test func `a downgrade charged ahead keeps the higher tier until it begins, in response, row and view`()
     async throws
   {
     try await withHarness { harness in
@@ -47,7 +47,7 @@ import Testing
           == TestApps.individual)
 
       harness.clock.set(begins)
-      // The response is right before the sweep.
+      // The response is correct before the sweep.
       let devices = SubscriptionRows.select(users: [], devices: ["device-1"])
       let stored = try await harness.pool.query(devices).map(SubscriptionRows.decode)
       #expect(stored.first?.subscription.tier(at: begins) == "individual")
@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `an upgrade after the renewal was charged stays open when that renewal begins`(
+  func `an upgrade after a renewal was charged stays active when that renewal begins`(
     isMarked: Bool
   ) async throws {
     try await withHarness { harness in

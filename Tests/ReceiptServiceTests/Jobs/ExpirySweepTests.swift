@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct ExpirySweepTests {
-  @Test func `an end without a notification shows in the response at once, and in the rows after a sweep`()
+  @Test func `an expiry without a notification is in the response at once and in the rows after a sweep`()
     async throws
   {
     try await withHarness { harness in
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `two concurrent servers sweep 300 purchases that end at the same time`() async throws {
+  @Test func `two concurrent sweeps expire 300 purchases that end at the same time`() async throws {
     try await withHarness { harness in
       var end = harness.clock.now
       try await withThrowingTaskGroup(of: Int.self) { group in
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `due purchases are updated by the current configuration`() async throws {
+  @Test func `the sweep updates due purchases by its server's current configuration`() async throws {
     try await withHarness { harness in
       let (user, tester) = (UUID(), UUID())
       let bought = try harness.buy(token: user)
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test func `a row that a server with a clock ahead wrote too early is corrected by another server`()
+  @Test func `a row that a server with its clock ahead wrote too early is corrected by another server`()
     async throws
   {
     try await withHarness { harness in
@@ -109,7 +109,9 @@ import Testing
     }
   }
 
-  @Test func `a notification that a server with a clock ahead processed is corrected too`() async throws {
+  @Test func `the row of a notification that a server with its clock ahead processed is corrected`()
+    async throws
+  {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       let now = harness.clock.now
@@ -125,7 +127,8 @@ import Testing
     }
   }
 
-  @Test func `a grant that a server with a clock ahead began or ended too early is corrected`() async throws {
+  @Test func `a grant that a server with its clock ahead began or ended too early is corrected`() async throws
+  {
     try await withHarness { harness in
       let user = UUID()
       let ada = try #require(Harness.ada)

@@ -11,11 +11,10 @@ import Testing
   private static let foreign = "com.example.new"
 
   @Test
-  func
-    `notifications of unknown apps are deleted after 30 days, and those that wait for a configured app stay`()
+  func `notifications of unknown apps are deleted after 30 days, and those of configured apps stay`()
     async throws
   {
-    // The server's role has no DELETE privilege, and retention is not set.
+    // The server's role has no DELETE privilege, and no retention is configured.
     try await withHarness(role: "receiptd_app") { harness in
       harness.put(Self.foreign)
       let now = harness.clock.now
@@ -38,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `any number of old notifications of unknown apps is deleted in batches`()
+  @Test func `one retention run deletes 5,000 old notifications of unknown apps`()
     async throws
   {
     try await withHarness(role: "receiptd_app") { harness in
@@ -49,7 +48,7 @@ import Testing
     }
   }
 
-  @Test func `a start replays the notifications of a newly configured app and of no other unknown app`()
+  @Test func `a start replays waiting notifications of a newly configured app, and of no other unknown app`()
     async throws
   {
     try await withHarness { harness in
@@ -75,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `a notification of an unknown app with an invalid part has the outcome of an unknown app`()
+  @Test func `a notification of an unknown app with an invalid part has the outcome unknown_app`()
     async throws
   {
     try await withHarness { harness in

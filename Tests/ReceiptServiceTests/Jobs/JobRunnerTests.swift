@@ -48,7 +48,9 @@ import Testing
     (interval * 0.75...interval * 1.25).contains(sleep)
   }
 
-  @Test func `a job runs until its task is cancelled, with a jittered pause after each run`() async throws {
+  @Test func `a background job runs until its task is cancelled, with a jittered pause after each run`()
+    async throws
+  {
     let fixture = Fixture()
     let job = BackgroundJob("test", every: .seconds(20), countedAs: "test") { fixture.begin(last: 50) }
     await fixture.run(job)
@@ -62,7 +64,7 @@ import Testing
     #expect(scrape[#"receiptd_sweep_rows_total{sweep="test"}"#] == Double((1...50).reduce(0, +)))
   }
 
-  @Test func `failures for the same reason are logged once, and the job's recovery too`() async throws {
+  @Test func `a job's failures for the same reason are logged once, and its recovery too`() async throws {
     let fixture = Fixture()
     let job = BackgroundJob(
       "test", every: .seconds(20), retryEvery: .seconds(2), countedAs: "test"
@@ -85,7 +87,7 @@ import Testing
     #expect(scrape[#"receiptd_sweep_runs_total{outcome="ok",sweep="test"}"#] == 3)
   }
 
-  @Test func `a run that a cancellation ends is neither logged nor counted as a failure`() async throws {
+  @Test func `a job run that a cancellation ends is neither logged nor counted as a failure`() async throws {
     let fixture = Fixture()
     let job = BackgroundJob("test", every: .seconds(20), countedAs: "test") {
       _ = fixture.begin(last: 1)
@@ -116,7 +118,7 @@ import Testing
     #expect(fixture.runs.withLock { $0 } == 1)
   }
 
-  @Test func `a job that does not return does not keep the others from running`() async {
+  @Test func `a job that does not return does not stop the other jobs`() async {
     let fixture = Fixture()
     let (blocked, release) = AsyncStream.makeStream(of: Void.self)
     let blocking = BackgroundJob("blocking", every: .seconds(1)) { for await _ in blocked {} }

@@ -12,7 +12,7 @@ import Testing
 
 /// Failures during a reconciliation.
 @Suite struct ReconcileFailureTests {
-  @Test func `the next run requests statuses for which the failing store did not answer`()
+  @Test func `the next reconciliation requests the statuses that a failing store did not return`()
     async throws
   {
     try await withHarness { harness in
@@ -35,7 +35,7 @@ import Testing
     AppStoreErrorCode.accountNotFound, .originalTransactionIdNotFound, .transactionIdNotFound,
     .invalidTransactionId,
   ])
-  func `a purchase without a status in the store does not affect the others`(
+  func `a purchase without a status in the store does not stop the reconciliation of the others`(
     code: AppStoreErrorCode
   ) async throws {
     try await withHarness { harness in
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func `only an error that concerns every purchase stops the requests`() {
+  @Test func `only a store error that concerns every purchase stops the status requests`() {
     func rejected(_ status: Int, _ code: Int64?) -> AppStoreServerError {
       .rejected(
         .init(status: status, code: code.map(AppStoreErrorCode.init), message: nil, retryAfter: nil))
@@ -75,7 +75,8 @@ import Testing
     }
   }
 
-  @Test func `a purchase that always fails does not delay the others`() async throws {
+  @Test func `a purchase that cannot be written does not stop the reconciliation of the others`() async throws
+  {
     try await withHarness { harness in
       let ids = try await harness.renewsSilently(customers: 3)
       _ = try await harness.pool.query(
@@ -99,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func `a repair is not made while its record cannot be written`()
+  @Test func `a reconciliation repairs nothing while it cannot write the record`()
     async throws
   {
     try await withHarness { harness in
@@ -122,7 +123,7 @@ import Testing
     }
   }
 
-  @Test func `a failed repair is not recorded`() async throws {
+  @Test func `a failed repair of a reconciliation is not recorded`() async throws {
     try await withHarness { harness in
       let id = try await harness.renewsSilently(customers: 1)[0]
       let before = try await harness.row(of: id)
@@ -134,7 +135,7 @@ import Testing
     }
   }
 
-  @Test func `two concurrent servers request each status once`() async throws {
+  @Test func `two concurrent reconciliations request each status once`() async throws {
     try await withHarness { harness in
       _ = try await harness.renewsSilently(customers: 6)
       let other = try await harness.service(configuration: TestApps.json)
@@ -147,7 +148,7 @@ import Testing
     }
   }
 
-  @Test func `the periods between are not lost when a request for the history fails`() async throws {
+  @Test func `a failed request for the transaction history loses no earlier period`() async throws {
     try await withHarness { harness in
       let id = try await harness.renewsSilently(customers: 1, times: 2)[0]
       harness.store.add(ServerFault.unauthorized.at(.history))
@@ -162,7 +163,7 @@ import Testing
     }
   }
 
-  @Test func `a window with a notification that does not verify is read again, and the others are read`()
+  @Test func `a history window with an invalid notification is read again, and its valid ones are stored`()
     async throws
   {
     try await withHarness { harness in
@@ -186,7 +187,9 @@ import Testing
     }
   }
 
-  @Test func `a notification with an invalid part is kept, and reading the history continues`() async throws {
+  @Test func `a notification of the history with an invalid part is kept, and reading continues`()
+    async throws
+  {
     try await withHarness { harness in
       let bought = try harness.buy(token: UUID())
       let good = bought.notification.signedPayload
@@ -207,7 +210,9 @@ import Testing
     }
   }
 
-  @Test func `a notification that cannot be written does not stop its page and is read again`() async throws {
+  @Test func `a notification of the history that cannot be written does not stop its page and is read again`()
+    async throws
+  {
     try await withHarness { harness in
       let bought = try (0..<3).map { _ in try harness.buy(token: UUID()) }
       harness.clock.advance(seconds: 60)
@@ -234,13 +239,13 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `reading a history without a last page stops`(takesTurns: Bool) async throws {
+  func `a reconciliation stops reading a history without a last page`(takesTurns: Bool) async throws {
     try await withHarness { harness in
       let asked = Counter()
       let (reconciliation, app) = try harness.reconciliation { number in
         asked.next()
         let token = takesTurns ? "\(number % 2)" : "\(number)"
-        // A limit, so that a failing test ends.
+        // The limit ends a failing test.
         return .body(
           #"{"hasMore":\#(number < 200),"paginationToken":"\#(token)","notificationHistory":[]}"#)
       }
@@ -251,7 +256,7 @@ import Testing
     }
   }
 
-  @Test func `windows that were read before a failure are not read again`() async throws {
+  @Test func `history windows that were read before a failure are not read again`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy(token: UUID())
       let page =
@@ -272,7 +277,9 @@ import Testing
     }
   }
 
-  @Test func `times from a clock that was ahead do not block a run after it is corrected`() async throws {
+  @Test func `reconciliation times from a clock that was ahead do not block a run after its correction`()
+    async throws
+  {
     try await withHarness { harness in
       let right = harness.clock.now
       harness.clock.advance(days: 10)
@@ -288,7 +295,7 @@ import Testing
     }
   }
 
-  @Test func `a request time in the future does not exclude a subscription`() async throws {
+  @Test func `a subscription with a status request time in the future is still reconciled`() async throws {
     try await withHarness { harness in
       _ = try await harness.renewsSilently(customers: 1)
       let future = harness.clock.now.addingTimeInterval(400 * 86_400)
@@ -298,7 +305,7 @@ import Testing
     }
   }
 
-  @Test func `a start in the future is reported`() async throws {
+  @Test func `a reconciliation from a start in the future fails with that reason`() async throws {
     try await withHarness { harness in
       let reports = await harness.service.reconcile(since: harness.clock.now.addingTimeInterval(86_400))
       #expect(reports.allSatisfy { $0.failure == "\(ReconcileFailure.beginsInTheFuture)" })

@@ -8,7 +8,8 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct ReconcileTests {
-  @Test func `a renewal whose notification never arrived is found in the history and reported`() async throws
+  @Test func `a reconciliation finds a renewal without a notification in the history and reports it`()
+    async throws
   {
     try await withHarness { harness in
       let user = UUID()
@@ -39,7 +40,7 @@ import Testing
     }
   }
 
-  @Test func `a history of many pages and weeks is read to its end`() async throws {
+  @Test func `a reconciliation reads a history of many pages and weeks to its end`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let id = bought.originalTransactionID
@@ -56,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `a renewal that is not in the history is found by its status, with every period`()
+  @Test func `a reconciliation finds a renewal that is not in the history by its status, with every period`()
     async throws
   {
     try await withHarness { harness in
@@ -97,7 +98,7 @@ import Testing
   }
 
   @Test
-  func `the status of a subscription in billing retry is requested once a day, that of an ended one never`()
+  func `the status of a subscription in billing retry is requested once a day, and of an ended one never`()
     async throws
   {
     try await withHarness { harness in
@@ -117,7 +118,9 @@ import Testing
     }
   }
 
-  @Test func `a run with a later start leaves no gap in the history`() async throws {
+  @Test func `a reconciliation with a later start stores no position, so the next one leaves no gap`()
+    async throws
+  {
     try await withHarness { harness in
       let reports = await harness.service.reconcile(since: harness.clock.now.addingTimeInterval(-86_400))
       #expect(reports.count == 4)
@@ -133,7 +136,7 @@ import Testing
     }
   }
 
-  @Test func `a refused key is reported and stored`() async throws {
+  @Test func `a reconciliation reports and stores a refused App Store key`() async throws {
     try await withHarness(configuration: TestApps.configuration(storeKey: true)) { harness in
       let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
       #expect(report.failure?.contains("401") == true)
@@ -143,7 +146,7 @@ import Testing
     }
   }
 
-  @Test func `one of several servers reconciles in an hour`() async throws {
+  @Test func `one of several servers reconciles each hour`() async throws {
     try await withHarness { harness in
       let other = try await harness.service(configuration: TestApps.json)
       let counts = try await withThrowingTaskGroup(of: Int.self) { group in

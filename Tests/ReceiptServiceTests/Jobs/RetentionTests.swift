@@ -10,12 +10,12 @@ import Testing
 @Suite struct RetentionTests {
   private static let kept = ["NOTIFICATION_RETENTION_MONTHS": "12", "TRANSACTION_RETENTION_MONTHS": "12"]
 
-  /// With a server whose role has no DELETE privilege.
+  /// Runs `body` with a server role without DELETE privilege.
   private func withRetention(_ body: (Harness) async throws -> Void) async throws {
     try await withHarness(environment: Self.kept, role: "receiptd_app") { try await body($0) }
   }
 
-  @Test func `old notifications are deleted, except those that wait for a replay`() async throws {
+  @Test func `retention deletes old notifications, except those that wait for a replay`() async throws {
     try await withRetention { harness in
       let now = harness.clock.now
       // Twelve months are kept besides the current one.
@@ -57,7 +57,7 @@ import Testing
   }
 
   @Test
-  func `old periods of ended subscriptions are deleted, and a late refund has the same effect`()
+  func `retention deletes old periods of ended subscriptions, and a late refund has the same effect`()
     async throws
   {
     try await withRetention { harness in
@@ -121,7 +121,7 @@ import Testing
     }
   }
 
-  @Test func `random lives give the same row after retention, and repeated notifications change nothing`()
+  @Test func `random lives give the same rows after retention, and repeated notifications change nothing`()
     async throws
   {
     try await withHarness(
@@ -167,7 +167,7 @@ import Testing
     }
   }
 
-  @Test func `two servers that delete at once delete each row once, in several steps`()
+  @Test func `two concurrent retention runs delete each row once, in several batches`()
     async throws
   {
     try await withHarness(environment: Self.kept) { harness in
@@ -208,7 +208,8 @@ import Testing
     }
   }
 
-  @Test func `the role of servers can delete only by the functions, and not below their minimum age`()
+  @Test
+  func `the server role can delete only by the retention functions, and no rows below their minimum age`()
     async throws
   {
     try await withHarness(role: "receiptd_app") { harness in
@@ -233,7 +234,7 @@ import Testing
     }
   }
 
-  @Test func `everything is kept by default, and retention is at least seven months`() throws {
+  @Test func `retention keeps everything by default and is at least seven months`() throws {
     func retention(_ variables: [String: String]) throws -> Retention {
       try Settings(environment: ["DATABASE_URL": "postgres://h/d"].merging(variables) { $1 }).retention
     }

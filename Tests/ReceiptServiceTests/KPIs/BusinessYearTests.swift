@@ -19,7 +19,7 @@ import Testing
 
   private let usual: Int64 = 7_990
 
-  @Test func `every number of half a year is as calculated, also after counting again`() async throws {
+  @Test func `every KPI of half a year is as calculated by hand, also after a second count`() async throws {
     try await withScreenTime { harness in
       try await trials(harness)
       let customers = try await purchases(harness)

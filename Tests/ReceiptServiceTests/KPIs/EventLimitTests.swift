@@ -39,7 +39,7 @@ import Testing
     return (try row.decode("charged"), try row.decode("kept"))
   }
 
-  @Test func `300 requests without a token keep no more than 3 MB`() async throws {
+  @Test func `events of 300 requests without a token use no more than 3 MB`() async throws {
     try await withHarness { harness in
       let text = String(repeating: "x", count: 1_900)
       let event =
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  @Test func `an app's events of one day stay within its limit, over all servers, until the day ends in UTC`()
+  @Test func `an app's events of one UTC day stay within its limit, over all servers`()
     async throws
   {
     try await withHarness(configuration: Self.configuration) { harness in
@@ -104,7 +104,7 @@ import Testing
     }
   }
 
-  @Test func `concurrent requests do not exceed the limit`() async throws {
+  @Test func `concurrent requests do not exceed the daily limit of events`() async throws {
     try await withHarness(configuration: Self.configuration) { harness in
       let now = harness.clock.now
       let answers = try await atOnce(60) { try await Self.post(Self.report(of: "\($0)", at: now), harness) }
@@ -116,7 +116,7 @@ import Testing
     }
   }
 
-  @Test func `a request that is larger than a whole day's limit is refused`() async throws {
+  @Test func `a request of events that is larger than the daily limit is refused`() async throws {
     let configuration = Self.configuration.replacing("\(Self.limit)", with: "1000")
     try await withHarness(configuration: configuration) { harness in
       let answer = try await Self.post(Self.report(at: harness.clock.now), harness)
@@ -126,7 +126,9 @@ import Testing
     }
   }
 
-  @Test func `a caller without a token posts 8 KiB at once, a user with a token 64 KiB`() async throws {
+  @Test func `a caller without a token can post events of 8 KiB, and a user with a token of 64 KiB`()
+    async throws
+  {
     try await withHarness { harness in
       let now = harness.clock.now
       func body(_ bundleID: String, _ customer: String, length: Int) -> String {
@@ -150,7 +152,7 @@ import Testing
     }
   }
 
-  @Test func `an address posts events at a fifth of the rate of other requests`() async throws {
+  @Test func `an address can post events at a fifth of the rate of other requests`() async throws {
     try await withHarness(environment: ["RATE_LIMIT": "20"]) { harness in
       let json = Self.report(at: harness.clock.now)
       for _ in 1...8 { #expect(try await Self.post(json, harness).status == 202) }
@@ -165,7 +167,7 @@ import Testing
     }
   }
 
-  @Test func `the charges are deleted with the events of the day`() async throws {
+  @Test func `the byte counts of a day are deleted with its events`() async throws {
     try await withHarness { harness in
       let json = Self.report(at: harness.clock.now)
       #expect(try await Self.post(json, harness).status == 202)

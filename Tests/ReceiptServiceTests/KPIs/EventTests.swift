@@ -96,7 +96,8 @@ import Testing
     }
   }
 
-  @Test func `a request with one invalid event is refused, and the error names the member`() async throws {
+  @Test func `a request with one invalid event is refused, and the error names the JSON member`() async throws
+  {
     try await withScreenTime { harness in
       let now = harness.clock.now
       let good = SentEvent(at: now)
@@ -147,7 +148,7 @@ import Testing
     }
   }
 
-  @Test func `a token must not contradict the customer, and one user is one customer`() async throws {
+  @Test func `events for another user than the token's are refused, and user ids ignore case`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let token = try await harness.token(for: user)
@@ -169,7 +170,7 @@ import Testing
     }
   }
 
-  @Test func `events change nothing but counts`() async throws {
+  @Test func `events change no access and only the KPI counts`() async throws {
     try await withScreenTime { harness in
       let before = try await harness.entitlements("phone")
       #expect(
@@ -183,7 +184,9 @@ import Testing
     }
   }
 
-  @Test func `late events are counted on their own day, and counts outlive the events`() async throws {
+  @Test func `late events are counted on their own day, and the counts remain after the events are deleted`()
+    async throws
+  {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       #expect(try await report([SentEvent(at: harness.clock.now)], harness).status == 202)
@@ -205,7 +208,7 @@ import Testing
     }
   }
 
-  @Test func `only the most frequent event names have rows of their own`() async throws {
+  @Test func `the 200 most frequent event names have KPI rows, and the others share one`() async throws {
     try await withScreenTime { harness in
       let now = harness.clock.now
       for batch in 0..<3 {
@@ -221,7 +224,7 @@ import Testing
     }
   }
 
-  @Test func `concurrent requests with the same events in another order succeed and are counted once`()
+  @Test func `concurrent requests with the same events in different orders succeed and are counted once`()
     async throws
   {
     try await withScreenTime { harness in

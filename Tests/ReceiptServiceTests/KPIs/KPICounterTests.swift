@@ -11,7 +11,8 @@ import Testing
   private let monthly = "com.heatlab.pro.monthly"
   private let annual = "com.heatlab.pro.annual"
 
-  @Test func `a free period of the store is a trial, and a month has a twelfth of a yearly price`()
+  @Test
+  func `a free introductory period counts as a trial, and monthly revenue is a twelfth of a yearly price`()
     async throws
   {
     try await withScreenTime { harness in
@@ -37,7 +38,7 @@ import Testing
     }
   }
 
-  @Test func `a lifetime purchase is active without monthly revenue, and half a refund counts half`()
+  @Test func `a lifetime purchase has no monthly revenue, and a refund of half the price counts half`()
     async throws
   {
     let lifetime = "com.thaqalayn.premium.tafsir"
@@ -70,7 +71,7 @@ import Testing
     }
   }
 
-  @Test func `the configured price counts if Apple gives none, under each name of the product`()
+  @Test func `the configured price counts for a transaction without a price, under each name of the product`()
     async throws
   {
     try await withScreenTime { harness in
@@ -97,7 +98,7 @@ import Testing
     }
   }
 
-  @Test func `an upgrade is active once, in the better tier`() async throws {
+  @Test func `an upgraded subscription counts as active once, in the higher tier`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       let bought = try await harness.account("ann", buys: ScreenTime.individual)
@@ -116,7 +117,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase on the last day of a long month is in the cohort of the last day of a short one`()
+  @Test func `a purchase on the 31st is in the monthly cohort of the last day of a shorter month`()
     async throws
   {
     try await withScreenTime { harness in
@@ -136,7 +137,7 @@ import Testing
     }
   }
 
-  @Test func `a tester's sandbox purchase is not counted, though it gives access`() async throws {
+  @Test func `a tester's sandbox purchase gives access and is not counted in the KPIs`() async throws {
     let open = try ScreenTime.configuration().replacing(
       #""sandboxGrants": "nobody""#, with: #""sandboxGrants": "everyone""#)
     try await withHarness(configuration: open) { harness in
@@ -152,7 +153,7 @@ import Testing
     }
   }
 
-  @Test func `a restored purchase is not counted again`() async throws {
+  @Test func `a restored purchase is not counted again in the KPIs`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       let bought = try await harness.account("kim", buys: Thaqalayn.tafsir, of: Thaqalayn.bundleID)
@@ -179,7 +180,9 @@ import Testing
     }
   }
 
-  @Test func `a purchase after a refund is counted again, also under the same original id`() async throws {
+  @Test func `a purchase after a refund is counted again in the KPIs, also under the same original id`()
+    async throws
+  {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       let bought = try await harness.account("kim", buys: Thaqalayn.tafsir, of: Thaqalayn.bundleID)

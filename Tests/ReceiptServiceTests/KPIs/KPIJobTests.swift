@@ -7,7 +7,9 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct KPIJobTests {
-  @Test func `the current day is counted every few minutes, and closed soon after its end`() async throws {
+  @Test func `the KPI job counts the current day every few minutes and closes it soon after its end`()
+    async throws
+  {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       try await harness.account("ann", buys: ScreenTime.individual)
@@ -35,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `late notifications are in the KPIs of their own day`() async throws {
+  @Test func `late notifications count in the KPIs of their own day`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       let bought = try await harness.account("ann", buys: ScreenTime.individual)
@@ -62,7 +64,7 @@ import Testing
     }
   }
 
-  @Test func `notifications that are more than a week late are counted by command`() async throws {
+  @Test func `receiptd kpi counts notifications that are more than a week late`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       try await harness.account("ann", buys: ScreenTime.individual)
@@ -93,7 +95,7 @@ import Testing
     }
   }
 
-  @Test func `servers that count at once count each day once`() async throws {
+  @Test func `servers that count KPIs concurrently count each day once`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       try await harness.account("ann", buys: ScreenTime.individual)
@@ -126,7 +128,7 @@ import Testing
     }
   }
 
-  @Test func `a pause follows each backfilled day and does not delay the latest days`()
+  @Test func `the KPI job pauses after each backfilled day, and not before the latest days`()
     async throws
   {
     try await withScreenTime { harness in
@@ -141,8 +143,8 @@ import Testing
         harness.clock.advance(seconds: 304)
       }
       let took = ContinuousClock.now - start
-      // The latest eight are counted without a rest; of the others each is, though the running day is due again
-      // after each rest.
+      // The latest eight days are counted without a pause. A pause follows each other day, and the current day is due
+      // again after each pause.
       #expect(Set(days).count == 10)
       #expect(days.count == 12)
       #expect(rests.count == 2)
@@ -150,7 +152,7 @@ import Testing
     }
   }
 
-  @Test func `the plan of a day has no sequential scan of a large table`() async throws {
+  @Test func `the query plan of a day's KPIs has no sequential scan of a large table`() async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       try await loadSubscriptions(20_000, into: database)
       try await database.withPool { pool in

@@ -13,18 +13,18 @@ import Testing
     return try AppCatalog(json: Data(json.utf8), named: "apps.json")["a"]?.product(named: "old")?.prices
   }
 
-  @Test func `prices are kept in thousandths of each currency's unit`() throws {
+  @Test func `prices are stored in thousandths of each currency's unit`() throws {
     #expect(
       try prices(#"{"USD": 7.99, "JPY": 1200, "KWD": 2.125, "EUR": 0}"#)
         == ["USD": 7_990, "JPY": 1_200_000, "KWD": 2_125, "EUR": 0])
-    // Every price in cents, with its binary rounding.
+    // Every price in cents, with the rounding error of Double.
     for cents in 0..<2_000 {
       let text = "\(cents / 100).\(cents % 100 / 10)\(cents % 10)"
       #expect(try prices("{\"USD\": \(text)}") == ["USD": Int64(cents) * 10])
     }
   }
 
-  @Test func `an invalid price is refused with its path`() throws {
+  @Test func `an invalid configured price is refused with its path`() throws {
     for (price, place) in [
       ("7.99", "price"), (#"{"usd": 1}"#, "price.usd"), (#"{"DOLLAR": 1}"#, "price.DOLLAR"),
       (#"{"USD": "1"}"#, "price.USD"), (#"{"USD": -1}"#, "price.USD"), (#"{"USD": 1.2345}"#, "price.USD"),
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test func `the default currency is USD, else the first`() throws {
+  @Test func `the default currency is USD if it is configured, else the first one`() throws {
     func listed(_ price: String) throws -> [String] {
       let json = """
         { "apps": [{ "bundleID": "a", "customer": "device", "tiers": { "t": {} },

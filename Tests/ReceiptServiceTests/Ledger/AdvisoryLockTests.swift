@@ -5,9 +5,10 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct AdvisoryLockTests {
-  /// The kind was mixed into the first byte of the name only, and "1" and "2" differ in the same bits as the kinds.
+  /// The former hash combined the kind with the first byte of the name only. "1" and "2" differ in the same bits as the
+  /// kinds, so these two names collided.
   @Test(arguments: [("1000000000000001", "2000000000000001"), ("2000000000000002", "1000000000000002")])
-  func `a purchase and a customer whose names differ in the first digit do not share a lock`(
+  func `a purchase and a customer with names that differ in the first digit do not share an advisory lock`(
     purchase: String, customer: String
   ) async throws {
     #expect(Self.formerKey(1, purchase) == Self.formerKey(2, customer))
@@ -22,14 +23,14 @@ import Testing
     }
   }
 
-  /// The key of a kind and a name before kinds had keys of their own.
+  /// The key by the former hash.
   private static func formerKey(_ kind: UInt64, _ name: String) -> Int64 {
     var hash = (0xcbf2_9ce4_8422_2325 as UInt64) ^ kind
     for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
     return Int64(bitPattern: hash)
   }
 
-  @Test func `no two kinds of locks have a key in common`() {
+  @Test func `no two kinds of advisory locks have a key in common`() {
     let ranges = [AdvisoryLock.fixedKeys] + AdvisoryLock.Kind.allCases.map(\.keys)
     for (index, range) in ranges.enumerated() {
       for other in ranges.dropFirst(index + 1) { #expect(!range.overlaps(other)) }
@@ -42,13 +43,16 @@ import Testing
     }
   }
 
-  @Test func `names of one kind have keys of their own`() {
+  @Test func `100,000 purchase ids have different advisory lock keys`() {
     let keys = (0..<100_000).map { AdvisoryLock.key(.purchase, "20000\(1_000_000_000 + $0)") }
     #expect(Set(keys).count == keys.count)
   }
 
-  /// Every other use in Swift goes through `AdvisoryLock`, and numbers in SQL text stay in the range kept for them.
-  @Test func `locks outside of the kinds are fixed numbers that no kind has`() throws {
+  /// Advisory locks outside of `AdvisoryLock` must have fixed numbers from the reserved range.
+  @Test
+  func `every other advisory lock in Sources and migrations has a fixed number from the reserved range`()
+    throws
+  {
     let package = URL(filePath: Harness.migrations).deletingLastPathComponent()
     var fixed: Set<Int64> = []
     for folder in ["Sources", "migrations"] {

@@ -7,7 +7,7 @@ import Testing
   private var soon: ContinuousClock.Instant { start + .milliseconds(5) }
   private var late: ContinuousClock.Instant { start + .milliseconds(20) }
 
-  @Test func `beyond 4,096 waiting entries the next one is refused, until some are taken`() {
+  @Test func `the commit queue refuses an entry beyond 4,096 waiting ones until a batch is taken`() {
     var queue = CommitQueue<Int>()
     var refused = 0
     for number in 0..<5_000 {
@@ -19,7 +19,7 @@ import Testing
     if case .refused = queue.add(5_000, at: start) { Issue.record("there is room again") }
   }
 
-  @Test func `at most four commits of at most 64 entries are under way, in the order of arrival`() {
+  @Test func `at most four workers commit batches of at most 64 entries, in the order of arrival`() {
     var queue = CommitQueue<Int>()
     var workers = 0
     for number in 0..<300 {
@@ -32,7 +32,7 @@ import Testing
     #expect(batches.flatMap { $0 } == Array(0..<300))
   }
 
-  @Test func `a lone entry starts a worker at once, again when the last one has ended`() {
+  @Test func `a single entry starts a worker at once, and another one after that worker ended`() {
     var queue = CommitQueue<Int>()
     for number in 0..<3 {
       guard case .startsWorker = queue.add(number, at: start) else {
@@ -44,7 +44,9 @@ import Testing
     }
   }
 
-  @Test func `entries that arrive during a commit wait for the next one, and twelve start another`() {
+  @Test
+  func `entries that arrive during a commit wait for the next one, and twelve entries start another worker`()
+  {
     var queue = CommitQueue<Int>()
     _ = queue.add(0, at: start)
     #expect(queue.next(at: start) == [0])
@@ -60,7 +62,7 @@ import Testing
     #expect(queue.next(at: soon) == Array(1...12))
   }
 
-  @Test func `of two workers the one that finds few entries ends, and the last one takes them`() {
+  @Test func `of two workers the one that finds few entries ends, and the other one commits them`() {
     var queue = CommitQueue<Int>()
     _ = queue.add(0, at: start)
     #expect(queue.next(at: start) == [0])
@@ -72,7 +74,7 @@ import Testing
     #expect(queue.next(at: soon) == nil)
   }
 
-  @Test func `an entry that waits behind a held-up commit gets a worker of its own`() {
+  @Test func `an entry that waits too long behind a slow commit gets another worker`() {
     var queue = CommitQueue<Int>()
     _ = queue.add(0, at: start)
     #expect(queue.next(at: start) == [0])
@@ -93,13 +95,11 @@ import Testing
   }
 
   @Test
-  func
-    `at most four commits are held up at once, and the first that ends commits the waiting entries`()
-  {
+  func `at most four slow commits run at once, and the first one that ends commits the waiting entries`() {
     var queue = CommitQueue<Int>()
     var workers = 0
     for number in 0..<4 {
-      // Each is overdue when it comes, and its commit never ends.
+      // Each entry is overdue when it arrives, and its commit never ends.
       _ = queue.add(number, at: start)
       if number > 0, case .startsWorker = queue.overdue(at: late) { workers += 1 }
       #expect(queue.next(at: late) == [number])
@@ -113,9 +113,9 @@ import Testing
     #expect(queue.next(at: late) == [4])
   }
 
-  /// Workers that end, and workers that are held up for ever but one; a watch where the queue asks for one.
+  /// Simulates workers that end, workers that never end (all but one), and the watch that the queue starts.
   @Test(arguments: 0..<200 as Range<UInt64>)
-  func `every entry is committed once and in order, whenever commits begin and end`(seed: UInt64) {
+  func `every entry is committed once and in order, for random starts and ends of commits`(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var queue = CommitQueue<Int>()
     var (now, sent) = (start, 0)
@@ -155,7 +155,7 @@ import Testing
       }
     }
     #expect(watches <= 1)
-    // All commits that are under way end, but three that are held up for ever.
+    // All running commits end, except three that never end.
     let held = min(running, CommitQueue<Int>.maximumWorkers - 1)
     while ready > 0 || running > held || watches > 0 {
       if ready > 0 {

@@ -6,7 +6,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite(.timeLimit(.minutes(10))) struct GroupCommitTests {
-  @Test func `entries that arrive while a commit is under way share the next transaction`() async throws {
+  @Test func `entries that arrive during a commit share the next transaction`() async throws {
     try await withHarness { harness in
       let intake = harness.service.notifications
       let entries = try (0..<CommitQueue<Int>.entriesPerWorker).map { _ in

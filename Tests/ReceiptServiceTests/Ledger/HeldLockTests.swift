@@ -9,20 +9,20 @@ import Testing
 
 @testable import ReceiptService
 
-/// Another session holds a lock that a commit of the ledger needs. The answers come while it holds the lock: the
-/// requests run inside of its transaction.
+/// Another session holds a lock that a commit of the ledger needs. It holds the lock until every response has arrived,
+/// because the requests run inside of its transaction.
 @Suite(.timeLimit(.minutes(10))) struct HeldLockTests {
-  /// A lock on each of some customers, and a request that needs it.
+  /// The lock that the other session holds for each of some customers.
   enum Held: CaseIterable, Sendable {
     case subscriptionRow
     case purchaseKey
     case customerKey
-    /// The app's own foreign key has PostgreSQL look at the profile before it takes a row.
+    /// The profile row, which PostgreSQL locks for the app's own foreign key.
     case referencedProfile
   }
 
   @Test(arguments: Held.allCases)
-  func `a lock that is not granted fails its own entries alone, and a retry after its release succeeds`(
+  func `a lock that is not granted fails only its own entries, and a retry after the release succeeds`(
     held: Held
   ) async throws {
     try await withHarness { harness in
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test func `profiles that another session holds delay no answer, and are written after their release`()
+  @Test func `profiles that another session locks delay no response and are written after their release`()
     async throws
   {
     try await withHarness { harness in
@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  @Test func `entries of a batch that meet locks are answered after all the others of the batch`()
+  @Test func `entries of a batch that wait for a lock complete after all other entries of the batch`()
     async throws
   {
     try await withHarness { harness in
@@ -99,10 +99,10 @@ import Testing
     }
   }
 
-  @Test func `a purchase whose row is locked does not keep the sweep from the others`() async throws {
+  @Test func `a purchase with a locked row does not stop the sweep of other purchases`() async throws {
     try await withHarness { harness in
       let customers = try await harness.customers(2)
-      // The locked one is the longest overdue, and as many as a page of the sweep holds come before the other.
+      // The locked purchase is the longest overdue, and a whole page of the sweep is due before the other purchase.
       _ = try await harness.pool.query(
         """
         UPDATE subscriptions SET next_change_at = now() - interval '2 years'
@@ -130,7 +130,7 @@ import Testing
   }
 }
 
-/// The entries in the order in which they were answered.
+/// The entries in the order in which they completed.
 private final class AnsweredEntries: Sendable {
   private let entries = Mutex<[(index: Int, isCommitted: Bool)]>([])
 
@@ -163,7 +163,7 @@ extension Harness {
     return customers
   }
 
-  /// A notification about the purchase of each, and a validation of the first one's purchase.
+  /// A notification about each customer's purchase, and a validation of the first customer's purchase.
   fileprivate func blockedRequests(
     _ held: HeldLockTests.Held, of customers: [HeldCustomer]
   ) async throws -> [SomeRequest] {
@@ -178,7 +178,7 @@ extension Harness {
     ]
   }
 
-  /// Half of them notifications, half of them validations.
+  /// Requests of other customers: half notifications, half validations.
   fileprivate func unrelatedRequests(_ count: Int) throws -> [SomeRequest] {
     try (0..<count).map { number in
       let bought = try buy()
@@ -187,7 +187,7 @@ extension Harness {
     }
   }
 
-  /// Sends all of them at once, the blocked ones spread among the others.
+  /// Sends all requests at once, with the blocked ones spread among the others.
   fileprivate func answers(
     to blocked: [SomeRequest], among unrelated: [SomeRequest]
   ) async throws -> (blocked: [Answer], unrelated: [Answer]) {

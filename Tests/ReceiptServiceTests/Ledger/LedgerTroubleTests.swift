@@ -9,9 +9,9 @@ import Testing
 
 @testable import ReceiptService
 
-/// The database does not take a fact now, or has something that nobody can read.
+/// Facts that the database cannot store at the moment, and rows that the service cannot read.
 @Suite struct LedgerTroubleTests {
-  @Test func `a refund that meets a lock is not answered 200, and ends access when it comes again`()
+  @Test func `a refund that waits too long for a lock gets 503, and its repetition ends access`()
     async throws
   {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `what is logged of a lone notification that the database did not take has its trace`()
+  @Test func `the log line of a notification that the database could not store has its trace id`()
     async throws
   {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
@@ -52,14 +52,14 @@ import Testing
         return try await harness.notify(bought.notification.signedPayload)
       }
       #expect(held.status == 503)
-      let ours = lines.all.filter { $0.hasPrefix("the database did not take an entry now") }
-      #expect(ours.count == 1)
-      #expect(ours.allSatisfy { $0.contains(" trace=") })
+      let failures = lines.all.filter { $0.hasPrefix("the database did not take an entry now") }
+      #expect(failures.count == 1)
+      #expect(failures.allSatisfy { $0.contains(" trace=") })
       await harness.stop()
     }
   }
 
-  @Test func `a row that nobody can read costs no notification, which takes effect once it is mended`()
+  @Test func `a notification about an unreadable row is stored and takes effect when the row is repaired`()
     async throws
   {
     try await withHarness { harness in
@@ -85,13 +85,13 @@ import Testing
   }
 
   @Test
-  func `something unreadable of one customer costs nobody else in the batch anything, and no notification`()
+  func `an unreadable row fails only its own customer's validation, and every notification is applied`()
     async throws
   {
     try await withScreenTime { harness in
       let old = try await harness.device("ann", buys: ScreenTime.individual)
       let new = try await harness.device("ben", buys: ScreenTime.individual)
-      // Another purchase of the same customer, which this batch does not touch.
+      // An unreadable row of another purchase of the same customer; the batch does not write it.
       _ = try await harness.pool.query(
         """
         INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment, product_id,
@@ -111,26 +111,26 @@ import Testing
         return try await group.reduce(into: []) { $0.append($1) }
       }
       #expect(statuses == [200, 200])
-      // Nobody has taken what was committed for what was there before, or for what failed.
+      // Each renewal counts once as applied, not as a duplicate or a failure.
       let counts = try await harness.scrape().counts("receiptd_notifications_total")
         .filter { $0.key.contains("DID_RENEW") }
       #expect(counts == [#"{outcome="applied",subtype="",type="DID_RENEW"}"#: 2])
 
-      // Whoever asks for himself is told that we cannot say; what he showed is taken in all the same.
-      let bens = try await harness.device("ben", shows: renewed[1])
-      #expect(bens.bool("entitlements.isAccessGranted") == true)
+      // A validation by the customer with the unreadable row gets 500, and its purchase is stored all the same.
+      let readable = try await harness.device("ben", shows: renewed[1])
+      #expect(readable.bool("entitlements.isAccessGranted") == true)
       let another = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
-      let anns = try await harness.validate([
+      let unreadable = try await harness.validate([
         "signedTransaction": another.signedTransaction, "deviceID": "ann",
       ])
-      #expect(anns.status == 500)
+      #expect(unreadable.status == 500)
       #expect(try await harness.row(of: another.originalTransactionID).status == "active")
     }
   }
 
   @Test
   func
-    `a transaction that somebody else writes meanwhile as part of another purchase is taken in as part of that`()
+    `a transaction that another session stores under another purchase meanwhile stays under that purchase`()
     async throws
   {
     try await withHarness { harness in
@@ -151,7 +151,7 @@ import Testing
             FROM transactions t WHERE transaction_id = \(old)) AS copy
           """)
         let answer = Task { try await harness.sync([body], user: user, token: token).status }
-        // It waits for the row that is there and not yet committed.
+        // The request waits for the inserted row that is not yet committed.
         let blocked: Query = """
           SELECT count(*) FROM pg_stat_activity
           WHERE datname = current_database() AND wait_event = 'transactionid'
@@ -168,7 +168,7 @@ import Testing
   }
 
   @Test
-  func `a transaction that is signed again under another original id is still the one that is refunded`()
+  func `a transaction that is signed again under another original id is one purchase, which its refund ends`()
     async throws
   {
     try await withHarness { harness in
@@ -193,10 +193,10 @@ import Testing
     }
   }
 
-  @Test func `a purchase that cannot be judged does not stand in the way of the sweep`() async throws {
+  @Test func `purchases without transactions do not stop the sweep of other purchases`() async throws {
     try await withHarness { harness in
       let (_, bought) = try await harness.customer()
-      // As many as a page of the sweep holds, without a fact to judge them by.
+      // A whole page of the sweep, of purchases without any transaction.
       _ = try await harness.pool.query(
         """
         INSERT INTO subscriptions (original_transaction_id, transaction_id, bundle_id, environment, product_id,
@@ -213,7 +213,7 @@ import Testing
     }
   }
 
-  @Test func `a downgrade to a product that the catalog does not know opens nothing once it begins`()
+  @Test func `a downgrade to a product outside the catalog ends access when it begins`()
     async throws
   {
     try await withHarness { harness in

@@ -8,10 +8,10 @@ import Testing
 
 @testable import ReceiptService
 
-/// Statements of the ledger are prepared while the tables may be empty, and run when they are not.
+/// The query plans of the ledger's statements, which are prepared while the tables may still be empty.
 @Suite struct LookupPlanTests {
-  /// How often the connection has read each of these tables whole. The figures may include earlier transactions of the
-  /// connection, so a test compares them with those from before.
+  /// The number of sequential scans of each table by the connection. It may include earlier transactions of the
+  /// connection, so a test compares it with the number before.
   fileprivate static func scans(by connection: PostgresConnection) async throws -> [String: Int] {
     let rows = try await connection.query(
       """
@@ -22,14 +22,14 @@ import Testing
     return try Dictionary(uniqueKeysWithValues: rows.map { (try $0.decode(0), try $0.decode(1)) })
   }
 
-  /// Rows of `profiles` that the transaction has read.
+  /// The number of rows of `profiles` that the transaction has read.
   private static let profilesRead: Query = """
     SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables
     WHERE relname = 'profiles'
     """
 
   @Test(arguments: [1, 16])
-  func `purchases are taken in by index even while the tables are so small that nothing is gained by it`(
+  func `storing purchases uses index scans only, even while the tables are tiny`(
     count: Int
   ) async throws {
     try await withHarness { harness in
@@ -46,14 +46,14 @@ import Testing
   }
 
   @Test(arguments: [1, 16])
-  func `of large tables, what a batch is about is read and nothing else`(count: Int) async throws {
+  func `a batch reads no more than ten rows of a large profiles table per customer`(count: Int) async throws {
     try await withHarness { harness in
       let users = (0..<count).map { _ in UUID() }
       let first = try users.map { user in try harness.entry(of: harness.buy(token: user), by: user) }
       _ = try await harness.commit(first) { _ in }
       _ = try await harness.pool.query(
         "INSERT INTO profiles (id) SELECT gen_random_uuid() FROM generate_series(1, 3000)")
-      // The same users buy once more: their rows are there, and change.
+      // The same users buy once more, so their existing rows change.
       harness.clock.advance(days: 1)
       let second = try users.map { user in
         try harness.entry(of: harness.buy(TestApps.annual, token: user), by: user)
@@ -72,7 +72,7 @@ import Testing
 
   @Test(
     arguments: [([UUID()], []), ([], ["phone"]), ([UUID()], ["phone", "tablet"])] as [([UUID], [String])])
-  func `what customers have is read by index, whoever is asked about`(users: [UUID], devices: [String])
+  func `the records of users and devices are read by index scans only`(users: [UUID], devices: [String])
     async throws
   {
     try await withHarness { harness in
@@ -94,7 +94,7 @@ extension Harness {
     return LedgerEntry(purchase, claimant: .user(user), instant: clock.now)
   }
 
-  /// Takes entries in, in one transaction, and looks at its effect.
+  /// Records entries in one transaction, and returns its sequential scans and the result of `looking`.
   fileprivate func commit<Sight>(
     _ entries: [LedgerEntry], looking: (PostgresConnection) async throws -> Sight
   ) async throws -> (

@@ -8,7 +8,7 @@ import Testing
 
 /// The ledger keeps one row for each notification and each transaction.
 @Suite struct OneRowTests {
-  @Test func `notifications that are posted to two servers many times are kept once each`()
+  @Test func `notifications that are posted to two servers many times are stored once each`()
     async throws
   {
     try await withHarness { harness in
@@ -46,7 +46,9 @@ import Testing
     }
   }
 
-  @Test func `a notification without a date of the App Store's is known again a month later`() async throws {
+  @Test func `a notification without a valid signedDate is stored once, also if it arrives months later`()
+    async throws
+  {
     try await withHarness { harness in
       let claims = #"{"notificationType": "DID_RENEW", "notificationUUID": "u", "signedDate": "yesterday"}"#
       let jws = try harness.store.identity.authority.signer.sign(json: Array(claims.utf8))
@@ -58,7 +60,7 @@ import Testing
     }
   }
 
-  @Test func `what the history dates otherwise is no second notification`() async throws {
+  @Test func `a notification that the history returns with another date is a duplicate`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       try await harness.arrives(bought)
@@ -70,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `a transaction whose purchase date changes stays one row`() async throws {
+  @Test func `a transaction that changes its purchase date stays one row`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy(token: UUID())
       try await harness.arrives(bought)
@@ -85,7 +87,7 @@ import Testing
         #expect(rows.count == 1)
         #expect(try rows[0].decode(0, as: Date.self) == info.purchaseDate)
       }
-      // An older word about it changes nothing.
+      // An older signature of the transaction changes nothing.
       var stale = bought.transaction
       stale.purchaseDate -= 40 * 86_400
       stale.signedDate += 2

@@ -4,7 +4,9 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct RecentNotificationsTests {
-  @Test func `the last ones are known, most of those of an hour ago are, and no others`() {
+  @Test
+  func `the cache of recent notifications knows the latest UUID, most of 36,000 earlier ones, and no other`()
+  {
     let recent = RecentNotifications()
     var random = SeededGenerator(seed: 3)
     let old = (0..<36_000).map { _ in UUID.random(using: &random) }
@@ -16,7 +18,7 @@ import Testing
       #expect(recent.known(among: arrived).contains(arrived[arrived.endIndex - 1]))
     }
     #expect(recent.known(among: strangers).isEmpty)
-    // Each shares its place with another one of them with a chance of 36,000 to 262,144.
+    // Each UUID shares its slot with another one with a probability of 36,000 in 262,144.
     #expect(recent.known(among: old).count > old.count * 9 / 10)
   }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// A ledger with one connection, which the test holds back until all entries of a batch wait for it.
+/// A ledger with one connection, which the test holds until all entries of a batch wait for it.
 struct SharedCommit {
   let ledger: LedgerWriter
   private let pool: PostgresPool
@@ -20,7 +20,7 @@ struct SharedCommit {
       $0.acquireTimeout = .seconds(120)
     } _: { pool in
       let validation = harness.service.validation
-      // Nothing but the end of the commit under way starts the next one, however slow the machine is.
+      // With this timeout only the end of the running commit starts the next one, however slow the machine is.
       let ledger = LedgerWriter(
         pool: pool, recentNotifications: RecentNotifications(), catalog: validation.catalog,
         clock: harness.clock.service, logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() },

@@ -6,7 +6,8 @@ import Testing
 
 @testable import ReceiptService
 
-/// One transaction, signed with an `appAccountToken`, with another one and without: in every order.
+/// One transaction with three signatures: with an `appAccountToken`, with another one, and without. The signatures
+/// arrive in every order.
 @Suite struct TokenOrderTests {
   private static let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
 
@@ -44,7 +45,7 @@ import Testing
     #expect(storefront == "USA", "the claims of the latest signature: \(order)")
   }
 
-  @Test func `any order of signatures with repeats ends with the same owner`() async throws {
+  @Test func `any order of a transaction's signatures, with repeats, gives the same owner`() async throws {
     try await withHarness { harness in
       for tokens in [[anna, boris, nil], [anna, nil, nil], [nil, anna, nil], [boris, anna, anna]] as [[UUID?]]
       {
@@ -62,7 +63,9 @@ import Testing
     }
   }
 
-  @Test func `a customer who proves it meanwhile does not change that`() async throws {
+  @Test func `a customer that proves a purchase between its signatures does not become the owner`()
+    async throws
+  {
     try await withHarness { harness in
       for order in Self.orders {
         let signatures = try signatures(harness, tokens: [anna, boris, nil])
@@ -79,14 +82,14 @@ import Testing
     }
   }
 
-  @Test func `signatures that arrive together end with the same owner`() async throws {
+  @Test func `signatures of a transaction that arrive in one request give the same owner`() async throws {
     try await withHarness { harness in
       for order in Self.orders {
         let signatures = try signatures(harness, tokens: [anna, boris, nil])
         harness.clock.advance(days: 1)
         let token = try await harness.token(for: clara)
         let proofs = try order.map { try harness.sign(signatures[$0]) }
-        // The first of them is known before, so that its row is changed by a list that is in any order.
+        // The first signature is stored before, so that the list changes an existing row.
         _ = try await harness.validate(["signedTransaction": proofs[0]])
         #expect(
           try await harness.sync(proofs, user: clara, token: token).code == "belongs_to_another_customer")

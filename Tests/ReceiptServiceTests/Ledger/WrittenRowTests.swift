@@ -8,10 +8,10 @@ import Testing
 
 @testable import ReceiptService
 
-/// What is answered from a batch that has just been written stands beside what is read by everybody later.
+/// Compares the customer records that a commit returns with a later read from the database.
 @Suite struct WrittenRowTests {
   @Test(arguments: [.user, .device] as [CustomerKind], [0, 8, 16] as [UInt64])
-  func `whoever proves a purchase is told what those who ask later are told`(
+  func `the response to a validation equals a later read of the customer`(
     kind: CustomerKind, seeds: UInt64
   ) async throws {
     try await withHarness(configuration: Self.configuration(for: kind)) { harness in
@@ -73,7 +73,7 @@ import Testing
 }
 
 extension Harness {
-  /// A fact of a life, proved by a client.
+  /// The entry of a client that sends a fact of a life.
   fileprivate func entry(of fact: LifeFact, in app: App, claimant: Customer?) throws -> LedgerEntry {
     var entry = LedgerEntry(
       app: app, originalTransactionID: fact.originalTransactionID, claimant: claimant, isValidation: true,
@@ -91,7 +91,7 @@ extension Harness {
 }
 
 extension CustomerRecords {
-  /// The same, in an order that does not depend on who read it.
+  /// The records with their subscriptions in the order of original ids.
   fileprivate var sorted: CustomerRecords {
     var sorted = self
     sorted.subscriptions.sort { $0.current.originalTransactionID < $1.current.originalTransactionID }

@@ -35,7 +35,7 @@ import Testing
     ]
   }
 
-  @Test func `a free introductory month converts with its first paid renewal, and is no charge`() async throws
+  @Test func `a free introductory month is not a charge and converts at its first paid renewal`() async throws
   {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func `a free month whose transaction has no price does not convert`() async throws {
+  @Test func `a free month with a transaction without a price does not convert`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       #expect(try await harness.launch("phone", account: "ann").status == 201)
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase without an offer converts at once`() async throws {
+  @Test func `a purchase without an offer counts as a conversion at once`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       #expect(try await harness.launch("phone", account: "ann").status == 201)
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test func `a customer that paid before the trial began does not convert`() async throws {
+  @Test func `a customer that paid before the trial does not count as a conversion`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       try await Self.account("ann", with: "phone", buysWith: nil, harness)
@@ -113,7 +113,7 @@ import Testing
     }
   }
 
-  @Test func `a free period that ends unpaid was not due to renew`() async throws {
+  @Test func `a free period that ends without a payment does not count as a renewal due`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
       let bought = try await harness.account("ann", buys: ScreenTime.individual, offer: .freeTrial())

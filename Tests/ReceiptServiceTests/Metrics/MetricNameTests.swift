@@ -56,7 +56,7 @@ import Testing
     }
   }
 
-  @Test func `the dashboard can be imported`() throws {
+  @Test func `the dashboard is valid for an import into Grafana`() throws {
     let dashboard = try JSONSerialization.jsonObject(
       with: Data(try Self.file("config/grafana-dashboard.json").utf8))
     let members = try #require(dashboard as? [String: Any])

@@ -9,7 +9,7 @@ import Testing
 
 /// The metrics after requests and jobs.
 @Suite struct MetricsTests {
-  @Test func `a story leaves exactly its counts`() async throws {
+  @Test func `a sequence of requests and notifications gives exactly its metrics`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       let token = try await harness.token(for: user)
@@ -85,7 +85,7 @@ import Testing
     }
   }
 
-  @Test func `sandbox purchases do not count as business`() async throws {
+  @Test func `sandbox purchases do not count in the business metrics`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy(in: .sandbox)
       try await harness.arrives(bought)
@@ -95,7 +95,7 @@ import Testing
     }
   }
 
-  @Test func `an event that is old when it is first seen does not count`() async throws {
+  @Test func `a purchase that is a week old when it arrives does not count in the metrics`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       harness.clock.advance(days: 8)
@@ -105,7 +105,7 @@ import Testing
     }
   }
 
-  @Test func `an expired subscription was due and did not renew`() async throws {
+  @Test func `an expired subscription counts as a renewal due and not as a renewal`() async throws {
     try await withHarness { harness in
       let (_, bought) = try await harness.customer()
       try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
@@ -117,7 +117,7 @@ import Testing
     }
   }
 
-  @Test func `a trial that becomes a purchase converts once`() async throws {
+  @Test func `a trial that becomes a purchase counts as one conversion`() async throws {
     try await withScreenTime { harness in
       let app = ScreenTime.bundleID
       #expect(try await harness.launch("phone").status == 201)
@@ -139,7 +139,7 @@ import Testing
     }
   }
 
-  @Test func `a request to the store is counted by endpoint and outcome, and continues the trace`()
+  @Test func `a request to the App Store is counted by endpoint and outcome and continues the trace`()
     async throws
   {
     try await withHarness { harness in
@@ -173,7 +173,7 @@ import Testing
     }
   }
 
-  @Test func `the gauges show the waiting rows, and zero without any`() async throws {
+  @Test func `the gauges show the number of waiting rows, and zero without any`() async throws {
     let receiver = try WebhookReceiver()
     try await withHarness(
       configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)]),

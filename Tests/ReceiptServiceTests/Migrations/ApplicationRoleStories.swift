@@ -10,13 +10,13 @@ import Testing
 
 /// All actions of a running service as the role `receiptd_app`.
 @Suite(.timeLimit(.minutes(10))) struct ApplicationRoleStories {
-  @Test func `all actions run as receiptd_app on a plain database`() async throws {
+  @Test func `all actions of the service succeed as receiptd_app on a plain database`() async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       try await Self.story(database, user: UUID())
     }
   }
 
-  @Test func `all actions run as receiptd_app with row level security, as on Supabase`()
+  @Test func `all actions of the service succeed as receiptd_app with row level security, as on Supabase`()
     async throws
   {
     try await Supabase.with(.own) { supabase in
@@ -56,7 +56,7 @@ import Testing
     await receiver.stop()
   }
 
-  /// Webhook, validate, profile, deliveries.
+  /// Calls webhook, validate and profile, and delivers.
   private static func subscriber(_ user: UUID, _ harness: Harness, _ receiver: WebhookReceiver) async throws {
     #expect(try await harness.send(.get, "/readyz", to: harness.adminAddress).status == 200)
     let bought = try harness.buy(token: user)
@@ -81,7 +81,7 @@ import Testing
     #expect(try await harness.profileRow(of: user)?.product == nil)
   }
 
-  /// Trials, children, events.
+  /// Calls the routes of trials, child devices and events.
   private static func devices(_ harness: Harness) async throws {
     let app = "?bundleID=\(TestApps.family)"
     #expect(try await harness.launch("phone", bundleID: TestApps.family, of: TestApps.family).status == 201)
@@ -108,7 +108,7 @@ import Testing
     #expect(try await harness.send(.post, "/api/v1/events", json: event).status == 202)
   }
 
-  /// All actions of support.
+  /// Performs all support actions.
   private static func support(_ harness: Harness) async throws {
     func ask(_ path: String, _ members: [String: Any]) async throws -> Answer {
       let author = ["by": "ada", "reason": "ticket 812"]
@@ -139,7 +139,7 @@ import Testing
     #expect(report.status == 200)
   }
 
-  /// The background jobs and the commands.
+  /// Runs the background jobs and the commands.
   private static func jobs(_ harness: Harness) async throws {
     let lost = try harness.buy()
     harness.clock.advance(seconds: 3_700)

@@ -40,7 +40,9 @@ import Testing
     }
   }
 
-  @Test func `no table can be altered, dropped, emptied, or given a trigger or a policy`() async throws {
+  @Test func `receiptd_app cannot alter, drop or truncate a table, or add a trigger or a policy`()
+    async throws
+  {
     try await Self.withRole { owner, role in
       let tables = try await owner.query(Self.tables).map { try $0.decode("relname", as: String.self) }
       #expect(tables.count > 20)
@@ -67,7 +69,7 @@ import Testing
     }
   }
 
-  @Test func `records cannot be changed or deleted, and other tables cannot be read`()
+  @Test func `receiptd_app cannot change or delete records, and cannot read other tables`()
     async throws
   {
     try await Self.withRole { _, role in
@@ -90,7 +92,7 @@ import Testing
     }
   }
 
-  @Test func `every table has its privileges, and a new migration without them fails here`() async throws {
+  @Test func `receiptd_app can read every table and all of its rows`() async throws {
     try await Self.withRole { owner, role in
       let forgotten = try await owner.query(
         """
@@ -112,7 +114,7 @@ import Testing
     }
   }
 
-  @Test func `running the function again restores changed privileges`() async throws {
+  @Test func `a second call of the privileges function restores changed privileges`() async throws {
     try await withHarness(role: "receiptd_app") { harness in
       func failures() async -> [String] {
         var lines: [String] = []
@@ -142,7 +144,9 @@ import Testing
     }
   }
 
-  @Test func `a server with this role does not migrate, and names the role that must`() async throws {
+  @Test func `a server with the role receiptd_app does not migrate and names the role that must`()
+    async throws
+  {
     try await withHarness(role: "receiptd_app") { harness in
       #expect(try await harness.service.migrator.apply().isEmpty)
       _ = try await harness.pool.query(

@@ -33,7 +33,7 @@ import Testing
     _ = try await pool.query(Query(unescaped: "DO LANGUAGE plpgsql $do$ BEGIN EXECUTE \(quoted); END $do$"))
   }
 
-  @Test func `ten servers that start at once migrate once`() async throws {
+  @Test func `ten servers that start at once run each migration once`() async throws {
     try await withTestDatabase { database in
       let applied = try await withThrowingTaskGroup(of: Int.self) { group in
         for _ in 0..<10 {
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `a database from before the migrations were folded is refused`()
+  @Test func `the migrator refuses a database from before the migrations were folded`()
     async throws
   {
     try await withTestDatabase(migrationsFolder: Self.folder) { database in
@@ -94,7 +94,8 @@ import Testing
     }
   }
 
-  @Test func `an app's own table of subscriptions is kept and completed`() async throws {
+  @Test func `the migrations keep an app's own table subscriptions and add the missing columns`() async throws
+  {
     try await withEmptyDatabase { pool in
       try await run(
         """
@@ -133,7 +134,7 @@ import Testing
     }
   }
 
-  @Test func `support may read everything and write nothing`() async throws {
+  @Test func `the support role can read everything and write nothing`() async throws {
     try await withEmptyDatabase { pool in
       try await Migrator(pool: pool, folder: Self.folder).apply()
       try await pool.withTransaction { connection in
@@ -158,7 +159,11 @@ import Testing
     }
   }
 
-  @Test func `where nothing is there, Supabase gets its tables with policies`() async throws {
+  @Test
+  func
+    `on an empty Supabase database the migrations create profiles and user_preferences with row level security`()
+    async throws
+  {
     try await withEmptyDatabase { pool in
       try await run(Supabase.roles + Supabase.auth, on: pool)
       try await Migrator(pool: pool, folder: Self.folder).apply()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// A database as Supabase hands it out, with an app in it that has users already.
+/// A database as Supabase creates it, with an app that already has users.
 struct Supabase {
   let database: TestDatabase
   let pool: PostgresPool
@@ -45,7 +45,7 @@ struct Supabase {
     }
   }
 
-  /// Makes one and migrates it.
+  /// Creates such a database and migrates it.
   static func with(_ policies: Policies, _ body: (Supabase) async throws -> Void) async throws {
     try await withTestDatabase { database in
       try await database.withPool { pool in
@@ -101,7 +101,7 @@ struct Supabase {
     try await run(statement, as: caller) == nil
   }
 
-  /// Roles are the cluster's, so another test may have made them, or be making them right now.
+  /// Roles belong to the cluster, so another test may have created them or may create them at the same time.
   static let roles = """
     DO $roles$ DECLARE definition text; BEGIN
       FOREACH definition IN ARRAY ARRAY['anon', 'authenticated', 'service_role BYPASSRLS'] LOOP

@@ -35,7 +35,7 @@ import Testing
     .filter { !Self.apps.contains($0.name) }
   }
 
-  @Test func `no client reads or writes any table, view or sequence of the ledger`() async throws {
+  @Test func `no Supabase client can read or write a table, view or sequence of receiptd`() async throws {
     try await Supabase.with(.own) { supabase in
       let relations = try await own(supabase)
       #expect(relations.count > 20)
@@ -62,7 +62,9 @@ import Testing
     }
   }
 
-  @Test func `no client does so after a GRANT of everything`() async throws {
+  @Test func `row level security hides receiptd's tables from Supabase clients even after GRANT ALL`()
+    async throws
+  {
     try await Supabase.with(.own) { supabase in
       _ = try await supabase.pool.query(
         "INSERT INTO subscriptions (original_transaction_id, bundle_id) VALUES ('1', 'com.example')")
@@ -96,7 +98,7 @@ import Testing
     }
   }
 
-  @Test func `no client runs a function of receiptd`() async throws {
+  @Test func `no Supabase client can run a function of receiptd`() async throws {
     try await Supabase.with(.own) { supabase in
       let functions = try await supabase.pool.query(
         """
@@ -113,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `no statement lets a client become premium`() async throws {
+  @Test func `no statement makes a Supabase client premium`() async throws {
     try await Supabase.with(.own) { supabase in
       let user = supabase.users[0]
       let id = "'\(user.uuidString.lowercased())'"
@@ -163,7 +165,7 @@ import Testing
     }
   }
 
-  @Test func `a user reads and writes the other columns of the own profile only`() async throws {
+  @Test func `a Supabase user can read and write the other columns of their own profile only`() async throws {
     try await Supabase.with(.own) { supabase in
       let (user, other) = (supabase.users[0], supabase.users[1])
       let caller = Supabase.Caller.authenticated(user)
@@ -195,17 +197,17 @@ import Testing
 
   @Test
   func
-    `no client can become premium with public profiles either, and the doctor reports the visible columns`()
+    `no Supabase client can become premium with public profiles, and the doctor reports the visible columns`()
     async throws
   {
     try await Supabase.with(.all) { supabase in
       let user = supabase.users[0]
       let caller = Supabase.Caller.authenticated(user)
       #expect(try await supabase.isRefused("UPDATE profiles SET premium_product_id = 'x'", as: caller))
-      // The app has decided that profiles are public, all columns of them.
+      // This app makes all columns of profiles public.
       let seen = try await supabase.run("SELECT premium_product_id FROM profiles", as: caller)
       #expect(seen?.count == 3)
-      // Preferences are visible only to their user there too.
+      // Preferences are still visible only to their user.
       #expect(try await supabase.run("SELECT * FROM user_preferences", as: caller)?.count == 1)
 
       let finding = try await Doctor.publicPremium(supabase.pool)
@@ -228,7 +230,7 @@ import Testing
     }
   }
 
-  @Test func `service_role reads and writes everything`() async throws {
+  @Test func `service_role can read and write everything`() async throws {
     try await Supabase.with(.own) { supabase in
       for relation in try await own(supabase)
       where relation.kind != "S" && !Self.secret.contains(relation.name) {
@@ -259,7 +261,7 @@ import Testing
     }
   }
 
-  @Test func `support sees every user, and writes nothing`() async throws {
+  @Test func `the support role can read every user and write nothing`() async throws {
     try await Supabase.with(.own) { supabase in
       let relations = try await own(supabase).filter {
         ["r", "v"].contains($0.kind) && !Self.secret.contains($0.name)
@@ -276,7 +278,7 @@ import Testing
     }
   }
 
-  @Test func `a server that is not the tables' owner reads them while clients cannot`()
+  @Test func `a server role that does not own the tables can read them while clients cannot`()
     async throws
   {
     try await withTestDatabase { database in

@@ -32,7 +32,7 @@ import Testing
     if let failure { throw failure }
   }
 
-  @Test func `sessions ended by an administrator fail no request`() async throws {
+  @Test func `database sessions that an administrator ends fail no request`() async throws {
     try await withHarness { harness in
       let administrator = try PostgresPool(
         configuration: PostgresConfiguration(uri: try #require(harness.environment["DATABASE_URL"])))
@@ -63,7 +63,7 @@ import Testing
   ]
 
   @Test(arguments: damages)
-  func `with an incomplete schema requests get 503, and the log names the missing object`(
+  func `requests on an incomplete schema get 503, and the log names the missing object`(
     damage: String, repair: String, sqlState: String
   ) async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test func `readiness names the tables that are missing`() async throws {
+  @Test func `readyz names the missing tables`() async throws {
     try await withHarness { harness in
       #expect(try await harness.send(.get, "/readyz", to: harness.adminAddress).status == 200)
       _ = try await harness.pool.query("ALTER TABLE subscriptions RENAME TO elsewhere")

@@ -33,7 +33,7 @@ import Testing
   }
 
   @Test(arguments: Fault.allCases)
-  func `a notification with a bad part gets 200 and is stored as failed with the reason`(
+  func `a notification with an invalid part gets 200 and is stored as failed with the reason`(
     fault: Fault
   ) async throws {
     try await withHarness { harness in
@@ -67,7 +67,9 @@ import Testing
   }
 
   @Test(arguments: Fault.allCases)
-  func `a replay reports why a part still fails, and a start replays curable failures`(fault: Fault)
+  func `a replay reports why a notification's part still fails, and a start replays curable failures`(
+    fault: Fault
+  )
     async throws
   {
     try await withHarness { harness in
@@ -99,7 +101,9 @@ import Testing
     }
   }
 
-  @Test func `a part of another root is processed by the first start that trusts that root`() async throws {
+  @Test func `a notification part under another root is processed at the first start that trusts the root`()
+    async throws
+  {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       harness.clock.advance(days: 1)
@@ -131,7 +135,9 @@ import Testing
     }
   }
 
-  @Test func `bad parts do not count against the address that posts them`() async throws {
+  @Test func `notifications with invalid parts do not count against the address that posts them`()
+    async throws
+  {
     let limited = ["RATE_LIMIT": "2", "TRUSTED_PROXIES": "127.0.0.0/8"]
     try await withHarness(environment: limited) { harness in
       let bought = try harness.buy()
@@ -154,7 +160,9 @@ import Testing
     }
   }
 
-  @Test func `a forged envelope is refused and not stored, whatever it contains`() async throws {
+  @Test func `a notification with a forged signature is refused and not stored, whatever it contains`()
+    async throws
+  {
     try await withHarness { harness in
       let bought = try harness.buy()
       let stranger = try SigningAuthority()

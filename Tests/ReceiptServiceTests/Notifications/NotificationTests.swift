@@ -73,7 +73,7 @@ import Testing
     }
   }
 
-  @Test func `a repeated notification is stored again after the database was restored to an earlier state`()
+  @Test func `a repeated notification is stored again after a restore of the database to an earlier state`()
     async throws
   {
     try await withHarness { harness in
@@ -104,7 +104,8 @@ import Testing
   }
 
   @Test
-  func `a repeated notification does not wait for the purchase's lock, and new ones beside it are processed`()
+  func
+    `a repeated notification does not wait for the purchase's lock, and a new one in the batch is processed`()
     async throws
   {
     try await withHarness { harness in
@@ -140,7 +141,7 @@ import Testing
     try await withHarness { harness in
       let user = UUID()
       var random = SeededGenerator(seed: 5)
-      // The same events three times; only the order of delivery differs.
+      // The same events for three purchases; only the order of delivery differs.
       var rows: [SubscriptionRow] = []
       var profiles: [ProfileRow?] = []
       let start = harness.clock.now
@@ -243,7 +244,7 @@ import Testing
     }
   }
 
-  @Test func `a stored notification is restored byte for byte`() async throws {
+  @Test func `a stored notification can be rebuilt byte for byte`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let verifier = try SignedDataVerifier(
@@ -260,7 +261,7 @@ import Testing
     }
   }
 
-  @Test func `certificates are stored once for any number of notifications`() async throws {
+  @Test func `a certificate chain is stored once for any number of notifications`() async throws {
     try await withHarness { harness in
       for _ in 0..<5 {
         let bought = try harness.buy()
@@ -303,7 +304,7 @@ import Testing
     }
   }
 
-  @Test func `a U+0000, which PostgreSQL cannot store, loses no notification`() async throws {
+  @Test func `a notification with U+0000, which PostgreSQL cannot store, is not lost`() async throws {
     try await withHarness { harness in
       let info = try harness.transaction {
         $0.currency = "U\0D"

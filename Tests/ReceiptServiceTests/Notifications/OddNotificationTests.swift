@@ -8,7 +8,10 @@ import Testing
 
 /// Notifications with a valid signature and unusual content.
 @Suite struct OddNotificationTests {
-  @Test func `a notification that is only stored as pending does not change the subscription`() async throws {
+  @Test
+  func `a notification of another app id or environment stays pending and does not change the subscription`()
+    async throws
+  {
     try await withHarness { harness in
       let user = UUID()
       let bought = try harness.buy(token: user)
@@ -101,7 +104,9 @@ import Testing
     }
   }
 
-  @Test func `the owner does not depend on the order in which tokens arrive`() async throws {
+  @Test func `a purchase's owner does not depend on the order of notifications with different tokens`()
+    async throws
+  {
     try await withHarness { harness in
       let (anna, boris) = (UUID(), UUID())
       var owners: Set<UUID?> = []
@@ -127,7 +132,7 @@ import Testing
     }
   }
 
-  @Test func `header ids are read again after the table was restored`() async throws {
+  @Test func `the server reads JWS header ids again after a restore of their table`() async throws {
     try await withHarness { harness in
       let first = try harness.buy()
       #expect(try await harness.notify(first.notification.signedPayload).status == 200)
@@ -156,7 +161,7 @@ import Testing
     }
   }
 
-  @Test func `headers that notifications refer to can be neither changed nor deleted`() async throws {
+  @Test func `JWS headers of stored notifications can be neither changed nor deleted`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
@@ -173,7 +178,7 @@ import Testing
     }
   }
 
-  @Test func `an unknown product in a batch does not affect the others`() async throws {
+  @Test func `an unknown product in a sync does not affect the other transactions`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let token = try await harness.token(for: user)

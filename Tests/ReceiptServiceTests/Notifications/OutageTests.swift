@@ -10,7 +10,7 @@ import enum HTTP.RFC3339
 @testable import ReceiptService
 
 @Suite struct OutageTests {
-  @Test func `with the database stopped the webhook answers 503, and 200 again once it is back`()
+  @Test func `the webhook answers 503 while the database is stopped, and 200 after its restart`()
     async throws
   {
     let postgres = try await PrivatePostgres.start()

@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func `all notifications of an unknown app are processed at the first start that knows it`()
+  @Test func `all notifications of an unknown app are processed at the first start with the app configured`()
     async throws
   {
     try await withHarness { harness in

@@ -8,7 +8,7 @@ import Testing
 
 /// A primary that waits for a synchronous standby that does not respond.
 @Suite(.timeLimit(.minutes(10))) struct SynchronousStandbyTests {
-  @Test func `a notification that only the primary has never gets 200`()
+  @Test func `a notification that is on the primary alone does not get 200`()
     async throws
   {
     let postgres = try await PrivatePostgres.start()
@@ -47,7 +47,7 @@ import Testing
       _ = try await pool.query(
         "ALTER SYSTEM SET synchronous_standby_names = '\(unescaped: isRequired ? "nobody" : "")'")
       _ = try await pool.query("SELECT pg_reload_conf()")
-      // A commit that writes shows it: its process has read the setting, and so has the process that releases waiters.
+      // A commit shows that the setting is in force: its process and the process that releases waiters have read it.
       func waits() async throws -> Bool {
         do {
           _ = try await pool.query("SELECT pg_logical_emit_message(true, 'test', '')")

@@ -10,7 +10,7 @@ import Testing
 /// CloudKit is unreachable for an hour of the test clock, then throttles, while customers change.
 @Suite struct CloudKitOutageTests {
   @Test(arguments: [1, 2] as [UInt64])
-  func `after an outage and throttling every customer's last state arrives, in order, once`(
+  func `after an outage and throttling every customer's last state is written to CloudKit once, in order`(
     seed: UInt64
   ) async throws {
     try await withCloudKit { harness, cloud in

@@ -9,7 +9,7 @@ import Testing
     CloudKitResponse.delivery(of: Array(#"{"records": [\#(records)]}"#.utf8), for: names)
   }
 
-  @Test func `each record has its own outcome, in any order of the response`() {
+  @Test func `each CloudKit record has its own outcome, in any order of the response`() {
     let delivery = delivery(
       """
       {"recordName": "d", "serverErrorCode": "CONFLICT"}, {"recordName": "b", "recordType": "x", "fields": {}},
@@ -24,7 +24,7 @@ import Testing
     #expect(delivery.problem == nil)
   }
 
-  @Test func `throttled records pause the destination for the longest requested time`() {
+  @Test func `throttled CloudKit records pause the destination for the longest requested time`() {
     let delivery = delivery(
       """
       {"recordName": "a", "serverErrorCode": "THROTTLED", "retryAfter": 5},
@@ -35,7 +35,7 @@ import Testing
     #expect(delivery.outcomes.last == .failed("THROTTLED"))
   }
 
-  @Test func `a refused key is a problem of the destination and gives up no record`() {
+  @Test func `a refused CloudKit key pauses the destination and gives up no record`() {
     let delivery = delivery(
       #"{"recordName": "a", "serverErrorCode": "AUTHENTICATION_FAILED"}"#, for: ["a"])
     #expect(delivery.problem == .unavailable("AUTHENTICATION_FAILED"))
@@ -43,7 +43,7 @@ import Testing
   }
 
   @Test(arguments: ["", "[]", "<html>", #"{"records": 5}"#, #"{"serverErrorCode": "X"}"#])
-  func `an answer that cannot be read is no delivery`(body: String) {
+  func `an unreadable CloudKit response counts as a failed delivery`(body: String) {
     let delivery = CloudKitResponse.delivery(of: Array(body.utf8), for: ["a"])
     #expect(delivery.outcomes == [.failed("CloudKit's response cannot be read")])
   }
@@ -54,7 +54,7 @@ import Testing
       ("nan", nil), ("inf", nil), ("5 s", nil), ("0x1f", nil), ("9999999999", nil),
       ("Wed, 21 Oct 2026 07:28:00 GMT", nil),
     ] as [(String, TimeInterval?)])
-  func `Retry-After is digits, or nothing`(text: String, seconds: TimeInterval?) {
+  func `Retry-After of a destination is parsed from digits only`(text: String, seconds: TimeInterval?) {
     let fields: HTTPFields = [.retryAfter: text]
     #expect(fields.retryAfterSeconds == seconds)
   }

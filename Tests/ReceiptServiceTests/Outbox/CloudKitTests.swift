@@ -8,7 +8,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct CloudKitTests {
-  @Test func `a purchase becomes a record in a request that is signed for CloudKit`() async throws {
+  @Test func `a purchase is written as a record by a request that is signed for CloudKit`() async throws {
     try await withCloudKit { harness, cloud in
       _ = try await harness.deviceBuys("parent-1", TestApps.familyPlan)
       try await harness.service.outbox.run()
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  @Test func `an unchanged state is not written again`() async throws {
+  @Test func `an unchanged state is not written to CloudKit again`() async throws {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
       try await harness.service.outbox.run()
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func `a state that changes with time is written when it changes`() async throws {
+  @Test func `a state that changes with time is written to CloudKit when it changes`() async throws {
     try await withCloudKit { harness, cloud in
       let start = harness.clock.now
       _ = try await harness.pool.query(
@@ -67,7 +67,7 @@ import Testing
       #expect(cloud.writes.map(\.status) == ["trial", "grace", "expired"])
       let began = Int(start.timeIntervalSince1970 * 1000)
       #expect(cloud.writes.map(\.validUntil) == [began + 30 * 86_400_000, began + 37 * 86_400_000, nil])
-      // The change at the end has an age of its own, so an outage just then does not give it up.
+      // The change at the grant's end has an age of its own, so an outage at that moment does not give it up.
       cloud.change { $0.fault = { _ in .cloudKit(503, "TRY_AGAIN_LATER") } }
       let end = harness.clock.now + 3_600
       _ = try await harness.pool.query(
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  @Test func `a delivery whose response was lost is repeated, also if the state is as before`()
+  @Test func `a delivery with a lost response is repeated, even if the state is as before`()
     async throws
   {
     try await withCloudKit { harness, cloud in
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test func `one request has 200 records, and each customer has a row of its own`() async throws {
+  @Test func `a CloudKit request has at most 200 records, and each customer is written once`() async throws {
     try await withCloudKit { harness, cloud in
       let names = (0..<450).map { "device-\($0)" }
       try await harness.note(devices: names)
@@ -119,7 +119,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `a record that is refused for good is given up alone, and requeued by support`(
+  func `only a permanently refused record is given up, and support can requeue it`(
     wholeRequest: Bool
   ) async throws {
     try await withCloudKit { harness, cloud in
@@ -158,7 +158,7 @@ import Testing
   }
 
   @Test
-  func `what was given up comes back by itself with the next change, and everything at once by support`()
+  func `a delivery that was given up returns with the next change, and support requeues all of an app`()
     async throws
   {
     try await withCloudKit { harness, cloud in
@@ -181,7 +181,7 @@ import Testing
   @Test(arguments: [
     (401, "AUTHENTICATION_FAILED"), (413, "QUOTA_EXCEEDED"), (429, "THROTTLED"), (503, "TRY_AGAIN_LATER"),
   ])
-  func `a refused request pauses the destination and gives up no row`(
+  func `a refused CloudKit request pauses the destination and gives up no row`(
     status: Int, code: String
   ) async throws {
     try await withCloudKit { harness, cloud in
@@ -204,7 +204,7 @@ import Testing
     }
   }
 
-  @Test func `a new container gets every customer, and without a key all rows wait`()
+  @Test func `a new CloudKit container gets every customer, and all rows wait until a key is configured`()
     async throws
   {
     let waiting = TestApps.json.replacing(

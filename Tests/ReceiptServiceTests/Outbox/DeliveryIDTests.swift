@@ -8,7 +8,7 @@ import Testing
 
 /// A receiver drops an event whose id it has seen, even if its first response was an error.
 @Suite struct DeliveryIDTests {
-  @Test func `a state that changed since a failed attempt is sent under a new id`()
+  @Test func `a state that changed since a failed attempt is sent under a new webhook id`()
     async throws
   {
     try await withWebhook { harness, receiver in
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test func `a state that returns is sent under a third id`() async throws {
+  @Test func `a state that changes back is sent under a third webhook id`() async throws {
     let receiver = try WebhookReceiver()
     let configuration = WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)])
     let other = configuration.replacing(#""insights": true"#, with: #""insights": false"#)
@@ -60,7 +60,7 @@ import Testing
     await receiver.stop()
   }
 
-  @Test func `a change that is committed after the claim and before the state is read gets its own id`()
+  @Test func `a change committed between the claim and the read of the state gets its own webhook id`()
     async throws
   {
     try await withWebhook { harness, receiver in
@@ -95,7 +95,7 @@ import Testing
     }
   }
 
-  @Test func `a change that is committed during a request is sent afterwards under its own id`()
+  @Test func `a change committed during a webhook request is sent afterwards under its own id`()
     async throws
   {
     try await withWebhook { harness, receiver in

@@ -33,7 +33,7 @@ import Testing
     }
   }
 
-  @Test func `a container and its defaults are read`() throws {
+  @Test func `the configuration of a CloudKit container is read with its defaults`() throws {
     let app = try catalog(
       #""cloudkit": { "container": "iCloud.com.example", "keyID": "k", "key": "key.pem" }"#)[TestApps.family]
     let container = try #require(app?.cloudKit)
@@ -58,13 +58,15 @@ import Testing
     ),
     (#"{ "container": "iCloud.a", "keyID": "k", "keyFile": "f" }"#, "cloudkit.keyFile", "unknown key"),
   ])
-  func `a mistake in a container is named`(object: String, subject: String, reason: String) throws {
+  func `a mistake in the configuration of a CloudKit container is reported`(
+    object: String, subject: String, reason: String
+  ) throws {
     let problem = try #require(mistake(#""cloudkit": "# + object))
     #expect(problem.subject.hasSuffix(subject))
     #expect(problem.reason.contains(reason))
   }
 
-  @Test func `an invalid key stops the start`() throws {
+  @Test func `an invalid CloudKit key stops the start`() throws {
     let file = FileManager.default.temporaryDirectory.appending(path: "no-key-\(UUID()).pem")
     try Data("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n".utf8).write(to: file)
     defer { try? FileManager.default.removeItem(at: file) }
@@ -98,13 +100,18 @@ import Testing
     ),
     (#"{ "url": "https://example.com/", "secretEnv": "S" }"#, "S", "is not set"),
   ])
-  func `a mistake in a webhook is named`(objects: String, subject: String, reason: String) throws {
+  func `a mistake in the configuration of a webhook is reported`(
+    objects: String, subject: String, reason: String
+  ) throws {
     let problem = try #require(mistake(#""webhooks": [\#(objects)]"#))
     #expect(problem.subject.hasSuffix(subject))
     #expect(problem.reason.contains(reason))
   }
 
-  @Test func `each configured place is a destination, and a container without a key has no sender`() throws {
+  @Test
+  func `each configured container and webhook is a destination, and a container without a key has no sender`()
+    throws
+  {
     let members = #"""
       "writeTo": ["cloudkit"], "webhooks": [
         { "url": "https://a.example/x?token=1", "secretEnv": "S" }, { "url": "https://b.example/", "secretEnv": "S" }]

@@ -8,7 +8,8 @@ import Testing
 
 @testable import ReceiptService
 
-/// A fake of CloudKit Web Services: it accepts `records/modify`, records the requests, and fails as the test says. OpenSSL
+/// A fake of CloudKit Web Services: it accepts `records/modify`, records the requests, and fails as the test sets.
+/// OpenSSL
 /// verifies the signatures afterwards.
 final class FakeCloudKit: Sendable {
   struct Asked: Sendable {
@@ -180,7 +181,7 @@ extension Response {
   }
 }
 
-/// Runs a test with a receiptd whose app with devices writes to a fake CloudKit.
+/// Runs a test with a receiptd that writes the customers of its device app to a fake CloudKit.
 func withCloudKit(_ body: (Harness, FakeCloudKit) async throws -> Void) async throws {
   let cloud = try await FakeCloudKit()
   let configuration = TestApps.json.replacing(

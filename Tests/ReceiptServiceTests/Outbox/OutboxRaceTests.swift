@@ -6,9 +6,9 @@ import Testing
 
 @testable import ReceiptService
 
-/// Several servers, changes during a request, and servers that die.
+/// Races of the outbox: several servers, changes during a request, and servers that crash.
 @Suite struct OutboxRaceTests {
-  @Test func `a change during an attempt does not wait and is written afterwards`() async throws {
+  @Test func `a change during a delivery does not wait for it and is written afterwards`() async throws {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
       cloud.change { state in
@@ -24,7 +24,7 @@ import Testing
     }
   }
 
-  @Test func `two concurrent servers write each record once`() async throws {
+  @Test func `two concurrent servers write each CloudKit record once`() async throws {
     try await withCloudKit { harness, cloud in
       let configuration = TestApps.json.replacing(
         #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration)
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func `customers that change while two servers deliver all end with their last state`() async throws {
+  @Test func `customers that change while two servers deliver all get their last state`() async throws {
     try await withCloudKit { harness, cloud in
       let configuration = TestApps.json.replacing(
         #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration)
@@ -78,7 +78,7 @@ import Testing
     }
   }
 
-  @Test func `the claim of a server that dies expires, and its late outcome is ignored`()
+  @Test func `the claim of a crashed server expires, and its late outcome is ignored`()
     async throws
   {
     try await withCloudKit { harness, cloud in
@@ -110,11 +110,12 @@ import Testing
     }
   }
 
-  @Test func `a content that a server sent before it died does not count as delivered`() async throws {
+  @Test func `content that a server sent before it crashed does not count as delivered`() async throws {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
       try await harness.service.outbox.run()
-      // The server dies between the response and the commit: CloudKit has 'cancelled', and no row says so.
+      // The server crashes between the response and the commit: CloudKit has 'cancelled', but the outbox row does not
+      // say so.
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
       let destination = OutboxDestination(kind: .cloudkit, bundleID: TestApps.family)
       let instant = harness.clock.now

@@ -11,7 +11,9 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct WebhookTests {
-  @Test func `an event has the customer's entitlements and a signature that OpenSSL verifies`() async throws {
+  @Test func `a webhook event has the customer's entitlements and a signature that OpenSSL verifies`()
+    async throws
+  {
     try await withWebhook { harness, receiver in
       let (user, bought) = try await harness.customer()
       try await harness.service.outbox.run()
@@ -40,7 +42,7 @@ import Testing
   }
 
   @Test
-  func `an event of 20 kB or more is given up, with the reason, and requeued by command once it is shorter`()
+  func `a webhook event of 20 kB or more is given up with the reason and can be requeued when it is shorter`()
     async throws
   {
     let receiver = try WebhookReceiver()
@@ -71,7 +73,7 @@ import Testing
     await receiver.stop()
   }
 
-  @Test func `an event has a signature of each secret while one replaces another`() async throws {
+  @Test func `a webhook event has a signature of each secret during a rotation`() async throws {
     let both = WebhookReceiver.secret + " " + WebhookReceiver.oldSecret
     try await withWebhook(secret: both) { harness, receiver in
       _ = try await harness.customer()
@@ -85,7 +87,7 @@ import Testing
   }
 
   @Test
-  func `what fails is tried again with the same id and the time of the attempt, for days, then given up`()
+  func `a failed webhook is retried for days with the same id and a new timestamp, then given up`()
     async throws
   {
     try await withWebhook { harness, receiver in
@@ -112,7 +114,7 @@ import Testing
     }
   }
 
-  @Test func `a destination is retried after its Retry-After`() async throws {
+  @Test func `a webhook destination is retried after its Retry-After`() async throws {
     try await withWebhook { harness, receiver in
       _ = try await harness.customer()
       receiver.answer(Response(status: .tooManyRequests, headers: [.retryAfter: "300"]))
@@ -126,7 +128,7 @@ import Testing
     }
   }
 
-  @Test func `410 disables the endpoint until support requeues, and no row is lost`() async throws {
+  @Test func `a 410 response disables the webhook until support requeues, and no row is lost`() async throws {
     try await withWebhook { harness, receiver in
       _ = try await harness.customer()
       receiver.answer(410)
@@ -147,7 +149,7 @@ import Testing
     }
   }
 
-  @Test func `an unreachable endpoint does not delay the others`() async throws {
+  @Test func `an unreachable webhook does not delay the others`() async throws {
     let receiver = try WebhookReceiver()
     try await withHarness(
       configuration: WebhookReceiver.configuration([
@@ -163,7 +165,7 @@ import Testing
     await receiver.stop()
   }
 
-  @Test func `a private address is refused unless it is allowed`() async throws {
+  @Test func `a webhook to a private address is refused unless the configuration allows it`() async throws {
     let receiver = try WebhookReceiver()
     let url = receiver.url.replacing("http://", with: "https://")
     try await withHarness(
@@ -180,7 +182,7 @@ import Testing
     await receiver.stop()
   }
 
-  @Test func `no log line and no row has a secret or the query of a URL`() async throws {
+  @Test func `no log line and no row of the outbox has a webhook's secret or URL query`() async throws {
     let receiver = try WebhookReceiver()
     let url = receiver.url + "?token=sesame"
     let variables = ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
@@ -227,7 +229,9 @@ import Testing
     ("whsec_" + Data(count: 65).base64EncodedString(), "must hold 24 to 64 bytes, holds 65"),
     (WebhookReceiver.secret + ",hush", "must be whsec_ and base64"),
   ])
-  func `a secret that is none is named by its setting, never shown`(text: String, reason: String) {
+  func `an invalid webhook secret is reported by its environment variable and not shown`(
+    text: String, reason: String
+  ) {
     let endpoint = WebhookEndpoint(url: "https://example.com/hook", secretEnvironmentVariable: "HOOK")
     #expect {
       _ = try WebhookSender(
@@ -239,7 +243,7 @@ import Testing
     }
   }
 
-  @Test func `the example of the specification has the expected signature`() throws {
+  @Test func `the example of Standard Webhooks has the expected signature`() throws {
     // Standard Webhooks 1.0, the example of the reference libraries.
     let secrets = try WebhookSecrets("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     let signature = secrets.signature(

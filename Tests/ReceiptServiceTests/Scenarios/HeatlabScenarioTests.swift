@@ -30,7 +30,9 @@ import Testing
     ).map { try $0.decode("device_id") }
   }
 
-  @Test func `Free: history of 7 days, the week period only, no insights; Pro: everything`() async throws {
+  @Test func `Heatlab's free tier has 7 days of history without insights, and Pro has every feature`()
+    async throws
+  {
     try await withShippedApps { harness in
       let free = try await harness.entitlements("phone", of: Heatlab.bundleID)
       #expect(free.features == ["historyDays": "7", "allPeriods": "0", "insights": "0"])
@@ -41,7 +43,7 @@ import Testing
     }
   }
 
-  @Test func `monthly and annual are one group`() async throws {
+  @Test func `Heatlab's monthly and annual products are one subscription`() async throws {
     try await withShippedApps { harness in
       let bought = try await buys(Heatlab.monthly, in: harness)
       _ = try await harness.device("phone", shows: bought)
@@ -55,7 +57,7 @@ import Testing
   }
 
   @Test(arguments: [["phone", "watch"], ["watch", "phone"]])
-  func `phone and watch share the Apple Account's subscription`(order: [String]) async throws {
+  func `phone and watch share the subscription of their Apple Account`(order: [String]) async throws {
     try await withShippedApps { harness in
       let bought = try await buys(Heatlab.monthly, in: harness)
       let id = bought.originalTransactionID
@@ -82,7 +84,7 @@ import Testing
     }
   }
 
-  @Test func `a third device replaces the one with the oldest proof`() async throws {
+  @Test func `a third device replaces the device with the oldest proof`() async throws {
     try await withShippedApps { harness in
       let bought = try await buys(Heatlab.annual, in: harness)
       for device in ["old-phone", "watch", "new-phone"] {
@@ -100,7 +102,7 @@ import Testing
     }
   }
 
-  @Test func `a device with a shared purchase sees its own other records, and no other device's`()
+  @Test func `a device with a shared purchase sees its own records and no other device's`()
     async throws
   {
     try await withShippedApps { harness in
@@ -116,7 +118,7 @@ import Testing
     }
   }
 
-  @Test func `support sees both devices, and transfers the purchase to one`() async throws {
+  @Test func `support sees both devices of a shared purchase and transfers it to one`() async throws {
     try await withShippedApps { harness in
       let ada = try #require(Harness.ada)
       let bought = try await buys(Heatlab.monthly, in: harness)
@@ -159,7 +161,7 @@ import Testing
     }
   }
 
-  @Test func `twenty devices that claim it concurrently leave two, and every transfer is recorded`()
+  @Test func `twenty devices that claim a purchase concurrently leave two, and every transfer is recorded`()
     async throws
   {
     try await withShippedApps { harness in
@@ -193,7 +195,7 @@ import Testing
   }
 
   @Test(arguments: ["keep", "transferWhenInactive"])
-  func `without transfers, a third device is refused`(policy: String) async throws {
+  func `a third device is refused if the policy does not transfer`(policy: String) async throws {
     let change: (String) -> String = {
       $0.replacing(#""transferPolicy": "transfer","#, with: #""transferPolicy": "\#(policy)","#)
     }
@@ -209,7 +211,9 @@ import Testing
     }
   }
 
-  @Test func `a purchase from before sharing is shared, and without sharing has one device again`()
+  @Test
+  func
+    `a purchase from before sharing can be shared, and a server without sharing gives it to its owner only`()
     async throws
   {
     let alone: (String) -> String = { $0.replacing(#""devicesPerPurchase": 2,"#, with: "") }

@@ -38,7 +38,8 @@ import Testing
   }
 
   @Test(arguments: [0, 86_400] as [TimeInterval])
-  func `a purchase after a refund is premium under the same original id`(later: TimeInterval) async throws {
+  func `a purchase after a refund under the same original id gives premium`(later: TimeInterval) async throws
+  {
     try await withShippedApps { harness in
       let anna = harness.user(of: Thaqalayn.bundleID)
       let first = try await anna.buys(Thaqalayn.tafsir)
@@ -69,7 +70,7 @@ import Testing
     }
   }
 
-  @Test func `a refund of the first purchase that arrives after the second does not end the second`()
+  @Test func `a late refund of the first purchase does not end the second purchase`()
     async throws
   {
     try await withShippedApps { harness in
@@ -85,7 +86,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase after a refund is premium under a new original id`() async throws {
+  @Test func `a purchase after a refund under a new original id gives premium`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: Thaqalayn.bundleID)
       let first = try await anna.buys(Thaqalayn.tafsir, account: "anna")

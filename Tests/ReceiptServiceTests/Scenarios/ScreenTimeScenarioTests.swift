@@ -21,7 +21,7 @@ import Testing
     #expect(answer.bool("entitlements.isAccessGranted") == grants, sourceLocation: sourceLocation)
   }
 
-  @Test func `free trial flow over 38 days`() async throws {
+  @Test func `a ScreenTime trial lasts 30 days, then 7 days of grace, then lockout`() async throws {
     try await withScreenTime { harness in
       #expect(try await harness.launch("phone", account: "anna").status == 201)
       for day in 0..<38 {
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `purchase during the trial`() async throws {
+  @Test func `a ScreenTime purchase during the trial gives the purchased tier`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       harness.clock.advance(days: 10)
@@ -47,14 +47,14 @@ import Testing
     }
   }
 
-  @Test func `restore`() async throws {
+  @Test func `a reinstalled ScreenTime app restores its purchase by transaction and by id`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.individual)
-      // A reinstall on the same device: nothing is left of the app's own state, and StoreKit has the transaction.
+      // A reinstall on the same device: the app's own state is gone, and StoreKit has the transaction.
       let restored = try await harness.device("phone", shows: bought)
       #expect(restored.string("subscription.status") == "active")
       try await expect("phone", "active", tier: "individual", in: harness)
-      // Also by the bare id, which its clients send.
+      // The app's clients also send the bare transaction id.
       let byID = try await harness.validate([
         "transactionID": bought.transactionID, "deviceID": "phone", "bundleID": ScreenTime.bundleID,
       ])
@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  @Test func `restore with nothing to restore`() async throws {
+  @Test func `a ScreenTime restore of an unknown transaction id gets 404`() async throws {
     try await withScreenTime { harness in
       let none = try await harness.validate([
         "transactionID": "100000000000001", "deviceID": "phone", "bundleID": ScreenTime.bundleID,
@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `upgrade with the second device`() async throws {
+  @Test func `a ScreenTime upgrade allows the pairing of a second device`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.individual)
       try await harness.pair(1, to: "phone")
@@ -88,7 +88,10 @@ import Testing
     }
   }
 
-  @Test func `expiry, then grace, then renewal`() async throws {
+  @Test
+  func `a ScreenTime subscription has grace after a failed charge, and a recovery or an expiry after it`()
+    async throws
+  {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.individual)
       let id = bought.originalTransactionID
@@ -101,7 +104,7 @@ import Testing
       try await harness.happens(.recover, to: id)
       try await expect("phone", "active", tier: "individual", in: harness)
 
-      // To its end, without a payment.
+      // The next grace period ends without a payment.
       let next = try #require(try await harness.row(of: id).expiry)
       harness.clock.set(next)
       try await harness.happens(.failToRenew(grace: false), to: id)
@@ -113,7 +116,7 @@ import Testing
     }
   }
 
-  @Test func `offline`() async throws {
+  @Test func `a ScreenTime device may be offline for seven days and then sees a renewal`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)
       let answer = try await harness.entitlements("phone")
@@ -126,7 +129,9 @@ import Testing
     }
   }
 
-  @Test func `App Store outage during a purchase (retry, nothing lost)`() async throws {
+  @Test func `a ScreenTime purchase during an App Store outage gets 503 and succeeds at the retry`()
+    async throws
+  {
     try await withScreenTime { harness in
       // The notification is lost too.
       let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
@@ -155,14 +160,18 @@ import Testing
       #expect(retried.status == 200)
       #expect(retried.string("entitlements.tier") == "family")
       try await expect("phone", "active", tier: "family", in: harness)
-      // A late notification is no second purchase.
+      // A late notification does not add a second purchase.
       for purchase in [bought, other] { try await harness.arrives(purchase) }
       #expect(try await harness.count("subscriptions") == 2)
       try await expect("tablet", "active", tier: "individual", in: harness)
     }
   }
 
-  @Test func `two devices of one Apple Account`() async throws {
+  @Test
+  func
+    `two ScreenTime devices of one Apple Account share the trial, and an active purchase stays with its owner`()
+    async throws
+  {
     try await withScreenTime { harness in
       // Both share one trial.
       #expect(try await harness.launch("phone", account: "anna").status == 201)
@@ -192,7 +201,7 @@ import Testing
     }
   }
 
-  @Test func `Family Sharing`() async throws {
+  @Test func `a ScreenTime purchase is shared with a family member until it is revoked`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("parent", buys: ScreenTime.family)
       let shared = try harness.store.perform(
@@ -212,7 +221,7 @@ import Testing
     }
   }
 
-  @Test func `refund (access ends)`() async throws {
+  @Test func `a refund of a ScreenTime purchase ends access`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.individual)
       harness.clock.advance(days: 2)
@@ -225,7 +234,9 @@ import Testing
     }
   }
 
-  @Test func `downgrade`() async throws {
+  @Test func `a ScreenTime downgrade takes effect at the renewal and pauses extra child devices`()
+    async throws
+  {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)
       try await harness.pair(3, to: "phone")
@@ -246,7 +257,7 @@ import Testing
   }
 
   @Test
-  func `free access for everyone is switched on and off, and suspends the trial`()
+  func `free access of ScreenTime opens every device and suspends the trial`()
     async throws
   {
     try await withScreenTime { harness in
@@ -270,7 +281,7 @@ import Testing
 
   // MARK: Support
 
-  @Test func `'I was charged but have no access'`() async throws {
+  @Test func `support helps a charged customer without access with a grant and a validation`() async throws {
     try await withScreenTime { harness in
       let ada = try #require(Harness.ada)
       // Neither the notification nor the device's proof arrived.
@@ -292,7 +303,7 @@ import Testing
     }
   }
 
-  @Test func `'my trial ended'`() async throws {
+  @Test func `support extends a customer's ended trial once`() async throws {
     try await withScreenTime { harness in
       let ada = try #require(Harness.ada)
       _ = try await harness.launch("phone")
@@ -311,7 +322,7 @@ import Testing
     }
   }
 
-  @Test func `'I cannot restore'`() async throws {
+  @Test func `support transfers a purchase to a customer's new device`() async throws {
     try await withScreenTime { harness in
       let ada = try #require(Harness.ada)
       let bought = try await harness.device("lost-phone", buys: ScreenTime.individual)

@@ -7,7 +7,7 @@ import Testing
 
 /// Scenarios of SwiftClimb.
 @Suite struct SwiftClimbScenarioTests {
-  @Test func `Free and Premium`() async throws {
+  @Test func `SwiftClimb's free tier has limited features, and Premium has every feature`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let free = try await anna.fetches()
@@ -22,7 +22,9 @@ import Testing
   }
 
   @Test(arguments: [SwiftClimb.monthly, SwiftClimb.annual])
-  func `purchase`(productID: String) async throws {
+  func `a SwiftClimb purchase gives premium in the response and on the profile`(productID: String)
+    async throws
+  {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let bought = try await anna.buys(productID)
@@ -45,7 +47,9 @@ import Testing
   }
 
   @Test(arguments: ["monthly": SwiftClimb.monthly, "annual": SwiftClimb.annual].sorted { $0.key < $1.key })
-  func `product aliases of older builds are the same products`(name: String, productID: String) async throws {
+  func `SwiftClimb's product aliases of older builds are the same products`(name: String, productID: String)
+    async throws
+  {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       _ = try await anna.buys("swiftclimb.premium.\(name)")
@@ -55,7 +59,8 @@ import Testing
     }
   }
 
-  @Test func `purchase pending (Ask to Buy), then approved`() async throws {
+  @Test func `a SwiftClimb purchase that waits for Ask to Buy gives premium after the approval`() async throws
+  {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let request = try harness.store.ask(
@@ -78,7 +83,7 @@ import Testing
     }
   }
 
-  @Test func `purchase pending (Ask to Buy), then declined`() async throws {
+  @Test func `a SwiftClimb purchase that is declined by Ask to Buy gives no premium`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let request = try harness.store.ask(
@@ -95,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func `restore`() async throws {
+  @Test func `a SwiftClimb restore gives premium without a notification`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let bought = try harness.buy(SwiftClimb.annual, bundleID: SwiftClimb.bundleID)
@@ -109,7 +114,7 @@ import Testing
     }
   }
 
-  @Test func `restore with nothing to restore`() async throws {
+  @Test func `a SwiftClimb restore without transactions changes nothing`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let nothing = try await anna.syncs([])
@@ -117,13 +122,13 @@ import Testing
       #expect(nothing.bool("isPremium") == false)
       #expect(nothing.isNull("premiumProductID"))
       #expect(try await harness.count("subscriptions") == 0)
-      // Nor does it remove another device's purchase.
+      // An empty sync does not remove another device's purchase.
       _ = try await anna.buys(SwiftClimb.monthly)
       #expect(try await anna.syncs([]).bool("isPremium") == true)
     }
   }
 
-  @Test func `restore after a reinstall`() async throws {
+  @Test func `a SwiftClimb restore after a reinstall gives the renewed period`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let bought = try await anna.buys(SwiftClimb.monthly)
@@ -138,7 +143,7 @@ import Testing
     }
   }
 
-  @Test func `expiry and renewal while the app is open`() async throws {
+  @Test func `a SwiftClimb client that fetches at validUntil sees renewal and expiry`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let bought = try await anna.buys(SwiftClimb.monthly)
@@ -166,13 +171,13 @@ import Testing
     }
   }
 
-  @Test func `a subscription that belongs to another Apple Account`() async throws {
+  @Test func `a SwiftClimb subscription of another Apple Account stays with its owner`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let boris = harness.user(of: SwiftClimb.bundleID)
       let hers = try await anna.buys(SwiftClimb.annual, account: "anna's")
       let his = try await boris.buys(SwiftClimb.monthly, account: "boris's")
-      // Anna signs in on Boris's phone, whose StoreKit has the purchase of his account.
+      // Anna signs in on Boris's phone, where StoreKit has the purchase of his account.
       let shown = try await anna.syncs([his])
       #expect(shown.status == 409)
       #expect(shown.code == "belongs_to_another_customer")
@@ -182,7 +187,7 @@ import Testing
     }
   }
 
-  @Test func `a subscription that belongs to another user of this app`() async throws {
+  @Test func `a SwiftClimb subscription of another user stays with its owner`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let boris = harness.user(of: SwiftClimb.bundleID)
@@ -200,7 +205,7 @@ import Testing
     }
   }
 
-  @Test func `two devices of one user agree`() async throws {
+  @Test func `two devices of one SwiftClimb user get the same response`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let bought = try harness.buy(SwiftClimb.annual, bundleID: SwiftClimb.bundleID)
@@ -215,7 +220,7 @@ import Testing
     }
   }
 
-  @Test func `offline, premium is kept for 7 days after the last verification`() async throws {
+  @Test func `SwiftClimb's premium is kept offline for 7 days after the last response`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       _ = try await anna.buys(SwiftClimb.monthly)
@@ -227,7 +232,8 @@ import Testing
     }
   }
 
-  @Test func `in Apple's billing grace the user is premium, and the response shows the grace`() async throws {
+  @Test func `a SwiftClimb user in billing grace is premium, and the response shows the grace`() async throws
+  {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
       let bought = try await anna.buys(SwiftClimb.monthly)

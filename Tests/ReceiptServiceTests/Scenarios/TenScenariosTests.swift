@@ -152,7 +152,7 @@ import Testing
     }
   }
 
-  @Test func `access ends by the clock if EXPIRED never arrives`() async throws {
+  @Test func `access ends at the expiry date if EXPIRED never arrives`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
@@ -170,7 +170,7 @@ import Testing
     }
   }
 
-  @Test func `reconciliation replaces a DID_RENEW that never arrives`() async throws {
+  @Test func `reconciliation finds a renewal if DID_RENEW never arrives`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       harness.clock.set(try #require(bought.transaction.expiresDate))

@@ -32,7 +32,9 @@ import Testing
       json: #"{"signedAppTransaction": "\#(signed)"}"#, token: user.token)
   }
 
-  @Test func `Free: surah 1; Premium: all 114, five layers`() async throws {
+  @Test func `Thaqalayn's free tier has surah 1, and Premium has all 114 surahs and five layers`()
+    async throws
+  {
     try await withShippedApps { harness in
       let anna = harness.user(of: Thaqalayn.bundleID)
       let free = try await anna.fetches()
@@ -44,7 +46,7 @@ import Testing
     }
   }
 
-  @Test func `lifetime, no expiry`() async throws {
+  @Test func `a Thaqalayn lifetime purchase gives premium without expiry`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: Thaqalayn.bundleID)
       let bought = try await anna.buys(Thaqalayn.tafsir)
@@ -61,7 +63,7 @@ import Testing
     }
   }
 
-  @Test func `after a refund the user is free`() async throws {
+  @Test func `a Thaqalayn user is free after a refund`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: Thaqalayn.bundleID)
       let bought = try await anna.buys(Thaqalayn.tafsir)
@@ -90,12 +92,13 @@ import Testing
         #expect(try await preferences(of: boris)?.isPremium ?? false == false)
         #expect(try await anna.isPremium() == true)
       }
-      // Neither can read the other's profile with the own token.
+      // A user's token does not read another user's profile.
       #expect(try await harness.profile(of: anna.id, token: boris.token).status == 403)
     }
   }
 
-  @Test func `an unidentified user is free`() async throws {
+  @Test func `a Thaqalayn request without a valid token gets 401, and an unknown user is free`() async throws
+  {
     try await withShippedApps { harness in
       let anna = harness.user(of: Thaqalayn.bundleID)
       _ = try await anna.buys(Thaqalayn.tafsir)
@@ -112,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `users who had the app before 2025-10-07 are premium without end`() async throws {
+  @Test func `Thaqalayn users with a download before 2025-10-07 are premium without end`() async throws {
     try await withShippedApps { harness in
       let early = harness.user(of: Thaqalayn.bundleID)
       let late = harness.user(of: Thaqalayn.bundleID)
@@ -128,7 +131,7 @@ import Testing
     }
   }
 
-  @Test func `a status that could not be written is retried with growing delays until it succeeds`()
+  @Test func `a status that the app's table refuses is retried with growing delays until it is written`()
     async throws
   {
     try await withShippedApps { harness in
@@ -157,7 +160,7 @@ import Testing
     }
   }
 
-  @Test func `a refund ends a restored purchase too`() async throws {
+  @Test func `a refund of a Thaqalayn purchase ends its restored transactions too`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: Thaqalayn.bundleID)
       let bought = try await anna.buys(Thaqalayn.tafsir)

@@ -14,7 +14,9 @@ import Testing
     "POST /api/v1/devices/{deviceID}/children": 16_384, "POST /api/v1/events": 8_192,
   ]
 
-  @Test func `each route accepts the documented length, and answers 413 to a byte more`() async throws {
+  @Test func `each route accepts a body of the documented length and answers 413 to one byte more`()
+    async throws
+  {
     try await withHarness { harness in
       let routes = harness.service.clientRouter.routes.filter { [.post, .put].contains($0.method) }
       #expect(routes.count == Self.limits.count)
@@ -30,7 +32,7 @@ import Testing
     }
   }
 
-  @Test func `a user sends at most 200 transactions at once`() async throws {
+  @Test func `a user can send at most 200 transactions in one request`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let token = try await harness.token(for: user)
@@ -43,7 +45,7 @@ import Testing
     }
   }
 
-  @Test func `a body of 33 levels is refused`() async throws {
+  @Test func `a JSON body of 33 levels is refused`() async throws {
     try await withHarness { harness in
       for (levels, code) in [(32, "invalid_request"), (33, "invalid_json")] {
         let nested = String(repeating: "[", count: levels - 1) + String(repeating: "]", count: levels - 1)

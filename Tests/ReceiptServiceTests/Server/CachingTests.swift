@@ -13,7 +13,7 @@ import Testing
     "/.well-known/jwks.json": "public, max-age=600", "/openapi.yaml": "public, max-age=3600",
   ]
 
-  @Test func `every described route forbids caches to keep its answers, errors included`() async throws {
+  @Test func `every route of openapi.yaml sends its Cache-Control, also with errors`() async throws {
     try await withHarness { harness in
       let operations = try DescribedAPI().operations
       #expect(operations.count > 20)
@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test func `responses without a route are not cacheable either`() async throws {
+  @Test func `responses to unknown routes are not cacheable`() async throws {
     try await withHarness { harness in
       let profile = "/api/v1/profiles/\(UUID())/premium"
       for (method, path, status) in [

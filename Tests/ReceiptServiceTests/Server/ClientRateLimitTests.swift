@@ -12,7 +12,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct ClientRateLimitTests {
   private static let limited = ["RATE_LIMIT": "2", "TRUSTED_PROXIES": "127.0.0.0/8"]
 
-  @Test func `an address that exceeds its rate gets Retry-After, and other addresses are not affected`()
+  @Test func `an address beyond its rate gets Retry-After, and other addresses are not affected`()
     async throws
   {
     try await withHarness(environment: Self.limited) { harness in
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  @Test func `requests to every client route count for the address`() async throws {
+  @Test func `requests to every client route count toward the rate of their address`() async throws {
     try await withHarness(environment: Self.limited) { harness in
       let free: Set = ["/api/v1/subscriptions/webhook", "/.well-known/jwks.json", "/openapi.yaml"]
       let routes = harness.service.clientRouter.routes.filter { !free.contains($0.pattern) }
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test func `all addresses of an IPv6 subscriber share one bucket`() async throws {
+  @Test func `all addresses of an IPv6 subscriber share one rate limit bucket`() async throws {
     try await withHarness(environment: Self.limited) { harness in
       let path = "/api/v1/devices/device/entitlements?bundleID=\(TestApps.family)"
       var statuses: [Int] = []
@@ -65,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `a client's own X-Forwarded-For does not give it another bucket`() async throws {
+  @Test func `a client's own X-Forwarded-For does not give it another rate limit bucket`() async throws {
     try await withHarness(environment: ["RATE_LIMIT": "2"]) { harness in
       let path = "/api/v1/profiles/\(UUID().uuidString)/premium"
       var statuses: [Int] = []
@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `a user has one bucket for all addresses`() async throws {
+  @Test func `a user has one rate limit bucket for all addresses`() async throws {
     try await withHarness(environment: Self.limited) { harness in
       let user = UUID()
       let token = try await harness.token(for: user)
@@ -154,8 +154,7 @@ import Testing
   }
 
   @Test
-  func
-    `a user with a token has one bucket for all routes, and requests that only name the user do not count`()
+  func `a user with a token has one bucket for all routes, and requests without the token do not count`()
     async throws
   {
     try await withHarness(environment: Self.limited) { harness in
@@ -184,7 +183,7 @@ import Testing
     }
   }
 
-  @Test func `the App Store's webhook is not limited`() async throws {
+  @Test func `the App Store's webhook has no rate limit`() async throws {
     try await withHarness(environment: Self.limited) { harness in
       for _ in 0..<12 {
         let payload = try harness.buy().notification.signedPayload
@@ -211,7 +210,7 @@ import Testing
     }
   }
 
-  @Test func `an address that guesses transaction ids leaves quota of the App Store to others`()
+  @Test func `an address that guesses transaction ids leaves App Store quota to other addresses`()
     async throws
   {
     try await withHarness(environment: ["RATE_LIMIT": "1000", "TRUSTED_PROXIES": "127.0.0.0/8"]) { harness in
@@ -226,14 +225,14 @@ import Testing
   }
 
   @Test(arguments: ["0", "-1", "+5", "20/s", "1.5", "99999999999999999999", "no"])
-  func `a rate that is none stops the start`(value: String) {
+  func `an invalid RATE_LIMIT stops the start`(value: String) {
     let problem = #expect(throws: ConfigurationProblem.self) {
       try Settings(environment: ["DATABASE_URL": "postgres://h/d", "RATE_LIMIT": value])
     }
     #expect(problem.map { "\($0)" }?.contains("RATE_LIMIT") == true)
   }
 
-  @Test func `the settings of rates and proxies are read`() throws {
+  @Test func `the settings of rate limit, proxies, drain delay and pooler are parsed`() throws {
     func settings(_ variables: [String: String]) throws -> Settings {
       try Settings(environment: ["DATABASE_URL": "postgres://h/d"].merging(variables) { $1 })
     }

@@ -8,8 +8,7 @@ import Testing
 
 /// `docs/openapi.yaml` matches the routes. scripts/harness/check-api checks its examples and schemas.
 @Suite struct DescriptionTests {
-  @Test func `every route is described with its port and its longest body, and nothing else is`() async throws
-  {
+  @Test func `openapi.yaml describes exactly the routes, with their ports and body limits`() async throws {
     try await withHarness { harness in
       let described = try DescribedAPI().operations
       let clients = harness.service.clientRouter.routes.map { Self.operation($0, isOnAdminPort: false) }
@@ -27,7 +26,7 @@ import Testing
       isOnAdminPort: isOnAdminPort)
   }
 
-  @Test func `the codes are those of the list in docs/api.md`() throws {
+  @Test func `the error codes of the source, openapi.yaml and the API guide are the same`() throws {
     let words = try String(
       contentsOf: DescribedAPI.file.deletingLastPathComponent().appending(path: "api.md"), encoding: .utf8)
     let table = words.split(separator: "\n").drop { !$0.hasPrefix("| code |") }
@@ -40,7 +39,8 @@ import Testing
     #expect(Set(codes) == Set(listed))
   }
 
-  @Test func `the server serves the file unchanged, and answers 304 to a client that has it`() async throws {
+  @Test func `the server serves openapi.yaml unchanged and answers 304 to a client that has it`() async throws
+  {
     let file = try Data(contentsOf: DescribedAPI.file)
     try await withHarness { harness in
       let first = try await harness.description()

@@ -7,7 +7,8 @@ import Testing
 
 /// The daily limit of notifications of an unknown app.
 @Suite struct ForeignLimitTests {
-  @Test func `notifications of a foreign app beyond its daily limit are answered 429, others are kept`()
+  @Test
+  func `notifications of an unknown app beyond its daily limit get 429, and those of other apps are stored`()
     async throws
   {
     let limited = ["RATE_LIMIT": "2", "TRUSTED_PROXIES": "127.0.0.0/8"]
@@ -36,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `waiting notifications are found by index at a start, and no row of an unknown app is read`()
+  @Test func `a start finds waiting notifications by index and reads no row of an unknown app`()
     async throws
   {
     try await withHarness { harness in

@@ -20,7 +20,7 @@ import Testing
         databaseURL: database.uri(port: pooler.port), configuration: TestApps.json,
         environment: ["DATABASE_POOLER": mode.rawValue])
       do {
-        // Migrations work through it too.
+        // Migrations also run through the pooler.
         #expect(try await !harness.service.migrator.apply().isEmpty)
         try await body(harness)
       } catch {
@@ -34,7 +34,9 @@ import Testing
   }
 
   @Test(arguments: PrivatePgBouncer.Mode.allCases)
-  func `a customer's story goes through a pooler`(in mode: PrivatePgBouncer.Mode) async throws {
+  func `purchase, validation, renewal and refund work through a pooler`(in mode: PrivatePgBouncer.Mode)
+    async throws
+  {
     try await Self.withPooler(in: mode) { harness in
       let (user, bought) = try await harness.customer()
       #expect(try await harness.premium(user).bool("isPremium") == true)

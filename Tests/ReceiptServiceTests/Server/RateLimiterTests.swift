@@ -7,7 +7,7 @@ import Testing
   /// Ten requests a second with a burst of three.
   private static let rate = RequestRate(oneEach: .milliseconds(100), burst: 3)
 
-  @Test func `a burst passes, then one request in each interval`() {
+  @Test func `the rate limiter admits a burst, then one request per interval`() {
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 64)
     let start = 5 * Self.second
     for _ in 0..<3 { #expect(table.take(1, at: start) == nil) }
@@ -22,7 +22,7 @@ import Testing
     #expect(table.take(1, at: start + 60 * Self.second) != nil)
   }
 
-  @Test func `a refusal takes nothing, and the returned wait is enough`() throws {
+  @Test func `a refused request takes nothing from its bucket, and the returned wait is sufficient`() throws {
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 64)
     for _ in 0..<3 { #expect(table.take(1, at: Self.second) == nil) }
     for _ in 0..<1_000 { #expect(table.take(1, at: Self.second) != nil) }
@@ -32,14 +32,14 @@ import Testing
     #expect(table.take(1, at: Self.second + 100_000_000) == nil)
   }
 
-  @Test func `wait takes nothing`() {
+  @Test func `the rate limiter's wait takes nothing from the bucket`() {
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 64)
     for _ in 0..<100 { #expect(table.wait(1, at: Self.second) == nil) }
     for _ in 0..<3 { #expect(table.take(1, at: Self.second) == nil) }
     #expect(table.wait(1, at: Self.second) == .milliseconds(100))
   }
 
-  @Test func `no key gets more than the burst and the rate at any time`() {
+  @Test func `no key of the rate limiter gets more than the burst and the rate`() {
     var generator = SeededGenerator(seed: 11)
     for _ in 0..<50 {
       let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 64)
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func `a table below its capacity agrees with an unbounded model`() {
+  @Test func `a rate limiter below its capacity agrees with an unbounded model`() {
     var generator = SeededGenerator(seed: 5)
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 65_536)
     var model: [UInt64: UInt64] = [:]
@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  @Test func `a flood of other keys does not refill an empty bucket`() {
+  @Test func `a flood of other keys does not refill an empty rate limit bucket`() {
     var generator = SeededGenerator(seed: 3)
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 1_024)
     for _ in 0..<3 { _ = table.take(77, at: Self.second) }
@@ -86,7 +86,7 @@ import Testing
     #expect(table.take(77, at: Self.second) == .milliseconds(100))
   }
 
-  @Test func `a full table still admits a new key`() {
+  @Test func `a full rate limiter still admits a new key`() {
     var generator = SeededGenerator(seed: 4)
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 64)
     for _ in 0..<640 {
@@ -96,7 +96,7 @@ import Testing
     #expect(table.take(12_345, at: Self.second) == nil)
   }
 
-  @Test func `tasks that share a limiter share its buckets`() async {
+  @Test func `concurrent tasks share the buckets of a rate limiter`() async {
     let table = RateLimiter<String>(rate: RequestRate(oneEach: .seconds(1), burst: 50), capacity: 1_024)
     let admitted = await withTaskGroup(of: Int.self) { group in
       for _ in 0..<8 {

@@ -7,7 +7,8 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct CustomerReportTests {
-  @Test func `a report is found by the user's UUID and by any transaction, and explains access`() async throws
+  @Test func `a support report is found by user UUID and by any transaction, and explains access`()
+    async throws
   {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
@@ -40,7 +41,7 @@ import Testing
 
   @Test
   func
-    `each special case is named: refunded, ended, sandbox, unknown product, transferred, without an owner`()
+    `a support report explains purchases that are refunded, ended, sandbox, unknown, transferred or without an owner`()
     async throws
   {
     try await withHarness { harness in
@@ -78,7 +79,7 @@ import Testing
     }
   }
 
-  @Test func `a report shows a device's trial and free access`() async throws {
+  @Test func `a support report shows a device's trial, pairings and free access`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let now = harness.clock.now
@@ -106,13 +107,13 @@ import Testing
     }
   }
 
-  @Test func `a name cannot move the cursor or change the writing direction`() {
+  @Test func `a support report escapes control characters in names`() {
     var page = TerminalText()
     page.line("Kim\u{1B}[2J\n\u{202E}gnp.exe \u{9B}1m é 🙂")
     #expect(page.text == "  Kim?[2J??gnp.exe ?1m é 🙂")
   }
 
-  @Test func `long lines break at spaces, long words are split, no text is lost`() {
+  @Test func `a support report wraps long lines at spaces, splits long words, and loses no text`() {
     var page = TerminalText()
     page.member("because", String(repeating: "word ", count: 40) + "end")
     page.line(String(repeating: "x", count: 200), indent: 4)

@@ -21,7 +21,7 @@ import Testing
       to: harness.adminAddress)
   }
 
-  @Test func `the API has every action of the commands and records it`() async throws {
+  @Test func `the support API has every action of the commands and records it`() async throws {
     try await withHarness { harness in
       let who = ["by": "ada", "reason": "ticket 812"]
       let user = UUID().uuidString.lowercased()
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  @Test func `without the token every request is refused`() async throws {
+  @Test func `every support request without the token is refused`() async throws {
     try await withHarness { harness in
       let user = UUID().uuidString
       let grant: [String: Any] = [
@@ -98,7 +98,7 @@ import Testing
     }
   }
 
-  @Test func `without SUPPORT_TOKEN there is no support API`() async throws {
+  @Test func `a server without SUPPORT_TOKEN has no support API`() async throws {
     try await withHarness { harness in
       let service = try await harness.service(
         configuration: TestApps.json, settings: ["SUPPORT_TOKEN": ""])
@@ -107,7 +107,7 @@ import Testing
     }
   }
 
-  @Test func `a refusal has a public code and a sentence`() async throws {
+  @Test func `a refused support action gets a public error code and a sentence`() async throws {
     try await withHarness { harness in
       let who = ["by": "ada", "reason": "ticket 812"]
       let user = UUID().uuidString

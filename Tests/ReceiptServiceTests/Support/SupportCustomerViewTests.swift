@@ -15,7 +15,11 @@ import Testing
     return try rows.first?.decode("has_access") ?? false
   }
 
-  @Test func `a tester's sandbox purchase is not shared with other devices, in the views too`() async throws {
+  @Test
+  func
+    `a tester's sandbox purchase is not shared with other devices, in the responses and the support views`()
+    async throws
+  {
     let tested: (String) -> String = {
       let parts = $0.split(separator: #""com.heatlab.app","#, maxSplits: 1)
       return parts[0] + #""com.heatlab.app","#
@@ -34,7 +38,7 @@ import Testing
     }
   }
 
-  @Test func `the grace after a trial is access in the views too`() async throws {
+  @Test func `the grace after a trial is access in the support views`() async throws {
     try await withScreenTime { harness in
       harness.clock.advance(days: -33)
       _ = try await harness.launch("phone")
@@ -46,7 +50,7 @@ import Testing
     }
   }
 
-  @Test func `a suspended trial continues in the views too`() async throws {
+  @Test func `a suspended trial continues in the support views`() async throws {
     try await withScreenTime { harness in
       let ada = try #require(Harness.ada)
       harness.clock.advance(days: -50)
@@ -62,7 +66,9 @@ import Testing
     }
   }
 
-  @Test func `the rest of a trial is no access for a customer with a purchase`() async throws {
+  @Test func `the rest of a trial gives no access after a refunded purchase in the support views`()
+    async throws
+  {
     try await withScreenTime { harness in
       _ = try await harness.launch("phone")
       let bought = try await harness.device("phone", buys: ScreenTime.individual)
@@ -75,7 +81,8 @@ import Testing
     }
   }
 
-  @Test func `if purchases are not shared any more, the views do not show them as shared`() async throws {
+  @Test func `purchases that are no longer shared are not shown as shared in the support views`() async throws
+  {
     try await withShippedApps { harness in
       let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID)
       for device in ["phone", "watch"] { _ = try await harness.device(device, shows: bought) }

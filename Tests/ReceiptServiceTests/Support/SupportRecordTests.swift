@@ -8,7 +8,7 @@ import Testing
 
 /// An action of support and its row in `support_actions` are one commit.
 @Suite struct SupportRecordTests {
-  @Test func `a replay that cannot be recorded changes nothing`() async throws {
+  @Test func `a replay that cannot be recorded in support_actions changes nothing`() async throws {
     try await withHarness { harness in
       let (user, refunded) = try await harness.customerWithFailedRefund()
       let before = try await harness.row(of: refunded.originalTransactionID)
@@ -94,7 +94,7 @@ import Testing
 }
 
 extension Harness {
-  /// A user whose refund is stored as failed, because the purchase's row was unreadable.
+  /// A user with a refund that is stored as failed, because the purchase's row was unreadable.
   fileprivate func customerWithFailedRefund() async throws -> (user: UUID, refunded: SignedOutcome) {
     let (user, bought) = try await customer()
     _ = try await pool.query("UPDATE subscriptions SET phase_statuses[1] = 'paused'")

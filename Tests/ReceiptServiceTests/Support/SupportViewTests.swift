@@ -26,7 +26,7 @@ import Testing
     )
   }
 
-  @Test func `the views and the response agree`() async throws {
+  @Test func `the support views and the response agree about access`() async throws {
     try await withHarness { harness in
       let now = harness.clock.now
       let cases: [(name: String, expected: Bool, change: (inout TransactionInfo) -> Void)] = [
@@ -46,7 +46,9 @@ import Testing
     }
   }
 
-  @Test func `the app's own grace is access until its end, in the views too`() async throws {
+  @Test func `the app's own grace is access until its end, in the response and the support views`()
+    async throws
+  {
     try await withHarness { harness in
       let end = harness.clock.now - 86_400
       let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)

@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct TransferTests {
-  @Test func `support transfers a purchase, and the same appAccountToken does not transfer it back`()
+  @Test func `a purchase that support transferred does not return by the same appAccountToken`()
     async throws
   {
     try await withHarness { harness in
@@ -46,7 +46,9 @@ import Testing
   }
 
   @Test(arguments: ["transfer", "transferWhenInactive", "keep"])
-  func `the previous owner cannot claim it back, another device follows the policy`(policy: String)
+  func `the previous owner cannot reclaim a transferred purchase, and another device follows the policy`(
+    policy: String
+  )
     async throws
   {
     try await withHarness(configuration: TestApps.configuration(transferPolicy: policy)) { harness in
@@ -72,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `a new appAccountToken transfers it, and support transfers it back`()
+  @Test func `a new appAccountToken moves a transferred purchase, and support can transfer it back`()
     async throws
   {
     try await withHarness { harness in
@@ -94,7 +96,9 @@ import Testing
     }
   }
 
-  @Test func `a purchase without an owner can be transferred, an unknown one is refused`() async throws {
+  @Test func `support can transfer a purchase without an owner, and an unknown purchase is refused`()
+    async throws
+  {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let bought = try harness.buy()

@@ -21,7 +21,7 @@ import Testing
     }
   }
 
-  @Test func `changes after the receipt was made count`() async throws {
+  @Test func `a legacy receipt returns changes from after the receipt was made`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let receipt = LegacyReceipt(purchases: [bought.transaction])
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test func `lifetime and sandbox purchases are found too`() async throws {
+  @Test func `a legacy receipt of a lifetime or sandbox purchase is found`() async throws {
     try await withHarness { harness in
       let lifetime = try harness.buy(TestApps.lifetime)
       let forGood = try await harness.validate([
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func `a product of the catalog is preferred`() async throws {
+  @Test func `a legacy receipt prefers the purchase of a product in the catalog`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy(TestApps.lifetime)
       var coins = bought.transaction
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test func `an unusable receipt gets an error with the reason`() async throws {
+  @Test func `an unusable legacy receipt gets an error with the reason`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let receipt = LegacyReceipt(purchases: [bought.transaction])
@@ -85,7 +85,7 @@ import Testing
       let unknown = try await harness.validate(["receipt": LegacyReceipt(purchases: [invented]).base64])
       #expect(unknown.code == "transaction_not_found")
 
-      // Another app's transaction under this app's bundle id: the App Store does not find it.
+      // The App Store does not find another app's transaction under this app's bundle id.
       let foreign = try harness.buy(TestApps.individual, bundleID: TestApps.family)
       let stolen = try await harness.validate([
         "receipt": LegacyReceipt(purchases: [foreign.transaction]).base64

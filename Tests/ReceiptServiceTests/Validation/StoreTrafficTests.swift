@@ -11,7 +11,7 @@ import Testing
 
 /// The requests that the App Store receives.
 @Suite struct StoreTrafficTests {
-  @Test func `a burst of 1,000 validates of one transaction id makes one call to the store`() async throws {
+  @Test func `a burst of 1,000 validations of one transaction id makes one App Store request`() async throws {
     try await withStoreHarness { harness in
       let start = ContinuousClock.now
       let answers = try await harness.validate(Array(repeating: "77", count: 1_000))
@@ -107,7 +107,7 @@ import Testing
     }
   }
 
-  @Test func `an unavailable store opens the circuit breaker, and requests resume when it is back`()
+  @Test func `an unavailable App Store opens the circuit breaker, and requests resume when it is back`()
     async throws
   {
     try await withStoreHarness { harness in
@@ -132,7 +132,7 @@ import Testing
     }
   }
 
-  @Test func `error 5000001 is retried, 4040010 is not`() async throws {
+  @Test func `App Store error 5000001 is retried, and 4040010 is not`() async throws {
     try await withStoreHarness { harness in
       let failures = Mutex(2)
       harness.front.set { _ in
@@ -159,7 +159,8 @@ import Testing
     }
   }
 
-  @Test func `after 429 no request goes to that endpoint until the instant in Retry-After`() async throws {
+  @Test func `after 429 an App Store endpoint gets no request until the instant in Retry-After`() async throws
+  {
     try await withStoreHarness { harness in
       harness.front.set { _ in .storeError(4_290_000, retryAfter: Date() + 600) }
       for id in 1...20 {
@@ -172,7 +173,9 @@ import Testing
     }
   }
 
-  @Test func `a purchase that is not a subscription is found, whatever subscriptions its customer has`()
+  @Test
+  func
+    `a purchase that is not a subscription is found by its transaction if its customer has no subscription`()
     async throws
   {
     try await withStoreHarness { harness in
@@ -200,7 +203,7 @@ import Testing
     }
   }
 
-  @Test func `an earlier period returns the present one, with two requests`() async throws {
+  @Test func `the id of an earlier period returns the current one, with two requests`() async throws {
     try await withStoreHarness { harness in
       let authority = harness.front.authority
       let sign: @Sendable (String, TimeInterval) -> String? = { id, age in
@@ -233,7 +236,7 @@ import Testing
     }
   }
 
-  @Test func `logs name the failure of the App Store, and contain neither tokens nor signed data`()
+  @Test func `logs name the App Store's failure and contain neither tokens nor signed data`()
     async throws
   {
     try await withStoreHarness { harness in

@@ -7,7 +7,7 @@ import Testing
 @testable import ReceiptService
 
 @Suite struct ValidationTests {
-  @Test func `a signed purchase is stored, and the response has its entitlements`() async throws {
+  @Test func `validate stores a signed purchase and responds with its entitlements`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let bought = try harness.buy()
@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  @Test func `without a token the purchase is stored without an owner`() async throws {
+  @Test func `validate without a token stores the purchase without an owner`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `a device's purchase is bound to the device`() async throws {
+  @Test func `validate binds a device's purchase to the device`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
       let answer = try await harness.validate([
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test func `an app may have a key of its own for the App Store`() async throws {
+  @Test func `an app can have its own App Store key`() async throws {
     try await withHarness(configuration: TestApps.configuration(storeKey: true)) { harness in
       let bought = try harness.buy()
       let answer = try await harness.validate([
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test func `a bare id returns the present state in the App Store`() async throws {
+  @Test func `validate with a bare id returns the current state in the App Store`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
       harness.clock.set(try #require(bought.transaction.expiresDate))
@@ -121,7 +121,7 @@ import Testing
     }
   }
 
-  @Test func `an id that is in neither environment is not found`() async throws {
+  @Test func `validate with an id that neither environment knows gets transaction_not_found`() async throws {
     try await withHarness { harness in
       let answer = try await harness.validate([
         "transactionID": "2000000999999999", "bundleID": TestApps.climbing,
@@ -135,7 +135,8 @@ import Testing
     [:], ["transactionID": "12a", "bundleID": TestApps.climbing], ["transactionID": "", "bundleID": "x"],
     ["transactionID": "1", "signedTransaction": "a.b.c"], ["transactionID": "1"],
   ])
-  func `a body with no proof, two proofs, or a malformed one is refused`(body: [String: String]) async throws
+  func `validate refuses a body with no proof, two proofs, or a malformed proof`(body: [String: String])
+    async throws
   {
     try await withHarness { harness in
       let answer = try await harness.validate(body)
@@ -144,7 +145,7 @@ import Testing
     }
   }
 
-  @Test func `an alias of a product is the same product`() async throws {
+  @Test func `validate treats a product's alias as the same product`() async throws {
     try await withHarness { harness in
       let info = try harness.transaction { $0.productId = "climbing.monthly" }
       let answer = try await harness.validate(["signedTransaction": try harness.sign(info)])
@@ -154,7 +155,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase of an unknown product is stored, and gets an error`() async throws {
+  @Test func `validate stores a purchase of an unknown product and responds with an error`() async throws {
     try await withHarness { harness in
       let info = try harness.transaction { $0.productId = "com.example.climbing.unheard" }
       let answer = try await harness.validate(["signedTransaction": try harness.sign(info)])
@@ -164,7 +165,7 @@ import Testing
     }
   }
 
-  @Test func `an unverifiable proof changes nothing`() async throws {
+  @Test func `validate with an unverifiable proof changes nothing`() async throws {
     try await withHarness { harness in
       let stranger = try SigningAuthority()
       let info = try harness.transaction()
@@ -176,7 +177,8 @@ import Testing
     }
   }
 
-  @Test func `another app, another environment and an expired certificate have their own error codes`()
+  @Test
+  func `proofs of another app, another environment or an expired certificate have their own error codes`()
     async throws
   {
     try await withHarness { harness in
@@ -249,7 +251,7 @@ import Testing
     }
   }
 
-  @Test func `with the policy transfer the purchase moves and both profiles change`() async throws {
+  @Test func `the policy transfer moves a purchase and changes both profiles`() async throws {
     try await withHarness(configuration: TestApps.configuration(transferPolicy: "transfer")) { harness in
       let (anna, boris) = (UUID(), UUID())
       let body = ["signedTransaction": try harness.buy().signedTransaction]

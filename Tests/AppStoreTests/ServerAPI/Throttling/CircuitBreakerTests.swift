@@ -20,7 +20,9 @@ struct CircuitBreakerTests {
     return try #require(pass)
   }
 
-  @Test func `the circuit opens at the fifth failure in a row and sends one probe after a pause`() throws {
+  @Test func `the circuit breaker opens at the fifth failure in a row and sends one probe after a pause`()
+    throws
+  {
     var circuit = CircuitBreaker()
     try fail(&circuit, times: 4, at: start)
     #expect(circuit.wait(at: start) == nil)
@@ -37,7 +39,7 @@ struct CircuitBreakerTests {
     #expect(!next.isProbe)
   }
 
-  @Test func `a response between failures resets the count`() throws {
+  @Test func `a response resets the circuit breaker's count of failures`() throws {
     var circuit = CircuitBreaker()
     for _ in 0..<10 {
       try fail(&circuit, times: 4, at: start)
@@ -47,7 +49,7 @@ struct CircuitBreakerTests {
   }
 
   @Test
-  func `each failed probe doubles the pause up to a minute, and a response resets it`()
+  func `each failed probe doubles the circuit breaker's pause up to a minute, and a response resets it`()
     throws
   {
     var circuit = CircuitBreaker()
@@ -66,7 +68,7 @@ struct CircuitBreakerTests {
     #expect(circuit.wait(at: now) == .milliseconds(500))
   }
 
-  @Test func `a failure of a request from before the opening is ignored`() throws {
+  @Test func `the circuit breaker ignores the failure of a request from before it opened`() throws {
     var circuit = CircuitBreaker()
     let slow = try pass(&circuit, at: start)
     try fail(&circuit, times: 5, at: start)
@@ -79,7 +81,7 @@ struct CircuitBreakerTests {
     #expect(circuit.wait(at: start + .seconds(2)) == nil)
   }
 
-  @Test func `after an abandoned probe the next request is the probe`() throws {
+  @Test func `the request after an abandoned probe is the next probe`() throws {
     var circuit = CircuitBreaker()
     try fail(&circuit, times: 5, at: start)
     let later = start + .seconds(1)

@@ -82,7 +82,7 @@ struct RateLimitTests {
   }
 
   @Test(arguments: 0..<60 as Range<UInt64>)
-  func `the store never receives more than the rate in any window, at any network delays`(seed: UInt64) {
+  func `the App Store never receives more than the rate in any window, at any network delays`(seed: UInt64) {
     var random = SeededGenerator(state: seed)
     let count = Int.random(in: 1...10, using: &random)
     var simulation = Simulation(
@@ -113,7 +113,7 @@ struct RateLimitTests {
     #expect(Set(simulation.departures.map(\.id)).count == simulation.departures.count)
   }
 
-  @Test func `the whole rate is used when responses arrive at once`() {
+  @Test func `the rate limit admits the whole rate when responses arrive at once`() {
     let limit = Limited(count: 5, window: .seconds(1), maximumWaiting: 100)
     var gone: [Int] = []
     for id in 0..<15 as Range<UInt64> where limit.ask(id, at: start, latest: at(10_000)) == .go {
@@ -131,7 +131,7 @@ struct RateLimitTests {
         + Array(repeating: 2000, count: 5))
   }
 
-  @Test func `a request that would wait too long is refused at once with the wait`() {
+  @Test func `the rate limit refuses a request that would wait too long at once, with the wait`() {
     let limit = Limited(count: 2, window: .seconds(1), maximumWaiting: 100)
     #expect(limit.ask(1, at: start, latest: start) == .go)
     #expect(limit.ask(2, at: start, latest: start) == .go)
@@ -145,7 +145,7 @@ struct RateLimitTests {
     #expect(limit.tick(at: at(1_100)).admitted == [4])
   }
 
-  @Test func `a request to a full queue is refused`() {
+  @Test func `the rate limit refuses a request to a full queue`() {
     let limit = Limited(count: 1, window: .seconds(1), maximumWaiting: 2)
     #expect(limit.ask(1, at: start, latest: at(9_000)) == .go)
     #expect(limit.ask(2, at: start, latest: at(9_000)) == .wait)
@@ -161,7 +161,7 @@ struct RateLimitTests {
     #expect(limit.tick(at: at(1_000)).admitted == [3])
   }
 
-  @Test func `a queued request is refused at its deadline`() {
+  @Test func `the rate limit refuses a queued request at its deadline`() {
     let limit = Limited(count: 1, window: .seconds(1), maximumWaiting: 10)
     #expect(limit.ask(1, at: start, latest: start) == .go)
     #expect(limit.ask(2, at: start, latest: at(2_000)) == .wait)
@@ -171,14 +171,16 @@ struct RateLimitTests {
     #expect(limit.nextTick == nil)
   }
 
-  @Test func `a returned permit is available at once`() {
+  @Test func `a permit that is returned unused is available at once`() {
     let limit = Limited(count: 1, window: .seconds(1), maximumWaiting: 10)
     #expect(limit.ask(1, at: start, latest: start) == .go)
     limit.returned()
     #expect(limit.ask(2, at: start, latest: start) == .go)
   }
 
-  @Test func `a pause refuses requests with an earlier deadline at once and admits the others after it`() {
+  @Test
+  func `a paused rate limit refuses requests with an earlier deadline and admits the others after the pause`()
+  {
     let limit = Limited(count: 1, window: .seconds(1), maximumWaiting: 10)
     #expect(limit.ask(1, at: start, latest: start) == .go)
     #expect(limit.ask(2, at: start, latest: at(2_000)) == .wait)
@@ -192,7 +194,7 @@ struct RateLimitTests {
     #expect(limit.tick(at: at(30_000)).admitted == [3])
   }
 
-  @Test func `the sandbox allows a tenth`() {
+  @Test func `the sandbox's rate limit is a tenth of production's`() {
     #expect(Endpoint.subscriptionStatuses.allowance(in: .production) == (50, .seconds(1)))
     #expect(Endpoint.subscriptionStatuses.allowance(in: .sandbox) == (5, .seconds(1)))
     #expect(Endpoint.orderLookup.allowance(in: .sandbox) == (1, .seconds(1)))

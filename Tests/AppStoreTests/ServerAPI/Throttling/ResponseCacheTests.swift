@@ -22,7 +22,7 @@ struct ResponseCacheTests {
           retryAfter: nil)))
   }
 
-  @Test func `a response is cached for three seconds, or for less if the caller asks so`() {
+  @Test func `an App Store response is cached for three seconds, or for less if the caller asks so`() {
     var cache = ResponseCache()
     cache.insert(success(), for: request(1), at: date)
     #expect(cache.result(of: request(1), at: date + 2.9, maximumAge: 100) != nil)
@@ -35,7 +35,7 @@ struct ResponseCacheTests {
     #expect(cache.result(of: elsewhere, at: date, maximumAge: 100) == nil)
   }
 
-  @Test func `found and not found are cached, failures are not`() {
+  @Test func `found and not found are cached, and failures are not`() {
     struct Cut: Error {}
     #expect(rejected(4_040_010).isCacheable)
     #expect(rejected(4_000_006).isCacheable)
@@ -53,7 +53,7 @@ struct ResponseCacheTests {
     }
   }
 
-  @Test func `the oldest entries are evicted first when there are too many, too long or too old ones`() {
+  @Test func `the response cache evicts its oldest entries when entries are too many, too long or too old`() {
     var cache = ResponseCache(maximumCount: 3, maximumBytes: 800)
     for number in 0..<5 { cache.insert(success(), for: request(number), at: date) }
     #expect(cache.count == 3)

@@ -20,12 +20,13 @@ struct RetryScheduleTests {
   }
 
   @Test(arguments: Codes.all)
-  func `only the codes that Apple calls retryable are retried`(code: AppStoreErrorCode, number: Int64) {
+  func `only App Store errors that Apple calls retryable are retried`(code: AppStoreErrorCode, number: Int64)
+  {
     let isTriedAgain = !pauses(.rejected(rejection(number))).isEmpty
     #expect(isTriedAgain == [4_040_002, 4_040_004, 4_040_006, 5_000_000, 5_000_001].contains(number))
   }
 
-  @Test func `delays double up to a bound, with full jitter`() {
+  @Test func `the retry delays double up to a bound, with full jitter`() {
     let error = AppStoreServerError.rejected(rejection(5_000_001))
     #expect(
       pauses(error)
@@ -35,7 +36,7 @@ struct RetryScheduleTests {
     #expect(pauses(.rejected(rejection(5_000_000))).first == .seconds(1))
   }
 
-  @Test func `an error without a retryable code is not retried`() {
+  @Test func `an App Store error without a retryable code is not retried`() {
     struct Cut: Error {}
     for error: AppStoreServerError in [
       .transport(Cut()), .undecodableAnswer(status: 200, detail: ""), .unauthorizedWithoutJSON,
@@ -47,7 +48,7 @@ struct RetryScheduleTests {
     }
   }
 
-  @Test func `a rate limit is retried only after a plausible Retry-After`() {
+  @Test func `a rate limited App Store call is retried only after a plausible Retry-After`() {
     for code in [4_290_000, nil] as [Int64?] {
       #expect(pauses(.rejected(rejection(code, status: 429, retryAfter: 2)), most: 1) == [.zero])
       #expect(pauses(.rejected(rejection(code, status: 429))).isEmpty)
@@ -62,7 +63,7 @@ struct RetryScheduleTests {
       (0.5, .milliseconds(500), true), (3_600, .seconds(3_600), true), (3_601, .seconds(60), false),
       (1e12, .seconds(60), false),
     ] as [(TimeInterval?, Duration, Bool)])
-  func `only a plausible Retry-After pauses an endpoint for long`(
+  func `an implausible Retry-After pauses an endpoint only briefly`(
     seconds: TimeInterval?, length: Duration, isTold: Bool
   ) {
     let pause = RateLimitPause(rejection(4_290_000, retryAfter: seconds), at: date)

@@ -46,7 +46,7 @@ struct ThrottledCallTests {
   // MARK: Retries
 
   @Test(arguments: [4_040_002, 4_040_004, 4_040_006, 5_000_001] as [Int64])
-  func `a retryable error is retried after growing delays`(code: Int64) async throws {
+  func `an App Store call with a retryable error is retried after growing delays`(code: Int64) async throws {
     let clock = HandDrivenClock(jumps: true)
     let transport = answers(.error(code), .error(code), found)
     let answer = try await api(transport, clock).transactionInfo("1", in: .production)
@@ -55,7 +55,8 @@ struct ThrottledCallTests {
     #expect(clock.elapsed == .milliseconds(750))
   }
 
-  @Test func `retries end with the caller's timeout and return the store's error`() async throws {
+  @Test func `retries of an App Store call end at the caller's timeout with the store's error`() async throws
+  {
     let clock = HandDrivenClock(jumps: true)
     let transport = answers(.error(5_000_001))
     let api = try api(transport, clock)
@@ -63,7 +64,7 @@ struct ThrottledCallTests {
       try await api.transactionInfo("1", in: .production)
     }
     #expect(error?.code == .generalInternalRetryable)
-    // After 0, 0.25, 0.75, 1.75 and 3.75 s; the next would be later than a request could still be answered.
+    // The attempts are after 0, 0.25, 0.75, 1.75 and 3.75 s; the next one would end after the timeout.
     #expect(transport.sent.count == 5)
     #expect(clock.elapsed < .seconds(4))
 
@@ -76,7 +77,7 @@ struct ThrottledCallTests {
   }
 
   @Test(arguments: [4_040_010, 4_000_006, 4_290_000] as [Int64])
-  func `no other error is retried`(code: Int64) async throws {
+  func `an App Store call with an error that is not retryable is not retried`(code: Int64) async throws {
     let clock = HandDrivenClock(jumps: true)
     let transport = answers(.error(code), found)
     let api = try api(transport, clock)
@@ -88,7 +89,7 @@ struct ThrottledCallTests {
     #expect(clock.elapsed == .zero)
   }
 
-  @Test func `429 is obeyed until the instant that Retry-After names in milliseconds`() async throws {
+  @Test func `after 429 a call waits until the instant of Retry-After, in milliseconds`() async throws {
     let clock = HandDrivenClock(jumps: true)
     var limited = StubTransport.Answer.error(4_290_000)
     limited.fields[.retryAfter] = "\(Int64(clock.epoch.timeIntervalSince1970 * 1000) + 2_345)"
@@ -131,7 +132,7 @@ struct ThrottledCallTests {
   // MARK: The circuit
 
   @Test
-  func `an unreachable store gets no requests, then one probe after a pause, then all requests again`()
+  func `an unreachable App Store gets no requests, then one probe after a pause, then all requests again`()
     async throws
   {
     let clock = HandDrivenClock()
@@ -179,7 +180,7 @@ struct ThrottledCallTests {
     (.error(4_290_000), false),
     (.error(4_010_000), false), (.unauthenticated, false), (.error(4_040_002), false),
   ])
-  func `an outage opens the circuit, a refusal does not`(
+  func `an outage opens the circuit, and a refusal does not`(
     answer: StubTransport.Answer, opens: Bool
   ) async throws {
     let clock = HandDrivenClock(jumps: true)
@@ -197,7 +198,8 @@ struct ThrottledCallTests {
 
   // MARK: Coalesced requests
 
-  @Test func `a thousand equal concurrent calls cause one request, and later calls use its cached response`()
+  @Test
+  func `a thousand equal concurrent App Store calls cause one request, and later calls use its response`()
     async throws
   {
     let clock = HandDrivenClock()
@@ -223,7 +225,7 @@ struct ThrottledCallTests {
     #expect(transport.paths.count == 3)
   }
 
-  @Test func `a cancelled caller leaves the request to the other callers`() async throws {
+  @Test func `a cancelled caller does not cancel the request that another caller shares`() async throws {
     let transport = GatedTransport()
     let api = try api(transport, HandDrivenClock())
     let first = Task { try await api.transactionInfo("1", in: .production) }
@@ -236,7 +238,7 @@ struct ThrottledCallTests {
     #expect(transport.paths.count == 1)
   }
 
-  @Test func `a caller joins a request that another caller sent slightly earlier`() async throws {
+  @Test func `a caller joins an App Store request that another caller sent slightly earlier`() async throws {
     let clock = HandDrivenClock()
     let transport = GatedTransport()
     let api = try api(transport, clock)
@@ -252,7 +254,7 @@ struct ThrottledCallTests {
     #expect(transport.paths.count == 1)
   }
 
-  @Test func `a change empties the cache`() async throws {
+  @Test func `a call that changes data in the App Store empties the response cache`() async throws {
     let transport = answers(found)
     let api = try api(transport, HandDrivenClock())
     _ = try await api.transactionInfo("1", in: .production)
@@ -266,7 +268,7 @@ struct ThrottledCallTests {
 
   // MARK: Timeouts
 
-  @Test func `a call with a short timeout does not join a request with a long one`() async throws {
+  @Test func `an App Store call with a short timeout does not join a request with a long one`() async throws {
     let clock = HandDrivenClock()
     let transport = GatedTransport()
     let api = try api(transport, clock)
@@ -296,7 +298,7 @@ struct ThrottledCallTests {
     #expect(try await job.value.signedTransactionInfo == "jws")
   }
 
-  @Test func `calls for one request share one timeout`() async throws {
+  @Test func `all App Store calls of one client request share one timeout`() async throws {
     let clock = HandDrivenClock()
     let transport = answers(found)
     let api = try api(transport, clock).forOneRequest()
@@ -312,7 +314,7 @@ struct ThrottledCallTests {
     #expect(transport.sent.count == 1)
   }
 
-  @Test func `a call that is cancelled in the queue sends no request`() async throws {
+  @Test func `a call that is cancelled in the throttle's queue sends no request`() async throws {
     let clock = HandDrivenClock()
     let transport = GatedTransport()
     let api = try api(transport, clock)
@@ -329,7 +331,7 @@ struct ThrottledCallTests {
     #expect(transport.paths.count == 5)
   }
 
-  // MARK: Ids that may be invented
+  // MARK: Ids that a client may have invented
 
   /// A counter that several tasks increment.
   private final class Counter: Sendable {
@@ -339,7 +341,7 @@ struct ThrottledCallTests {
     func increment() { number.withLock { $0 += 1 } }
   }
 
-  @Test func `calls about unknown ids get three of the sandbox's five requests a second, others all of them`()
+  @Test func `calls about unknown ids use at most three of the sandbox's five requests a second`()
     async throws
   {
     let clock = HandDrivenClock()

@@ -7,14 +7,14 @@ import Testing
 
 @testable import ReceiptService
 
-/// Lives that arrive through HTTP as the network lets them: shuffled, repeated, a third of them lost, with old
-/// transactions from devices in between, and with the reconciling that follows.
+/// Random lives that arrive through HTTP as over a bad network: a third of the notifications lost, the others shuffled
+/// and repeated, with old transactions from devices in between, and with reconciliation.
 @Suite struct DeliveredLivesTests {
-  /// Reconciling comes long before the notification history ends.
+  /// The time between reconciliations, much shorter than Apple's notification history.
   private static let stretch: TimeInterval = 100 * 86_400
 
   @Test(arguments: [0, 5, 10, 15] as [UInt64])
-  func `whatever arrives of a life, and in whatever order, the rows end in what is true`(
+  func `rows equal the store's truth after any losses, repeats and order of a life's notifications`(
     seeds: UInt64
   ) async throws {
     try await withHarness(configuration: Self.configuration) { harness in
@@ -23,7 +23,7 @@ import Testing
         var random = SeededGenerator(seed: seed)
         try await Self.deliver(life, to: harness, &random)
         try await Self.expectTruth(of: life, in: harness)
-        // The same holds later, when time alone has gone on.
+        // The rows are still correct 90 days later, after a sweep.
         harness.clock.set(life.end + 90 * 86_400)
         _ = try await harness.service.sweep.run()
         try await Self.expectTruth(of: life, in: harness)
@@ -52,7 +52,7 @@ import Testing
         }
         try await group.waitForAll()
       }
-      // Devices post what they hold; that was signed by now, or long ago.
+      // Devices post their transactions, some of which were signed long ago.
       let held = posts.filter { $0.signedDate < end }
       posts.removeAll { $0.signedDate < end }
       for case .transaction(let info) in held {

@@ -5,7 +5,7 @@ import Subscriptions
 
 @testable import ReceiptService
 
-/// A fact of a life as the service takes it off the wire.
+/// A fact of a life in the form that the service decodes.
 enum KnownFact {
   case transaction(TransactionFact)
   case renewal(RenewalFact)
@@ -25,7 +25,7 @@ enum KnownFact {
   }
 }
 
-/// What is known of every purchase of a life.
+/// The known facts of every purchase of a life.
 struct KnownFacts: Equatable {
   private(set) var purchases: [String: SubscriptionFacts] = [:]
 
@@ -35,7 +35,7 @@ struct KnownFacts: Equatable {
     for fact in facts { add(fact) }
   }
 
-  /// - Returns: whether it was news.
+  /// - Returns: whether the fact was new.
   @discardableResult
   mutating func add(_ fact: KnownFact) -> Bool {
     switch fact {
@@ -46,15 +46,14 @@ struct KnownFacts: Equatable {
     }
   }
 
-  /// Whether any word on the transaction is known.
+  /// Whether any fact about the transaction is known.
   func knows(_ transactionID: String, of originalTransactionID: String) -> Bool {
     purchases[originalTransactionID]?.transactions[transactionID] != nil
   }
 
-  /// Where the fold says something else than the store of what is true; nothing if they agree.
-  ///
-  /// - Parameter comparingOpenProduct: false where only the latest transaction may be known: what is open until a
-  ///   renewal charged ahead begins stands in the one before it.
+  /// The differences between the folded facts and the store's truth; empty if they agree.
+  /// - Parameter comparingOpenProduct: false if only the latest transaction may be known. The product that is active
+  /// until a renewal charged ahead begins is in the transaction before it.
   func disagreements(
     with truths: [PurchaseTruth], under app: App, comparingOpenProduct: Bool = true
   ) -> [String] {
@@ -72,13 +71,13 @@ struct KnownFacts: Equatable {
 }
 
 extension RandomLife {
-  /// What the store says is true of every purchase at `instant`.
+  /// The store's truth about every purchase at `instant`.
   func truths(at instant: Date) -> [PurchaseTruth] {
     purchases.compactMap { store.truth(of: $0, at: instant) }
   }
 
-  /// The end of the life and the later instants at which something changes by itself, each with the
-  /// millisecond before it.
+  /// The end of the life and the later instants at which a status changes without an event, each with the millisecond
+  /// before it.
   func instants(under app: App) -> [Date] {
     var instants: Set<Date> = [end, end + 400 * 86_400]
     for truth in truths(at: end) {
@@ -96,7 +95,7 @@ extension RandomLife {
 }
 
 extension PurchaseTruth {
-  /// The end of the paid time; the app sets that of what does not renew.
+  /// The end of the paid time; for a product without renewal the app configures it.
   func paidUntil(under app: App) -> Date? {
     expiresDate
       ?? app.product(named: productID)?.accessDays.map { purchaseDate + TimeInterval($0) * 86_400 }
@@ -104,7 +103,7 @@ extension PurchaseTruth {
 }
 
 extension Subscription {
-  /// Where this differs from the statuses that follow from the truth.
+  /// The differences between this subscription and the statuses that follow from the truth.
   func disagreements(with truth: PurchaseTruth, under app: App) -> [String] {
     let instant = truth.asOf
     let phase = phase(at: instant)
@@ -131,8 +130,8 @@ extension Subscription {
     compare("access", grantsAccess, truth.grantsAccess && storeStatus != .expired)
     compare("transaction", current.transactionID, truth.transactionID)
     compare("product", productID, truth.productID)
-    // What is bought in the same millisecond as what it replaces is dated a millisecond ahead; which of the two
-    // is open in that one is nobody's question.
+    // A purchase in the same millisecond as the purchase that it replaces is dated a millisecond ahead. In that
+    // millisecond either product may be active.
     if truth.grantsAccess, truth.purchaseDate <= instant || truth.entitledProductID != truth.productID {
       compare("open product", productID(at: instant), truth.entitledProductID)
     }

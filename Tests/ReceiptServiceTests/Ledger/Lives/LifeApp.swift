@@ -3,8 +3,8 @@ import AppStoreSimulator
 import Subscriptions
 
 extension App {
-  /// What the lives' app is to receiptd. Every other one has a grace of its own and sets the length of what
-  /// does not renew.
+  /// receiptd's configuration of the lives' app. For odd seeds it has its own grace and sets the length of products
+  /// without renewal.
   static func everything(forSeed seed: UInt64) -> App {
     let hasMore = !seed.isMultiple(of: 2)
     return App(

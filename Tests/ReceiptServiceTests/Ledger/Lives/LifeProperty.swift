@@ -5,11 +5,11 @@ import Subscriptions
 
 @testable import ReceiptService
 
-/// What is true of every life.
+/// A property that every random life must have.
 struct LifeProperty: Sendable {
-  /// A sentence.
+  /// The property as a sentence.
   let name: String
-  /// What is wrong, in words; nothing if the life has the property. The generator depends on the seed alone.
+  /// Returns the violations in words; empty if the life has the property. The generator depends on the seed only.
   let check: @Sendable (RandomLife, App, inout SeededGenerator) throws -> [String]
 
   init(
@@ -25,7 +25,7 @@ struct LifeProperty: Sendable {
   ]
 
   private static let afterEachEvent = LifeProperty(
-    "after each event of a life its facts say what is true"
+    "after each event of a life the fold of its facts equals the store's truth"
   ) { life, app, _ in
     var known = KnownFacts()
     for event in life.events {
@@ -37,7 +37,7 @@ struct LifeProperty: Sendable {
   }
 
   private static let anyOrder = LifeProperty(
-    "any order of the facts of a life, with repeats, ends in what is true"
+    "the fold of a life's facts in any order, with repeats, equals the store's truth"
   ) { life, app, random in
     let facts = try life.facts.map(KnownFact.init)
     let known = KnownFacts(facts)
@@ -55,7 +55,7 @@ struct LifeProperty: Sendable {
   }
 
   private static let lossesAndHistory = LifeProperty(
-    "losses are made good by the notification history"
+    "the notification history repairs a life with lost facts"
   ) { life, app, random in
     let kept = try life.facts.map(KnownFact.init).filter { _ in Bool.random(using: &random) }
     let history = try life.notificationFacts.map(KnownFact.init)
@@ -67,7 +67,7 @@ struct LifeProperty: Sendable {
   }
 
   private static let lossesAndStatuses = LifeProperty(
-    "losses are made good by the statuses, and what comes late changes nothing"
+    "the statuses repair a life with lost facts, and late facts change nothing"
   ) { life, app, random in
     let facts = try life.facts.map(KnownFact.init).shuffled(using: &random)
     let late = facts.partitioned { _ in Bool.random(using: &random) }
@@ -86,7 +86,7 @@ struct LifeProperty: Sendable {
   }
 
   private static let nothingNew = LifeProperty(
-    "who knows all of a life learns nothing from any fact of it"
+    "a repeated fact of a fully known life changes nothing"
   ) { life, _, _ in
     let facts = try life.facts.map(KnownFact.init)
     var known = KnownFacts(facts)
@@ -97,7 +97,7 @@ struct LifeProperty: Sendable {
   }
 
   private static let lossesAlone = LifeProperty(
-    "with losses and nothing to make them good, no period is given the grace of one before it"
+    "without a repair of lost facts no period gets the grace of an earlier one"
   ) { life, app, random in
     let facts = try life.facts.map(KnownFact.init)
     var ends: [String: Set<Date>] = [:]
@@ -123,15 +123,15 @@ struct LifeProperty: Sendable {
     }
   }
 
-  /// A client posts what it bought before the notification is there, and the renewal info that is known is of
-  /// the period before.
+  /// A client posts its purchase before the notification arrives, so the known renewal info belongs to the period
+  /// before.
   private static let transactionAlone = LifeProperty(
-    "a new transaction alone says what is true, without the renewal info that comes with it"
+    "a new transaction without its renewal info gives the store's truth"
   ) { life, app, _ in
     var known = KnownFacts()
     var before = Date.distantPast
     for event in life.events {
-      // Signatures of one instant are milliseconds apart: there a renewal info from before can seem the later.
+      // Signatures of one event are milliseconds apart, so an earlier renewal info can seem to be the later one.
       if event.at > before + 1 {
         for notification in event.notifications {
           guard let transaction = notification.transaction, transaction.inAppOwnershipType == .purchased,

@@ -3,13 +3,12 @@ import Foundation
 import Subscriptions
 import Testing
 
-/// The fold of the facts of a life is what the App Store itself holds for true, in whatever order they came.
-///
-/// A thousand lives, or as many as the environment variable `LIVES` says, or the one whose seed is in `LIFE`.
+/// The fold of a life's facts equals the simulated App Store's truth, in any order of arrival.
+/// Checks a thousand lives, or as many as the environment variable `LIVES` names, or the one with the seed in `LIFE`.
 @Suite struct LivesTests {
-  @Test(arguments: portions) func `every life has every property`(seeds: Range<UInt64>) async throws {
+  @Test(arguments: portions) func `every random life has every property`(seeds: Range<UInt64>) async throws {
     for seed in seeds {
-      // There are as many threads as cores, and on one of them somebody's transaction may wait to go on.
+      // There are only as many threads as cores, and the transaction of another test may wait for this one.
       await Task.yield()
       let life = RandomLife(seed: seed)
       let app = App.everything(forSeed: seed)
@@ -22,7 +21,7 @@ import Testing
           \(found.prefix(8).joined(separator: "\n"))
           \(life)
           """
-        // One life is enough to read; the rest of the portion may fail for the same reason.
+        // One failing life is enough to read; the others may fail for the same reason.
         Issue.record("\(report)")
         return
       }
@@ -35,7 +34,7 @@ import Testing
     return 0..<(environment["LIVES"].flatMap(UInt64.init) ?? 1_000)
   }()
 
-  /// So that all processors take part.
+  /// Portions of the seeds, so that all processors take part.
   private static let portions: [Range<UInt64>] = stride(from: seeds.lowerBound, to: seeds.upperBound, by: 250)
     .map { $0..<min($0 + 250, seeds.upperBound) }
 }

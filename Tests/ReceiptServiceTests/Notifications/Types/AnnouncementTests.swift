@@ -60,7 +60,7 @@ import Testing
     }
   }
 
-  @Test func `a notification of an unknown type is stored as pending, and its transactions count`()
+  @Test func `a notification of an unknown type is stored as pending, and its transactions are processed`()
     async throws
   {
     try await withHarness { harness in

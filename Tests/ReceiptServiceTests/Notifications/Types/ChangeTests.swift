@@ -8,7 +8,7 @@ import Testing
 /// `DID_CHANGE_RENEWAL_PREF`, `DID_CHANGE_RENEWAL_STATUS`, `PRICE_INCREASE` and the types of Advanced Commerce:
 /// the customer or the app changes how the subscription renews.
 @Suite struct ChangeTests {
-  @Test func `DID_CHANGE_RENEWAL_PREF UPGRADE opens the other product at once`() async throws {
+  @Test func `DID_CHANGE_RENEWAL_PREF UPGRADE gives the other product at once`() async throws {
     try await withHarness { harness in
       try harness.sellAnnualAsHigherLevel()
       let (user, bought) = try await harness.customer()
@@ -22,7 +22,7 @@ import Testing
     }
   }
 
-  @Test func `DID_CHANGE_RENEWAL_PREF DOWNGRADE changes nothing before the renewal, then the product`()
+  @Test func `DID_CHANGE_RENEWAL_PREF DOWNGRADE changes the product at the renewal and not before`()
     async throws
   {
     try await withHarness { harness in
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func `DID_CHANGE_RENEWAL_STATUS AUTO_RENEW_DISABLED keeps access to the end, without a renewal`()
+  @Test func `DID_CHANGE_RENEWAL_STATUS AUTO_RENEW_DISABLED keeps access until the end of the period`()
     async throws
   {
     try await withHarness { harness in
@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `after DID_CHANGE_RENEWAL_STATUS AUTO_RENEW_ENABLED the subscription will renew`() async throws {
+  @Test func `DID_CHANGE_RENEWAL_STATUS AUTO_RENEW_ENABLED makes the subscription renew`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)

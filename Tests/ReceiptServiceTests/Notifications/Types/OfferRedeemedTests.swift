@@ -13,7 +13,7 @@ import Testing
       offer: type.map { .discount($0) }, announcesOffer: type != nil)
   }
 
-  @Test func `OFFER_REDEEMED INITIAL_BUY opens access to the end of the offer's period`() async throws {
+  @Test func `OFFER_REDEEMED INITIAL_BUY gives access until the end of the offer's period`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let bought = try harness.store.buy(request(user, .offerCode))
@@ -24,7 +24,7 @@ import Testing
     }
   }
 
-  @Test func `OFFER_REDEEMED RESUBSCRIBE opens access again`() async throws {
+  @Test func `OFFER_REDEEMED RESUBSCRIBE gives access again`() async throws {
     try await withHarness { harness in
       let user = UUID()
       let bought = try harness.store.buy(request(user, nil))
@@ -39,7 +39,7 @@ import Testing
     }
   }
 
-  @Test func `OFFER_REDEEMED UPGRADE opens the other product at once`() async throws {
+  @Test func `OFFER_REDEEMED UPGRADE gives the other product at once`() async throws {
     try await withHarness { harness in
       try harness.sellAnnualAsHigherLevel()
       let (user, bought) = try await harness.customer()
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test func `OFFER_REDEEMED without a subtype is for the next period, and changes nothing before it`()
+  @Test func `OFFER_REDEEMED without a subtype applies to the next period and changes nothing before it`()
     async throws
   {
     try await withHarness { harness in

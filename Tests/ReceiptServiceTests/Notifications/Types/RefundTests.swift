@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  @Test func `REFUND of a lifetime purchase ends it`() async throws {
+  @Test func `REFUND of a lifetime purchase ends its access`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer(buys: TestApps.lifetime)
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func `REFUND_DECLINED changes nothing`() async throws {
+  @Test func `REFUND_DECLINED changes no access`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       let before = try await harness.access(of: user, by: bought)
@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func `CONSUMPTION_REQUEST changes nothing`() async throws {
+  @Test func `CONSUMPTION_REQUEST changes no access`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       let before = try await harness.access(of: user, by: bought)

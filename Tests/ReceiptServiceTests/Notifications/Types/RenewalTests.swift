@@ -20,7 +20,9 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `DID_RENEW BILLING_RECOVERY opens access again, after grace and without`(grace: Bool) async throws {
+  func `DID_RENEW BILLING_RECOVERY gives access again, with and without a grace period before`(grace: Bool)
+    async throws
+  {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       try harness.waitForEnd(of: bought)
@@ -47,7 +49,9 @@ import Testing
     }
   }
 
-  @Test func `DID_FAIL_TO_RENEW without grace ends access with the paid period; the store retries`()
+  @Test
+  func
+    `DID_FAIL_TO_RENEW without grace ends access with the paid period, and the store status is billing retry`()
     async throws
   {
     try await withHarness { harness in
@@ -64,7 +68,7 @@ import Testing
     }
   }
 
-  @Test func `at GRACE_PERIOD_EXPIRED access has ended with the grace period; the store retries`()
+  @Test func `GRACE_PERIOD_EXPIRED ends access with the grace period, and the store status is billing retry`()
     async throws
   {
     try await withHarness { harness in

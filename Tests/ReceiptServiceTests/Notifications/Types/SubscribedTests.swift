@@ -7,7 +7,7 @@ import Testing
 
 /// `SUBSCRIBED` and `ONE_TIME_CHARGE`: a purchase.
 @Suite struct SubscribedTests {
-  @Test func `SUBSCRIBED INITIAL_BUY opens access to the end of the first period`() async throws {
+  @Test func `SUBSCRIBED INITIAL_BUY gives access until the end of the first period`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
       #expect(try await harness.latestNotification() == "SUBSCRIBED INITIAL_BUY applied")
@@ -20,7 +20,7 @@ import Testing
     StoreOffer.freeTrial(), .discount(.promotionalOffer), .discount(.offerCode),
     .discount(.offerCode, period: StorePeriod(3, .month)),
   ])
-  func `SUBSCRIBED INITIAL_BUY with an offer opens access to the end of the offer's period`(
+  func `SUBSCRIBED INITIAL_BUY with an offer gives access until the end of the offer's period`(
     offer: StoreOffer
   ) async throws {
     try await withHarness { harness in
@@ -39,7 +39,7 @@ import Testing
   }
 
   @Test(arguments: [nil, StoreOffer.discount(.winBackOffer)])
-  func `SUBSCRIBED RESUBSCRIBE opens access again, under the same purchase`(offer: StoreOffer?) async throws {
+  func `SUBSCRIBED RESUBSCRIBE gives access again, under the same purchase`(offer: StoreOffer?) async throws {
     try await withHarness { harness in
       let user = UUID()
       func request(_ offer: StoreOffer?) -> PurchaseRequest {
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test func `ONE_TIME_CHARGE of a non-renewing subscription opens access for the catalog's number of days`()
+  @Test func `ONE_TIME_CHARGE of a non-renewing subscription gives access for the catalog's number of days`()
     async throws
   {
     let seasonal = TestApps.json.replacing(
