@@ -216,7 +216,7 @@ let package = Package(
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ],
-      swiftSettings: swiftSettings),
+      exclude: ["Fixtures"], swiftSettings: swiftSettings),
     // The programs as processes, with input from other implementations.
     .testTarget(
       name: "AcceptanceTests",

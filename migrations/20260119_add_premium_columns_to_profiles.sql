@@ -1,7 +1,8 @@
 -- The premium status on user profiles.
 --
 -- Each step checks first whether it is needed, so it is safe to run the file again, also by hand. It works on plain
--- PostgreSQL 13 or later and on Supabase, where `profiles` exists already and references auth.users.
+-- PostgreSQL 13 or later and on Supabase, where `profiles` exists already and references auth.users. `receiptd migrate` ends a
+-- transaction at the comment `migrate: new transaction`, so that the index is made without the lock of ALTER TABLE.
 
 DO $$
 BEGIN
@@ -36,7 +37,21 @@ COMMENT ON COLUMN public.profiles.premium_product_id IS
 COMMENT ON COLUMN public.profiles.premium_original_transaction_id IS
   'Apple''s originalTransactionId of the purchase that gives premium access: the key to subscriptions and transactions. Written by receiptd only.';
 
--- Support looks for users whose premium ends soon or ended lately. Most users have no expiry and need no entry.
-CREATE INDEX IF NOT EXISTS profiles_premium_expires_at_idx
-  ON public.profiles (premium_expires_at)
-  WHERE premium_expires_at IS NOT NULL;
+-- migrate: new transaction
+
+-- Support looks for users whose premium ends soon or ended lately. Most users have no expiry and need no entry. An equal index
+-- under another name will do.
+DO $$
+BEGIN
+  IF NOT EXISTS (
+    SELECT FROM pg_index i
+    CROSS JOIN LATERAL pg_get_indexdef(i.indexrelid) AS whole
+    WHERE i.indrelid = 'public.profiles'::regclass AND i.indisvalid
+      AND substr(whole, strpos(whole, ' USING ') + 1) IN (
+        'USING btree (premium_expires_at) WHERE (premium_expires_at IS NOT NULL)', 'USING btree (premium_expires_at)'))
+  THEN
+    CREATE INDEX profiles_premium_expires_at_idx ON public.profiles (premium_expires_at)
+      WHERE premium_expires_at IS NOT NULL;
+  END IF;
+END
+$$;

@@ -54,9 +54,10 @@ SELECT
   s.transaction_id,
   CASE WHEN change.is_done THEN s.upcoming_product_id ELSE s.product_id END AS product_id,
   CASE WHEN change.is_done THEN s.upcoming_tier ELSE s.tier END AS tier,
-  s.phase_statuses[phase.n] AS status,
+  -- A row from before receiptd has no phases.
+  coalesce(s.phase_statuses[phase.n], s.status) AS status,
   s.phase_store_statuses[phase.n] AS store_status,
-  s.is_counted AND s.phase_statuses[phase.n] IN ('active', 'grace') AS has_access,
+  coalesce(s.is_counted AND s.phase_statuses[phase.n] IN ('active', 'grace'), false) AS has_access,
   CASE WHEN s.is_counted THEN phase.access_ends_at END AS access_ends_at,
   s.purchase_date,
   s.expiry_date,
@@ -74,7 +75,7 @@ SELECT
   s.created_at,
   s.updated_at,
   CASE WHEN NOT change.is_done THEN s.upcoming_product_id END AS upcoming_product_id,
-  s.is_counted,
+  coalesce(s.is_counted, false) AS is_counted,
   s.taken_from
 FROM public.subscriptions s
 CROSS JOIN LATERAL (
@@ -86,7 +87,7 @@ CROSS JOIN LATERAL (
   SELECT s.upcoming_product_id IS NOT NULL AND s.purchase_date <= now() AS is_done
 ) AS change;
 COMMENT ON VIEW public.support_subscriptions IS 'subscriptions, with both statuses as of now: an end that has passed shows at once.';
-COMMENT ON COLUMN public.support_subscriptions.status IS 'The status as of now: active, grace, expired or cancelled.';
+COMMENT ON COLUMN public.support_subscriptions.status IS 'The status as of now: active, grace, expired or cancelled. Of a row from before receiptd, which has no bundle_id: the status that the former server wrote last.';
 COMMENT ON COLUMN public.support_subscriptions.store_status IS 'The store status as of now: active, billingRetry, billingGrace, expired or revoked.';
 COMMENT ON COLUMN public.support_subscriptions.has_access IS 'Whether the subscription gives access now.';
 COMMENT ON COLUMN public.support_subscriptions.access_ends_at IS 'When access ends or ended: after the paid time, Apple''s billing grace and the app''s own grace. NULL: access has no end, or there never was any.';

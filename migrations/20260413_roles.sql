@@ -1,5 +1,8 @@
 -- Roles and their rights: the role of servers, the role of support, and Supabase's roles.
 
+-- The tables that may be live, first: a later one may have to wait, and the locks on the other tables would be held meanwhile.
+LOCK TABLE public.subscriptions, public.profiles, public.user_preferences IN ACCESS EXCLUSIVE MODE;
+
 -- Roles belong to the cluster, not to the database: another database may have the role already, another migration may
 -- create it at the same time, and a managed server may not let this role create roles.
 DO $$
@@ -126,8 +129,8 @@ DECLARE
     'support_waiting_notifications', 'kpi_daily', 'kpi_revenue_daily'];
   -- The app's own tables.
   apps CONSTANT text[] := ARRAY['profiles', 'user_preferences'];
-  functions CONSTANT text[] := ARRAY['receiptd_refuse_premium_change()', 'receiptd_keep_created_at()',
-    'receiptd_refuse_header_change()', 'receiptd_forget_from(integer)', 'receiptd_forget_notifications(integer)',
+  functions CONSTANT text[] := ARRAY['receiptd_refuse_header_change()',
+    'receiptd_forget_from(integer)', 'receiptd_forget_notifications(integer)',
     'receiptd_forget_transactions(integer)', 'receiptd_open_to_application()'];
   clients CONSTANT text[] := ARRAY(SELECT rolname::text FROM pg_roles WHERE rolname IN ('anon', 'authenticated'));
   has_service_role CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'service_role');

@@ -38,14 +38,13 @@ public struct MigrationError: Error, Sendable {
     self.report = report
   }
 
-  /// The server refused the file.
-  init(_ report: ServerReport, in file: MigrationFile) {
+  /// The server refused a step of the file.
+  init(_ report: ServerReport, in step: String, of file: MigrationFile) {
     self.init(
-      .failed, file: file.fileName, line: report.position.map { Self.line(of: $0, in: file.sql) },
-      report: report)
+      .failed, file: file.fileName, line: report.position.map { Self.line(of: $0, in: step) }, report: report)
   }
 
-  /// Whether the file's `lock_timeout` passed (55P03).
+  /// Whether the `lock_timeout` passed (55P03).
   var isLockTimeout: Bool { report?.sqlState == "55P03" }
 
   /// The line of a position, which PostgreSQL counts in characters (Unicode scalars) from 1.
@@ -82,6 +81,10 @@ extension MigrationError: CustomStringConvertible {
     text += ": \(report.message) (\(report.sqlState))"
     if let detail = report.detail { text += "; \(detail)" }
     if let hint = report.hint { text += "; \(hint)" }
+    if isLockTimeout {
+      text +=
+        "; another transaction uses the table for longer than the retries: end it (see pg_stat_activity), and migrate again"
+    }
     return text
   }
 }

@@ -10,8 +10,14 @@ struct MigrationFile: Sendable, Equatable {
   /// The rest of the name without `.sql`.
   let name: String
   let sql: String
+  /// The parts of ``sql`` between the lines ``separator``, each of which is a transaction. A part has an empty line for each line
+  /// before it, so that positions in it are those of the file.
+  let steps: [String]
   /// SHA-256 of the file's bytes, in hexadecimal.
   let checksum: String
+
+  /// The line between two transactions of a file.
+  static let separator = "-- migrate: new transaction"
 
   init(fileName: String, contents: some DataProtocol) throws(MigrationError) {
     let stem = fileName.dropLast(4)
@@ -27,8 +33,21 @@ struct MigrationFile: Sendable, Equatable {
     version = String(stem.prefix(digits.count))
     name = String(stem.dropFirst(digits.count + 1))
     self.sql = sql
+    steps = Self.steps(of: sql)
     let digest = SHA256.hash(data: contents)
     checksum = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+  }
+
+  private static func steps(of sql: String) -> [String] {
+    var steps = [""]
+    for (number, line) in sql.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+      if line == separator {
+        steps.append(String(repeating: "\n", count: number + 1))
+      } else {
+        steps[steps.count - 1] += line + "\n"
+      }
+    }
+    return steps
   }
 
   /// The `.sql` files of a folder in the order of their names, in which they are applied. Other and hidden files are

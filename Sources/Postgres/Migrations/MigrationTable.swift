@@ -47,8 +47,8 @@ struct MigrationTable {
         comment on column \(table).version is 'The digits that the file''s name starts with.';
         comment on column \(table).name is 'The rest of the file''s name.';
         comment on column \(table).checksum is 'SHA-256 of the file, in hexadecimal. An applied file must not be edited.';
-        comment on column \(table).applied_at is 'When its transaction began.';
-        comment on column \(table).duration_ms is 'How long it took, in milliseconds.';
+        comment on column \(table).applied_at is 'When its last transaction began.';
+        comment on column \(table).duration_ms is 'How long its last transaction took, in milliseconds.';
         """)
   }
 

@@ -1,5 +1,14 @@
+public import Logging
+public import Platform
+
 /// Applies the SQL files of a folder once each, in the order of their names. Each has a transaction of its own, which also
 /// inserts its row in `schema_migrations`.
+///
+/// A file may be divided into several transactions by lines `-- migrate: new transaction`. The last one inserts the row, so an
+/// attempt that fails runs all of them again.
+///
+/// A table may be in use. Behind a lock that a migration waits for, every other statement on the table waits too. So each
+/// transaction has a short `lock_timeout`, and is retried with exponential backoff when that has passed.
 ///
 /// Several servers may migrate at the same time: each transaction first takes an advisory lock and then checks whether
 /// another server has applied the file.
@@ -7,19 +16,29 @@ public struct Migrator: Sendable {
   private let pool: PostgresPool
   private let folder: String
   private let timeout: Duration
-  private let pause: Duration
+  private let lockTimeout: Duration
+  private let retry: Backoff
+  private let logger: Logger?
   private static let attempts = 5
-  private static let waits = 120
+  /// With the default backoff about seven minutes.
+  private static let waits = 60
 
   /// A migrator for the files in `folder`.
   ///
   /// - Parameters:
-  ///   - timeout: for one file, with the wait for another server's migration.
-  ///   - pause: the delay before a file is retried whose `lock_timeout` passed (55P03).
+  ///   - timeout: for one transaction, with the wait for another server's migration.
+  ///   - lockTimeout: for each lock. A transaction locks at most three tables that may be in use, so that no reader waits for a
+  ///     second.
+  ///   - retry: the delays before a transaction is retried whose `lock_timeout` passed (55P03).
+  ///   - logger: told of each such retry.
   public init(
-    pool: PostgresPool, folder: String, timeout: Duration = .seconds(600), pause: Duration = .seconds(2)
+    pool: PostgresPool, folder: String, timeout: Duration = .seconds(600),
+    lockTimeout: Duration = .milliseconds(250),
+    retry: Backoff = Backoff(base: .seconds(1), maximum: .seconds(8), jitter: 0.25), logger: Logger? = nil
   ) {
-    self.pause = pause
+    self.lockTimeout = lockTimeout
+    self.retry = retry
+    self.logger = logger
     self.pool = pool
     self.folder = folder
     self.timeout = timeout
@@ -59,23 +78,38 @@ public struct Migrator: Sendable {
     return applied
   }
 
-  /// Runs one file, and retries after a deadlock with servers of the previous version, or after its `lock_timeout`. The file
-  /// sets that timeout, because other statements on the table wait behind the migration.
+  /// Runs the transactions of one file.
+  ///
+  /// - Returns: nil if another server has applied it.
   private func apply(_ file: MigrationFile, _ table: MigrationTable) async throws -> MigrationEntry? {
-    var (attempts, waits) = (1, 0)
+    for step in file.steps.dropLast() {
+      guard try await retrying(file, { try await run(step, of: file, table, $0) }) else { return nil }
+    }
+    return try await retrying(file) { try await finish(file, table, $0) }
+  }
+
+  /// Runs `body` in a transaction, and again after a deadlock with servers of the previous version, or after the
+  /// `lock_timeout`.
+  private func retrying<R: Sendable>(
+    _ file: MigrationFile, _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
+  ) async throws -> R {
+    var attempts = 1
+    var retry = retry
     while true {
       do {
         return try await withScriptConnection { connection in
-          try await connection.transaction { connection -> MigrationEntry? in
+          try await connection.transaction { connection in
             try await takeLock(connection)
-            return try await run(file, table, connection)
+            return try await body(connection)
           }
         }
       } catch let error as PostgresError where error.isRetryable && attempts < Self.attempts {
         attempts += 1
-      } catch let error as MigrationError where error.isLockTimeout && waits < Self.waits {
-        waits += 1
-        try await Task.sleep(for: pause)
+      } catch let error as MigrationError where error.isLockTimeout && retry.failures < Self.waits {
+        logger?.notice(
+          "a migration waits for a table that another transaction uses, and tries again",
+          metadata: ["file": "\(file.fileName)", "attempt": "\(retry.failures + 1)"])
+        try await Task.sleep(for: retry.failed())
       }
     }
   }
@@ -98,7 +132,8 @@ public struct Migrator: Sendable {
           try await table.create(connection)
           var entries: [MigrationEntry] = []
           for file in files {
-            guard let entry = try await run(file, table, connection) else { continue }
+            for step in file.steps.dropLast() { _ = try await run(step, of: file, table, connection) }
+            guard let entry = try await finish(file, table, connection) else { continue }
             entries.append(MigrationEntry(version: entry.version, name: entry.name, state: .pending))
             // Each file starts with the default settings.
             try await connection.execute(script: "reset all")
@@ -153,28 +188,42 @@ public struct Migrator: Sendable {
     try await connection.run(.queries([MigrationTable.lock]), timeout: timeout)
   }
 
-  /// Runs a file in the open transaction, which holds the lock.
+  /// Runs a step of a file in the open transaction, which holds the lock.
   ///
-  /// - Returns: nil if another server has applied it.
+  /// - Returns: false if another server has applied the file.
   private func run(
-    _ file: MigrationFile, _ table: MigrationTable, _ connection: PostgresConnection
-  ) async throws -> MigrationEntry? {
+    _ step: String, of file: MigrationFile, _ table: MigrationTable, _ connection: PostgresConnection
+  ) async throws -> Bool {
     if let checksum = try await table.checksum(of: file.version, connection) {
       guard checksum == file.checksum else { throw MigrationError(.changed, file: file.fileName) }
-      return nil
+      return false
     }
     // A setting that is local to the transaction shows afterwards whether the file has ended it.
-    _ = try await connection.query("select set_config('migration.version', \(file.version), true)")
+    _ = try await connection.query(
+      """
+      select set_config('migration.version', \(file.version), true),
+        set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
+      """)
     do {
-      try await connection.execute(script: file.sql, timeout: timeout)
+      try await connection.execute(script: step, timeout: timeout)
     } catch let error as PostgresError {
       guard let report = error.refusal else { throw error }
-      throw MigrationError(report, in: file)
+      throw MigrationError(report, in: step, of: file)
     }
     let mark = try await connection.query("select current_setting('migration.version', true) as version")
     guard try mark.first?.decode("version", as: String?.self) == file.version else {
       throw MigrationError(.endsTransaction, file: file.fileName)
     }
+    return true
+  }
+
+  /// Runs the last step of a file and records the file, in the open transaction, which holds the lock.
+  ///
+  /// - Returns: nil if another server has applied it.
+  private func finish(
+    _ file: MigrationFile, _ table: MigrationTable, _ connection: PostgresConnection
+  ) async throws -> MigrationEntry? {
+    guard try await run(file.steps.last ?? "", of: file, table, connection) else { return nil }
     // The file may have changed the role.
     _ = try await connection.query("reset role")
     do {

@@ -29,9 +29,12 @@ extension Doctor {
           results.append(try await headers(pool))
           if let catalog { results.append(try await grants(pool, catalog)) }
         }
-        for table in ProfileTable.all {
+        results += try await subscriptions(pool)
+        for (table, shape) in [
+          (ProfileTable.profiles, TableShape.profiles), (.userPreferences, .userPreferences),
+        ] {
           let apps = catalog?.apps.filter { $0.writeTo.contains(table.destination) } ?? []
-          if !apps.isEmpty { results.append(try await profileTable(table, pool)) }
+          if !apps.isEmpty { results += try await profileTable(shape, pool) }
         }
         results.append(try await supportRole(pool))
         results.append(try await entitlementKey(settings, pool))
@@ -134,28 +137,18 @@ extension Doctor {
     }
   }
 
-  private func profileTable(_ table: ProfileTable, _ pool: PostgresPool) async throws -> CheckResult {
-    let name = table.destination.rawValue
-    let columns =
-      table.destination == .profiles
-      ? ["id", "premium_expires_at", "premium_product_id", "premium_original_transaction_id"]
-      : ["user_id", "is_premium", "bookmark_limit"]
-    let missing = try await pool.query(
-      """
-      SELECT name FROM unnest(\(columns)::text[]) AS wanted (name) WHERE NOT EXISTS (
-        SELECT FROM pg_attribute
-        WHERE attrelid = to_regclass(\(name)) AND attname = wanted.name AND NOT attisdropped)
-      """
-    ).map { try $0.decode("name", as: String.self) }
-    if !missing.isEmpty {
-      return .fail(
-        "table \(name)", "has no \(missing.joined(separator: ", "))",
-        "run receiptd migrate, or add them again")
-    }
+  private func profileTable(_ shape: TableShape, _ pool: PostgresPool) async throws -> [CheckResult] {
+    let faults = try await faults(of: shape, pool)
+    return faults.isEmpty ? [try await profilePrivileges(shape, pool)] : faults
+  }
+
+  private func profilePrivileges(_ shape: TableShape, _ pool: PostgresPool) async throws -> CheckResult {
+    let name = shape.name
+    let columns = shape.types.map(\.column)
     let row = try await pool.query(
       """
       SELECT (SELECT bool_and(has_column_privilege(guarded, name, 'SELECT') AND has_column_privilege(guarded, name, 'INSERT')
-          AND (name = \(columns[0]) OR has_column_privilege(guarded, name, 'UPDATE')))
+          AND (name = \(shape.key) OR has_column_privilege(guarded, name, 'UPDATE')))
         FROM unnest(\(columns)::text[]) AS wanted (name)) AS may_write,
         \(unescaped: Self.hidesRows) AS hides_rows
       FROM to_regclass(\(name)) AS guarded
@@ -171,7 +164,11 @@ extension Doctor {
         "table \(name)", "the role lacks privileges to write it",
         "grant SELECT, INSERT and UPDATE of these columns")
     }
-    return .ok("table \(name)", "has the columns, and the role can write them")
+    let others = try await columnsForTheApp(shape, pool)
+    let note =
+      others.isEmpty
+      ? "" : "; the app must add the rows, because \(others.joined(separator: ", ")) has no default"
+    return .ok("table \(name)", "has the columns, and the role can write them\(note)")
   }
 
   private func supportRole(_ pool: PostgresPool) async throws -> CheckResult {

@@ -37,6 +37,8 @@ struct LedgerState {
   fileprivate struct Purchase {
     var facts = SubscriptionFacts()
     var stored: StoredSubscription?
+    /// The device in a row from before receiptd.
+    var formerDevice: String?
     var newTransactions: [String: TransactionRecord] = [:]
     var newRenewal: RenewalRecord?
     var isChanged = false
@@ -59,6 +61,12 @@ struct LedgerState {
 
   mutating func load(_ stored: StoredSubscription) {
     purchases[stored.originalTransactionID, default: Purchase()].stored = stored
+  }
+
+  /// - Parameter formerDevice: the device in a row from before receiptd; empty for none.
+  mutating func load(formerDevice: String, of originalTransactionID: String) {
+    guard !formerDevice.isEmpty else { return }
+    purchases[originalTransactionID, default: Purchase()].formerDevice = formerDevice
   }
 
   mutating func load(_ holder: Holder, of originalTransactionID: String) {
@@ -169,6 +177,7 @@ extension LedgerState.Purchase {
     receipt.previous = stored
     let before = stored
     if let before { owners.formUnion(before.customers) }
+    if let owner = formerOwner(in: entry.app) { owners.insert(owner.customer) }
     let claim = settle(entry, subscription)
     receipt.claim = claim.outcome
     let token = entry.app?.customer == .user ? subscription.customerToken : nil
@@ -220,8 +229,14 @@ extension LedgerState.Purchase {
       && entry.renewals.allSatisfy { $0.fact.environment == environment }
   }
 
+  /// The owner that the app's former server named. It stays until a proof or support decides otherwise.
+  private func formerOwner(in app: App?) -> Ownership? {
+    guard stored == nil, app?.customer == .device, let formerDevice else { return nil }
+    return Ownership(customer: .device(formerDevice), reason: .firstClaim)
+  }
+
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> SharedClaim {
-    let owner = stored?.owner
+    let owner = stored?.owner ?? formerOwner(in: entry.app)
     let holders = stored?.holders ?? []
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {

@@ -60,7 +60,7 @@ struct LedgerTransaction {
     if !ids.isEmpty {
       queries.append(TransactionRows.select(ids, or: transactionIDs))
       queries.append(RenewalRows.select(ids))
-      queries.append(SubscriptionRows.select(ids))
+      queries.append(SubscriptionRows.selectWithFormer(ids))
       queries.append(CustomerRecordRows.freeAccessByApp)
       if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
     }
@@ -79,7 +79,13 @@ struct LedgerTransaction {
     try checkHomes(of: known)
     for fact in known { state.load(fact) }
     for row in renewals { state.load(try RenewalRows.decode(row)) }
-    for row in subscriptions { state.load(try SubscriptionRows.decode(row)) }
+    for row in subscriptions {
+      if let device = try SubscriptionRows.formerDevice(row) {
+        state.load(formerDevice: device, of: try row.decode("original_transaction_id"))
+      } else {
+        state.load(try SubscriptionRows.decode(row))
+      }
+    }
     if !shared.isEmpty, let holders = answers.popFirst() {
       for row in holders {
         let (id, holder) = try HolderRows.decode(row)

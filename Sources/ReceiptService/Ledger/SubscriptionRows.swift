@@ -13,6 +13,21 @@ enum SubscriptionRows {
     """
   }
 
+  /// The same, with rows from before receiptd, for which ``formerDevice(_:)`` is not nil.
+  static func selectWithFormer(_ originalTransactionIDs: [String]) -> Query {
+    """
+    SELECT \(unescaped: columns),
+      CASE WHEN bundle_id IS NULL THEN coalesce(device_id, '') END AS former_device FROM subscriptions
+    WHERE original_transaction_id = ANY(\(originalTransactionIDs))
+    """
+  }
+
+  /// The device in a row that an app's former server wrote and that no fact has reached yet: empty if it names none. Such a row
+  /// has no app and no phases, so ``decode(_:)`` cannot read it.
+  ///
+  /// - Returns: `nil` for a row of receiptd.
+  static func formerDevice(_ row: Row) throws -> String? { try row.decode("former_device") }
+
   /// All purchases of these customers, of all apps. In a purchase that another device shares with one of them, the column
   /// `sharer` has that one; see ``sharer(_:)``.
   ///

@@ -31,7 +31,7 @@ final class SharedResources: Sendable {
     metrics = ServiceMetrics()
     pool = PostgresPool(configuration: settings.database, logger: logger, observer: metrics.database)
     metrics.database.watch(pool)
-    migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
+    migrator = Migrator(pool: pool, folder: settings.migrationsFolder, logger: logger)
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
     traffic = ClientRateLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)

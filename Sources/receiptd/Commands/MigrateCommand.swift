@@ -14,7 +14,11 @@ struct MigrateCommand: AsyncParsableCommand {
   @Flag(help: "List all migrations with their state, and change nothing.")
   var status = false
 
-  @Flag(help: "Apply pending migrations and roll them back, as a test.")
+  @Flag(
+    help: """
+      Apply pending migrations in one transaction and roll them back, as a test. It holds its locks to the end, so try it on \
+      a copy of a database that is in use.
+      """)
   var dryRun = false
 
   func validate() throws {
@@ -26,7 +30,7 @@ struct MigrateCommand: AsyncParsableCommand {
     let logger = Startup.logger(settings)
     try await Startup.checkPooler(settings, waits: false, logger)
     let pool = PostgresPool(configuration: settings.database, logger: logger)
-    let migrator = Migrator(pool: pool, folder: settings.migrationsFolder)
+    let migrator = Migrator(pool: pool, folder: settings.migrationsFolder, logger: logger)
     do {
       if status {
         for entry in try await migrator.status() { print(Self.line(entry)) }

@@ -1,5 +1,11 @@
+-- The guards of the premium columns. This is the last migration: as long as an earlier one has not been applied, clients that
+-- write these columns themselves go on as before.
+--
 -- Supabase lets users update their own profile row. Triggers refuse a change of the premium columns by the roles that act
 -- for users, so that a user cannot grant premium to their own account. The server and service_role may write these columns.
+
+-- Both tables may be live: see 20260413_roles.sql.
+LOCK TABLE public.profiles, public.user_preferences IN ACCESS EXCLUSIVE MODE;
 
 CREATE OR REPLACE FUNCTION public.receiptd_refuse_premium_change() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -71,3 +77,18 @@ CREATE TRIGGER receiptd_keep_created_at
   BEFORE INSERT OR UPDATE ON public.user_preferences FOR EACH ROW
   WHEN (current_user IN ('anon', 'authenticated'))
   EXECUTE FUNCTION public.receiptd_keep_created_at();
+
+-- Supabase grants functions in `public` to its roles, which could call them over the API.
+DO $$
+DECLARE
+  role text;
+BEGIN
+  FOR role IN
+    SELECT 'PUBLIC' UNION ALL
+    SELECT quote_ident(rolname) FROM pg_roles WHERE rolname IN ('anon', 'authenticated', 'service_role')
+  LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION public.receiptd_refuse_premium_change(), public.receiptd_keep_created_at() FROM %s',
+      role);
+  END LOOP;
+END
+$$;

@@ -1,0 +1,179 @@
+import Postgres
+
+/// Checks of the tables that may be the app's own, and that people edit by hand.
+extension Doctor {
+  /// Checks types, nullability, unique keys and guard triggers of one table.
+  /// - Returns: the faults; none if all is well.
+  func faults(of shape: TableShape, _ pool: PostgresPool) async throws -> [CheckResult] {
+    let columns = try await pool.query(TableRows.columns(of: shape.name)).map(TableRows.Column.init)
+    var faults = typeFaults(shape, columns) + nullFaults(shape, columns)
+    let keys = try await pool.query(TableRows.uniqueKeys(of: shape.name)).map(TableRows.UniqueKey.init)
+    faults += keyFaults(shape, keys)
+    let enabled = Set(
+      try await pool.query(TableRows.enabledTriggers(of: shape.name)).map {
+        try $0.decode("name", as: String.self)
+      })
+    for trigger in shape.triggers where !enabled.contains(trigger) {
+      faults.append(
+        fail(
+          shape,
+          "the trigger \(trigger) is missing or disabled, so a client can write its own premium status",
+          """
+          ALTER TABLE public.\(shape.name) ENABLE TRIGGER \(trigger); if there is none, run \
+          migrations/20260420_client_writes.sql again with psql
+          """))
+    }
+    return faults
+  }
+
+  /// Checks the table of subscriptions, which an app may have had before receiptd.
+  func subscriptions(_ pool: PostgresPool) async throws -> [CheckResult] {
+    let faults = try await faults(of: .subscriptions, pool)
+    if !faults.isEmpty { return faults }
+    let limit = TableRows.formerLimit
+    let former = try await pool.query(TableRows.former).count
+    let count = former > limit ? "more than \(limit)" : "\(former)"
+    return [
+      .ok(
+        "table subscriptions",
+        "has the columns, types and keys"
+          + (former == 0
+            ? "" : "; \(count) rows are from before receiptd and wait for the first fact about them"))
+    ]
+  }
+
+  /// The columns for which the app must give a value when it adds a row.
+  func columnsForTheApp(_ shape: TableShape, _ pool: PostgresPool) async throws -> [String] {
+    let known = Set(shape.types.map(\.column))
+    return try await pool.query(TableRows.columns(of: shape.name)).map(TableRows.Column.init)
+      .filter { $0.isRequired && !$0.hasDefault && !known.contains($0.name) }.map(\.name)
+  }
+
+  private func typeFaults(_ shape: TableShape, _ columns: [TableRows.Column]) -> [CheckResult] {
+    let known = Dictionary(columns.map { ($0.name, $0) }) { first, _ in first }
+    return shape.types.compactMap { name, type in
+      guard let column = known[name] else {
+        return fail(
+          shape, "has no \(name)", "ALTER TABLE public.\(shape.name) ADD COLUMN \(name) \(type)")
+      }
+      // Any type of number does.
+      if column.type == type || type == "bigint" && column.isNumber { return nil }
+      let utc = type.hasPrefix("timestamp") ? "SET TimeZone = 'UTC'; " : ""
+      return fail(
+        shape, "\(name) is \(column.type) and must be \(type)",
+        "\(utc)ALTER TABLE public.\(shape.name) ALTER COLUMN \(name) TYPE \(type) USING \(name)::\(type)")
+    }
+  }
+
+  private func nullFaults(_ shape: TableShape, _ columns: [TableRows.Column]) -> [CheckResult] {
+    let written = Set(shape.types.map(\.column))
+    return columns.compactMap { column in
+      guard column.isRequired, !shape.required.contains(column.name) else { return nil }
+      if written.contains(column.name) {
+        return fail(
+          shape, "\(column.name) is NOT NULL, but receiptd writes NULL where there is no value",
+          "ALTER TABLE public.\(shape.name) ALTER COLUMN \(column.name) DROP NOT NULL")
+      }
+      guard shape.isFilledByServer, !column.hasDefault else { return nil }
+      return fail(
+        shape,
+        "\(column.name) is NOT NULL without a default, and receiptd does not know it, so it can add no row",
+        "ALTER TABLE public.\(shape.name) ALTER COLUMN \(column.name) DROP NOT NULL, or give it a default")
+    }
+  }
+
+  private func keyFaults(_ shape: TableShape, _ keys: [TableRows.UniqueKey]) -> [CheckResult] {
+    var faults: [CheckResult] = []
+    if !keys.contains(where: { $0.columns == [shape.key] && $0.isUsable }) {
+      faults.append(
+        fail(
+          shape, "has no unique key on \(shape.key), so receiptd can write no row",
+          """
+          remove duplicates, then CREATE UNIQUE INDEX CONCURRENTLY \(shape.name)_\(shape.key)_key \
+          ON public.\(shape.name) (\(shape.key))
+          """))
+    }
+    guard shape.isFilledByServer else { return faults }
+    for key in keys where !key.columns.contains("id") && !key.columns.contains(shape.key) {
+      faults.append(
+        fail(
+          shape,
+          "the unique key \(key.name) allows one row for each \(key.columns.joined(separator: ", ")) only",
+          "drop it"))
+    }
+    return faults
+  }
+
+  private func fail(_ shape: TableShape, _ message: String, _ remedy: String) -> CheckResult {
+    .fail("table \(shape.name)", message, remedy)
+  }
+}
+
+/// Queries on PostgreSQL's description of a table.
+private enum TableRows {
+  /// Rows beyond this number are not counted.
+  static let formerLimit = 10_000
+
+  struct Column {
+    var name: String
+    /// As in SQL, with its limit if it has one.
+    var type: String
+    var isNumber: Bool
+    var isRequired: Bool
+    var hasDefault: Bool
+
+    init(_ row: Row) throws {
+      name = try row.decode("name")
+      type = try row.decode("type")
+      isNumber = try row.decode("is_number")
+      isRequired = try row.decode("is_required")
+      hasDefault = try row.decode("has_default")
+    }
+  }
+
+  struct UniqueKey {
+    var name: String
+    /// The columns; an expression counts as a column of its text.
+    var columns: [String]
+    /// Whether `ON CONFLICT` can use it.
+    var isUsable: Bool
+
+    init(_ row: Row) throws {
+      name = try row.decode("name")
+      columns = try row.decode("columns")
+      isUsable = try row.decode("is_usable")
+    }
+  }
+
+  static func columns(of table: String) -> Query {
+    """
+    SELECT a.attname::text AS name, format_type(a.atttypid, a.atttypmod) AS type, t.typcategory = 'N' AS is_number,
+      a.attnotnull AS is_required, a.atthasdef OR a.attidentity <> '' AS has_default
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = to_regclass('public.' || \(table)) AND a.attnum > 0 AND NOT a.attisdropped
+    ORDER BY a.attnum
+    """
+  }
+
+  static func uniqueKeys(of table: String) -> Query {
+    """
+    SELECT c.relname::text AS name,
+      ARRAY(SELECT pg_get_indexdef(i.indexrelid, n, false) FROM generate_series(1, i.indnkeyatts::integer) AS n) AS columns,
+      i.indisvalid AND i.indimmediate AND i.indpred IS NULL AS is_usable
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE i.indrelid = to_regclass('public.' || \(table)) AND i.indisunique
+    ORDER BY c.relname
+    """
+  }
+
+  static func enabledTriggers(of table: String) -> Query {
+    """
+    SELECT tgname::text AS name FROM pg_trigger
+    WHERE tgrelid = to_regclass('public.' || \(table)) AND tgenabled IN ('O', 'A')
+    """
+  }
+
+  /// The rows from before receiptd.
+  static let former: Query =
+    "SELECT 1 AS found FROM subscriptions WHERE bundle_id IS NULL LIMIT \(formerLimit + 1)"
+}
