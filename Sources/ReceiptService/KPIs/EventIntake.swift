@@ -36,7 +36,7 @@ struct EventIntake: Sendable {
     let (customer, isProven) = try await customer(named: report.customerID, of: app, request)
     let instant = clock.now()
     // In the order of the primary key, so that two requests with the same events cannot deadlock.
-    let records = try report.records(of: customer, in: app, at: instant).sorted { $0.id < $1.id }
+    let records = try report.records(of: customer, inApp: app.bundleID, at: instant).sorted { $0.id < $1.id }
     let rows = try await pool.query(EventRows.insert(records, of: app, isProven: isProven, at: instant))
     guard let row = rows.first, try row.decode("is_charged", as: Bool.self) else {
       metrics.outcomes.refusedEvents(of: app)

@@ -2,7 +2,6 @@ import Foundation
 import HTTP
 import Identifiers
 import Postgres
-import Subscriptions
 
 /// The body of `POST /api/v1/events`.
 struct EventReport: Decodable, Sendable {
@@ -29,9 +28,13 @@ struct EventReport: Decodable, Sendable {
   static let clockTolerance: TimeInterval = 300
 
   /// The rows of all events. If one event is invalid, none is kept.
-  /// - Parameter customer: the customer's id in the rows.
+  /// - Parameters:
+  ///   - customer: the customer's id in the rows.
+  ///   - bundleID: the app of the request.
   /// - Throws: 400 `invalid_request`, naming the member at fault.
-  func records(of customer: String, in app: App, at instant: Date) throws(Problem) -> [EventRecord] {
+  func records(
+    of customer: String, inApp bundleID: String, at instant: Date
+  ) throws(Problem) -> [EventRecord] {
     guard (1...Self.maximumEvents).contains(events.count) else {
       throw .invalidRequest("'events' must have 1 to \(Self.maximumEvents) elements.")
     }
@@ -40,7 +43,7 @@ struct EventReport: Decodable, Sendable {
     for (index, event) in events.enumerated() {
       records.append(
         EventRecord(
-          bundleID: app.bundleID, customerID: customer, id: event.id?.value ?? UUID(),
+          bundleID: bundleID, customerID: customer, id: event.id?.value ?? UUID(),
           name: try name(of: event, index), at: try time(of: event, index, instant),
           properties: try properties(of: event, index)))
     }
