@@ -132,11 +132,11 @@ import Testing
   @Test func `of two trials the one whose environment counts decides, then the one that ends last`() {
     let own = trial(0, 30)
     let sandbox = Trial(startedAt: day(20), endsAt: day(50), environment: .sandbox)
-    #expect(app.trial(among: [sandbox, own], for: Self.device) == own)
-    #expect(app.trial(among: [sandbox], for: Self.device) == sandbox)
-    #expect(app.trial(among: [], for: Self.device) == nil)
+    #expect(app.trial(among: [sandbox, own], for: Self.device, at: day(3)) == own)
+    #expect(app.trial(among: [sandbox], for: Self.device, at: day(3)) == sandbox)
+    #expect(app.trial(among: [], for: Self.device, at: day(3)) == nil)
     let tested = sampleApp(sandbox: .everyone)
-    #expect(tested.trial(among: [own, sandbox], for: Self.device) == sandbox)
+    #expect(tested.trial(among: [own, sandbox], for: Self.device, at: day(3)) == sandbox)
   }
 
   @Test func `a future grant that does not count changes no entitlements`() {

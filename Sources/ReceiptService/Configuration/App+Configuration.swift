@@ -9,7 +9,8 @@ extension App {
     try object.allowOnly([
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
-      "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay",
+      "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "hosts", "default",
+      "clientWrites",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -30,6 +31,9 @@ extension App {
       customer: customer,
       transferPolicy: try object.word("transferPolicy", as: TransferPolicy.self) ?? .keep,
       devicesPerPurchase: try readDevicesPerPurchase(object, customer: customer),
+      hosts: try readHosts(object),
+      isDefault: try object.boolean("default") ?? false,
+      clientWrites: try object.word("clientWrites", as: ClientWrites.self),
       products: try readProducts(object, tiers: tiers),
       tiers: tiers,
       free: try readFree(object),
@@ -55,7 +59,9 @@ extension App {
 private func readDevicesPerPurchase(
   _ object: ConfigurationObject, customer: CustomerKind
 ) throws(ConfigurationProblem) -> Int {
-  guard let number = try object.integer("devicesPerPurchase", in: 1...100) else { return 1 }
+  guard let number = try object.integer("devicesPerPurchase", in: 1...100) else {
+    return App.defaultDevicesPerPurchase
+  }
   guard customer == .device else {
     throw ConfigurationProblem(
       object.path(of: "devicesPerPurchase"), "is for apps whose customers are devices")
@@ -63,18 +69,59 @@ private func readDevicesPerPurchase(
   return number
 }
 
+/// - Returns: the host names in lower case.
+private func readHosts(_ object: ConfigurationObject) throws(ConfigurationProblem) -> [String] {
+  var hosts: [String] = []
+  for (index, text) in (try object.strings("hosts") ?? []).enumerated() {
+    let path = object.path(of: "hosts") + "[\(index)]"
+    let host = text.lowercased()
+    let isName = host.utf8.allSatisfy {
+      switch $0 {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+        UInt8(ascii: "-"), UInt8(ascii: "."):
+        true
+      default: false
+      }
+    }
+    guard isName, !host.hasPrefix("."), !host.hasSuffix(".") else {
+      throw ConfigurationProblem(path, "must be a host name without scheme and port, such as api.example.com")
+    }
+    guard !hosts.contains(host) else { throw ConfigurationProblem(path, "'\(host)' appears twice") }
+    hosts.append(host)
+  }
+  return hosts
+}
+
 private func readSandboxGrants(
   _ object: ConfigurationObject
 ) throws(ConfigurationProblem) -> SandboxGrants {
   guard let value = object.optional("sandboxGrants") else { return .nobody }
   if case .array = value { return .testers(Set(try object.strings("sandboxGrants") ?? [])) }
+  if case .object = value {
+    return try readSandboxWindow(ConfigurationObject(value, at: object.path(of: "sandboxGrants")))
+  }
   switch try object.string("sandboxGrants") {
   case "nobody": return .nobody
   case "everyone": return .everyone
   default:
     throw ConfigurationProblem(
-      object.path(of: "sandboxGrants"), "must be nobody, everyone or a list of user or device ids")
+      object.path(of: "sandboxGrants"),
+      "must be nobody, everyone, a list of user or device ids, or an object such as "
+        + #"{"everyone": true, "until": "2026-12-01T00:00:00Z"}"#)
   }
+}
+
+private func readSandboxWindow(
+  _ window: ConfigurationObject
+) throws(ConfigurationProblem) -> SandboxGrants {
+  try window.allowOnly(["everyone", "until"])
+  guard try window.boolean("everyone") == true else {
+    throw ConfigurationProblem(window.path(of: "everyone"), "must be true; for no window set nobody")
+  }
+  guard let until = RFC3339.date(from: try window.requiredString("until")) else {
+    throw ConfigurationProblem(window.path(of: "until"), "must be a time such as 2026-12-01T00:00:00Z")
+  }
+  return .everyoneUntil(until)
 }
 
 private func readTiers(_ object: ConfigurationObject) throws(ConfigurationProblem) -> [Tier] {

@@ -19,7 +19,9 @@ struct ConfiguredApps: Sendable {
   /// Writes the rows that differ. The order by bundle id keeps servers that start together from deadlocks.
   func write() async throws {
     let apps = catalog.apps.sorted { $0.bundleID < $1.bundleID }
-    _ = try await pool.withConnection { connection in try await connection.pipeline(apps.map(Self.upsert)) }
+    _ = try await pool.withConnection { connection in
+      try await connection.pipeline(apps.map { Self.upsert($0, at: clock.now()) })
+    }
     for app in apps {
       try await inBatches { GrantRows.recount(under: app, at: clock.now(), limit: $0) }
       try await inBatches { SandboxRows.recount(under: app, at: clock.now(), limit: $0) }
@@ -30,6 +32,27 @@ struct ConfiguredApps: Sendable {
           metadata: ["bundleID": "\(app.bundleID)", "tier": "\(tier)", "grants": "\(count)"])
       }
     }
+  }
+
+  /// Closes windows for sandbox purchases that have ended. Responses compare the time themselves; rows, profiles and the
+  /// support views follow with this job and the sweep.
+  var windowJob: BackgroundJob {
+    BackgroundJob("sandbox windows", every: .seconds(20)) { try await closeWindows() }
+  }
+
+  /// Writes the configuration again if the table has a window open that has ended.
+  func closeWindows() async throws {
+    let ended = catalog.apps.filter { app in
+      guard case .everyoneUntil(let end) = app.sandboxGrants else { return false }
+      return end <= clock.now()
+    }
+    guard !ended.isEmpty else { return }
+    let open = try await pool.query(
+      """
+      SELECT 1 FROM configured_apps
+      WHERE bundle_id = ANY(\(ended.map(\.bundleID).sorted())) AND sandbox_for_everyone LIMIT 1
+      """)
+    if !open.isEmpty { try await write() }
   }
 
   private func inBatches(_ query: (Int) -> Query) async throws {
@@ -51,12 +74,12 @@ struct ConfiguredApps: Sendable {
     }
   }
 
-  private static func upsert(_ app: App) -> Query {
+  private static func upsert(_ app: App, at instant: Date) -> Query {
     """
     INSERT INTO configured_apps AS known
       (bundle_id, grace_days, shares_purchases, sandbox_for_everyone, sandbox_testers)
     VALUES (\(app.bundleID), \(app.grace?.days ?? 0), \(app.sharesPurchases),
-      \(app.sandboxGrants == .everyone), \(app.testers))
+      \(app.sandboxGrants.isOpenToEveryone(at: instant)), \(app.testers))
     ON CONFLICT (bundle_id) DO UPDATE SET grace_days = excluded.grace_days,
       shares_purchases = excluded.shares_purchases, sandbox_for_everyone = excluded.sandbox_for_everyone,
       sandbox_testers = excluded.sandbox_testers
@@ -82,7 +105,7 @@ private enum SandboxRows {
       SELECT original_transaction_id FROM subscriptions
       WHERE bundle_id = \(app.bundleID) AND environment = 'Sandbox' AND tier IS NOT NULL
         AND (next_change_at IS NULL OR next_change_at > \(instant))
-        AND is_counted IS DISTINCT FROM (\(app.sandboxGrants == .everyone)
+        AND is_counted IS DISTINCT FROM (\(app.sandboxGrants.isOpenToEveryone(at: instant))
           OR coalesce(lower(coalesce(user_id::text, device_id)) = ANY(\(app.testers)), false))
       ORDER BY original_transaction_id LIMIT \(limit) FOR NO KEY UPDATE)
     RETURNING original_transaction_id

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Subscriptions
 
 /// One customer's purchases, grants and trials of all apps, from the database.
@@ -22,10 +23,14 @@ struct CustomerRecordSet: Sendable {
   }
 
   /// The customer's records of one app.
-  func customerRecords(of app: App, for customer: Customer, freeAccess: FreeAccess) -> CustomerRecords {
+  ///
+  /// - Parameter instant: decides whether a sandbox trial counts.
+  func customerRecords(
+    of app: App, for customer: Customer, freeAccess: FreeAccess, at instant: Date
+  ) -> CustomerRecords {
     CustomerRecords(
       subscriptions: purchases(of: app).map(\.subscription),
-      trial: app.trial(among: trials[app.bundleID] ?? [], for: customer), grants: grants[app.bundleID] ?? [],
-      freeAccess: freeAccess)
+      trial: app.trial(among: trials[app.bundleID] ?? [], for: customer, at: instant),
+      grants: grants[app.bundleID] ?? [], freeAccess: freeAccess)
   }
 }

@@ -9,6 +9,7 @@ import Subscriptions
 /// `PUT` and `GET /api/v1/profiles/{userID}/premium`: stores the device's transactions, returns the user's premium status.
 struct ProfileSync: Sendable {
   let proofs: ProofVerifier
+  let apps: AppOfRequest
   let authenticator: Authenticator
   let ledger: LedgerWriter
   let pool: PostgresPool
@@ -140,8 +141,8 @@ struct ProfileSync: Sendable {
     }
   }
 
-  /// The app of the response. In this order: the requested app, the app just synced, the only app, the first app that the
-  /// user has records of.
+  /// The app of the response. In this order: the requested app, the app just synced, the app of the `Host`, the default
+  /// app, the only app, the first app that the user has records of.
   private func app(
     of request: Request, among apps: [App], preferring synced: App?, for user: UUID
   ) async throws -> App {
@@ -152,6 +153,7 @@ struct ProfileSync: Sendable {
       return app
     }
     if let synced { return synced }
+    if let implied = self.apps.implied(by: request, among: apps) { return implied }
     guard let first = apps.first else { throw ServiceError.unauthenticated }
     if apps.count == 1 { return first }
     let customerRecords = try await pool.customerRecords(users: [user])[.user(user)]
@@ -161,7 +163,7 @@ struct ProfileSync: Sendable {
   private func answer(_ user: UUID, _ app: App) async throws -> Response {
     let instant = clock.now()
     let customerRecords = try await pool.customerRecords(users: [user]).customerRecords(
-      of: .user(user), in: app)
+      of: .user(user), in: app, at: instant)
     let entitlements = app.entitlements(of: customerRecords, for: .user(user), at: instant)
     let answer = EntitlementsResponse(
       entitlements, of: app, for: .user(user), at: instant, signedBy: signer)

@@ -93,7 +93,8 @@ struct ProfileWriter {
   ) -> PremiumStatus {
     apps.map { app in
       // A profile shows purchases and grants. Free access is for everyone and temporary, so it is left out.
-      let own = customerRecords.customerRecords(of: app, for: .user(user), freeAccess: .never)
+      let own = customerRecords.customerRecords(
+        of: app, for: .user(user), freeAccess: .never, at: instant)
       let entitlements = app.entitlements(of: own, for: .user(user), at: instant)
       return PremiumStatus(entitlements, at: instant)
     }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Subscriptions
 
 /// The records of several customers, read together, and the apps' periods of free access.
@@ -17,7 +18,8 @@ struct RecordsByCustomer: Sendable {
   }
 
   /// One customer's records of one app.
-  func customerRecords(of customer: Customer, in app: App) -> CustomerRecords {
-    self[customer].customerRecords(of: app, for: customer, freeAccess: freeAccessByApp[app])
+  func customerRecords(of customer: Customer, in app: App, at instant: Date) -> CustomerRecords {
+    self[customer].customerRecords(
+      of: app, for: customer, freeAccess: freeAccessByApp[app], at: instant)
   }
 }

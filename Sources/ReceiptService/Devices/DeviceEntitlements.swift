@@ -7,7 +7,7 @@ import Subscriptions
 
 /// `GET /api/v1/devices/{deviceID}/entitlements`: a device's entitlements, for an app whose customers are devices.
 struct DeviceEntitlements: Sendable {
-  let catalog: AppCatalog
+  let apps: AppOfRequest
   let pool: PostgresPool
   let authenticator: DeviceAuthenticator
   let signer: EntitlementSigner
@@ -27,11 +27,11 @@ struct DeviceEntitlements: Sendable {
 
   func get(_ request: Request) async throws -> Response {
     let device = try DeviceID(request.parameters.require("deviceID")).name
-    let app = try catalog.deviceApp(named: request.query["bundleID"])
+    let app = try apps.app(of: request, named: request.query["bundleID"], customers: .device)
     try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
     let instant = clock.now()
     let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
-      of: .device(device), in: app)
+      of: .device(device), in: app, at: instant)
     return .json(
       .ok,
       Answer(
@@ -40,27 +40,5 @@ struct DeviceEntitlements: Sendable {
           for: .device(device),
           at: instant, signedBy: signer),
         serverTime: instant))
-  }
-}
-
-extension AppCatalog {
-  /// The app of a request from a device.
-  /// - Parameter bundleID: from the request; may be missing if only one app has devices as customers.
-  /// - Throws: 422 `wrong_app`, 400 `invalid_request`.
-  func deviceApp(named bundleID: String?) throws(Problem) -> App {
-    let candidates = apps.filter { $0.customer == .device }
-    if let bundleID {
-      guard let app = candidates.first(where: { $0.bundleID == bundleID }) else {
-        throw ServiceError.wrongApp("No app with this 'bundleID' has devices for customers.")
-      }
-      return app
-    }
-    guard let app = candidates.first, candidates.count == 1 else {
-      throw .invalidRequest(
-        candidates.isEmpty
-          ? "No app here has devices for customers."
-          : "'bundleID' is needed, because several apps have devices for customers.")
-    }
-    return app
   }
 }

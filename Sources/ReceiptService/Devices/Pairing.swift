@@ -9,7 +9,7 @@ import Subscriptions
 /// A lower limit deletes no device: the newest pairings beyond it are paused until the limit rises. The order of pairing
 /// and the current limit decide which ones, so a change of tier writes nothing.
 struct Pairing: Sendable {
-  let catalog: AppCatalog
+  let apps: AppOfRequest
   let pool: PostgresPool
   let authenticator: DeviceAuthenticator
   let clock: ServiceClock
@@ -97,7 +97,8 @@ struct Pairing: Sendable {
   private func deviceLimit(
     _ answers: some Sequence<Rows>, of device: String, in app: App, at instant: Date
   ) throws -> Int? {
-    let customerRecords = try CustomerRecordRows.decode(answers).customerRecords(of: .device(device), in: app)
+    let customerRecords = try CustomerRecordRows.decode(answers).customerRecords(
+      of: .device(device), in: app, at: instant)
     let entitlements = app.entitlements(of: customerRecords, for: .device(device), at: instant)
     return entitlements.features.limit(for: Self.limitFeature)
   }
@@ -116,7 +117,7 @@ struct Pairing: Sendable {
 
   private func customer(of request: Request) async throws -> (App, String) {
     let device = try DeviceID(request.parameters.require("deviceID")).name
-    let app = try catalog.deviceApp(named: request.query["bundleID"])
+    let app = try apps.app(of: request, named: request.query["bundleID"], customers: .device)
     try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
     return (app, device)
   }

@@ -8,7 +8,11 @@ extension Doctor {
     do throws(ConfigurationProblem) {
       let catalog = try AppCatalog(contentsOf: file)
       let count = catalog.apps.count == 1 ? "1 app" : "\(catalog.apps.count) apps"
-      return (catalog, [.ok("configuration", "\(file): \(count)")] + catalog.apps.map { check($0, file) })
+      return (
+        catalog,
+        [.ok("configuration", "\(file): \(count)")]
+          + catalog.apps.flatMap { [check($0, file)] + [sandboxWindow($0, file)].compactMap(\.self) }
+      )
     } catch {
       return (nil, [.fail("configuration", "\(error)", "correct the file")])
     }
@@ -27,6 +31,18 @@ extension Doctor {
       subject,
       "\(products), tiers \(tiers); customers are \(app.customer.rawValue)s"
         + (destinations.isEmpty ? "" : "; writes to \(destinations)") + secretNote(app))
+  }
+
+  /// Reminds of an open window for sandbox purchases, and warns of one that has ended.
+  private func sandboxWindow(_ app: App, _ file: String) -> CheckResult? {
+    guard case .everyoneUntil(let end) = app.sandboxGrants else { return nil }
+    let subject = "sandbox of \(app.bundleID)"
+    if clock.now() < end {
+      return .ok(subject, "its purchases and trials give access to everyone until \(end.rfc3339)")
+    }
+    return .warn(
+      subject, "the window of sandboxGrants ended at \(end.rfc3339)",
+      "set sandboxGrants to nobody in \(file), or a later \"until\" for the next submission")
   }
 
   private typealias AppProblem = (message: String, remedy: String)

@@ -47,10 +47,10 @@ enum GrantRows {
   // MARK: The configuration
 
   /// The SQL form of `App.counts`, for a row of `grants`.
-  private static func isCounted(under app: App) -> Query {
+  private static func isCounted(under app: App, at instant: Date) -> Query {
     """
     (tier = ANY(\(app.tiers.keys.sorted())) AND (environment = 'Production'
-      OR \(app.sandboxGrants == .everyone) OR lower(coalesce(user_id::text, device_id)) = ANY(\(app.testers))))
+      OR \(app.sandboxGrants.isOpenToEveryone(at: instant)) OR lower(coalesce(user_id::text, device_id)) = ANY(\(app.testers))))
     """
   }
 
@@ -61,7 +61,7 @@ enum GrantRows {
     WHERE id IN (
       SELECT id FROM grants
       WHERE bundle_id = \(app.bundleID) AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant))
-        AND is_counted <> \(isCounted(under: app))
+        AND is_counted <> \(isCounted(under: app, at: instant))
       ORDER BY id LIMIT \(limit) FOR NO KEY UPDATE)
     RETURNING id
     """
@@ -128,7 +128,7 @@ enum GrantRows {
   /// configuration. Returns no row if another server did so first.
   static func follow(_ due: Due, under app: App, at instant: Date) -> Query {
     """
-    UPDATE grants SET followed_until = \(instant), is_counted = \(isCounted(under: app))
+    UPDATE grants SET followed_until = \(instant), is_counted = \(isCounted(under: app, at: instant))
     WHERE (user_id = \(due.customer.userID) OR device_id = \(due.customer.deviceID))
       AND bundle_id = \(due.bundleID)
       AND (starts_at <= \(instant) AND (followed_until IS NULL OR followed_until < starts_at)

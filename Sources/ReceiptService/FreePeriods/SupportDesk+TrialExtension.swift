@@ -22,7 +22,7 @@ extension SupportDesk {
         TrialExtensionRows.select(device, bundleID: bundleID), CustomerRecordRows.freeAccessByApp,
       ])
       let trials = try answers[1].map { (id: try $0.decode("id", as: UUID.self), trial: try Trial($0)) }
-      guard let trial = app.trial(among: trials.map(\.trial), for: .device(device)),
+      guard let trial = app.trial(among: trials.map(\.trial), for: .device(device), at: instant),
         let id = trials.first(where: { $0.trial == trial })?.id
       else {
         throw SupportRefusal.notFound("The device '\(device)' never started a trial of \(bundleID).")

@@ -59,23 +59,23 @@ struct TrialStart: Sendable {
     let body = try request.decodeJSON(Body.self)
     let secret = try DeviceSecret(of: request)
     let device = try DeviceID(body.deviceID).name
-    let app = try catalog.deviceApp(named: body.bundleID)
+    let (app, signed) = try proofs.appTransaction(
+      body.signedAppTransaction, bundleID: body.bundleID, customers: .device)
     guard let allowance = app.trial else { throw Problem.invalidRequest("This app has no trial.") }
-    let signed = try proofs.appTransaction(body.signedAppTransaction, of: app)
+    let instant = clock.now()
     // A sandbox app transaction grants nothing, except to testers.
-    if signed.payload.receiptType != .production, !app.sandboxGrants.include(.device(device)) {
+    if signed.payload.receiptType != .production, !app.sandboxGrants.include(.device(device), at: instant) {
       throw ServiceError.wrongEnvironment(
         "The app transaction is of the sandbox, which grants no access here.")
     }
 
     try await authenticator.require(device, of: app, secret: secret, proof: AccountProof(signed))
-    let instant = clock.now()
     let isNew = try await start(
       allowance, device: device, account: signed.payload.appTransactionId?.storable,
       environment: signed.payload.receiptType.rawValue.storable, of: app, at: instant)
     if isNew, signed.payload.receiptType == .production { metrics.ledger.recordTrial(of: app) }
     let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
-      of: .device(device), in: app)
+      of: .device(device), in: app, at: instant)
     guard let trial = customerRecords.trial else { throw ServiceError.internalError }
     return .json(
       isNew ? .created : .ok,

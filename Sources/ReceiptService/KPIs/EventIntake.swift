@@ -10,7 +10,7 @@ import Subscriptions
 /// Events have no proof, so they are counted and decide nothing. Three limits keep a flood from filling the disk: a lower
 /// rate for each address, a smaller body without a token, and a daily number of bytes for each app.
 struct EventIntake: Sendable {
-  let catalog: AppCatalog
+  let apps: AppOfRequest
   let authenticator: Authenticator
   let pool: PostgresPool
   let traffic: ClientRateLimits
@@ -32,13 +32,11 @@ struct EventIntake: Sendable {
     // This comes before a long body is decoded.
     if request.headers[.authorization] == nil { try Self.checkAnonymousLength(of: request) }
     let report = try request.decodeJSON(EventReport.self)
-    guard let app = catalog[report.bundleID] else {
-      throw ServiceError.wrongApp("No app with this 'bundleID' is configured.")
-    }
+    let app = try apps.app(of: request, named: report.bundleID)
     let (customer, isProven) = try await customer(named: report.customerID, of: app, request)
     let instant = clock.now()
     // In the order of the primary key, so that two requests with the same events cannot deadlock.
-    let records = try report.records(of: customer, at: instant).sorted { $0.id < $1.id }
+    let records = try report.records(of: customer, inApp: app.bundleID, at: instant).sorted { $0.id < $1.id }
     let rows = try await pool.query(EventRows.insert(records, of: app, isProven: isProven, at: instant))
     guard let row = rows.first, try row.decode("is_charged", as: Bool.self) else {
       metrics.outcomes.refusedEvents(of: app)

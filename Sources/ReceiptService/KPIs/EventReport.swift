@@ -5,7 +5,7 @@ import Postgres
 
 /// The body of `POST /api/v1/events`.
 struct EventReport: Decodable, Sendable {
-  var bundleID: String
+  var bundleID: String?
   var customerID: String
   var events: [Event]
 
@@ -28,9 +28,13 @@ struct EventReport: Decodable, Sendable {
   static let clockTolerance: TimeInterval = 300
 
   /// The rows of all events. If one event is invalid, none is kept.
-  /// - Parameter customer: the customer's id in the rows.
+  /// - Parameters:
+  ///   - customer: the customer's id in the rows.
+  ///   - bundleID: the app of the request.
   /// - Throws: 400 `invalid_request`, naming the member at fault.
-  func records(of customer: String, at instant: Date) throws(Problem) -> [EventRecord] {
+  func records(
+    of customer: String, inApp bundleID: String, at instant: Date
+  ) throws(Problem) -> [EventRecord] {
     guard (1...Self.maximumEvents).contains(events.count) else {
       throw .invalidRequest("'events' must have 1 to \(Self.maximumEvents) elements.")
     }

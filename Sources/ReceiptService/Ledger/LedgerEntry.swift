@@ -19,6 +19,8 @@ struct LedgerEntry: Sendable {
   var action: LedgerAction?
   /// The customer who proves the purchase; `nil` for none.
   var claimant: Customer?
+  /// Whether a claimant that is a device may join a purchase of another device.
+  var mayJoin = true
   /// The transfer that support has ordered; `nil` for none.
   var transfer: SupportTransfer?
   /// Whether a client sent the facts, which sets `last_validated_at`.

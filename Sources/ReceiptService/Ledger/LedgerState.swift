@@ -245,18 +245,20 @@ extension LedgerState.Purchase {
         outcome: .settled(transfer.ownership(after: owner)),
         holders: shared.map { holders.given(to: $0, from: owner?.customer, at: entry.instant) } ?? holders)
     }
-    let isActive =
-      app.counts(subscription, for: owner?.customer, at: entry.instant)
-      && subscription.phase(at: entry.instant).status.grantsAccess
     if app.sharesPurchases {
       return share(
         claimant: entry.claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
-        policy: app.transferPolicy, isActive: isActive, at: entry.instant)
+        mayJoin: entry.mayJoin, at: entry.instant)
     }
+    let isActive =
+      app.counts(subscription, for: owner?.customer, at: entry.instant)
+      && subscription.phase(at: entry.instant).status.grantsAccess
+    // The transfer policy is for users. A device that may join replaces the only device that has the purchase.
+    let devicePolicy: TransferPolicy = entry.mayJoin ? .transfer : .keep
     let outcome = Subscriptions.settle(
       claimant: entry.claimant, owner: owner, token: subscription.customerToken,
-      decidedToken: stored?.decidedToken, kind: app.customer, policy: app.transferPolicy,
-      isActive: isActive)
+      decidedToken: stored?.decidedToken, kind: app.customer,
+      policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive)
     return SharedClaim(outcome: outcome, holders: holders)
   }
 }

@@ -180,7 +180,8 @@ struct LedgerTransaction {
     return zip(entries, receipts).map { entry, receipt in
       guard let customer = entry.asks(about: receipt), let app = entry.app else { return receipt }
       var receipt = receipt
-      receipt.customerRecords = customerRecords.customerRecords(of: customer, in: app)
+      receipt.customerRecords = customerRecords.customerRecords(
+        of: customer, in: app, at: entry.instant)
       return receipt
     }
   }

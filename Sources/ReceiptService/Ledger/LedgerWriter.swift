@@ -61,16 +61,18 @@ final class LedgerWriter: Sendable {
     if receipt.areCustomerRecordsUnread, entry.isValidation, let app = entry.app,
       let customer = entry.asks(about: receipt)
     {
-      receipt.customerRecords = try await customerRecords(of: customer, in: app)
+      receipt.customerRecords = try await customerRecords(of: customer, in: app, at: entry.instant)
     }
     return receipt
   }
 
-  private func customerRecords(of customer: Customer, in app: App) async throws -> CustomerRecords {
+  private func customerRecords(
+    of customer: Customer, in app: App, at instant: Date
+  ) async throws -> CustomerRecords {
     do {
       return try await pool.customerRecords(
         users: customer.userID.map { [$0] } ?? [], devices: customer.deviceID.map { [$0] } ?? []
-      ).customerRecords(of: customer, in: app)
+      ).customerRecords(of: customer, in: app, at: instant)
     } catch let error as PostgresError where error.isAnsweredUnavailable {
       if error.isSchemaIncomplete { logger.reportIncompleteSchema(error) }
       throw ServiceError.databaseUnavailable

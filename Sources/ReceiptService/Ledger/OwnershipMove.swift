@@ -14,7 +14,7 @@ struct OwnershipMove: Sendable {
     case support(SupportAuthor)
     /// The App Store signed another `appAccountToken`.
     case token
-    /// Another customer proved it.
+    /// Another customer proved it; or another device, beyond the limit of devices.
     case policy
     /// Another device proved it, within the limit of devices.
     case room

@@ -58,6 +58,11 @@ final class LedgerMetrics: Sendable {
     notifications[NotificationKey(type: "unknown", subtype: "", outcome: "refused")].increment()
   }
 
+  /// Counts a notification of version 1, which is refused.
+  func recordVersion1Notification() {
+    notifications[NotificationKey(type: "version 1", subtype: "", outcome: "refused")].increment()
+  }
+
   /// Counts a refused notification of an app that is not configured and has sent too many.
   func recordLimitedNotification() {
     notifications[NotificationKey(type: "unknown", subtype: "", outcome: "rate_limited")].increment()

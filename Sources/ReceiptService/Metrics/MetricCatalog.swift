@@ -35,6 +35,9 @@ enum MetricCatalog {
       .counter, "receiptd_events_refused_total",
       help: "Requests with events that were refused because the app's daily bytes are used up."),
     MetricDescription(
+      .counter, "receiptd_bare_id_joins_total",
+      help: "Devices that joined another device's purchase with a bare transaction id or a legacy receipt."),
+    MetricDescription(
       .counter, "receiptd_profile_write_failures_total",
       help: "Failed writes of premium statuses to an app's own table; they are retried."),
     MetricDescription(

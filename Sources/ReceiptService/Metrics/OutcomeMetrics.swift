@@ -9,6 +9,7 @@ struct OutcomeMetrics: Sendable {
   private let validations: HandleTable<Key, Counter>
   private let profileSyncs: HandleTable<Key, Counter>
   private let eventsRefused: HandleTable<String, Counter>
+  private let bareIDJoins: HandleTable<String, Counter>
   let profileWriteFailures: Counter
 
   private struct Key: Hashable {
@@ -27,11 +28,22 @@ struct OutcomeMetrics: Sendable {
     eventsRefused = HandleTable { app in
       Counter(label: "receiptd_events_refused_total", dimensions: [("app", app)], factory: registry)
     }
+    bareIDJoins = HandleTable { app in
+      Counter(label: "receiptd_bare_id_joins_total", dimensions: [("app", app)], factory: registry)
+    }
     profileWriteFailures = Counter(label: "receiptd_profile_write_failures_total", factory: registry)
   }
 
   /// Creates the counters of these apps with value 0, so that an alert sees the first increase.
-  func expect(_ apps: [App]) { for app in apps { _ = eventsRefused[app.bundleID] } }
+  func expect(_ apps: [App]) {
+    for app in apps {
+      _ = eventsRefused[app.bundleID]
+      if app.customer == .device { _ = bareIDJoins[app.bundleID] }
+    }
+  }
+
+  /// Counts a device that joined another device's purchase with a bare transaction id or a legacy receipt.
+  func joinedByBareID(_ app: App) { bareIDJoins[app.bundleID].increment() }
 
   /// Counts a request with events that was refused because the app's daily bytes are used up.
   func refusedEvents(of app: App) { eventsRefused[app.bundleID].increment() }

@@ -22,19 +22,30 @@ struct NotificationIntake: Sendable {
   let metrics: ServiceMetrics
 
   private struct Body: JSONReadable {
-    enum Member: String, CaseIterable { case signedPayload }
+    enum Member: String, CaseIterable {
+      case signedPayload
+      // Members of a notification of version 1. Its `password` is never read.
+      case notificationType = "notification_type"
+      case unifiedReceipt = "unified_receipt"
+    }
 
     private static let names = JSONNames<Member>()
 
     var signedPayload = ""
+    /// Whether the body is a notification of version 1, which has no signature.
+    var isVersion1 = false
 
     init(reading json: inout JSONReader) throws(JSONFailure) {
       var members = try json.members(of: Self.names)
       while let member = try members.next(in: &json) {
         switch member {
         case .signedPayload: signedPayload = try json.read()
+        case .notificationType, .unifiedReceipt:
+          try json.skip()
+          isVersion1 = true
         }
       }
+      if isVersion1, signedPayload.isEmpty { return }
       try members.require(.signedPayload)
     }
   }
@@ -46,6 +57,13 @@ struct NotificationIntake: Sendable {
   func respond(to request: Request) async throws -> Response {
     try traffic.checkForgeries(of: request)
     let body = try request.readJSON(Body.self)
+    if body.isVersion1, body.signedPayload.isEmpty {
+      logger.warning(
+        "a notification of version 1 was refused; set version 2 for the URL in App Store Connect",
+        metadata: ["request": "\(request.id)"])
+      metrics.ledger.recordVersion1Notification()
+      throw ServiceError.notificationOfVersion1
+    }
     let entry: LedgerEntry
     do throws(VerificationFailure) {
       entry = try self.entry(for: body.signedPayload)

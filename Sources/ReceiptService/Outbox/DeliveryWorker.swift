@@ -96,8 +96,8 @@ struct DeliveryWorker: Sendable {
     return try zip(rows, customers).map { row, customer in
       guard let customer else { return Prepared(row: row) }
       let state = CustomerState(
-        of: customer, in: app, customerRecords: customerRecords.customerRecords(of: customer, in: app),
-        at: instant)
+        of: customer, in: app,
+        customerRecords: customerRecords.customerRecords(of: customer, in: app, at: instant), at: instant)
       return Prepared(
         row: row,
         message: OutboxMessage(

@@ -65,6 +65,9 @@ public final class Service: Sendable {
     let catalog = try AppCatalog(contentsOf: settings.configurationFile)
     try catalog.checkSecrets(in: settings.environment, logger)
     settings.checkSupportToken(logger)
+    if former == nil {
+      ReplacedVariables(in: settings.environment, catalog: catalog).report(to: logger)
+    }
     let metrics = sharedResources.metrics
     metrics.ledger.expect(catalog.apps.map(\.bundleID))
     metrics.outcomes.expect(catalog.apps)
@@ -77,7 +80,8 @@ public final class Service: Sendable {
     let ledger = LedgerWriter(
       pool: pool, recentNotifications: sharedResources.recentNotifications, catalog: catalog, clock: clock,
       logger: logger, metrics: metrics)
-    let proofs = ProofVerifier(verifier: verifier, catalog: catalog)
+    let appOfRequest = AppOfRequest(catalog: catalog)
+    let proofs = ProofVerifier(verifier: verifier, apps: appOfRequest)
     let deviceAuthenticator = DeviceAuthenticator(pool: pool, clock: clock)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)
@@ -91,7 +95,7 @@ public final class Service: Sendable {
       : nil
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator,
-      deviceAuthenticator: deviceAuthenticator, ledger: ledger, catalog: catalog, pool: pool,
+      deviceAuthenticator: deviceAuthenticator, ledger: ledger, apps: appOfRequest, pool: pool,
       signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
@@ -100,16 +104,16 @@ public final class Service: Sendable {
     grandfathering = Grandfathering(
       catalog: catalog, pool: pool, statusWriter: support.statusWriter, clock: clock)
     profiles = ProfileSync(
-      proofs: proofs, authenticator: authenticator, ledger: ledger, pool: pool,
+      proofs: proofs, apps: appOfRequest, authenticator: authenticator, ledger: ledger, pool: pool,
       grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     trials = TrialStart(
       proofs: proofs, catalog: catalog, pool: pool, authenticator: deviceAuthenticator, signer: signer,
       clock: clock, metrics: metrics)
     devices = DeviceEntitlements(
-      catalog: catalog, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
-    pairing = Pairing(catalog: catalog, pool: pool, authenticator: deviceAuthenticator, clock: clock)
+      apps: appOfRequest, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
+    pairing = Pairing(apps: appOfRequest, pool: pool, authenticator: deviceAuthenticator, clock: clock)
     events = EventIntake(
-      catalog: catalog, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock,
+      apps: appOfRequest, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock,
       metrics: metrics)
     kpiCounter = KPICounter(catalog: catalog, pool: pool, clock: clock)
     kpiJob = KPIJob(counter: kpiCounter)
@@ -189,7 +193,9 @@ public final class Service: Sendable {
   /// Runs the background jobs until the task is cancelled.
   public func runJobs() async {
     let jobs =
-      sweep.jobs + databaseGauges.jobs + [profileRetry.job, reconcileJob.job, kpiJob.job, authenticator.job]
+      sweep.jobs + databaseGauges.jobs + [
+        configuredApps.windowJob, profileRetry.job, reconcileJob.job, kpiJob.job, authenticator.job,
+      ]
       + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in
       group.addTask { await self.jobRunner.run(jobs) }

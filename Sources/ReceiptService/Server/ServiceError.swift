@@ -35,6 +35,23 @@ enum ServiceError {
     detail: "The purchase belongs to another customer and the app's policy does not move it.",
     message: "This purchase is linked to another account of this app.")
 
+  static let notificationOfVersion1 = Problem.invalidRequest(
+    "This is an App Store Server Notification of version 1, which has no signature. Switch the URL's version to "
+      + "V2 (Version 2 Notifications) in App Store Connect: App Information, App Store Server Notifications.")
+
+  /// The refusal of a device. Two devices of one Apple Account share a purchase.
+  static let belongsToAnotherDevice = Problem(
+    status: .conflict, code: "belongs_to_another_customer",
+    detail:
+      "The purchase belongs to other devices. A device joins them with 'signedTransaction', or with "
+      + "'signedAppTransaction' of the same Apple Account, unless support has taken the purchase from it.",
+    message: "This purchase is linked to another account of this app.")
+
+  static let belongsToAnotherAccount = Problem(
+    status: .conflict, code: "belongs_to_another_customer",
+    detail: "'signedAppTransaction' is of another Apple Account than the purchase.",
+    message: "This purchase is linked to another account of this app.")
+
   /// - Parameter moreIsSold: whether another tier allows more devices.
   static func deviceLimitReached(limit: Int, moreIsSold: Bool) -> Problem {
     let devices = limit == 1 ? "1 device" : "\(limit) devices"

@@ -7,7 +7,7 @@ import Subscriptions
 /// Verifies the signed data with which a client proves a purchase.
 struct ProofVerifier: Sendable {
   let verifier: SignedDataVerifier
-  let catalog: AppCatalog
+  let apps: AppOfRequest
 
   /// Verifies a signed transaction, with its renewal info if there is one.
   /// - Parameter bundleID: the bundle id that the client sent, if any.
@@ -31,6 +31,31 @@ struct ProofVerifier: Sendable {
     return try result.get()
   }
 
+  /// Verifies a signed app transaction and finds its app.
+  ///
+  /// - Parameters:
+  ///   - bundleID: the bundle id that the client sent, if any.
+  ///   - kind: the kind of customers that the route is for; `nil` for both.
+  /// - Throws: 422 with the code that fits.
+  func appTransaction(
+    _ jws: String, bundleID: String?, customers kind: CustomerKind? = nil
+  ) throws(Problem) -> (app: App, signed: Signed<AppTransaction>) {
+    let signed: Signed<AppTransaction>
+    do throws(VerificationFailure) {
+      signed = try verifier.appTransaction(jws)
+    } catch {
+      throw Problem(clientProof: error)
+    }
+    let app = try apps.app(
+      proven: signed.payload.bundleId, named: bundleID, customers: kind, by: "app transaction")
+    do throws(VerificationFailure) {
+      try app.identity.check(signed.payload)
+    } catch {
+      throw Problem(clientProof: error)
+    }
+    return (app, signed)
+  }
+
   /// Verifies a signed app transaction of one app.
   /// - Throws: 422 with the code that fits.
   func appTransaction(_ jws: String, of app: App) throws(Problem) -> Signed<AppTransaction> {
@@ -47,11 +72,11 @@ struct ProofVerifier: Sendable {
     _ transaction: Signed<TransactionInfo>, _ renewalInfo: Signed<RenewalInfo>?, bundleID: String?
   ) throws(VerificationFailure) -> Result<ProvenPurchase, Problem> {
     let info = transaction.payload
-    guard let app = catalog[info.bundleId] else {
-      return .failure(ServiceError.wrongApp("No app with the transaction's bundle id is configured."))
-    }
-    if let bundleID, bundleID != info.bundleId {
-      return .failure(ServiceError.wrongApp("The transaction is not of the app in 'bundleID'."))
+    let app: App
+    do throws(Problem) {
+      app = try apps.app(proven: info.bundleId, named: bundleID, by: "transaction")
+    } catch {
+      return .failure(error)
     }
     try app.identity.check(info)
     if let renewalInfo {

@@ -10,19 +10,14 @@ struct ReceiptProof: Sendable {
   /// - Parameter bundleID: the bundle id that the client sent, if any.
   /// - Throws: `invalid_request` for an unreadable receipt (not `invalid_signature`, because the signature is not
   ///   checked), `wrong_app` for another app's receipt, `transaction_not_found` for a receipt without purchases.
-  init(_ text: String, bundleID: String?, in catalog: AppCatalog) throws(Problem) {
+  init(_ text: String, bundleID: String?, in apps: AppOfRequest) throws(Problem) {
     let receipt: AppReceipt
     do throws(AppReceipt.Failure) {
       receipt = try AppReceipt(base64: text)
     } catch {
       throw .invalidRequest("'receipt' is not a base64 app receipt: \(error.detail).")
     }
-    guard let app = catalog[receipt.bundleID] else {
-      throw ServiceError.wrongApp("No app with the receipt's bundle id is configured.")
-    }
-    if let bundleID, bundleID != receipt.bundleID {
-      throw ServiceError.wrongApp("The receipt is not of the app in 'bundleID'.")
-    }
+    let app = try apps.app(proven: receipt.bundleID, named: bundleID, by: "receipt")
     // Prefer a product of the catalog: others, such as a consumable bought last, grant no access.
     let purchases = receipt.purchasesByInterest
     let known = purchases.first { app.product(named: $0.productID) != nil }

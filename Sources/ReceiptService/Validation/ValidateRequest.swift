@@ -8,6 +8,7 @@ struct ValidateRequest: Sendable {
   var transactionID: String?
   var receipt: String?
   var signedRenewalInfo: String?
+  var signedAppTransaction: String?
   var deviceID: String?
   var bundleID: String?
 
@@ -37,7 +38,8 @@ struct ValidateRequest: Sendable {
 
 extension ValidateRequest: JSONReadable {
   private enum Member: String, CaseIterable {
-    case signedTransaction, transactionID, receipt, signedRenewalInfo, deviceID, bundleID
+    case signedTransaction, transactionID, receipt, signedRenewalInfo, signedAppTransaction, deviceID,
+      bundleID
   }
 
   private static let names = JSONNames<Member>()
@@ -50,6 +52,7 @@ extension ValidateRequest: JSONReadable {
       case .transactionID: transactionID = try json.readOrNull()
       case .receipt: receipt = try json.readOrNull()
       case .signedRenewalInfo: signedRenewalInfo = try json.readOrNull()
+      case .signedAppTransaction: signedAppTransaction = try json.readOrNull()
       case .deviceID: deviceID = try json.readOrNull()
       case .bundleID: bundleID = try json.readOrNull()
       }

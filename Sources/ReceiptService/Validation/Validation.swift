@@ -1,3 +1,4 @@
+import AppStore
 import Foundation
 import HTTP
 import HTTPTypes
@@ -11,7 +12,7 @@ struct Validation: Sendable {
   let authenticator: Authenticator
   let deviceAuthenticator: DeviceAuthenticator
   let ledger: LedgerWriter
-  let catalog: AppCatalog
+  let apps: AppOfRequest
   let pool: PostgresPool
   let signer: EntitlementSigner
   let traffic: ClientRateLimits
@@ -37,19 +38,32 @@ struct Validation: Sendable {
     let secret = try DeviceSecret(of: request)
     let purchase = try await prove(body, request)
     app = purchase.app
-    let claimant = try await claimant(request, body, secret, purchase)
+    let appTransaction = try body.signedAppTransaction.map { try proofs.appTransaction($0, of: purchase.app) }
+    let possession = Possession(of: purchase, body, appTransaction)
+    let claimant = try await claimant(request, body, secret, purchase, appTransaction)
     if case .user(let user) = claimant { try traffic.admit(user: user) }
 
     let instant = clock.now()
-    let receipt = try await ledger.record(
-      LedgerEntry(purchase, claimant: claimant, instant: instant))
+    var entry = LedgerEntry(purchase, claimant: claimant, instant: instant)
+    entry.mayJoin = possession.mayJoin(in: purchase.app)
+    // A device of another Apple Account gets nothing, also of a purchase that has no owner yet.
+    let isForeign = possession == .disproven && claimant?.deviceID != nil
+    if isForeign { entry.claimant = nil }
+    let receipt = try await ledger.record(entry)
     guard purchase.app.product(named: purchase.productID) != nil else {
       throw ServiceError.unknownProduct(purchase.productID)
     }
     if receipt.isContradiction {
       throw ServiceError.wrongApp("The purchase is known as one of another app or environment.")
     }
-    if case .refused = receipt.claim { throw ServiceError.belongsToAnotherCustomer }
+    if isForeign { throw ServiceError.belongsToAnotherAccount }
+    if case .refused = receipt.claim {
+      throw purchase.app.customer == .device
+        ? ServiceError.belongsToAnotherDevice : ServiceError.belongsToAnotherCustomer
+    }
+    if possession == .unproven, receipt.claim.isJoin(of: claimant) {
+      metrics.outcomes.joinedByBareID(purchase.app)
+    }
     guard let stored = receipt.subscription else { throw ServiceError.internalError }
 
     return Response.json(
@@ -66,9 +80,9 @@ struct Validation: Sendable {
       return try proofs.purchase(
         signedTransaction: jws, signedRenewalInfo: body.signedRenewalInfo, bundleID: body.bundleID)
     case .transactionID(let id):
-      return try await lookUp(id, of: app(named: body.bundleID), for: request)
+      return try await lookUp(id, of: apps.app(of: request, named: body.bundleID), for: request)
     case .receipt(let text):
-      let receipt = try ReceiptProof(text, bundleID: body.bundleID, in: catalog)
+      let receipt = try ReceiptProof(text, bundleID: body.bundleID, in: apps)
       return try await lookUp(receipt.transactionID, of: receipt.app, for: request)
     }
   }
@@ -89,26 +103,13 @@ struct Validation: Sendable {
     }
   }
 
-  /// The app whose App Store account a bare id is looked up with.
-  private func app(named bundleID: String?) throws(Problem) -> App {
-    if let bundleID {
-      guard let app = catalog[bundleID] else {
-        throw ServiceError.wrongApp("No app with this 'bundleID' is configured.")
-      }
-      return app
-    }
-    guard let app = catalog.apps.first, catalog.apps.count == 1 else {
-      throw .invalidRequest("'bundleID' is needed, because several apps are configured.")
-    }
-    return app
-  }
-
   /// The customer to bind the purchase to.
   ///
   /// `nil` for a device whose secret the request lacks: the signature proves the purchase, but not that the caller is
   /// the device. The purchase is stored, and bound later, when the device sends it with the secret.
   private func claimant(
-    _ request: Request, _ body: ValidateRequest, _ secret: DeviceSecret?, _ purchase: ProvenPurchase
+    _ request: Request, _ body: ValidateRequest, _ secret: DeviceSecret?, _ purchase: ProvenPurchase,
+    _ appTransaction: Signed<AppTransaction>?
   ) async throws -> Customer? {
     let app = purchase.app
     switch app.customer {
@@ -116,7 +117,8 @@ struct Validation: Sendable {
     case .device:
       guard let device = try body.deviceID.map({ try DeviceID($0).name }) else { return nil }
       // A transaction looked up by a bare id proves nothing about the caller.
-      let proof = body.signedTransaction == nil ? nil : AccountProof(purchase)
+      let proof =
+        body.signedTransaction == nil ? appTransaction.flatMap { AccountProof($0) } : AccountProof(purchase)
       let isAdmitted = try await deviceAuthenticator.admits(device, of: app, secret: secret, proof: proof)
       return isAdmitted ? .device(device) : nil
     }
@@ -134,6 +136,17 @@ struct Validation: Sendable {
     return EntitlementsResponse(
       app.entitlements(of: own ?? shown, for: claimant, at: instant), of: app,
       for: isCustomer ? claimant : nil, at: instant, signedBy: signer)
+  }
+}
+
+extension ClaimOutcome {
+  /// Whether the claimant got a purchase that another device has or had.
+  fileprivate func isJoin(of claimant: Customer?) -> Bool {
+    switch self {
+    case .moved(let owner, _): owner.customer == claimant && claimant?.deviceID != nil
+    case .shared(_, let customer, _): customer == claimant
+    case .settled, .refused: false
+    }
   }
 }
 

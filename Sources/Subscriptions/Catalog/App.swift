@@ -16,10 +16,17 @@ public final class App: Sendable {
   public let sandboxGrants: SandboxGrants
   /// The kind of the app's customers.
   public let customer: CustomerKind
-  /// The rule for a second customer who proves the same purchase.
+  /// The rule for a second user who proves the same purchase. Devices share purchases instead.
   public let transferPolicy: TransferPolicy
-  /// The number of devices that may share one purchase, if customers are devices: a phone and a watch, for example.
+  /// The number of devices that may share one purchase, if customers are devices. Beyond it the device that was not seen
+  /// for the longest time leaves.
   public let devicesPerPurchase: Int
+  /// The host names, in lower case, under which requests without a bundle id are for this app.
+  public let hosts: [String]
+  /// Whether requests that name no app are for this one.
+  public let isDefault: Bool
+  /// How the app treats old builds of its client; nil for the default.
+  public let clientWrites: ClientWrites?
   /// The products by their canonical name.
   public let products: [String: Product]
   /// The tiers by their name.
@@ -47,6 +54,9 @@ public final class App: Sendable {
   /// The webhooks for changes of a customer's state.
   public let webhooks: [WebhookEndpoint]
 
+  /// The number of devices that share a purchase where the configuration has none.
+  public static let defaultDevicesPerPurchase = 10
+
   /// 32 MiB, about 100,000 events.
   public static let defaultEventBytesPerDay = 32 << 20
 
@@ -58,8 +68,9 @@ public final class App: Sendable {
     bundleID: String, appAppleID: Int64? = nil, name: String,
     environments: Set<StoreEnvironment> = [.production, .sandbox],
     sandboxGrants: SandboxGrants = .nobody, customer: CustomerKind,
-    transferPolicy: TransferPolicy = .keep, devicesPerPurchase: Int = 1, products: [Product],
-    tiers: [Tier],
+    transferPolicy: TransferPolicy = .keep, devicesPerPurchase: Int = App.defaultDevicesPerPurchase,
+    hosts: [String] = [], isDefault: Bool = false, clientWrites: ClientWrites? = nil,
+    products: [Product], tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7,
     eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
@@ -74,6 +85,9 @@ public final class App: Sendable {
     self.customer = customer
     self.transferPolicy = transferPolicy
     self.devicesPerPurchase = devicesPerPurchase
+    self.hosts = hosts
+    self.isDefault = isDefault
+    self.clientWrites = clientWrites
     self.products = Dictionary(products.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
     self.tiers = Dictionary(tiers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
     self.free = free
@@ -114,7 +128,7 @@ public enum CustomerKind: String, Sendable, Hashable, CaseIterable {
   case device
 }
 
-/// The rule for a customer who proves a purchase of another customer.
+/// The rule for a user who proves a purchase of another user.
 public enum TransferPolicy: String, Sendable, Hashable, CaseIterable {
   /// The purchase stays with its owner; the claim is refused.
   case keep
@@ -122,28 +136,6 @@ public enum TransferPolicy: String, Sendable, Hashable, CaseIterable {
   case transfer
   /// The purchase moves only while it gives its owner no access.
   case transferWhenInactive
-}
-
-/// The customers whose sandbox purchases give access.
-public enum SandboxGrants: Sendable, Hashable {
-  /// No customer.
-  case nobody
-  /// Every customer, for a staging server.
-  case everyone
-  /// These users and devices.
-  case testers(Set<String>)
-
-  /// Whether sandbox purchases of this customer give access.
-  public func include(_ customer: Customer?) -> Bool {
-    switch self {
-    case .nobody: false
-    case .everyone: true
-    case .testers(let ids):
-      customer.map { customer in
-        ids.contains { $0.caseInsensitiveEquals(customer.id) }
-      } ?? false
-    }
-  }
 }
 
 /// The issuer of the access tokens of an app's users.
@@ -194,8 +186,4 @@ public enum StatusDestination: String, Sendable, Hashable, CaseIterable {
   case userPreferences = "user_preferences"
   /// The app's CloudKit container.
   case cloudkit
-}
-
-extension String {
-  fileprivate func caseInsensitiveEquals(_ other: String) -> Bool { lowercased() == other.lowercased() }
 }

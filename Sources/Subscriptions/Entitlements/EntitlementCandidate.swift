@@ -43,10 +43,14 @@ extension App {
   {
     let bought = customerRecords.subscriptions.filter { counts($0, for: customer, at: instant) }
     var candidates = bought.map { candidate(of: $0, at: instant) }
-    candidates += customerRecords.grants.filter { $0.isOpen(at: instant) && counts($0, for: customer) }.map(
-      candidate)
+    candidates += customerRecords.grants.filter {
+      $0.isOpen(at: instant) && counts($0, for: customer, at: instant)
+    }
+    .map(candidate)
     // A trial ends with the first purchase.
-    if bought.isEmpty, let trial = customerRecords.trial, counts(trial.environment, for: customer) {
+    if bought.isEmpty, let trial = customerRecords.trial,
+      counts(trial.environment, for: customer, at: instant)
+    {
       candidates.append(candidate(of: trial, honoring: customerRecords.freeAccess, at: instant))
     }
     if customerRecords.freeAccess.isOn(at: instant) {

@@ -40,14 +40,18 @@ extension App {
   public func entitlements(
     of customerRecords: CustomerRecords, for customer: Customer?, at instant: Date
   ) -> Entitlements {
-    // Future changes: a grant that begins later, planned free access.
-    let grants = customerRecords.grants.filter { counts($0, for: customer) }
-    let beginnings = grants.map(\.startsAt) + [customerRecords.freeAccess.nextChange(after: instant)]
-    let nextBeginning = beginnings.compactMap(\.self).filter { $0 > instant }.min()
+    // Future changes: a grant that begins later, planned free access, the end of the window for sandbox purchases.
+    let grants = customerRecords.grants.filter { counts($0, for: customer, at: instant) }
+    let beginnings =
+      grants.map(\.startsAt) + [
+        customerRecords.freeAccess.nextChange(after: instant),
+        customerRecords.isOfSandbox ? sandboxGrants.windowEnd(at: instant) : nil,
+      ]
+    let nextChange = beginnings.compactMap(\.self).filter { $0 > instant }.min()
     let candidates = candidates(of: customerRecords, for: customer, at: instant)
     guard let best = candidates.max(by: { $0.isWeaker(than: $1) }) else {
       return Entitlements(
-        tier: nil, status: .expired, isAccessGranted: false, features: free, validUntil: nextBeginning,
+        tier: nil, status: .expired, isAccessGranted: false, features: free, validUntil: nextChange,
         offlineGraceUntil: nil, source: nil)
     }
     let isOpen = best.access > .none
@@ -57,7 +61,7 @@ extension App {
       status: best.status,
       isAccessGranted: isOpen,
       features: best.features,
-      validUntil: [end, nextBeginning].compactMap(\.self).min(),
+      validUntil: [end, nextChange].compactMap(\.self).min(),
       offlineGraceUntil: isOpen
         ? instant.addingTimeInterval(TimeInterval(offlineGraceDays) * 86_400) : nil,
       source: best.source)
@@ -66,25 +70,25 @@ extension App {
   /// Whether a subscription counts at `instant`: its product is in the catalog, and a sandbox purchase belongs to a tester.
   public func counts(_ subscription: Subscription, for customer: Customer?, at instant: Date) -> Bool {
     guard subscription.tier(at: instant) != nil else { return false }
-    return counts(subscription.current.environment, for: customer)
+    return counts(subscription.current.environment, for: customer, at: instant)
   }
 
   /// Whether a grant counts: its tier is in the catalog, and a grant for a sandbox app transaction belongs to a tester.
-  public func counts(_ grant: Grant, for customer: Customer?) -> Bool {
-    tiers[grant.tier] != nil && counts(grant.environment, for: customer)
+  public func counts(_ grant: Grant, for customer: Customer?, at instant: Date) -> Bool {
+    tiers[grant.tier] != nil && counts(grant.environment, for: customer, at: instant)
   }
 
   /// Whether signed data of an environment counts for a customer: sandbox data counts for testers.
-  public func counts(_ environment: StoreEnvironment, for customer: Customer?) -> Bool {
+  public func counts(_ environment: StoreEnvironment, for customer: Customer?, at instant: Date) -> Bool {
     switch environment {
     case .production: true
-    case .sandbox: sandboxGrants.include(customer)
+    case .sandbox: sandboxGrants.include(customer, at: instant)
     }
   }
 
   /// The trial that decides if a device has one in each environment: one that counts, then the one that ends last.
-  public func trial(among trials: [Trial], for customer: Customer?) -> Trial? {
-    let counted = trials.filter { counts($0.environment, for: customer) }
+  public func trial(among trials: [Trial], for customer: Customer?, at instant: Date) -> Trial? {
+    let counted = trials.filter { counts($0.environment, for: customer, at: instant) }
     return (counted.isEmpty ? trials : counted).max { $0.endsAt < $1.endsAt }
   }
 }

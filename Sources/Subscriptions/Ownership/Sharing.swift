@@ -44,21 +44,19 @@ public struct SharedClaim: Sendable, Hashable {
 
 /// Decides which devices share a purchase: each device that proves it, up to a limit.
 ///
-/// Beyond the limit the app's policy decides: the new device is refused, or replaces the device with the oldest proof. If
-/// that is the owner, the new device becomes the owner. With a limit of one this equals
-/// ``settle(claimant:owner:token:decidedToken:kind:policy:isActive:)`` for devices.
+/// A signed transaction comes only from a device of the purchase's Apple Account. So beyond the limit a new device
+/// replaces the device with the oldest proof, and a reinstall is never refused. If that device is the owner, the new
+/// device becomes the owner.
 ///
 /// - Parameters:
 ///   - claimant: the device that proves the purchase; nil for a notification of the App Store, which changes nothing.
 ///   - owner: the owner.
 ///   - holders: the devices that have it, without the owner if it got the purchase before sharing was allowed.
 ///   - limit: the number of devices. A reduced limit removes no device.
-///   - policy: the rule beyond the limit.
-///   - isActive: whether the purchase gives access now.
+///   - mayJoin: whether the claimant may join a purchase of another device. A bare transaction id proves no possession.
 ///   - instant: the current time.
 public func share(
-  claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, policy: TransferPolicy,
-  isActive: Bool, at instant: Date
+  claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, mayJoin: Bool, at instant: Date
 ) -> SharedClaim {
   guard let claimant, case .device(let device) = claimant else {
     return SharedClaim(outcome: .settled(owner), holders: holders)
@@ -73,22 +71,23 @@ public func share(
     // The time of its proof is unknown, so it counts as the oldest.
     holders.append(Holder(first, at: Date(timeIntervalSince1970: 0)))
   }
+  // Support took it before sharing was allowed: keep that when the owner changes.
+  if case .support(takenFrom: .device(let former)) = owner.reason,
+    !holders.contains(where: { $0.deviceID == former })
+  {
+    holders.append(Holder(former, at: instant, isBarred: true))
+  }
   if let place = holders.firstIndex(where: { $0.deviceID == device }) {
     if holders[place].isBarred { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
     holders[place].provedAt = max(holders[place].provedAt, instant)
     return SharedClaim(outcome: .settled(owner), holders: holders)
   }
-  if owner.reason == .support(takenFrom: claimant) {
-    return SharedClaim(outcome: .refused(owner: owner), holders: holders)
-  }
+  guard mayJoin else { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
   let having = holders.filter { !$0.isBarred }
   guard having.count >= limit, let last = having.min(by: provedEarlier) else {
     return SharedClaim(
       outcome: .shared(owner, with: claimant, insteadOf: nil),
       holders: holders + [Holder(device, at: instant)])
-  }
-  guard policy.moves(whileActive: isActive) else {
-    return SharedClaim(outcome: .refused(owner: owner), holders: holders)
   }
   holders.removeAll { $0.deviceID == last.deviceID }
   holders.append(Holder(device, at: instant))

@@ -21,4 +21,10 @@ public struct CustomerRecords: Sendable, Hashable {
     self.grants = grants
     self.freeAccess = freeAccess
   }
+
+  /// Whether any of the records is of the sandbox.
+  var isOfSandbox: Bool {
+    subscriptions.contains { $0.current.environment == .sandbox } || trial?.environment == .sandbox
+      || grants.contains { $0.environment == .sandbox }
+  }
 }

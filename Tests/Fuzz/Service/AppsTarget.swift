@@ -16,6 +16,9 @@ enum AppsTarget {
     }
     claim(!catalog.apps.isEmpty, "there is an app")
     claim(Set(catalog.apps.map(\.bundleID)).count == catalog.apps.count, "each is there once")
+    let hosts = catalog.apps.flatMap(\.hosts)
+    claim(Set(hosts).count == hosts.count, "a host is of one app")
+    claim(catalog.apps.filter(\.isDefault).count <= 1, "one app at most is the default")
     for app in catalog.apps {
       claim(catalog[app.bundleID] === app, "each is found")
       for product in app.products.values {

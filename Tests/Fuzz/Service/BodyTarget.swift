@@ -30,6 +30,7 @@ enum BodyTarget {
     var transactionID: String?
     var receipt: String?
     var signedRenewalInfo: String?
+    var signedAppTransaction: String?
     var deviceID: String?
     var bundleID: String?
 
@@ -38,6 +39,7 @@ enum BodyTarget {
       transactionID = body.transactionID
       receipt = body.receipt
       signedRenewalInfo = body.signedRenewalInfo
+      signedAppTransaction = body.signedAppTransaction
       deviceID = body.deviceID
       bundleID = body.bundleID
     }
@@ -53,7 +55,9 @@ enum BodyTarget {
   }
 
   private static func check(_ report: EventReport) {
-    guard let records = try? report.records(of: report.customerID, at: instant) else { return }
+    guard
+      let records = try? report.records(of: report.customerID, inApp: report.bundleID ?? "app", at: instant)
+    else { return }
     claim(records.count == report.events.count, "all or nothing")
     for record in records {
       guard let text = record.properties?.text else { continue }

@@ -35,7 +35,10 @@ import Testing
     #expect(screenTime.grace?.features["analytics"] == .word("warning"))
     #expect(screenTime.tiers["family"]?.features["childDevices"] == .count(5))
     #expect(catalog["com.heatlab.app"]?.devicesPerPurchase == 2)
-    #expect(screenTime.devicesPerPurchase == 1)
+    #expect(screenTime.devicesPerPurchase == 10)
+    #expect(catalog.apps.filter(\.isDefault).map(\.bundleID) == ["com.screentimerewards"])
+    // Its old builds are in use.
+    #expect(screenTime.clientWrites == .accept)
   }
 
   @Test(arguments: [
@@ -86,6 +89,43 @@ import Testing
     ),
     (#""insights": true"#, #""insights": [1]"#, "features.insights", "must be a boolean"),
     (#""sandboxGrants": "nobody""#, #""sandboxGrants": "some""#, "apps[0].sandboxGrants", "must be nobody"),
+    (
+      #""sandboxGrants": "nobody""#, #""sandboxGrants": { "everyone": true }"#, "apps[0].sandboxGrants.until",
+      "is missing"
+    ),
+    (
+      #""sandboxGrants": "nobody""#, #""sandboxGrants": { "everyone": true, "until": "soon" }"#,
+      "apps[0].sandboxGrants.until", "must be a time"
+    ),
+    (
+      #""sandboxGrants": "nobody""#,
+      #""sandboxGrants": { "everyone": false, "until": "2026-12-01T00:00:00Z" }"#,
+      "apps[0].sandboxGrants.everyone", "must be true"
+    ),
+    (
+      #""sandboxGrants": "nobody""#,
+      #""sandboxGrants": { "everyone": true, "till": "2026-12-01T00:00:00Z" }"#,
+      "apps[0].sandboxGrants.till", "unknown key"
+    ),
+    (
+      #""customer": "device""#, #""customer": "device", "hosts": ["https://api.example"]"#,
+      "apps[1].hosts[0]", "must be a host name"
+    ),
+    (
+      #""customer": "device""#, #""customer": "device", "hosts": ["api.example:443"]"#, "apps[1].hosts[0]",
+      "without scheme and port"
+    ),
+    (
+      #""customer": "device""#, #""customer": "device", "hosts": ["a.example", "A.example"]"#,
+      "apps[1].hosts[1]", "appears twice"
+    ),
+    (
+      #""customer": "device""#, #""customer": "device", "default": "yes""#, "apps[1].default", "true or false"
+    ),
+    (
+      #""customer": "device""#, #""customer": "device", "clientWrites": "maybe""#, "apps[1].clientWrites",
+      "is not one of accept, observe, refuse"
+    ),
     (#"{ "apps": ["#, #"{ "apps": [ 5, "#, "apps[0]", "must be an object"),
   ])
   func `a mistake in apps.json is reported with its path and the reason`(
@@ -97,7 +137,54 @@ import Testing
     #expect(!problem.description.contains("\n"))
   }
 
-  @Test func `an apps.json that is not JSON or has no apps is reported`() {
+  @Test func `two apps with one host, or two default apps, are a mistake`() throws {
+    for (keys, subject, reason) in [
+      (#""hosts": ["Api.example"],"#, "apps.json: apps[1].hosts", "'api.example' is a host of another app"),
+      (#""default": true,"#, "apps.json: apps[1].default", "com.example.climbing is the default app"),
+    ] {
+      let json = TestApps.json.replacing(#""customer":"#, with: keys + #" "customer":"#)
+      #expect {
+        _ = try catalog(json)
+      } throws: { error in
+        let problem = error as? ConfigurationProblem
+        return problem?.subject == subject && problem?.reason.contains(reason) == true
+      }
+    }
+  }
+
+  @Test func `an app without devicesPerPurchase shares a purchase among ten devices`() throws {
+    #expect(try catalog(TestApps.json)[TestApps.family]?.devicesPerPurchase == 10)
+  }
+
+  /// An object of the configuration with an unknown key.
+  @Test(arguments: [
+    (#""customer": "user""#, #""customer": "user", "unheard": 1"#),
+    (#""tier": "family""#, #""tier": "family", "unheard": 1"#), (#""rank": 1"#, #""rank": 1, "unheard": 1"#),
+    (#""days": 7"#, #""days": 7, "unheard": 1"#), (#""secretEnv""#, #""unheard": 1, "secretEnv""#),
+    (
+      #""customer": "user""#,
+      #""customer": "user", "grandfather": { "before": "2025-10-07T00:00:00Z", "unheard": 1 }"#
+    ),
+    (#""customer": "user""#, #""customer": "user", "appStore": { "unheard": 1 }"#),
+    (#""customer": "user""#, #""customer": "user", "cloudkit": { "unheard": 1 }"#),
+    (#""customer": "user""#, #""customer": "user", "webhooks": [{ "unheard": 1 }]"#),
+    (#""sandboxGrants": "nobody""#, #""sandboxGrants": { "unheard": 1 }"#),
+  ])
+  func `docs/configuration.md has every key that is read`(piece: String, other: String) throws {
+    let problem = try #require(self.problem(replacing: piece, with: other))
+    // The reason lists the keys.
+    let list = try #require(problem.reason.firstRange(of: "one of "))
+    let keys = problem.reason[list.upperBound...].split(separator: ", ")
+    let page = try String(
+      contentsOfFile: URL(filePath: Harness.migrations).deletingLastPathComponent()
+        .appending(path: "docs/configuration.md").path, encoding: .utf8)
+    #expect(!keys.isEmpty)
+    for key in keys {
+      #expect(page.contains("`\(key)`") || page.contains("\"\(key)\""), "\(key) is not in the page")
+    }
+  }
+
+  @Test func `a file that is not JSON is reported as such`() {
     #expect(throws: ConfigurationProblem("apps.json", "is not JSON")) { try catalog("{") }
     #expect(throws: ConfigurationProblem("apps.json: apps", "must not be empty")) {
       try catalog(#"{"apps": []}"#)

@@ -52,7 +52,7 @@ import Testing
       _ = try await harness.desk.setFreeAccess(false, bundleID: TestApps.family, by: ada)
       let customerRecords = try await harness.pool.customerRecords(devices: ["over"])
       let trial = try #require(customerRecords[.device("over")].trials[TestApps.family]?.first)
-      let app = try #require(harness.service.validation.catalog[TestApps.family])
+      let app = try #require(harness.service.notifications.catalog[TestApps.family])
       let freeAccessByApp = try await FreeAccessByApp(
         harness.pool.query(CustomerRecordRows.freeAccessByApp))
       #expect(trial.end(honoring: freeAccessByApp[app]) == now + 10 * 86_400)

@@ -139,7 +139,7 @@ import Testing
         _ = try await harness.service.sweep.run()
 
         func judge() async throws -> [String] {
-          let app = harness.service.validation.catalog.apps[0]
+          let app = harness.service.notifications.catalog.apps[0]
           for id in life.purchases {
             _ = try await harness.service.notifications.ledger.record(
               LedgerEntry(app: app, originalTransactionID: id, instant: harness.clock.now))

@@ -101,7 +101,8 @@ extension Harness {
     receipts: [LedgerReceipt], scans: (before: [String: Int], after: [String: Int]), sight: Sight
   ) {
     let batch = LedgerTransaction(
-      entries: entries, headerIDs: JWSHeaderIDs(), catalog: service.validation.catalog, clock: clock.service,
+      entries: entries, headerIDs: JWSHeaderIDs(), catalog: service.notifications.catalog,
+      clock: clock.service,
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: service.validation.metrics)
     return try await pool.withTransaction { connection in
       let before = try await LookupPlanTests.scans(by: connection)

@@ -19,12 +19,12 @@ struct SharedCommit {
       $0.maximumConnections = 1
       $0.acquireTimeout = .seconds(120)
     } _: { pool in
-      let validation = harness.service.validation
-      // With this timeout only the end of the running commit starts the next one, however slow the machine is.
+      let notifications = harness.service.notifications
+      // Nothing but the end of the commit under way starts the next one, however slow the machine is.
       let ledger = LedgerWriter(
-        pool: pool, recentNotifications: RecentNotifications(), catalog: validation.catalog,
+        pool: pool, recentNotifications: RecentNotifications(), catalog: notifications.catalog,
         clock: harness.clock.service, logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() },
-        metrics: validation.metrics, queue: CommitQueue(timeout: .seconds(600)))
+        metrics: notifications.metrics, queue: CommitQueue(timeout: .seconds(600)))
       return try await body(SharedCommit(ledger: ledger, pool: pool))
     }
   }

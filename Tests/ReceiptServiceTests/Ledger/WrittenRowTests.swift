@@ -15,7 +15,7 @@ import Testing
     kind: CustomerKind, seeds: UInt64
   ) async throws {
     try await withHarness(configuration: Self.configuration(for: kind)) { harness in
-      let app = try #require(harness.service.validation.catalog.apps.first)
+      let app = try #require(harness.service.notifications.catalog.apps.first)
       var (compared, ofSeveral, ofSharers) = (0, 0, 0)
       for seed in seeds..<(seeds + 8) {
         let life = RandomLife(seed: seed, from: harness.clock.now)
@@ -39,7 +39,8 @@ import Testing
             let read = try await harness.pool.customerRecords(
               users: [customer.userID].compactMap(\.self), devices: [customer.deviceID].compactMap(\.self))
             #expect(
-              customerRecords.sorted == read.customerRecords(of: customer, in: app).sorted, "LIFE=\(seed)")
+              customerRecords.sorted
+                == read.customerRecords(of: customer, in: app, at: entry.instant).sorted, "LIFE=\(seed)")
             compared += 1
             if customerRecords.subscriptions.count > 1 { ofSeveral += 1 }
             if receipt.subscription?.owner?.customer != customer { ofSharers += 1 }
@@ -54,11 +55,11 @@ import Testing
   }
 
   private static func commit(_ entries: [LedgerEntry], in harness: Harness) async throws -> [LedgerReceipt] {
-    let validation = harness.service.validation
+    let notifications = harness.service.notifications
     let batch = LedgerTransaction(
-      entries: entries, headerIDs: JWSHeaderIDs(), catalog: validation.catalog,
+      entries: entries, headerIDs: JWSHeaderIDs(), catalog: notifications.catalog,
       clock: harness.clock.service,
-      logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: validation.metrics)
+      logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: notifications.metrics)
     return try await harness.pool.withTransaction { connection in try await batch.run(on: connection) }
   }
 

@@ -102,7 +102,7 @@ import Testing
 }
 
 /// A minimal app receipt with some purchases.
-private struct LegacyReceipt {
+struct LegacyReceipt {
   var bundleID = TestApps.climbing
   var purchases: [TransactionInfo]
 

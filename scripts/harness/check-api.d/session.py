@@ -27,15 +27,17 @@ class Session:
             "bundleID": "com.swiftclimb.app", "productID": "com.swiftclimb.premium.annual",
             "appAccountToken": self.user})
         self.family = world.control(buy, {
-            "bundleID": "com.screentimerewards", "productID": "com.screentimerewards.family.monthly"})
-        self.launch = world.control("app-transactions", {"bundleID": "com.screentimerewards"})
+            "bundleID": "com.screentimerewards", "productID": "com.screentimerewards.family.monthly",
+            "account": "family"})
+        self.launch = world.control(
+            "app-transactions", {"bundleID": "com.screentimerewards", "account": "family"})
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         self.now = now.replace("+00:00", "Z")
         self.grant = None
 
     def live(self, operation, name, body):
         """The example with values that are valid in this run."""
-        transaction = self.family if name == "device" else self.climb
+        transaction = self.family if name in ("device", "oldBuild", "reinstall") else self.climb
         signed = {
             "signedTransaction": transaction["signedTransaction"], "transactionID": transaction["transactionID"],
             "signedTransactions": [transaction["signedTransaction"]] if body.get("signedTransactions") else [],

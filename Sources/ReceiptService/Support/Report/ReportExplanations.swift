@@ -75,7 +75,7 @@ extension ReportedPurchase {
 extension ReportedGrant {
   init(_ stored: StoredGrant, in app: App, at instant: Date) {
     let isOpen = stored.revokedAt == nil && stored.grant.isOpen(at: instant)
-    let counts = app.counts(stored.grant, for: stored.customer)
+    let counts = app.counts(stored.grant, for: stored.customer, at: instant)
     let note =
       app.tiers[stored.grant.tier] == nil
       ? "the configuration has no tier '\(stored.grant.tier)'"
@@ -93,7 +93,7 @@ extension ReportedTrial {
     _ trial: Trial, of customer: Customer, in app: App, honoring freeAccess: FreeAccess, at instant: Date
   ) {
     let end = trial.end(honoring: freeAccess)
-    let counts = app.counts(trial.environment, for: customer)
+    let counts = app.counts(trial.environment, for: customer, at: instant)
     self.init(
       startedAt: trial.startedAt, endsAt: end, isRunning: counts && end.map { instant < $0 } ?? true,
       note: counts ? nil : "it is of the sandbox, and the customer is not in sandboxGrants")

@@ -41,7 +41,7 @@ extension SupportDesk {
         GrantRows.select(of: [customer]),
       ] + CustomerRecordRows.select(users: users, devices: devices))
     let all = try CustomerRecordRows.decode(answers.dropFirst(2))
-    let customerRecords = all.customerRecords(of: customer, in: app)
+    let customerRecords = all.customerRecords(of: customer, in: app, at: instant)
     let entitlements = app.entitlements(of: customerRecords, for: customer, at: instant)
     let purchases = all[customer].purchases(of: app)
       .sorted { $0.subscription.current.purchaseDate > $1.subscription.current.purchaseDate }

@@ -1,0 +1,189 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+/// Devices of one Apple Account share a purchase. A bare transaction id proves no possession.
+@Suite struct SecondDeviceTests {
+  /// The shipped configuration with this mode for ScreenTime Rewards; `nil` for none.
+  private static func configuration(_ mode: ClientWrites?) throws -> String {
+    let configuration = try ScreenTime.configuration()
+    let shipped = #""clientWrites": "accept","#
+    #expect(configuration.contains(shipped))
+    return configuration.replacing(
+      shipped, with: mode.map { #""clientWrites": "\#($0.rawValue)","# } ?? "")
+  }
+
+  private static func buys(_ account: String, in harness: Harness) throws -> SignedOutcome {
+    try harness.store.buy(
+      PurchaseRequest(bundleID: ScreenTime.bundleID, productID: ScreenTime.family, accountID: account))
+  }
+
+  private static func app(of account: String, in harness: Harness) throws -> String {
+    try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: account).signed
+  }
+
+  /// The number of devices that joined with a bare id.
+  private static func joins(_ harness: Harness) async throws -> Double? {
+    try await harness.scrape()[#"receiptd_bare_id_joins_total{app="\#(ScreenTime.bundleID)"}"#]
+  }
+
+  private static func tier(_ device: String, _ harness: Harness) async throws -> String? {
+    try await harness.entitlements(device).string("entitlements.tier")
+  }
+
+  @Test(arguments: [ClientWrites.accept, .observe])
+  func `while old builds may write, a bare id joins, and a metric counts it`(mode: ClientWrites) async throws
+  {
+    try await withHarness(configuration: Self.configuration(mode)) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      _ = try await harness.device("phone", shows: bought)
+      #expect(try await Self.joins(harness) == 0)
+      for _ in 0..<2 {
+        let joined = try await harness.validate([
+          "transactionID": bought.transactionID, "deviceID": "reinstalled",
+        ])
+        #expect(joined.status == 200)
+        #expect(joined.string("entitlements.tier") == "family")
+      }
+      #expect(try await Self.joins(harness) == 1)
+      for device in ["phone", "reinstalled"] { #expect(try await Self.tier(device, harness) == "family") }
+    }
+  }
+
+  @Test(arguments: [ClientWrites.refuse, nil])
+  func `once old builds are refused, a bare id joins no purchase`(mode: ClientWrites?) async throws {
+    try await withHarness(configuration: Self.configuration(mode)) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      // The first device that names an unowned purchase gets it.
+      let first = try await harness.validate(["transactionID": bought.transactionID, "deviceID": "phone"])
+      #expect(first.string("entitlements.tier") == "family")
+      let bare = ["transactionID": bought.transactionID, "deviceID": "stranger"]
+      let refused = try await harness.validate(bare)
+      #expect(refused.status == 409)
+      #expect(refused.code == "belongs_to_another_customer")
+      #expect(refused["subscription"] == nil)
+      #expect(try await Self.tier("stranger", harness) == nil)
+      // Not even after its end, and not with a receipt.
+      harness.clock.advance(days: 60)
+      #expect(try await harness.validate(bare).status == 409)
+      let receipt = LegacyReceipt(bundleID: ScreenTime.bundleID, purchases: [bought.transaction])
+      let old = try await harness.validate(["receipt": receipt.base64, "deviceID": "stranger"])
+      #expect(old.status == 409)
+      // The device that has it goes on with the bare id.
+      let again = try await harness.validate(["transactionID": bought.transactionID, "deviceID": "phone"])
+      #expect(again.status == 200)
+      #expect(try await Self.joins(harness) == 0)
+    }
+  }
+
+  @Test(arguments: ClientWrites.allCases)
+  func `an id with an app transaction of the same Apple Account joins`(mode: ClientWrites) async throws {
+    try await withHarness(configuration: Self.configuration(mode)) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      _ = try await harness.device("phone", shows: bought)
+      let joined = try await harness.validate([
+        "transactionID": bought.transactionID, "deviceID": "tablet",
+        "signedAppTransaction": Self.app(of: "anna", in: harness),
+      ])
+      #expect(joined.status == 200)
+      #expect(joined.string("entitlements.tier") == "family")
+      #expect(try await Self.joins(harness) == 0)
+      for device in ["phone", "tablet"] { #expect(try await Self.tier(device, harness) == "family") }
+    }
+  }
+
+  @Test(arguments: ClientWrites.allCases)
+  func `an id with an app transaction of another Apple Account gives nothing`(
+    mode: ClientWrites
+  ) async throws {
+    try await withHarness(configuration: Self.configuration(mode)) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      let claim = [
+        "transactionID": bought.transactionID, "deviceID": "stranger",
+        "signedAppTransaction": try Self.app(of: "boris", in: harness),
+      ]
+      // Before the purchase has an owner, and after.
+      for _ in 0..<2 {
+        let refused = try await harness.validate(claim)
+        #expect(refused.status == 409)
+        #expect(refused.code == "belongs_to_another_customer")
+        #expect(try await Self.tier("stranger", harness) == nil)
+        _ = try await harness.device("phone", shows: bought)
+      }
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "phone")
+      #expect(try await harness.actions().isEmpty)
+    }
+  }
+
+  @Test func `an app transaction that does not verify changes nothing`() async throws {
+    try await withScreenTime { harness in
+      let bought = try Self.buys("anna", in: harness)
+      let claim = ["transactionID": bought.transactionID, "deviceID": "phone"]
+      let forged = try await harness.validate(claim.merging(["signedAppTransaction": "a.b.c"]) { $1 })
+      #expect(forged.status == 422)
+      #expect(forged.code == "invalid_signature")
+      let other = try harness.store.appTransaction(of: ScreenTime.heatlab, accountID: "anna").signed
+      #expect(
+        try await harness.validate(claim.merging(["signedAppTransaction": other]) { $1 }).code == "wrong_app")
+      #expect(try await harness.count("subscriptions") == 0)
+    }
+  }
+
+  @Test func `an app transaction without an account proves nothing`() async throws {
+    try await withHarness(configuration: Self.configuration(.refuse)) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      _ = try await harness.device("phone", shows: bought)
+      var old = try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: "anna").payload
+      old.appTransactionId = nil
+      let signed = try harness.store.identity.authority.signer.sign(old)
+      let refused = try await harness.validate([
+        "transactionID": bought.transactionID, "deviceID": "tablet", "signedAppTransaction": signed,
+      ])
+      #expect(refused.status == 409)
+    }
+  }
+
+  @Test func `a second device makes its own secret, and an app transaction proves its account`() async throws
+  {
+    try await withHarness(configuration: Self.configuration(.refuse)) { harness in
+      let (phone, tablet) = (ScreenTime.secret(1), ScreenTime.secret(2))
+      let bought = try Self.buys("anna", in: harness)
+      let signed = ["signedTransaction": bought.signedTransaction, "deviceID": "phone"]
+      #expect(try await harness.validate(signed, secret: phone).status == 200)
+      let named = [
+        "transactionID": bought.transactionID, "deviceID": "tablet",
+        "signedAppTransaction": try Self.app(of: "anna", in: harness),
+      ]
+      #expect(
+        try await harness.validate(named, secret: tablet).string("entitlements.entitlementToken") != nil)
+      #expect(try await harness.children(of: "tablet", secret: tablet).status == 200)
+      #expect(try await harness.children(of: "tablet", secret: phone).status == 401)
+      #expect(try await harness.children(of: "phone", secret: phone).status == 200)
+      // A lost secret is replaced by the same proof.
+      let lost = try await harness.validate(named, secret: ScreenTime.secret(3))
+      #expect(lost.string("entitlements.entitlementToken") != nil)
+      #expect(try await harness.children(of: "tablet", secret: tablet).status == 401)
+    }
+  }
+
+  @Test func `with one device for each purchase, a reinstall replaces the former device`() async throws {
+    let one = try Self.configuration(.refuse).replacing(
+      #""devicesPerPurchase": 10,"#, with: #""devicesPerPurchase": 1,"#)
+    try await withHarness(configuration: one) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      for device in ["phone", "reinstalled"] {
+        #expect(try await harness.device(device, shows: bought).string("entitlements.tier") == "family")
+      }
+      #expect(try await Self.tier("phone", harness) == nil)
+      let bare = try await harness.validate(["transactionID": bought.transactionID, "deviceID": "stranger"])
+      #expect(bare.status == 409)
+      #expect(try await Self.tier("reinstalled", harness) == "family")
+    }
+  }
+}
