@@ -20,7 +20,7 @@ struct SharedCommit {
       $0.acquireTimeout = .seconds(120)
     } _: { pool in
       let notifications = harness.service.notifications
-      // Nothing but the end of the commit under way starts the next one, however slow the machine is.
+      // With this timeout only the end of the running commit starts the next one, however slow the machine is.
       let ledger = LedgerWriter(
         pool: pool, recentNotifications: RecentNotifications(), catalog: notifications.catalog,
         clock: harness.clock.service, logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() },
