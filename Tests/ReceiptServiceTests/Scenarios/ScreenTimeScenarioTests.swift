@@ -167,11 +167,7 @@ import Testing
     }
   }
 
-  @Test
-  func
-    `two ScreenTime devices of one Apple Account share the trial, and an active purchase stays with its owner`()
-    async throws
-  {
+  @Test func `two ScreenTime devices of one Apple Account share the trial and the purchase`() async throws {
     try await withScreenTime { harness in
       // Both share one trial.
       #expect(try await harness.launch("phone", account: "anna").status == 201)
@@ -204,7 +200,8 @@ import Testing
     }
   }
 
-  @Test func `a reinstall`() async throws {
+  @Test func `a reinstalled ScreenTime app with a new device id has access and no second trial`() async throws
+  {
     try await withScreenTime { harness in
       #expect(try await harness.launch("phone", account: "anna").status == 201)
       let bought = try harness.store.buy(
@@ -352,7 +349,10 @@ import Testing
     }
   }
 
-  @Test func `support transfers a purchase to a customer's new device`() async throws {
+  @Test
+  func `a new ScreenTime device restores without support, and support takes the purchase from the lost one`()
+    async throws
+  {
     try await withScreenTime { harness in
       let ada = try #require(Harness.ada)
       let bought = try await harness.device("lost-phone", buys: ScreenTime.individual)
