@@ -9,7 +9,8 @@ extension App {
     try object.allowOnly([
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
-      "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay",
+      "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "clientWrites",
+      "userPreferences",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -30,6 +31,7 @@ extension App {
       customer: customer,
       transferPolicy: try object.word("transferPolicy", as: TransferPolicy.self) ?? .keep,
       devicesPerPurchase: try readDevicesPerPurchase(object, customer: customer),
+      clientWrites: try object.word("clientWrites", as: ClientWrites.self),
       products: try readProducts(object, tiers: tiers),
       tiers: tiers,
       free: try readFree(object),
@@ -43,7 +45,8 @@ extension App {
       writeTo: Set(try object.words("writeTo", as: StatusDestination.self) ?? []),
       storeKey: try readStoreKey(object),
       cloudKit: try CloudKitContainer(of: object),
-      webhooks: try WebhookEndpoint.all(of: object))
+      webhooks: try WebhookEndpoint.all(of: object),
+      bookmarkLimits: try BookmarkLimits(of: object))
     if customer == .user, auth == nil {
       throw ConfigurationProblem(
         object.path(of: "auth"),

@@ -19,6 +19,9 @@ struct LedgerEntry: Sendable {
   var action: LedgerAction?
   /// The customer who proves the purchase; `nil` for none.
   var claimant: Customer?
+  /// Whether the claimant only names the purchase and proves no possession: it gets the purchase if it has no owner, and
+  /// Apple's `appAccountToken` names no user.
+  var isUnprovenClaim = false
   /// The transfer that support has ordered; `nil` for none.
   var transfer: SupportTransfer?
   /// Whether a client sent the facts, which sets `last_validated_at`.

@@ -223,6 +223,8 @@ extension LedgerState.Purchase {
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> SharedClaim {
     let owner = stored?.owner
     let holders = stored?.holders ?? []
+    let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
+    let claimant = entry.isUnprovenClaim && isTaken ? nil : entry.claimant
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {
       let shared = app.sharesPurchases ? transfer.customer.deviceID : nil
@@ -235,11 +237,11 @@ extension LedgerState.Purchase {
       && subscription.phase(at: entry.instant).status.grantsAccess
     if app.sharesPurchases {
       return share(
-        claimant: entry.claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
+        claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
         policy: app.transferPolicy, isActive: isActive, at: entry.instant)
     }
     let outcome = Subscriptions.settle(
-      claimant: entry.claimant, owner: owner, token: subscription.customerToken,
+      claimant: claimant, owner: owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer, policy: app.transferPolicy,
       isActive: isActive)
     return SharedClaim(outcome: outcome, holders: holders)

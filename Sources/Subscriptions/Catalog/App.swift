@@ -20,6 +20,8 @@ public final class App: Sendable {
   public let transferPolicy: TransferPolicy
   /// The number of devices that may share one purchase, if customers are devices: a phone and a watch, for example.
   public let devicesPerPurchase: Int
+  /// How the app treats old builds of its client; nil for the default.
+  public let clientWrites: ClientWrites?
   /// The products by their canonical name.
   public let products: [String: Product]
   /// The tiers by their name.
@@ -46,6 +48,8 @@ public final class App: Sendable {
   public let cloudKit: CloudKitContainer?
   /// The webhooks for changes of a customer's state.
   public let webhooks: [WebhookEndpoint]
+  /// The values of `bookmark_limit` in the table `user_preferences`.
+  public let bookmarkLimits: BookmarkLimits
 
   /// 32 MiB, about 100,000 events.
   public static let defaultEventBytesPerDay = 32 << 20
@@ -58,13 +62,14 @@ public final class App: Sendable {
     bundleID: String, appAppleID: Int64? = nil, name: String,
     environments: Set<StoreEnvironment> = [.production, .sandbox],
     sandboxGrants: SandboxGrants = .nobody, customer: CustomerKind,
-    transferPolicy: TransferPolicy = .keep, devicesPerPurchase: Int = 1, products: [Product],
+    transferPolicy: TransferPolicy = .keep, devicesPerPurchase: Int = 1, clientWrites: ClientWrites? = nil,
+    products: [Product],
     tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7,
     eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
     writeTo: Set<StatusDestination> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
-    webhooks: [WebhookEndpoint] = []
+    webhooks: [WebhookEndpoint] = [], bookmarkLimits: BookmarkLimits = BookmarkLimits()
   ) {
     self.bundleID = bundleID
     self.appAppleID = appAppleID
@@ -74,6 +79,7 @@ public final class App: Sendable {
     self.customer = customer
     self.transferPolicy = transferPolicy
     self.devicesPerPurchase = devicesPerPurchase
+    self.clientWrites = clientWrites
     self.products = Dictionary(products.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
     self.tiers = Dictionary(tiers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
     self.free = free
@@ -87,6 +93,7 @@ public final class App: Sendable {
     self.storeKey = storeKey
     self.cloudKit = cloudKit
     self.webhooks = webhooks
+    self.bookmarkLimits = bookmarkLimits
     var canonicalNames: [String: String] = [:]
     for product in products {
       for name in [product.id] + product.aliases { canonicalNames[name] = product.id }
