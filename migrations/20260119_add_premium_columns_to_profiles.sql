@@ -4,6 +4,27 @@
 -- PostgreSQL 13 or later and on Supabase, where `profiles` exists already and references auth.users. `receiptd migrate` ends a
 -- transaction at the comment `migrate: new transaction`, so that the index is made without the lock of ALTER TABLE.
 
+-- Whether clients may write the premium columns of a table; the triggers of 20260420_client_writes.sql read it. A table that
+-- existed before receiptd has users whose old builds write them. No client may read or write this table, so row level
+-- security is on from the start: Supabase grants clients everything in `public`.
+CREATE TABLE IF NOT EXISTS public.client_write_modes (
+  table_name text PRIMARY KEY,
+  existed_before boolean NOT NULL,
+  mode text CHECK (mode IN ('accept', 'observe', 'refuse')),
+  free_bookmark_limit integer NOT NULL DEFAULT 2,
+  counted_since timestamptz NOT NULL DEFAULT now()
+);
+ALTER TABLE public.client_write_modes ENABLE ROW LEVEL SECURITY;
+COMMENT ON TABLE public.client_write_modes IS 'The mode in which clients may write the premium columns of each of the app''s own tables. Each server writes it when it starts and when it reads its configuration again.';
+COMMENT ON COLUMN public.client_write_modes.table_name IS 'profiles or user_preferences.';
+COMMENT ON COLUMN public.client_write_modes.existed_before IS 'Whether the table existed before receiptd: then old builds of clients may write it.';
+COMMENT ON COLUMN public.client_write_modes.mode IS 'accept, observe or refuse (clientWrites in the configuration). NULL: no server has started yet; accept for a table that existed before, else refuse.';
+COMMENT ON COLUMN public.client_write_modes.free_bookmark_limit IS 'The bookmark_limit of a user without premium, for user_preferences.';
+COMMENT ON COLUMN public.client_write_modes.counted_since IS 'Since when client writes are counted.';
+INSERT INTO public.client_write_modes (table_name, existed_before)
+VALUES ('profiles', to_regclass('public.profiles') IS NOT NULL)
+ON CONFLICT DO NOTHING;
+
 DO $$
 BEGIN
   IF to_regclass('public.profiles') IS NULL THEN

@@ -1,5 +1,9 @@
 -- The premium status, for apps that read it from `user_preferences`. An app may have the table already.
 
+INSERT INTO public.client_write_modes (table_name, existed_before)
+VALUES ('user_preferences', to_regclass('public.user_preferences') IS NOT NULL)
+ON CONFLICT DO NOTHING;
+
 DO $$
 BEGIN
   IF to_regclass('public.user_preferences') IS NULL AND to_regclass('auth.users') IS NOT NULL THEN
@@ -30,4 +34,4 @@ ALTER TABLE public.user_preferences
 COMMENT ON TABLE public.user_preferences IS 'The premium status of each user, for apps that read it from this table.';
 COMMENT ON COLUMN public.user_preferences.user_id IS 'The user: the sub of an access token.';
 COMMENT ON COLUMN public.user_preferences.is_premium IS 'Whether the user has paid access. Written by receiptd only.';
-COMMENT ON COLUMN public.user_preferences.bookmark_limit IS 'How many bookmarks the user may keep: 999 with premium, 2 without. Written by receiptd only.';
+COMMENT ON COLUMN public.user_preferences.bookmark_limit IS 'How many bookmarks the user may keep: userPreferences in the configuration; by default 999 with premium, 2 without. Written by receiptd only.';

@@ -136,3 +136,69 @@ COMMENT ON COLUMN public.device_secrets.bundle_id IS 'The app.';
 COMMENT ON COLUMN public.device_secrets.device_id IS 'The device.';
 COMMENT ON COLUMN public.device_secrets.secret_hash IS 'SHA-256 of the 32 random bytes in the header Receiptd-Device-Secret.';
 COMMENT ON COLUMN public.device_secrets.set_at IS 'When the device set this secret.';
+
+-- What old builds of clients write to the premium columns of the app's own tables. The triggers of 20260420_client_writes.sql
+-- write it. One row for each user and claim, and at most 20 for a user, so that no client can fill the table.
+CREATE TABLE public.client_writes (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  table_name text NOT NULL,
+  user_id uuid NOT NULL,
+  original_transaction_id text NOT NULL DEFAULT '',
+  product_id text,
+  expires_at timestamptz,
+  is_premium boolean,
+  mode text NOT NULL,
+  writes bigint NOT NULL DEFAULT 1,
+  daily_writes integer[] NOT NULL DEFAULT '{1}',
+  first_at timestamptz NOT NULL DEFAULT now(),
+  last_at timestamptz NOT NULL DEFAULT now(),
+  attempts integer NOT NULL DEFAULT 0,
+  next_attempt_at timestamptz,
+  verified_at timestamptz,
+  outcome text,
+  UNIQUE (user_id, table_name, original_transaction_id)
+);
+CREATE INDEX client_writes_due_idx ON public.client_writes (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX client_writes_last_at_idx ON public.client_writes (last_at);
+CREATE INDEX client_writes_claim_idx ON public.client_writes (original_transaction_id)
+  WHERE original_transaction_id <> '';
+COMMENT ON TABLE public.client_writes IS 'What clients wrote to the premium columns of the app''s own tables, and what the App Store says of it. A claim gives nothing until it is verified.';
+COMMENT ON COLUMN public.client_writes.id IS 'The row''s own id.';
+COMMENT ON COLUMN public.client_writes.table_name IS 'profiles or user_preferences.';
+COMMENT ON COLUMN public.client_writes.user_id IS 'The user whose row was written.';
+COMMENT ON COLUMN public.client_writes.original_transaction_id IS 'The originalTransactionId that the client claims. Empty: it claims none.';
+COMMENT ON COLUMN public.client_writes.product_id IS 'The product that the client claims.';
+COMMENT ON COLUMN public.client_writes.expires_at IS 'The expiry that the client claims.';
+COMMENT ON COLUMN public.client_writes.is_premium IS 'is_premium as the client wrote it. NULL: the table has no such column.';
+COMMENT ON COLUMN public.client_writes.mode IS 'The mode at the last write: accept (the row has the client''s values) or observe (it keeps the server''s).';
+COMMENT ON COLUMN public.client_writes.writes IS 'How many times the client wrote this.';
+COMMENT ON COLUMN public.client_writes.daily_writes IS 'The writes on the day (UTC) of last_at, on the day before, and so on: at most 31 days.';
+COMMENT ON COLUMN public.client_writes.first_at IS 'The first write.';
+COMMENT ON COLUMN public.client_writes.last_at IS 'The last write.';
+COMMENT ON COLUMN public.client_writes.attempts IS 'How many times receiptd asked the App Store.';
+COMMENT ON COLUMN public.client_writes.next_attempt_at IS 'When receiptd asks the App Store again. NULL: there is nothing to ask.';
+COMMENT ON COLUMN public.client_writes.verified_at IS 'When the claim was decided. NULL: it was not.';
+COMMENT ON COLUMN public.client_writes.outcome IS 'The decision: bound, expired, refunded, not_counted, another_customer, claimed_twice or unknown (to the App Store). NULL: none yet.';
+
+-- `receiptd adopt` writes a row for each claim of the legacy tables that it has decided, so that a run that was stopped goes on
+-- where it was.
+CREATE TABLE public.adoptions (
+  bundle_id text NOT NULL,
+  customer text NOT NULL,
+  original_transaction_id text NOT NULL DEFAULT '',
+  source text NOT NULL,
+  outcome text NOT NULL,
+  detail text,
+  grant_id uuid,
+  at timestamptz NOT NULL,
+  PRIMARY KEY (bundle_id, customer, original_transaction_id)
+);
+COMMENT ON TABLE public.adoptions IS 'The claims of legacy tables and imported files that receiptd adopt has decided.';
+COMMENT ON COLUMN public.adoptions.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.adoptions.customer IS 'The user or device that makes the claim.';
+COMMENT ON COLUMN public.adoptions.original_transaction_id IS 'The transaction id that is claimed. Empty: the claim names none.';
+COMMENT ON COLUMN public.adoptions.source IS 'Where the claim was found: profiles, user_preferences, subscriptions or file.';
+COMMENT ON COLUMN public.adoptions.outcome IS 'The decision: bound, expired, refunded, not_counted, another_customer, claimed_twice, unknown (to the App Store), awarded, or failed: the next run tries again.';
+COMMENT ON COLUMN public.adoptions.detail IS 'The reason in words. NULL: the outcome says all.';
+COMMENT ON COLUMN public.adoptions.grant_id IS 'The award, if the claim names no transaction. NULL: there is none.';
+COMMENT ON COLUMN public.adoptions.at IS 'When it was decided.';

@@ -14,7 +14,7 @@ struct Receiptd: AsyncParsableCommand {
       GrantCommand.self, RevokeGrantCommand.self,
       ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, FreeAccessCommand.self,
       RequeueCommand.self, CustomerCommand.self,
-      GrandfatherCommand.self,
+      GrandfatherCommand.self, AdoptCommand.self,
       KpiCommand.self, RotateEntitlementKeyCommand.self,
     ])
 }

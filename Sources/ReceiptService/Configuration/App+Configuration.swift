@@ -10,7 +10,7 @@ extension App {
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
       "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "hosts", "default",
-      "clientWrites",
+      "clientWrites", "userPreferences",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -47,7 +47,8 @@ extension App {
       writeTo: Set(try object.words("writeTo", as: StatusDestination.self) ?? []),
       storeKey: try readStoreKey(object),
       cloudKit: try CloudKitContainer(of: object),
-      webhooks: try WebhookEndpoint.all(of: object))
+      webhooks: try WebhookEndpoint.all(of: object),
+      bookmarkLimits: try BookmarkLimits(of: object))
     if customer == .user, auth == nil {
       throw ConfigurationProblem(
         object.path(of: "auth"),

@@ -25,6 +25,18 @@ extension CloudKitContainer {
   }
 }
 
+extension BookmarkLimits {
+  /// Reads the member `userPreferences` of an app; the usual limits if it has none.
+  init(of app: ConfigurationObject) throws(ConfigurationProblem) {
+    self.init()
+    guard let object = try app.object("userPreferences") else { return }
+    try object.allowOnly(["free", "premium"])
+    // The column is a 32-bit integer.
+    free = try object.integer("free", in: 0...Int(Int32.max)) ?? free
+    premium = try object.integer("premium", in: 0...Int(Int32.max)) ?? premium
+  }
+}
+
 extension WebhookEndpoint {
   /// Reads the member `webhooks` of an app.
   static func all(of app: ConfigurationObject) throws(ConfigurationProblem) -> [WebhookEndpoint] {

@@ -3,13 +3,15 @@ import Logging
 import Postgres
 import Subscriptions
 
-/// Writes the table `configured_apps`, which gives the support views the parts of the configuration that they need.
+/// Writes the tables `configured_apps` and `client_write_modes`, which give the support views and the triggers on the app's
+/// own tables the parts of the configuration that they need.
 ///
 /// It also makes rows due for the sweep that depend on a changed part of the configuration: sandbox purchases, sandbox
 /// awards, and grants whose tier was added or removed. It compares the rows with the current configuration, not with the
 /// former one, because servers reload one after the other and may write rows under the former configuration meanwhile.
 struct ConfiguredApps: Sendable {
   let catalog: AppCatalog
+  let clientWriteModes: ClientWriteModes
   let pool: PostgresPool
   let clock: ServiceClock
   let logger: Logger
@@ -18,6 +20,7 @@ struct ConfiguredApps: Sendable {
 
   /// Writes the rows that differ. The order by bundle id keeps servers that start together from deadlocks.
   func write() async throws {
+    try await clientWriteModes.write(to: pool)
     let apps = catalog.apps.sorted { $0.bundleID < $1.bundleID }
     _ = try await pool.withConnection { connection in
       try await connection.pipeline(apps.map { Self.upsert($0, at: clock.now()) })

@@ -6,6 +6,6 @@ struct ProfileWrite: Sendable {
   var userID: UUID
   var status: PremiumStatus
 
-  /// `bookmark_limit`: 999 with premium, 2 without.
-  var bookmarkLimit: Int { status.isPremium ? 999 : 2 }
+  /// The value of `bookmark_limit`, by the limits of the app that gives the status.
+  var bookmarkLimit: Int
 }

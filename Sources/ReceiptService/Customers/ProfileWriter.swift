@@ -47,8 +47,7 @@ struct ProfileWriter {
     var unwritten: Set<UUID> = []
     for (index, (table, apps, users)) in tableWrites.enumerated() {
       let writes = users.map { user in
-        ProfileWrite(
-          userID: user, status: status(of: user, customerRecords[.user(user)], in: apps, at: instant))
+        write(of: user, customerRecords[.user(user)], in: apps, at: instant)
       }
       unwritten.formUnion(
         try await write(
@@ -87,18 +86,24 @@ struct ProfileWriter {
     }
   }
 
-  /// The strongest status among the apps that write to one table.
-  private func status(
+  /// The strongest status among the apps that write to one table. Among apps without a status, the largest free limit of
+  /// bookmarks counts.
+  private func write(
     of user: UUID, _ customerRecords: CustomerRecordSet, in apps: [App], at instant: Date
-  ) -> PremiumStatus {
-    apps.map { app in
+  ) -> ProfileWrite {
+    let free = ProfileWrite(
+      userID: user, status: .free, bookmarkLimit: apps.map(\.bookmarkLimits.free).max() ?? 0)
+    return apps.reduce(free) { best, app in
       // A profile shows purchases and grants. Free access is for everyone and temporary, so it is left out.
       let own = customerRecords.customerRecords(
         of: app, for: .user(user), freeAccess: .never, at: instant)
       let entitlements = app.entitlements(of: own, for: .user(user), at: instant)
-      return PremiumStatus(entitlements, at: instant)
+      let status = PremiumStatus(entitlements, at: instant)
+      guard status.isStronger(than: best.status) else { return best }
+      return ProfileWrite(
+        userID: user, status: status,
+        bookmarkLimit: status.isPremium ? app.bookmarkLimits.premium : free.bookmarkLimit)
     }
-    .reduce(PremiumStatus.free) { best, status in status.isStronger(than: best) ? status : best }
   }
 
   /// Writes all rows at once. If the table refuses, writes each row alone, so that one bad row fails alone.

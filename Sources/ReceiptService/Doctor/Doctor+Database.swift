@@ -36,6 +36,7 @@ extension Doctor {
           let apps = catalog?.apps.filter { $0.writeTo.contains(table.destination) } ?? []
           if !apps.isEmpty { results += try await profileTable(shape, pool) }
         }
+        if let catalog { results += try await clientWrites(pool, settings, catalog) }
         results.append(try await supportRole(pool))
         results.append(try await entitlementKey(settings, pool))
         if let result = try await Self.publicPremium(pool) { results.append(result) }

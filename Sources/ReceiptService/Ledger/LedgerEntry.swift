@@ -21,6 +21,9 @@ struct LedgerEntry: Sendable {
   var claimant: Customer?
   /// Whether a claimant that is a device may join a purchase of another device.
   var mayJoin = true
+  /// Whether the claimant only names the purchase and proves no possession: it gets the purchase if it has no owner, and
+  /// Apple's `appAccountToken` names no user.
+  var isUnprovenClaim = false
   /// The transfer that support has ordered; `nil` for none.
   var transfer: SupportTransfer?
   /// Whether a client sent the facts, which sets `last_validated_at`.

@@ -238,6 +238,8 @@ extension LedgerState.Purchase {
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> SharedClaim {
     let owner = stored?.owner ?? formerOwner(in: entry.app)
     let holders = stored?.holders ?? []
+    let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
+    let claimant = entry.isUnprovenClaim && isTaken ? nil : entry.claimant
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {
       let shared = app.sharesPurchases ? transfer.customer.deviceID : nil
@@ -247,7 +249,7 @@ extension LedgerState.Purchase {
     }
     if app.sharesPurchases {
       return share(
-        claimant: entry.claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
+        claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
         mayJoin: entry.mayJoin, at: entry.instant)
     }
     let isActive =
@@ -256,7 +258,7 @@ extension LedgerState.Purchase {
     // The transfer policy is for users. A device that may join replaces the only device that has the purchase.
     let devicePolicy: TransferPolicy = entry.mayJoin ? .transfer : .keep
     let outcome = Subscriptions.settle(
-      claimant: entry.claimant, owner: owner, token: subscription.customerToken,
+      claimant: claimant, owner: owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer,
       policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive)
     return SharedClaim(outcome: outcome, holders: holders)

@@ -2,6 +2,7 @@ import CoreMetrics
 import Foundation
 import Postgres
 import PrometheusText
+import Subscriptions
 
 /// The gauges whose values are in the database: the number of rows that wait, and their age.
 ///
@@ -24,6 +25,7 @@ struct DatabaseGauges: Sendable {
     let waitingNotifications: Meter
     let outboxRows: HandleTable<OutboxKey, Meter>
     let outboxAge: HandleTable<OutboxKey, Meter>
+    let clientWrites: HandleTable<ClientWritesKey, Meter>
     let trialsEnded: HandleTable<String, Meter>
     let trialsConverted: HandleTable<String, Meter>
 
@@ -31,6 +33,11 @@ struct DatabaseGauges: Sendable {
       var destination: String
       var app: String
       var state = ""
+    }
+
+    struct ClientWritesKey: Hashable {
+      var table: String
+      var mode: String
     }
 
     init(_ registry: PrometheusRegistry) {
@@ -49,6 +56,11 @@ struct DatabaseGauges: Sendable {
           label: "receiptd_outbox_oldest_seconds",
           dimensions: [("destination", key.destination), ("app", key.app)], factory: registry)
       }
+      clientWrites = HandleTable { key in
+        Meter(
+          label: "receiptd_client_writes_recently", dimensions: [("table", key.table), ("mode", key.mode)],
+          factory: registry)
+      }
       trialsEnded = HandleTable { app in
         Meter(label: "receiptd_trials_ended_recently", dimensions: [("app", app)], factory: registry)
       }
@@ -59,11 +71,12 @@ struct DatabaseGauges: Sendable {
     }
   }
 
-  /// Reads the gauges every 15 seconds, and the trials, of which it reads every row, every ten minutes.
+  /// Reads the gauges every 15 seconds; the trials and the client writes, of which it reads every row, every ten minutes.
   var jobs: [BackgroundJob] {
     [
       BackgroundJob("database gauges", every: .seconds(15)) { try await read() },
       BackgroundJob("trial gauges", every: .seconds(600)) { try await readTrials() },
+      BackgroundJob("client write gauges", every: .seconds(600)) { try await readClientWrites() },
     ]
   }
 
@@ -94,6 +107,20 @@ struct DatabaseGauges: Sendable {
     for row in try await pool.query(GaugeRows.trials(of: apps, at: clock.now())).map(GaugeRows.Trials.init) {
       meters.trialsEnded[row.app].set(row.ended)
       meters.trialsConverted[row.app].set(row.converted)
+    }
+  }
+
+  /// Reads how often clients wrote to premium columns within 30 days. Only the mode in force has a value other than zero.
+  func readClientWrites() async throws {
+    let modes = try await ClientWriteModes.read(pool)
+    let recent = try await pool.query(ClientWriteRows.recent(at: clock.now())).map(
+      ClientWriteRows.Recent.init)
+    for stored in modes {
+      let writes = recent.first { $0.table == stored.table }?.writes ?? 0
+      for mode in ClientWrites.allCases {
+        meters.clientWrites[Meters.ClientWritesKey(table: stored.table, mode: mode.rawValue)]
+          .set(mode == stored.mode ? writes : 0)
+      }
     }
   }
 

@@ -100,6 +100,9 @@ enum MetricCatalog {
 
   private static let database = [
     MetricDescription(
+      .gauge, "receiptd_client_writes_recently",
+      help: "Writes of clients to the premium columns of the app's own tables within the last 30 days."),
+    MetricDescription(
       .gauge, "receiptd_database_up", help: "1 if the last read of the gauges from the database succeeded."),
     MetricDescription(
       .gauge, "receiptd_database_figures_read_seconds",

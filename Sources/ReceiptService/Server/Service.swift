@@ -25,6 +25,7 @@ public final class Service: Sendable {
   let configuredApps: ConfiguredApps
   let sweep: ExpirySweep
   let profileRetry: ProfileRetry
+  let claimVerification: ClaimVerification
   let outbox: Outbox
   let replay: Replay
   let reconciliation: Reconciliation
@@ -86,6 +87,8 @@ public final class Service: Sendable {
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)
     let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
+    // A job can wait longer than a request, and needs current data.
+    let patientAPIs = apis.mapValues { $0.with(timeout: .seconds(60), maximumAge: .zero) }
 
     entitlementKeyRefresh =
       settings.entitlementKeys == nil
@@ -126,7 +129,15 @@ public final class Service: Sendable {
       environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
     outbox = Outbox(
       pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger, metrics: metrics)
-    configuredApps = ConfiguredApps(catalog: catalog, pool: pool, clock: clock, logger: logger)
+    let modes = ClientWriteModes(catalog: catalog, appsWithKey: Set(apis.keys))
+    claimVerification = ClaimVerification(
+      pool: pool, modes: modes,
+      check: ClaimCheck(
+        store: StoreLookup(apis: patientAPIs, verifier: verifier, logger: logger), ledger: ledger, pool: pool,
+        clock: clock),
+      clock: clock, logger: logger)
+    configuredApps = ConfiguredApps(
+      catalog: catalog, clientWriteModes: modes, pool: pool, clock: clock, logger: logger)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, statusWriter: support.statusWriter, clock: clock),
@@ -134,9 +145,7 @@ public final class Service: Sendable {
       clockCorrection: sharedResources.clockCorrection)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
-      // A job can wait longer than a request, and needs current data.
-      apis: apis.mapValues { $0.with(timeout: .seconds(60), maximumAge: .zero) }, catalog: catalog,
-      pool: pool,
+      apis: patientAPIs, catalog: catalog, pool: pool,
       missed: MissedNotifications(intake: notifications, ledger: ledger, logger: logger),
       overdue: OverdueRenewals(
         pool: pool, verifier: verifier, ledger: ledger, clock: clock, logger: logger),
@@ -194,7 +203,8 @@ public final class Service: Sendable {
   public func runJobs() async {
     let jobs =
       sweep.jobs + databaseGauges.jobs + [
-        configuredApps.windowJob, profileRetry.job, reconcileJob.job, kpiJob.job, authenticator.job,
+        configuredApps.windowJob, profileRetry.job, claimVerification.job, reconcileJob.job, kpiJob.job,
+        authenticator.job,
       ]
       + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in

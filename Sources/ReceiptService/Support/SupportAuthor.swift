@@ -28,6 +28,9 @@ public struct SupportAuthor: Sendable, Hashable {
     SupportAuthor(rule: GrantRows.grandfather, reason: "had the app before \(date)")
   }
 
+  /// The author of awards to customers from before receiptd.
+  static func adoption(_ reason: String) -> SupportAuthor { SupportAuthor(rule: "adopt", reason: reason) }
+
   private static func check(
     _ text: String, named name: String, maximum: Int
   ) throws(SupportRefusal) {

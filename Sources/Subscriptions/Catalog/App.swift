@@ -53,6 +53,8 @@ public final class App: Sendable {
   public let cloudKit: CloudKitContainer?
   /// The webhooks for changes of a customer's state.
   public let webhooks: [WebhookEndpoint]
+  /// The values of `bookmark_limit` in the table `user_preferences`.
+  public let bookmarkLimits: BookmarkLimits
 
   /// The number of devices that share a purchase where the configuration has none.
   public static let defaultDevicesPerPurchase = 10
@@ -75,7 +77,7 @@ public final class App: Sendable {
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7,
     eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
     writeTo: Set<StatusDestination> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
-    webhooks: [WebhookEndpoint] = []
+    webhooks: [WebhookEndpoint] = [], bookmarkLimits: BookmarkLimits = BookmarkLimits()
   ) {
     self.bundleID = bundleID
     self.appAppleID = appAppleID
@@ -101,6 +103,7 @@ public final class App: Sendable {
     self.storeKey = storeKey
     self.cloudKit = cloudKit
     self.webhooks = webhooks
+    self.bookmarkLimits = bookmarkLimits
     var canonicalNames: [String: String] = [:]
     for product in products {
       for name in [product.id] + product.aliases { canonicalNames[name] = product.id }

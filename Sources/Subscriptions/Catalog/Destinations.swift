@@ -1,3 +1,17 @@
+/// The number of bookmarks that users may keep, for the table `user_preferences`.
+public struct BookmarkLimits: Sendable, Hashable {
+  /// Without premium.
+  public var free: Int
+  /// With premium.
+  public var premium: Int
+
+  /// Creates the limits.
+  public init(free: Int = 2, premium: Int = 999) {
+    self.free = free
+    self.premium = premium
+  }
+}
+
 /// An app's CloudKit container, with the server-to-server key for its public database.
 public struct CloudKitContainer: Sendable, Hashable {
   /// The environments of a container.

@@ -51,7 +51,7 @@ import Testing
           "ALTER TABLE \(table) ADD COLUMN x int", "ALTER TABLE \(table) DISABLE ROW LEVEL SECURITY",
           "ALTER TABLE \(table) OWNER TO receiptd_app", "ALTER TABLE \(table) DISABLE TRIGGER ALL",
           "DROP TABLE \(table) CASCADE", "TRUNCATE \(table) CASCADE", "CREATE INDEX ON \(table) ((1))",
-          "CREATE TRIGGER t BEFORE INSERT ON \(table) EXECUTE FUNCTION receiptd_refuse_premium_change()",
+          "CREATE TRIGGER t BEFORE INSERT ON \(table) EXECUTE FUNCTION receiptd_guard_profiles()",
           "CREATE POLICY p ON \(table) USING (true)", "GRANT SELECT ON \(table) TO anon",
         ] {
           // GRANT without the grant option is an error only for a role without any privilege.

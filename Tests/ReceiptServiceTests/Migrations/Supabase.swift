@@ -54,6 +54,8 @@ struct Supabase {
             Query(unescaped: "DO LANGUAGE plpgsql $do$ BEGIN EXECUTE $script$\(statement)$script$; END $do$"))
         }
         try await Migrator(pool: pool, folder: Harness.migrations).apply()
+        // As a server with clientWrites "refuse" does.
+        _ = try await pool.query("UPDATE client_write_modes SET mode = 'refuse'")
         let users = try await pool.query("SELECT id FROM auth.users ORDER BY id").map {
           try $0.decode("id", as: UUID.self)
         }

@@ -1,0 +1,112 @@
+import Foundation
+import Subscriptions
+
+/// The result of `receiptd adopt` for one app, with the decisions of earlier runs.
+public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
+  /// A claim that a person may have to look at.
+  struct Listed: Encodable, Sendable, Hashable {
+    var customer: String
+    /// `nil` if the claim names none.
+    var originalTransactionID: String?
+    var outcome: String
+    var detail: String?
+  }
+
+  let bundleID: String
+  let isDryRun: Bool
+  /// All claims.
+  let claims: Int
+  /// The number of claims of each outcome.
+  let outcomes: [String: Int]
+  /// The claims that give nothing, or that wait.
+  let listed: [Listed]
+  /// Profiles with a false claim that now have the true status.
+  var falseClaimsCleared = 0
+  /// Profiles that keep a false claim.
+  var falseClaimsLeft = 0
+  /// Rows of a file that are not about this app's customers or the App Store, by the reason.
+  var skipped: [String: Int] = [:]
+
+  /// The most claims of an outcome that the text lists; JSON has all.
+  private static let maximumListed = 20
+
+  init(_ bundleID: String, _ book: ClaimBook, isDryRun: Bool) {
+    self.bundleID = bundleID
+    self.isDryRun = isDryRun
+    claims = book.claims.count
+    outcomes = Dictionary(grouping: book.decisions.values, by: \.verdict.rawValue).mapValues(\.count)
+    listed = book.decisions.compactMap { key, decided in
+      guard decided.verdict.needsAttention else { return nil }
+      return Listed(
+        customer: key.customer.id, originalTransactionID: key.transactionID.isEmpty ? nil : key.transactionID,
+        outcome: decided.verdict.rawValue, detail: decided.detail)
+    }.sorted {
+      ($0.outcome, $0.originalTransactionID ?? "", $0.customer)
+        < ($1.outcome, $1.originalTransactionID ?? "", $1.customer)
+    }
+  }
+
+  /// Whether claims wait for another run.
+  public var isComplete: Bool { count(.failed) == 0 }
+
+  /// The number of claims with this verdict.
+  func count(_ verdict: ClaimVerdict) -> Int { outcomes[verdict.rawValue] ?? 0 }
+
+  /// A line for each outcome, and the claims that a person may have to look at.
+  public var description: String {
+    var lines = ["\(bundleID): \(claims) claims" + (isDryRun ? "; dry run, nothing was written" : "")]
+    for verdict in ClaimVerdict.allCases where count(verdict) > 0 || verdict == .bound {
+      lines.append("  \(count(verdict)) \(isDryRun ? verdict.forecast : verdict.result)")
+      let those = listed.filter { $0.outcome == verdict.rawValue }
+      lines += those.prefix(Self.maximumListed).map { claim in
+        "      \(claim.customer)" + (claim.originalTransactionID.map { " claims \($0)" } ?? "")
+          + (claim.detail.map { ": \($0)" } ?? "")
+      }
+      if those.count > Self.maximumListed {
+        lines.append("      and \(those.count - Self.maximumListed) more; --json lists all")
+      }
+    }
+    for (reason, count) in skipped.sorted(by: { $0.key < $1.key }) {
+      lines.append("  \(count) rows of the file skipped: \(reason)")
+    }
+    if falseClaimsCleared > 0 { lines.append("  \(falseClaimsCleared) profiles lost a false claim") }
+    if falseClaimsLeft > 0 {
+      lines.append(
+        "  \(falseClaimsLeft) profiles keep a false claim"
+          + (isDryRun ? "" : "; run adopt again when clientWrites is observe or refuse"))
+    }
+    return lines.joined(separator: "\n")
+  }
+}
+
+extension ClaimVerdict {
+  /// Whether the report lists the claims with this verdict.
+  fileprivate var needsAttention: Bool {
+    switch self {
+    case .bound, .expired, .refunded, .awarded: false
+    case .notCounted, .anotherCustomer, .claimedTwice, .unknown, .failed: true
+    }
+  }
+
+  fileprivate var result: String {
+    switch self {
+    case .bound: "verified and bound"
+    case .expired: "expired; bound, without access"
+    case .refunded: "refunded or revoked; bound, without access"
+    case .notCounted: "verified, but of the sandbox or of a product that is not configured; without access"
+    case .anotherCustomer: "of another customer; they give nothing"
+    case .claimedTwice: "claimed by several customers; bound to none: decide with receiptd transfer"
+    case .unknown: "unknown to the App Store; they give nothing"
+    case .awarded: "paid without a transaction id; each has an award"
+    case .failed: "without an answer; run adopt again"
+    }
+  }
+
+  fileprivate var forecast: String {
+    switch self {
+    case .bound: "would be verified and bound"
+    case .awarded: "paid without a transaction id; each would get an award"
+    default: result
+    }
+  }
+}

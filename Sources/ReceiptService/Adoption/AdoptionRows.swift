@@ -1,0 +1,84 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+/// Statements on the table `adoptions`, and on the legacy tables that make claims.
+enum AdoptionRows {
+  /// The number of rows that one query reads.
+  static let page = 1_000
+
+  /// The claims of `profiles`, in the order of the users.
+  static func profiles(after last: UUID?, at instant: Date, limit: Int = page) -> Query {
+    """
+    SELECT id AS user_id, premium_original_transaction_id, premium_product_id, premium_expires_at
+    FROM profiles
+    WHERE (\(last)::uuid IS NULL OR id > \(last)::uuid) AND premium_product_id NOT LIKE 'grant:%' IS NOT FALSE
+      AND (premium_original_transaction_id <> '' OR premium_expires_at > \(instant)
+        OR premium_expires_at IS NULL AND premium_product_id <> '')
+    ORDER BY id LIMIT \(limit)
+    """
+  }
+
+  /// The premium users of `user_preferences`.
+  static func userPreferences(after last: UUID?, limit: Int = page) -> Query {
+    """
+    SELECT user_id FROM user_preferences
+    WHERE (\(last)::uuid IS NULL OR user_id > \(last)::uuid) AND is_premium
+    ORDER BY user_id LIMIT \(limit)
+    """
+  }
+
+  /// The rows of `subscriptions` that receiptd has not computed: there are no facts about them.
+  static func subscriptions(after last: String, limit: Int = page) -> Query {
+    """
+    SELECT device_id, original_transaction_id, product_id FROM subscriptions
+    WHERE original_transaction_id > \(last) AND signed_at IS NULL AND device_id <> ''
+    ORDER BY original_transaction_id LIMIT \(limit)
+    """
+  }
+
+  /// Which of these users have a purchase or a grant of the app, also a grant that was revoked.
+  static func known(_ users: [UUID], in app: App) -> Query {
+    """
+    SELECT user_id FROM subscriptions WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID)
+    UNION
+    SELECT user_id FROM grants WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID)
+    """
+  }
+
+  /// All decisions on claims of an app, in the order of customers and transactions.
+  static func decided(
+    in app: App, after last: (customer: String, transactionID: String), limit: Int = page
+  ) -> Query {
+    """
+    SELECT customer, original_transaction_id, source, outcome, detail, at FROM adoptions
+    WHERE bundle_id = \(app.bundleID)
+      AND (customer, original_transaction_id) > (\(last.customer), \(last.transactionID))
+    ORDER BY customer, original_transaction_id LIMIT \(limit)
+    """
+  }
+
+  /// Writes decisions; a claim that has none yet is `failed` until it is decided.
+  static func write(
+    _ claims: [(claim: LegacyClaim, decided: DecidedClaim)], of app: App, grant: UUID? = nil, at instant: Date
+  ) -> Query {
+    """
+    INSERT INTO adoptions (bundle_id, customer, original_transaction_id, source, outcome, detail, grant_id, at)
+    SELECT \(app.bundleID)::text, *, \(grant)::uuid, \(instant)::timestamptz FROM unnest(
+      \(claims.map(\.claim.key.customer.id))::text[], \(claims.map(\.claim.key.transactionID))::text[],
+      \(claims.map(\.claim.source.rawValue))::text[], \(claims.map(\.decided.verdict.rawValue))::text[],
+      \(claims.map(\.decided.detail))::text[])
+    ON CONFLICT (bundle_id, customer, original_transaction_id) DO UPDATE SET source = excluded.source,
+      outcome = excluded.outcome, detail = excluded.detail, grant_id = excluded.grant_id, at = excluded.at
+    """
+  }
+
+  /// The users among these whose row of `profiles` still has the claim.
+  static func stillClaiming(_ users: [UUID], _ transactionIDs: [String]) -> Query {
+    """
+    SELECT id AS user_id FROM profiles
+    JOIN unnest(\(users)::uuid[], \(transactionIDs)::text[]) AS claim (user_id, transaction_id) ON claim.user_id = id
+    WHERE premium_original_transaction_id = claim.transaction_id
+    """
+  }
+}

@@ -1,0 +1,101 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+/// The modes in which clients may write the premium columns of the app's own tables, by the configuration.
+///
+/// Triggers read the modes from the table `client_write_modes`.
+struct ClientWriteModes: Sendable {
+  let catalog: AppCatalog
+  /// The apps with a key for the App Store Server API, whose claims can be verified.
+  let appsWithKey: Set<String>
+
+  /// A row of `client_write_modes`.
+  struct StoredMode: Sendable {
+    var table: String
+    var existedBefore: Bool
+    /// `nil` before a server has started.
+    var mode: ClientWrites?
+    var countedSince: Date
+
+    init(_ row: Row) throws {
+      table = try row.decode("table_name")
+      existedBefore = try row.decode("existed_before")
+      mode = try row.decode("mode", as: String?.self).flatMap(ClientWrites.init)
+      countedSince = try row.decode("counted_since")
+    }
+  }
+
+  /// The mode of a table.
+  ///
+  /// A table has one mode, and several apps may write to it: the least strict one, because a stricter one would break the
+  /// old builds of another app. Without a setting, a new table is closed. A table with users from before receiptd is
+  /// observed if the App Store can verify what they claim, else open.
+  func mode(of table: ProfileTable, existedBefore: Bool) -> ClientWrites {
+    let modes = apps(writingTo: table).map { app in
+      app.clientWrites ?? usualMode(of: table, app, existedBefore: existedBefore)
+    }
+    return modes.min { $0.strictness < $1.strictness } ?? (existedBefore ? .accept : .refuse)
+  }
+
+  private func usualMode(of table: ProfileTable, _ app: App, existedBefore: Bool) -> ClientWrites {
+    guard existedBefore else { return .refuse }
+    return table.claimsNameTransactions && appsWithKey.contains(app.bundleID) ? .observe : .accept
+  }
+
+  /// The apps that write to a table.
+  func apps(writingTo table: ProfileTable) -> [App] {
+    catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
+  }
+
+  /// The `bookmark_limit` of a user without premium.
+  private func freeBookmarkLimit(in table: ProfileTable) -> Int {
+    apps(writingTo: table).map(\.bookmarkLimits.free).max() ?? BookmarkLimits().free
+  }
+
+  /// Reads the rows of all tables.
+  static func read(_ pool: PostgresPool) async throws -> [StoredMode] {
+    try await pool.query(
+      "SELECT table_name, existed_before, mode, counted_since FROM client_write_modes ORDER BY table_name"
+    ).map(StoredMode.init)
+  }
+
+  /// Writes the modes that differ.
+  func write(to pool: PostgresPool) async throws {
+    for stored in try await Self.read(pool) {
+      guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }) else {
+        continue
+      }
+      let mode = mode(of: table, existedBefore: stored.existedBefore)
+      let limit = freeBookmarkLimit(in: table)
+      _ = try await pool.query(
+        """
+        UPDATE client_write_modes SET mode = \(mode.rawValue), free_bookmark_limit = \(limit)
+        WHERE table_name = \(stored.table)
+          AND (mode, free_bookmark_limit::bigint) IS DISTINCT FROM (\(mode.rawValue)::text, \(limit)::bigint)
+        """)
+    }
+  }
+}
+
+extension ProfileTable {
+  /// Whether a client's claim in this table names a transaction, which the App Store can verify.
+  var claimsNameTransactions: Bool { destination == .profiles }
+}
+
+extension ClientWrites {
+  fileprivate var strictness: Int {
+    switch self {
+    case .accept: 0
+    case .observe: 1
+    case .refuse: 2
+    }
+  }
+}
+
+extension AppCatalog {
+  /// The apps with a key for the App Store Server API, their own or that of the settings.
+  func appsWithStoreKey(_ settings: Settings) -> Set<String> {
+    Set(apps.filter { $0.storeKey != nil || settings.storeCredentials != nil }.map(\.bundleID))
+  }
+}

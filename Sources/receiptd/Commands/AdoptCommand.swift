@@ -1,0 +1,66 @@
+import ArgumentParser
+import Foundation
+import ReceiptService
+
+/// `receiptd adopt`
+struct AdoptCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "adopt",
+    abstract: "Takes over the customers of an app that was live before receiptd.",
+    discussion: """
+      Reads what profiles, user_preferences and subscriptions claim, verifies each transaction with the App Store at \
+      Apple's rates, and binds the purchases to their customers. Customers who paid and name no transaction get an \
+      award. A run that was stopped continues; a further run is harmless. The exit status is 1 if claims had no answer.
+      """)
+
+  @Option(help: "Only the app with this bundle id.")
+  var bundle: String?
+
+  @Flag(help: "Ask the App Store and report, and write nothing.")
+  var dryRun = false
+
+  @Option(
+    name: .customLong("from"),
+    help: ArgumentHelp(
+      "Import claims from this file: CSV with customer and original_transaction_id, receipt or signed_transaction; or "
+        + "RevenueCat's transactions export.", valueName: "FILE.csv"))
+  var file: String?
+
+  @Flag(help: "Print the report as JSON.")
+  var json = false
+
+  func run() async throws {
+    var csv: String?
+    if let file {
+      guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+        throw Startup.failure("adopt: cannot read \(file) as UTF-8 text")
+      }
+      csv = text
+    }
+    // A write to a closed connection must fail with an error and not end the process.
+    signal(SIGPIPE, SIG_IGN)
+    try await Startup.withService { service in
+      let progress = ProgressLine()
+      let reports: [AdoptionReport]
+      do {
+        reports = try await service.adopt(bundleID: bundle, isDryRun: dryRun, csv: csv) { app, done, total in
+          progress.show("\(app): \(done) of \(total) claims")
+        }
+        progress.end()
+      } catch let problem as ClaimFileProblem {
+        throw Startup.failure("adopt: \(file ?? ""): \(problem)")
+      } catch {
+        progress.end()
+        throw Startup.failure("adopt: \(Startup.sentence(error)); run adopt again to continue")
+      }
+      if json {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        print(String(decoding: try encoder.encode(reports), as: UTF8.self))
+      } else {
+        for report in reports { print(report) }
+      }
+      if reports.contains(where: { !$0.isComplete }) { throw ExitCode.failure }
+    }
+  }
+}

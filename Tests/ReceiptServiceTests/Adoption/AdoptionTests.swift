@@ -1,0 +1,324 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Synchronization
+import Testing
+
+@testable import ReceiptService
+
+/// `receiptd adopt` on the legacy tables of live apps.
+@Suite struct AdoptionTests {
+  private static func adopt(
+    _ live: LiveApps, _ bundleID: String = SwiftClimb.bundleID, isDryRun: Bool = false, csv: String? = nil
+  ) async throws -> AdoptionReport {
+    try #require(try await live.harness.service.adopt(bundleID: bundleID, isDryRun: isDryRun, csv: csv).first)
+  }
+
+  /// A legacy profile of a purchase that receiptd has never seen.
+  private static func legacyCustomer(
+    _ live: LiveApps, _ user: UUID, _ product: String = SwiftClimb.monthly
+  ) async throws -> SignedOutcome {
+    let bought = try live.buy(product)
+    try await live.setProfile(
+      user, bought.originalTransactionID, product: product, until: bought.transaction.expiresDate)
+    return bought
+  }
+
+  @Test func `each claim has its verdict, and only true ones give access`() async throws {
+    try await LiveApps.with { live in
+      let paying = try await Self.legacyCustomer(live, live[1])
+      let refunded = try await Self.legacyCustomer(live, live[2])
+      _ = try live.harness.store.perform(.refundLatest, on: refunded.originalTransactionID)
+      // The customer's row claims more than was paid.
+      let expired = try await Self.legacyCustomer(live, live[3])
+      try await live.setProfile(
+        live[3], expired.originalTransactionID, until: live.harness.clock.now + 9 * 365 * 86_400)
+      _ = try live.harness.store.perform(.setAutoRenew(false), on: expired.originalTransactionID)
+      live.harness.clock.set(try #require(expired.transaction.expiresDate) - 86_400)
+      let annual = try await Self.legacyCustomer(live, live[9], SwiftClimb.annual)
+      live.harness.clock.advance(days: 2)
+      _ = try live.harness.store.perform(.expire(nil), on: expired.originalTransactionID)
+      try await live.harness.happens(.renew, to: paying.originalTransactionID)
+      try await live.setProfile(live[4], "2999999999999999", until: .distantFuture)
+      let owned = try live.buy(token: live[8])
+      try await live.harness.arrives(owned)
+      try await live.setProfile(live[5], owned.originalTransactionID, until: owned.transaction.expiresDate)
+      let shared = try await Self.legacyCustomer(live, live[6])
+      try await live.setProfile(live[7], shared.originalTransactionID, until: shared.transaction.expiresDate)
+
+      let dry = try await Self.adopt(live, isDryRun: true)
+      #expect(try await live.harness.count("adoptions") == 0)
+      #expect(try await live.harness.count("subscriptions") == 2)
+      let report = try await Self.adopt(live)
+      #expect(report.outcomes == dry.outcomes)
+      #expect(
+        report.outcomes == [
+          "bound": 3, "refunded": 1, "expired": 1, "unknown": 1, "another_customer": 1, "claimed_twice": 2,
+        ])
+      #expect(try await live.profile(live[1]).product == SwiftClimb.monthly)
+      #expect(try await live.profile(live[2]) == ProfileRow())
+      #expect(try await live.profile(live[3]).expiresAt == expired.transaction.expiresDate)
+      #expect(try await live.profile(live[9]).expiresAt == annual.transaction.expiresDate)
+    }
+  }
+
+  @Test func `a renewal of an adopted customer reaches the profile`() async throws {
+    try await LiveApps.with { live in
+      let bought = try await Self.legacyCustomer(live, live[1], SwiftClimb.annual)
+      // Before: the notification names no user.
+      try await live.harness.happens(.setAutoRenew(true), to: bought.originalTransactionID)
+      let report = try await Self.adopt(live)
+      #expect(report.outcomes == ["bound": 1])
+      live.harness.clock.set(try #require(bought.transaction.expiresDate))
+      let renewed = try await live.harness.happens(.renew, to: bought.originalTransactionID)
+      #expect(try await live.profile(live[1]).expiresAt == renewed.transaction.expiresDate)
+      try await live.harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await live.profile(live[1]) == ProfileRow())
+    }
+  }
+
+  @Test func `of two customers with one transaction the one that Apple names gets it`() async throws {
+    try await LiveApps.with { live in
+      let bought = try live.buy(token: live[2])
+      for user in [live[1], live[2]] {
+        try await live.setProfile(user, bought.originalTransactionID, until: bought.transaction.expiresDate)
+      }
+      let report = try await Self.adopt(live)
+      #expect(report.outcomes == ["bound": 1, "another_customer": 1])
+      #expect(report.listed.map(\.customer) == [live[1].uuidString.lowercased()])
+      #expect(try await live.harness.row(of: bought.originalTransactionID).userID == live[2])
+      // The false claim is gone, since the table is observed.
+      #expect(report.falseClaimsCleared == 1)
+      #expect(try await live.profile(live[1]) == ProfileRow())
+      #expect(try await live.profile(live[2]).product == SwiftClimb.monthly)
+    }
+  }
+
+  @Test func `of two customers with one transaction that names nobody neither gets it`() async throws {
+    try await LiveApps.with { live in
+      let bought = try live.buy()
+      for user in [live[1], live[2]] {
+        try await live.setProfile(user, bought.originalTransactionID, until: bought.transaction.expiresDate)
+      }
+      let report = try await Self.adopt(live)
+      #expect(report.outcomes == ["claimed_twice": 2])
+      #expect(
+        report.description.contains(
+          "\(live[1].uuidString.lowercased()) claims \(bought.originalTransactionID)"))
+      #expect(try await live.harness.row(of: bought.originalTransactionID).userID == nil)
+      // Nobody loses access until support decides.
+      #expect(try await live.profile(live[1]).product == SwiftClimb.monthly)
+    }
+  }
+
+  @Test func `a false claim stays in accept, and goes with the next run in observe`() async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
+      try await live.setProfile(live[4], "2999999999999999", until: live.harness.clock.now + 1e8)
+      let report = try await Self.adopt(live)
+      #expect(report.outcomes == ["unknown": 1])
+      #expect(report.falseClaimsLeft == 1)
+      #expect(try await live.profile(live[4]).product == SwiftClimb.monthly)
+      let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
+      let again = try #require(try await other.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
+      await other.close()
+      #expect(again.falseClaimsCleared == 1)
+      #expect(try await live.profile(live[4]) == ProfileRow())
+    }
+  }
+
+  @Test func `a customer who paid without a transaction id keeps access by an award`() async throws {
+    try await LiveApps.with { live in
+      let end = live.harness.clock.now + 20 * 86_400
+      try await live.setProfile(live[1], nil, until: end)
+      let climb = try await Self.adopt(live)
+      #expect(climb.outcomes == ["awarded": 1])
+      #expect(try await live.profile(live[1]).expiresAt == end)
+      #expect(try await live.profile(live[1]).product == "grant:premium")
+
+      let tafsir = try await Self.adopt(live, Thaqalayn.bundleID)
+      #expect(tafsir.outcomes == ["awarded": 3])
+      let again = try await Self.adopt(live, Thaqalayn.bundleID)
+      #expect(again.outcomes == ["awarded": 3])
+      let grants = try await live.harness.pool.query(
+        "SELECT user_id, ends_at, reason, granted_by FROM grants WHERE bundle_id = \(Thaqalayn.bundleID) ORDER BY user_id"
+      )
+      #expect(try grants.map { try $0.decode("user_id", as: UUID.self) } == [live[5], live[6], live[7]])
+      #expect(try grants[0].decode("ends_at", as: Date?.self) == nil)
+      #expect(try grants[0].decode("granted_by", as: String.self) == "adopt")
+      #expect(
+        try grants[0].decode("reason", as: String.self) == "legacy: is_premium = true in user_preferences")
+      #expect(try await live.harness.count("grants") == 4)
+
+      // Nothing that happens later takes it away: a refund of a further purchase, for one.
+      let bought = try live.buy(Thaqalayn.tafsir, bundleID: Thaqalayn.bundleID, token: live[6])
+      try await live.harness.arrives(bought)
+      try await live.harness.happens(.refundLatest, to: bought.originalTransactionID)
+      try await live.harness.pass(days: 400)
+      #expect(try await live.harness.isPremiumInPreferences(live[6]) == true)
+      #expect(try await live.harness.isPremiumInPreferences(live[8]) == false)
+      #expect(try await live.profile(live[1]) == ProfileRow())
+    }
+  }
+
+  @Test func `a device of a legacy subscription owns it`() async throws {
+    try await LiveApps.with { live in
+      let bought = try live.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      let insert = { (device: String, id: String) async throws in
+        _ = try await live.harness.pool.query(
+          """
+          INSERT INTO subscriptions (device_id, original_transaction_id, transaction_id, product_id, tier, status,
+            purchase_date, expiry_date)
+          VALUES (\(device), \(id), \(id), \(ScreenTime.family), 'family', 'active', now(), now() + interval '20 days')
+          """)
+      }
+      try await insert("ABC123-DEF456", bought.originalTransactionID)
+      try await insert("DEVICE-D", "2000000123456792")
+      let report = try await Self.adopt(live, ScreenTime.bundleID)
+      #expect(report.outcomes == ["bound": 1, "unknown": 1])
+      let row = try await live.harness.row(of: bought.originalTransactionID)
+      #expect(row.deviceID == "ABC123-DEF456")
+      #expect(row.expiry == bought.transaction.expiresDate)
+      let entitlements = try await live.harness.entitlements("ABC123-DEF456", of: ScreenTime.bundleID)
+      #expect(entitlements.string("entitlements.tier") == "family")
+      // A claim of Heatlab is none.
+      #expect(try await Self.adopt(live, Heatlab.bundleID).claims == 0)
+      let again = try await Self.adopt(live, ScreenTime.bundleID)
+      #expect(again.outcomes == report.outcomes)
+    }
+  }
+
+  @Test func `a run that was stopped twice continues and ends with the whole report`() async throws {
+    try await LiveApps.with { live in
+      let count = 60
+      var expected: [UUID: String] = [:]
+      for number in 1...count {
+        let user = UUID()
+        let bought = try live.buy()
+        let id = number % 5 == 0 ? "29999999999999\(number)" : bought.originalTransactionID
+        expected[user] = number % 5 == 0 ? "unknown" : "bound"
+        _ = try await live.harness.pool.query("INSERT INTO auth.users (id) VALUES (\(user))")
+        _ = try await live.harness.pool.query("INSERT INTO profiles (id) VALUES (\(user))")
+        try await live.setProfile(user, id, until: bought.transaction.expiresDate)
+      }
+      for stop in [10, 30] {
+        let (reached, continuation) = AsyncStream.makeStream(of: Void.self)
+        let service = try await live.harness.service(configuration: LiveApps.configuration([:]))
+        let run = Task {
+          try await service.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false) { _, done, _ in
+            if done >= stop { continuation.yield() }
+          }
+        }
+        _ = await reached.first { true }
+        run.cancel()
+        await service.close()
+        _ = try? await run.value
+      }
+      let report = try await Self.adopt(live)
+      #expect(report.claims == count)
+      #expect(report.outcomes == ["bound": 48, "unknown": 12])
+      let rows = try await live.harness.pool.query("SELECT customer, outcome FROM adoptions")
+      var stored: [UUID: String] = [:]
+      for row in rows {
+        stored[try #require(UUID(uuidString: try row.decode("customer")))] = try row.decode("outcome")
+      }
+      #expect(stored == expected)
+      // A further run asks nothing.
+      live.harness.store.clearServerRequests()
+      #expect(try await Self.adopt(live).outcomes == report.outcomes)
+      #expect(live.harness.store.serverRequests.isEmpty)
+    }
+  }
+
+  @Test func `without a key every claim waits, and the report says so`() async throws {
+    try await LiveApps.with(environment: [
+      "APP_STORE_KEY": "", "APP_STORE_KEY_ID": "", "APP_STORE_ISSUER_ID": "",
+    ]) {
+      live in
+      try await live.setProfile(live[1], "2000000000001001", until: .distantFuture)
+      let report = try await Self.adopt(live)
+      #expect(report.outcomes == ["failed": 1])
+      #expect(!report.isComplete)
+      #expect(report.listed.first?.detail == "No App Store Connect key is configured for this app.")
+      #expect(try await live.profile(live[1]).originalTransactionID == "2000000000001001")
+    }
+  }
+
+  // MARK: Files
+
+  @Test func `a file with transaction ids, receipts or signed transactions is imported`() async throws {
+    try await LiveApps.with { live in
+      let (first, second) = (try live.buy(), try live.buy())
+      let ids = "customer,original_transaction_id\r\n\(live[1]),\(first.originalTransactionID)\r\n"
+      #expect(try await Self.adopt(live, csv: ids).outcomes == ["bound": 1])
+      let signed = "customer,signed_transaction\n\(live[2]), \(second.signedTransaction) \n"
+      #expect(try await Self.adopt(live, csv: signed).outcomes == ["bound": 1])
+      #expect(try await live.profile(live[1]).originalTransactionID == first.originalTransactionID)
+      #expect(try await live.profile(live[2]).originalTransactionID == second.originalTransactionID)
+      // Another customer for a known purchase.
+      let stolen = "customer,original_transaction_id\n\(live[3]),\(first.originalTransactionID)\n"
+      #expect(try await Self.adopt(live, csv: stolen).outcomes["another_customer"] == 1)
+      #expect(try await live.profile(live[3]) == ProfileRow())
+      await #expect(throws: SupportRefusal.self) {
+        try await live.harness.service.adopt(isDryRun: true, csv: ids)
+      }
+    }
+  }
+
+  @Test func `an export of RevenueCat is imported`() async throws {
+    try await LiveApps.with { live in
+      let bought = try live.buy()
+      let id = bought.originalTransactionID
+      let header =
+        "rc_original_app_user_id,rc_last_seen_app_user_id_alias,country,product_identifier,store,is_sandbox,"
+        + "store_transaction_id,original_store_transaction_id,custom_subscriber_attributes"
+      let anonymous = "$RCAnonymousID:87c6049c58069238dce29853916d624c"
+      let rows = [
+        "\(anonymous),\(live[1]),GB,\(SwiftClimb.monthly),app_store,false,2000000000000009,\(id),\"{\"\"a\"\": \"\"x, y\"\"}\"",
+        "\(anonymous),\(live[1]),GB,\(SwiftClimb.monthly),app_store,false,2000000000000010,\(id),",
+        "\(anonymous),\(anonymous),GB,\(SwiftClimb.monthly),app_store,false,3,3,",
+        "\(anonymous),\(live[2]),GB,\(SwiftClimb.monthly),play_store,false,GPA.1,GPA.1,",
+        "\(anonymous),\(live[2]),GB,other.product,app_store,false,4,4,",
+      ]
+      let report = try await Self.adopt(live, csv: ([header] + rows).joined(separator: "\n"))
+      #expect(report.outcomes == ["bound": 1])
+      #expect(report.skipped.values.reduce(0, +) == 3)
+      #expect(report.description.contains("1 rows of the file skipped: not of the App Store"))
+      #expect(try await live.profile(live[1]).originalTransactionID == id)
+    }
+  }
+
+  @Test func `an error in a file names the line, and nothing is imported`() async throws {
+    try await LiveApps.with { live in
+      let good = "\(live[1]),2000000000001001"
+      for (csv, reason) in [
+        ("", "line 1: the file is empty"),
+        (
+          "customer,colour\n",
+          "line 1: the header needs one of original_transaction_id, receipt, signed_transaction"
+        ),
+        ("user,id\n", "line 1: the header must be customer and"),
+        (
+          "customer,original_transaction_id\n\(good)\nann,1\n",
+          "line 3: Customers of com.swiftclimb.app are users"
+        ),
+        (
+          "customer,original_transaction_id\n\(good)\n\(live[2]),GPA.1\n",
+          "line 3: 'GPA.1' is not a transaction id"
+        ),
+        (
+          "customer,original_transaction_id\n\(good)\n\n\(live[2])\n",
+          "line 4: 1 values, but the header has 2"
+        ),
+        ("customer,original_transaction_id\n\(good)\n\"\(live[2]),1\n", "line 3: a quote is not closed"),
+        ("customer,receipt\n\(live[2]),xyz\n", "line 2: 'receipt' is not a base64 app receipt"),
+        ("customer,signed_transaction\n\(live[2]),a.b.c\n", "line 2: "),
+      ] {
+        let problem = await #expect(throws: ClaimFileProblem.self) { try await Self.adopt(live, csv: csv) }
+        #expect(problem?.description.hasPrefix(reason) == true, "\(problem?.description ?? "")")
+      }
+      let decided = try await live.harness.count("adoptions")
+      #expect(decided == 0)
+    }
+  }
+}
