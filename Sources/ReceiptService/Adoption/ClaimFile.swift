@@ -65,7 +65,7 @@ struct ClaimFile: Sendable {
           purchase: purchase)
       }
       if let receipt = row["receipt"] {
-        let proof = try ReceiptProof(receipt, bundleID: app.bundleID, in: proofs.catalog)
+        let proof = try ReceiptProof(receipt, bundleID: app.bundleID, in: proofs.apps)
         return LegacyClaim(key: .init(customer: customer, transactionID: proof.transactionID), source: .file)
       }
     } catch {
