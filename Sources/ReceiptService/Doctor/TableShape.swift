@@ -9,7 +9,7 @@ struct TableShape {
   let key: String
   /// Whether only receiptd adds rows, so that every other column needs a default.
   let isFilledByServer: Bool
-  /// The triggers that keep clients from writing what receiptd writes.
+  /// The triggers of the app's own tables.
   let triggers: [String]
 
   static let subscriptions = TableShape(
@@ -51,6 +51,7 @@ struct TableShape {
   /// The triggers of `migrations/20260420_client_writes.sql`.
   private static let clientGuards = [
     "receiptd_guard_premium_insert", "receiptd_guard_premium_update", "receiptd_keep_created_at",
+    "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {
