@@ -17,7 +17,7 @@ extension Doctor {
       faults.append(
         fail(
           shape,
-          "the trigger \(trigger) is missing or disabled, so a client can write its own premium status",
+          "the trigger \(trigger) is missing or disabled, so the rules for clients' writes do not hold",
           """
           ALTER TABLE public.\(shape.name) ENABLE TRIGGER \(trigger); if there is none, run \
           migrations/20260420_client_writes.sql again with psql
