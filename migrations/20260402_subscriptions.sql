@@ -220,6 +220,12 @@ SELECT public.receiptd_fit_index('public.subscriptions', 'subscriptions_original
 
 -- migrate: new transaction
 
+-- Whether two users claim one purchase.
+SELECT public.receiptd_fit_index('public.profiles', 'profiles_premium_original_transaction_id_idx',
+  'USING btree (premium_original_transaction_id) WHERE (premium_original_transaction_id IS NOT NULL)');
+
+-- migrate: new transaction
+
 SELECT public.receiptd_fit_index('public.subscriptions', 'subscriptions_user_id_idx',
   'USING btree (user_id) WHERE (user_id IS NOT NULL)');
 
