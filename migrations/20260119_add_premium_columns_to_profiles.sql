@@ -4,8 +4,8 @@
 -- PostgreSQL 13 or later and on Supabase, where `profiles` exists already and references auth.users. `receiptd migrate` ends a
 -- transaction at the comment `migrate: new transaction`, so that the index is made without the lock of ALTER TABLE.
 
--- Whether clients may write the premium columns of a table; the triggers of 20260420_client_writes.sql read it. A table that
--- existed before receiptd has users whose old builds write them. No client may read or write this table, so row level
+-- Whether clients may write the premium columns of a table; the triggers of 20260420_client_writes.sql read it. Where the
+-- columns existed before receiptd, old builds of clients write them. No client may read or write this table, so row level
 -- security is on from the start: Supabase grants clients everything in `public`.
 CREATE TABLE IF NOT EXISTS public.client_write_modes (
   table_name text PRIMARY KEY,
@@ -17,12 +17,14 @@ CREATE TABLE IF NOT EXISTS public.client_write_modes (
 ALTER TABLE public.client_write_modes ENABLE ROW LEVEL SECURITY;
 COMMENT ON TABLE public.client_write_modes IS 'The mode in which clients may write the premium columns of each of the app''s own tables. Each server writes it when it starts and when it reads its configuration again.';
 COMMENT ON COLUMN public.client_write_modes.table_name IS 'profiles or user_preferences.';
-COMMENT ON COLUMN public.client_write_modes.existed_before IS 'Whether the table existed before receiptd: then old builds of clients may write it.';
-COMMENT ON COLUMN public.client_write_modes.mode IS 'accept, observe or refuse (clientWrites in the configuration). NULL: no server has started yet; accept for a table that existed before, else refuse.';
+COMMENT ON COLUMN public.client_write_modes.existed_before IS 'Whether the table had premium columns before receiptd: then old builds of clients may write them.';
+COMMENT ON COLUMN public.client_write_modes.mode IS 'accept, observe or refuse (clientWrites in the configuration). NULL: no server has started yet; accept where the columns existed before, else refuse.';
 COMMENT ON COLUMN public.client_write_modes.free_bookmark_limit IS 'The bookmark_limit of a user without premium, for user_preferences.';
 COMMENT ON COLUMN public.client_write_modes.counted_since IS 'Since when client writes are counted.';
 INSERT INTO public.client_write_modes (table_name, existed_before)
-VALUES ('profiles', to_regclass('public.profiles') IS NOT NULL)
+VALUES ('profiles', EXISTS (
+  SELECT FROM pg_attribute
+  WHERE attrelid = to_regclass('public.profiles') AND attname = 'premium_expires_at' AND NOT attisdropped))
 ON CONFLICT DO NOTHING;
 
 DO $$

@@ -1,7 +1,9 @@
 -- The premium status, for apps that read it from `user_preferences`. An app may have the table already.
 
 INSERT INTO public.client_write_modes (table_name, existed_before)
-VALUES ('user_preferences', to_regclass('public.user_preferences') IS NOT NULL)
+VALUES ('user_preferences', EXISTS (
+  SELECT FROM pg_attribute
+  WHERE attrelid = to_regclass('public.user_preferences') AND attname = 'is_premium' AND NOT attisdropped))
 ON CONFLICT DO NOTHING;
 
 DO $$

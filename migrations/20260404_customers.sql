@@ -57,6 +57,7 @@ CREATE TABLE public.purchase_devices (
   since timestamptz NOT NULL,
   proved_at timestamptz NOT NULL,
   is_barred boolean NOT NULL,
+  is_proven boolean NOT NULL DEFAULT true,
   PRIMARY KEY (original_transaction_id, device_id)
 );
 CREATE INDEX purchase_devices_device_id_idx ON public.purchase_devices (device_id);
@@ -68,6 +69,7 @@ COMMENT ON COLUMN public.purchase_devices.bundle_id IS 'The app.';
 COMMENT ON COLUMN public.purchase_devices.since IS 'When the device got the purchase.';
 COMMENT ON COLUMN public.purchase_devices.proved_at IS 'When the device last proved the purchase. 1970: before purchases were shared.';
 COMMENT ON COLUMN public.purchase_devices.is_barred IS 'Whether support took the purchase away from the device. A proof of the device does not bring it back.';
+COMMENT ON COLUMN public.purchase_devices.is_proven IS 'Whether the device ever proved the purchase. One that only named the transaction''s id displaces no device that did.';
 
 CREATE TABLE public.grants (
   id uuid PRIMARY KEY DEFAULT gen_random_uuid(),

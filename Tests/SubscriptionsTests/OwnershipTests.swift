@@ -9,11 +9,11 @@ import Testing
 
   private func settle(
     claimant: UUID? = nil, owner: Ownership? = nil, token: UUID? = nil, decided: UUID? = nil,
-    policy: TransferPolicy = .keep, isActive: Bool = true
+    policy: TransferPolicy = .keep, isActive: Bool = true, isProven: Bool = true
   ) -> ClaimOutcome {
     Subscriptions.settle(
       claimant: claimant.map { .user($0) }, owner: owner, token: token, decidedToken: decided,
-      kind: .user, policy: policy, isActive: isActive)
+      kind: .user, policy: policy, isActive: isActive, isProven: isProven)
   }
 
   private func owned(by user: UUID, _ reason: Ownership.Reason = .firstClaim) -> Ownership {
@@ -27,6 +27,16 @@ import Testing
 
   @Test func `an owner that proves the purchase again stays the owner`() {
     #expect(settle(claimant: anna, owner: owned(by: anna)) == .settled(owned(by: anna)))
+  }
+
+  @Test(arguments: TransferPolicy.allCases)
+  func `the first proof takes a purchase from a customer who only named its id`(policy: TransferPolicy) {
+    let named = owned(by: boris, .unprovenClaim)
+    #expect(settle(claimant: boris, policy: policy, isProven: false) == .settled(named))
+    #expect(settle(claimant: boris, owner: named, policy: policy, isProven: false) == .settled(named))
+    #expect(settle(claimant: boris, owner: named, policy: policy) == .settled(owned(by: boris)))
+    #expect(
+      settle(claimant: anna, owner: named, policy: policy) == .moved(owned(by: anna), from: .user(boris)))
   }
 
   @Test func `the signed account token decides before any proof`() {

@@ -9,6 +9,7 @@ import Testing
   private struct Story {
     var limit: Int
     var mayJoin = true
+    var isProven = true
     var owner: Ownership?
     var holders: [Holder] = []
     var now = Date(timeIntervalSince1970: 1_800_000_000)
@@ -20,7 +21,7 @@ import Testing
       now += 1
       let claim = share(
         claimant: .device(device), owner: owner, holders: holders, limit: limit, mayJoin: mayJoin,
-        at: now)
+        isProven: isProven, at: now)
       holders = claim.holders
       switch claim.outcome {
       case .settled(let owner): self.owner = owner
@@ -34,6 +35,35 @@ import Testing
       holders = holders.given(to: device, from: owner?.customer, at: now)
       owner = Ownership(customer: .device(device), reason: .support(takenFrom: owner?.customer))
     }
+  }
+
+  @Test func `devices that only name the transaction's id displace each other, and no device with a proof`() {
+    var story = Story(limit: 2)
+    story.prove("phone")
+    story.isProven = false
+    for stranger in ["a", "b", "c"] {
+      story.prove(stranger)
+      #expect(story.having == ["phone", stranger])
+    }
+    #expect(story.owner == Ownership(customer: .device("phone"), reason: .firstClaim))
+    // A proof displaces a device without one, however long it is since the other device's proof.
+    story.isProven = true
+    story.prove("watch")
+    #expect(story.having == ["phone", "watch"])
+    story.isProven = false
+    guard case .refused = story.prove("d") else {
+      Issue.record("a device without a proof displaced one with a proof")
+      return
+    }
+  }
+
+  @Test func `the first proof makes an owner that only named the transaction's id a proven one`() {
+    var story = Story(limit: 1, isProven: false)
+    story.prove("phone")
+    #expect(story.owner == Ownership(customer: .device("phone"), reason: .unprovenClaim))
+    story.isProven = true
+    story.prove("phone")
+    #expect(story.owner == Ownership(customer: .device("phone"), reason: .firstClaim))
   }
 
   /// Every order of the names.

@@ -15,6 +15,9 @@ struct ClaimVerification: Sendable {
   let logger: Logger
 
   private static let batch = 16
+  /// The waits before the App Store is asked again about a transaction that it did not know: it may learn of a purchase a
+  /// little later than the client.
+  private static let unknownWaits: [TimeInterval] = [60, 300, 1_800, 21_600, 86_400]
   /// Outlives the longest lookup.
   private static let lease: TimeInterval = 300
 
@@ -51,6 +54,10 @@ struct ClaimVerification: Sendable {
       return
     }
     _ = try await pool.query(ClientWriteRows.finish(claim.id, decided, at: instant))
+    if decided.verdict == .unknown, (1...Self.unknownWaits.count).contains(claim.attempts) {
+      let next = instant + Self.unknownWaits[claim.attempts - 1]
+      _ = try await pool.query(ClientWriteRows.postpone(claim.id, until: next))
+    }
     if decided.verdict != .bound {
       logger.notice(
         "a client wrote a premium status that the App Store does not confirm",

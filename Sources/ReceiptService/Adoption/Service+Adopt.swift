@@ -18,7 +18,7 @@ extension Service {
   ) async throws -> [AdoptionReport] {
     let apps = try bundleID.map { [try support.app(named: $0)] } ?? support.catalog.apps
     guard csv == nil || apps.count == 1 else {
-      throw SupportRefusal.invalid("A file is for one app: name it with --bundle.")
+      throw SupportRefusal.invalid("a file is for one app: name it with --bundle")
     }
     var reports: [AdoptionReport] = []
     for app in apps {

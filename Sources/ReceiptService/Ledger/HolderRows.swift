@@ -7,7 +7,7 @@ enum HolderRows {
   /// The devices that share these purchases or are barred from them.
   static func select(_ originalTransactionIDs: [String]) -> Query {
     """
-    SELECT original_transaction_id, device_id, since, proved_at, is_barred FROM purchase_devices
+    SELECT original_transaction_id, device_id, since, proved_at, is_barred, is_proven FROM purchase_devices
     WHERE original_transaction_id = ANY(\(originalTransactionIDs))
     ORDER BY original_transaction_id, since, device_id
     """
@@ -16,7 +16,7 @@ enum HolderRows {
   static func decode(_ row: Row) throws -> (originalTransactionID: String, holder: Holder) {
     let holder = Holder(
       try row.decode("device_id"), since: try row.decode("since"), provedAt: try row.decode("proved_at"),
-      isBarred: try row.decode("is_barred"))
+      isBarred: try row.decode("is_barred"), isProven: try row.decode("is_proven"))
     return (try row.decode("original_transaction_id"), holder)
   }
 
@@ -35,13 +35,14 @@ enum HolderRows {
       """,
       """
       INSERT INTO purchase_devices
-        (original_transaction_id, device_id, bundle_id, since, proved_at, is_barred)
+        (original_transaction_id, device_id, bundle_id, since, proved_at, is_barred, is_proven)
       SELECT new.* FROM \(rows: rows.count)
         \(each: ids), \(each: devices), \(each: rows.map(\.stored.bundleID)),
         \(each: rows.map(\.holder.since)), \(each: rows.map(\.holder.provedAt)),
-        \(each: rows.map(\.holder.isBarred)))) AS new
+        \(each: rows.map(\.holder.isBarred)), \(each: rows.map(\.holder.isProven)))) AS new
       ON CONFLICT (original_transaction_id, device_id) DO UPDATE SET
-        since = excluded.since, proved_at = excluded.proved_at, is_barred = excluded.is_barred
+        since = excluded.since, proved_at = excluded.proved_at, is_barred = excluded.is_barred,
+        is_proven = excluded.is_proven
       """,
     ]
   }

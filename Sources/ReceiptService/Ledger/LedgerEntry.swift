@@ -19,6 +19,8 @@ struct LedgerEntry: Sendable {
   var action: LedgerAction?
   /// The customer who proves the purchase; `nil` for none.
   var claimant: Customer?
+  /// Whether the claimant shows possession. A bare transaction id does not.
+  var isProven = true
   /// Whether a claimant that is a device may join a purchase of another device.
   var mayJoin = true
   /// Whether the claimant only names the purchase and proves no possession: it gets the purchase if it has no owner, and

@@ -240,6 +240,7 @@ extension LedgerState.Purchase {
     let holders = stored?.holders ?? []
     let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
     let claimant = entry.isUnprovenClaim && isTaken ? nil : entry.claimant
+    let isProven = entry.isProven && !entry.isUnprovenClaim
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {
       let shared = app.sharesPurchases ? transfer.customer.deviceID : nil
@@ -250,7 +251,7 @@ extension LedgerState.Purchase {
     if app.sharesPurchases {
       return share(
         claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
-        mayJoin: entry.mayJoin, at: entry.instant)
+        mayJoin: entry.mayJoin, isProven: isProven, at: entry.instant)
     }
     let isActive =
       app.counts(subscription, for: owner?.customer, at: entry.instant)
@@ -260,7 +261,8 @@ extension LedgerState.Purchase {
     let outcome = Subscriptions.settle(
       claimant: claimant, owner: owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer,
-      policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive)
+      policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive,
+      isProven: isProven)
     return SharedClaim(outcome: outcome, holders: holders)
   }
 }

@@ -222,6 +222,7 @@ enum SubscriptionRows {
     let reason: Ownership.Reason =
       switch try row.decode("owned_because", as: String?.self) {
       case "app_account_token": token.map { .appAccountToken($0) } ?? .firstClaim
+      case "unproven_claim": .unprovenClaim
       case "transfer": .transfer
       case "support": .support(takenFrom: try takenFrom(row, kind: customer))
       default: .firstClaim
@@ -245,6 +246,7 @@ extension Ownership.Reason {
     switch self {
     case .appAccountToken: "app_account_token"
     case .firstClaim: "first_claim"
+    case .unprovenClaim: "unproven_claim"
     case .transfer: "transfer"
     case .support: "support"
     }

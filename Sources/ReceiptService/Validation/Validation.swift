@@ -46,6 +46,7 @@ struct Validation: Sendable {
     let instant = clock.now()
     var entry = LedgerEntry(purchase, claimant: claimant, instant: instant)
     entry.mayJoin = possession.mayJoin(in: purchase.app)
+    entry.isProven = possession == .proven
     // A device of another Apple Account gets nothing, also of a purchase that has no owner yet.
     let isForeign = possession == .disproven && claimant?.deviceID != nil
     if isForeign { entry.claimant = nil }

@@ -13,12 +13,19 @@ public struct Ownership: Sendable, Hashable {
     self.reason = reason
   }
 
+  /// The ownership of the first customer who claims the purchase.
+  init(firstClaimant: Customer, isProven: Bool) {
+    self.init(customer: firstClaimant, reason: isProven ? .firstClaim : .unprovenClaim)
+  }
+
   /// The reasons of an ownership, which the row shows to support.
   public enum Reason: Sendable, Hashable {
     /// The signed `appAccountToken` names the customer.
     case appAccountToken(UUID)
     /// The customer was the first to prove the purchase.
     case firstClaim
+    /// The customer was the first to name the transaction's id, which proves no possession. The first proof takes the purchase.
+    case unprovenClaim
     /// The app's policy moved the purchase from another customer.
     case transfer
     /// Support moved the purchase, from this customer if it had an owner. A proof of that customer does not move it back.
@@ -53,9 +60,10 @@ public enum ClaimOutcome: Sendable, Hashable {
 ///   - kind: the kind of the app's customers. A token identifies a user, so it does not count for devices.
 ///   - policy: the rule for a proof of another customer.
 ///   - isActive: whether the purchase gives access now.
+///   - isProven: whether the claimant shows possession. A bare transaction id does not.
 public func settle(
   claimant: Customer?, owner: Ownership?, token: UUID?, decidedToken: UUID?, kind: CustomerKind,
-  policy: TransferPolicy, isActive: Bool
+  policy: TransferPolicy, isActive: Bool, isProven: Bool = true
 ) -> ClaimOutcome {
   var owner = owner
   var previous: Customer?
@@ -66,7 +74,11 @@ public func settle(
   }
   guard let claimant else { return outcome(owner, movedFrom: previous) }
   guard let settled = owner else {
-    return .settled(Ownership(customer: claimant, reason: .firstClaim))
+    return .settled(Ownership(firstClaimant: claimant, isProven: isProven))
+  }
+  if settled.reason == .unprovenClaim, isProven {
+    let proven = Ownership(customer: claimant, reason: .firstClaim)
+    return settled.customer == claimant ? .settled(proven) : .moved(proven, from: settled.customer)
   }
   if settled.customer == claimant { return outcome(settled, movedFrom: previous) }
   // The former owner's app proves the purchase at every start, which must not undo the decision of support.

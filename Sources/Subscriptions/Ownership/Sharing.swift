@@ -10,21 +10,25 @@ public struct Holder: Sendable, Hashable {
   public var provedAt: Date
   /// Whether support removed the device: its proof does not add it again.
   public var isBarred: Bool
+  /// Whether it ever proved the purchase. A device that only named the transaction's id displaces no device that did.
+  public var isProven: Bool
 
   /// Creates a holder that proved the purchase at this instant.
-  public init(_ deviceID: String, at instant: Date, isBarred: Bool = false) {
+  public init(_ deviceID: String, at instant: Date, isBarred: Bool = false, isProven: Bool = true) {
     self.deviceID = deviceID
     since = instant
     provedAt = instant
     self.isBarred = isBarred
+    self.isProven = isProven
   }
 
   /// Creates a holder from a stored one.
-  public init(_ deviceID: String, since: Date, provedAt: Date, isBarred: Bool) {
+  public init(_ deviceID: String, since: Date, provedAt: Date, isBarred: Bool, isProven: Bool) {
     self.deviceID = deviceID
     self.since = since
     self.provedAt = provedAt
     self.isBarred = isBarred
+    self.isProven = isProven
   }
 }
 
@@ -46,30 +50,33 @@ public struct SharedClaim: Sendable, Hashable {
 ///
 /// A signed transaction comes only from a device of the purchase's Apple Account. So beyond the limit a new device
 /// replaces the device with the oldest proof, and a reinstall is never refused. If that device is the owner, the new
-/// device becomes the owner.
+/// device becomes the owner. A device that only names the transaction's id proves nothing: it replaces only such devices.
 ///
 /// - Parameters:
 ///   - claimant: the device that proves the purchase; nil for a notification of the App Store, which changes nothing.
 ///   - owner: the owner.
 ///   - holders: the devices that have it, without the owner if it got the purchase before sharing was allowed.
 ///   - limit: the number of devices. A reduced limit removes no device.
-///   - mayJoin: whether the claimant may join a purchase of another device. A bare transaction id proves no possession.
+///   - mayJoin: whether the claimant may join a purchase of another device.
+///   - isProven: whether the claimant shows possession. A bare transaction id does not.
 ///   - instant: the current time.
 public func share(
-  claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, mayJoin: Bool, at instant: Date
+  claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, mayJoin: Bool,
+  isProven: Bool = true, at instant: Date
 ) -> SharedClaim {
   guard let claimant, case .device(let device) = claimant else {
     return SharedClaim(outcome: .settled(owner), holders: holders)
   }
   guard let owner, case .device(let first) = owner.customer else {
     return SharedClaim(
-      outcome: .settled(Ownership(customer: claimant, reason: .firstClaim)),
-      holders: [Holder(device, at: instant)])
+      outcome: .settled(Ownership(firstClaimant: claimant, isProven: isProven)),
+      holders: [Holder(device, at: instant, isProven: isProven)])
   }
   var holders = holders
   if !holders.contains(where: { $0.deviceID == first }) {
     // The time of its proof is unknown, so it counts as the oldest.
-    holders.append(Holder(first, at: Date(timeIntervalSince1970: 0)))
+    holders.append(
+      Holder(first, at: Date(timeIntervalSince1970: 0), isProven: owner.reason != .unprovenClaim))
   }
   // Support took it before sharing was allowed: keep that when the owner changes.
   if case .support(takenFrom: .device(let former)) = owner.reason,
@@ -80,17 +87,25 @@ public func share(
   if let place = holders.firstIndex(where: { $0.deviceID == device }) {
     if holders[place].isBarred { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
     holders[place].provedAt = max(holders[place].provedAt, instant)
-    return SharedClaim(outcome: .settled(owner), holders: holders)
+    let isFirstProof = isProven && owner.reason == .unprovenClaim && device == first
+    if isProven { holders[place].isProven = true }
+    return SharedClaim(
+      outcome: .settled(isFirstProof ? Ownership(firstClaimant: claimant, isProven: true) : owner),
+      holders: holders)
   }
   guard mayJoin else { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
   let having = holders.filter { !$0.isBarred }
-  guard having.count >= limit, let last = having.min(by: provedEarlier) else {
+  guard having.count >= limit else {
     return SharedClaim(
       outcome: .shared(owner, with: claimant, insteadOf: nil),
-      holders: holders + [Holder(device, at: instant)])
+      holders: holders + [Holder(device, at: instant, isProven: isProven)])
+  }
+  let displaceable = isProven ? having : having.filter { !$0.isProven }
+  guard let last = displaceable.min(by: provedEarlier) else {
+    return SharedClaim(outcome: .refused(owner: owner), holders: holders)
   }
   holders.removeAll { $0.deviceID == last.deviceID }
-  holders.append(Holder(device, at: instant))
+  holders.append(Holder(device, at: instant, isProven: isProven))
   let loser = Customer.device(last.deviceID)
   return SharedClaim(
     outcome: loser == owner.customer
@@ -99,8 +114,10 @@ public func share(
     holders: holders)
 }
 
+/// Devices without a proof first, then the ones with the oldest proof.
 private func provedEarlier(_ a: Holder, _ b: Holder) -> Bool {
-  (a.provedAt, a.since, a.deviceID) < (b.provedAt, b.since, b.deviceID)
+  if a.isProven != b.isProven { return b.isProven }
+  return (a.provedAt, a.since, a.deviceID) < (b.provedAt, b.since, b.deviceID)
 }
 
 extension [Holder] {

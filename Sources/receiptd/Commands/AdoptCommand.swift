@@ -49,6 +49,8 @@ struct AdoptCommand: AsyncParsableCommand {
         progress.end()
       } catch let problem as ClaimFileProblem {
         throw Startup.failure("adopt: \(file ?? ""): \(problem)")
+      } catch let refusal as SupportRefusal {
+        throw Startup.failure("adopt: \(refusal.description)")
       } catch {
         progress.end()
         throw Startup.failure("adopt: \(Startup.sentence(error)); run adopt again to continue")

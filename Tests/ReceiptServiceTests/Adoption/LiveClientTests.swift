@@ -170,6 +170,41 @@ import Testing
     }
   }
 
+  @Test func `the first signed proof takes a purchase from a user who only claimed its id`() async throws {
+    try await LiveApps.with { live in
+      let (claimant, buyer) = (live[7], live[5])
+      let bought = try live.buy()
+      try await live.harness.arrives(bought)
+      try await live.writesPremium(claimant, bought.originalTransactionID)
+      try await live.verifyClaims()
+      #expect(try await live.harness.row(of: bought.originalTransactionID).userID == claimant)
+
+      let token = try await live.harness.token(for: buyer) {
+        $0.iss = "https://swiftclimb.supabase.co/auth/v1"
+      }
+      let answer = try await live.harness.sync([bought.signedTransaction], user: buyer, token: token)
+      #expect(answer.status == 200)
+      #expect(answer.bool("isPremium") == true)
+      #expect(try await live.harness.row(of: bought.originalTransactionID).userID == buyer)
+      #expect(try await live.profile(claimant) == Self.free)
+    }
+  }
+
+  @Test func `a claim that the App Store does not know yet is verified when it does`() async throws {
+    try await LiveApps.with { live in
+      let user = live[8]
+      let bought = try live.buy()
+      live.harness.store.add(ServerFault.error(.transactionIdNotFound))
+      try await live.writesPremium(user, bought.originalTransactionID)
+      try await live.verifyClaims()
+      #expect(try await live.clientWrites().map(\.outcome) == ["unknown"])
+      live.harness.store.clearServerFaults()
+      try await live.verifyClaims(afterSeconds: 61)
+      #expect(try await live.clientWrites().map(\.outcome) == ["bound"])
+      #expect(try await live.profile(user).originalTransactionID == bought.originalTransactionID)
+    }
+  }
+
   @Test func `a claim to another customer's purchase gives nothing`() async throws {
     try await LiveApps.with { live in
       let bought = try live.buy(token: live[1])
