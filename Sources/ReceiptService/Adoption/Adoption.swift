@@ -150,7 +150,7 @@ struct Adoption: Sendable {
     try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
         CustomerStatusWriter.lock([customer]),
-        AdoptionRows.known(customer.userID.map { [$0] } ?? [], in: app),
+        AdoptionRows.known(customer.userID.map { [$0] } ?? [], in: app, at: instant),
       ])
       // Another run, or a purchase that came meanwhile.
       guard answers[1].isEmpty else { return }
