@@ -23,7 +23,7 @@ struct Adoption: Sendable {
   /// The attempts at a lookup that the App Store does not answer.
   private static let attempts = 4
   private static let backoff = Backoff(base: .seconds(1), maximum: .seconds(20), jitter: 0.5)
-  /// After this time a run asks again about a transaction that the App Store did not know, and about a disputed one.
+  /// After this time a run asks again about a transaction that the App Store did not know.
   private static let recheck: TimeInterval = 86_400
 
   /// Decides all claims that are open, and reports on all.
@@ -46,7 +46,8 @@ struct Adoption: Sendable {
     }
     progress(total - open.count, total)
     var done = total - open.count
-    try await withThrowingTaskGroup(of: (LegacyClaim, DecidedClaim).self) { group in
+    var deferred: [(claim: LegacyClaim, purchase: ProvenPurchase)] = []
+    try await withThrowingTaskGroup(of: (LegacyClaim, ClaimCheck.Resolution).self) { group in
       var waiting = open[...]
       func addNext() {
         guard let claim = waiting.popFirst() else { return }
@@ -54,13 +55,17 @@ struct Adoption: Sendable {
         group.addTask { (claim, try await decide(claim, isContested: isContested)) }
       }
       for _ in 0..<Self.width { addNext() }
-      while let (claim, decided) = try await group.next() {
-        book.decisions[claim.key] = decided
+      while let (claim, resolution) = try await group.next() {
+        switch resolution {
+        case .decided(let decided): book.decisions[claim.key] = decided
+        case .purchase(let purchase): deferred.append((claim, purchase))
+        }
         done += 1
         progress(done, total)
         addNext()
       }
     }
+    try await decide(deferred, &book)
     var report = AdoptionReport(app.bundleID, book, isDryRun: isDryRun)
     try await clearFalseClaims(book, &report)
     return report
@@ -102,41 +107,66 @@ struct Adoption: Sendable {
   private func isFinal(_ verdict: ClaimVerdict, at instant: Date) -> Bool {
     switch verdict {
     case .failed: false
-    case .unknown, .claimedTwice: clock.now().timeIntervalSince(instant) < Self.recheck
+    // A further claim, or support, may have changed it.
+    case .claimedTwice: false
+    case .unknown: clock.now().timeIntervalSince(instant) < Self.recheck
     case .bound, .expired, .refunded, .notCounted, .anotherCustomer, .awarded: true
     }
   }
 
   // MARK: Decide
 
-  private func decide(_ claim: LegacyClaim, isContested: Bool) async throws -> DecidedClaim {
-    if let award = claim.award { return try await give(award, for: claim) }
-    var decided = try await verify(claim, isContested: isContested)
-    for attempt in 1..<Self.attempts where decided.verdict == .failed && hasKey {
+  /// Decides a claim, unless it names another transaction of a purchase than the original one: others may claim that
+  /// purchase by other ids, so it waits until all are looked up.
+  private func decide(_ claim: LegacyClaim, isContested: Bool) async throws -> ClaimCheck.Resolution {
+    if let award = claim.award { return .decided(try await give(award, for: claim)) }
+    var resolution = try await verify(claim, isContested: isContested)
+    for attempt in 1..<Self.attempts {
+      guard case .decided(let decided) = resolution, decided.verdict == .failed, hasKey else { break }
       try await Task.sleep(for: Self.backoff.delay(afterFailures: attempt, random: .random(in: 0...1)))
-      decided = try await verify(claim, isContested: isContested)
+      resolution = try await verify(claim, isContested: isContested)
     }
-    if !isDryRun { try await write([(claim, decided)]) }
-    return decided
+    if !isDryRun, case .decided(let decided) = resolution { try await write([(claim, decided)]) }
+    return resolution
+  }
+
+  /// Decides the claims that name another transaction of a purchase than the original one. A claim of the original
+  /// transaction is stronger; among equal ones of several customers none binds the purchase.
+  private func decide(
+    _ deferred: [(claim: LegacyClaim, purchase: ProvenPurchase)], _ book: inout ClaimBook
+  ) async throws {
+    let claimants = Dictionary(grouping: deferred, by: \.purchase.originalTransactionID).mapValues { same in
+      Set(same.map(\.claim.key.customer))
+    }
+    let namers = book.claimants(of: Set(claimants.keys))
+    for (claim, purchase) in deferred {
+      let id = purchase.originalTransactionID
+      let strongest = namers[id] ?? claimants[id] ?? []
+      let decided = await check.decide(
+        purchase, for: claim.key.customer, binding: strongest.count == 1 ? strongest.first : nil,
+        isDryRun: isDryRun)
+      if !isDryRun { try await write([(claim, decided)]) }
+      book.decisions[claim.key] = decided
+    }
   }
 
   private var hasKey: Bool { check.store.apis[app.bundleID] != nil }
 
-  private func verify(_ claim: LegacyClaim, isContested: Bool) async throws -> DecidedClaim {
-    let id = claim.key.transactionID
+  private func verify(_ claim: LegacyClaim, isContested: Bool) async throws -> ClaimCheck.Resolution {
+    let (id, customer) = (claim.key.transactionID, claim.key.customer)
     guard (1...20).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
-      return DecidedClaim(.unknown, "The id is not a transaction id of the App Store.")
+      return .decided(DecidedClaim(.unknown, "The id is not a transaction id of the App Store."))
     }
-    if let purchase = claim.purchase {
-      do throws(Problem) {
-        return try await check.decide(
-          purchase, for: claim.key.customer, isContested: isContested, isDryRun: isDryRun)
-      } catch {
-        return DecidedClaim(.failed, error.detail)
+    let resolution =
+      if let purchase = claim.purchase { ClaimCheck.Resolution.purchase(purchase) } else {
+        try await check.resolve(id, for: customer, in: [app])
       }
+    guard case .purchase(let purchase) = resolution, purchase.originalTransactionID == id else {
+      return resolution
     }
-    return try await check.decide(
-      id, for: claim.key.customer, isContested: isContested, in: [app], isDryRun: isDryRun)
+    return .decided(
+      await check.decide(
+        purchase, for: customer, binding: isContested ? nil : customer, isDryRun: isDryRun))
   }
 
   /// Gives an award and records the decision in one transaction, so that a second run gives none.
@@ -150,7 +180,7 @@ struct Adoption: Sendable {
     try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
         CustomerStatusWriter.lock([customer]),
-        AdoptionRows.known(customer.userID.map { [$0] } ?? [], in: app),
+        AdoptionRows.known(customer.userID.map { [$0] } ?? [], in: app, at: instant),
       ])
       // Another run, or a purchase that came meanwhile.
       guard answers[1].isEmpty else { return }
@@ -231,6 +261,14 @@ struct ClaimBook: Sendable {
       $0.transactionID
     }
     return Set(byTransaction.lazy.filter { $0.value.count > 1 }.map(\.key))
+  }
+
+  /// The customers whose claims name these transactions.
+  func claimants(of transactions: Set<String>) -> [String: Set<Customer>] {
+    claims.keys.reduce(into: [:]) { customers, key in
+      guard transactions.contains(key.transactionID) else { return }
+      customers[key.transactionID, default: []].insert(key.customer)
+    }
   }
 
   /// The claims of a table to a purchase that the App Store does not know, or that belongs to another customer.

@@ -37,12 +37,14 @@ enum AdoptionRows {
     """
   }
 
-  /// Which of these users have a purchase or a grant of the app, also a grant that was revoked.
-  static func known(_ users: [UUID], in app: App) -> Query {
+  /// Which of these users have a purchase of the app that counts, or a grant that is not over.
+  static func known(_ users: [UUID], in app: App, at instant: Date) -> Query {
     """
-    SELECT user_id FROM subscriptions WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID)
+    SELECT user_id FROM subscriptions
+    WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID) AND is_counted
     UNION
     SELECT user_id FROM grants WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID)
+      AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant))
     """
   }
 

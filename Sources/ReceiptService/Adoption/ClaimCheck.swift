@@ -22,33 +22,50 @@ struct ClaimCheck: Sendable {
   func decide(
     _ transactionID: String, for claimant: Customer, isContested: Bool, in apps: [App], isDryRun: Bool = false
   ) async throws -> DecidedClaim {
+    switch try await resolve(transactionID, for: claimant, in: apps) {
+    case .decided(let decided): return decided
+    case .purchase(let purchase):
+      return await decide(purchase, for: claimant, binding: isContested ? nil : claimant, isDryRun: isDryRun)
+    }
+  }
+
+  /// The purchase that a claim names, or the decision if it needs none.
+  enum Resolution: Sendable {
+    case decided(DecidedClaim)
+    case purchase(ProvenPurchase)
+  }
+
+  /// Looks up the purchase that a claim names, unless the database has its owner. Records nothing.
+  /// - Throws: errors of the database.
+  func resolve(_ transactionID: String, for claimant: Customer, in apps: [App]) async throws -> Resolution {
     let instant = clock.now()
     if let stored = try await stored(transactionID), stored.owner != nil {
-      return DecidedClaim(ClaimVerdict(stored, for: claimant, at: instant))
+      return .decided(DecidedClaim(ClaimVerdict(stored, for: claimant, at: instant)))
     }
     var reason: String?
     for app in apps {
       do throws(Problem) {
         // The ids may be invented, and the server that runs beside needs a part of Apple's rate.
-        let purchase = try await store.purchase(transactionID: transactionID, isKnown: false, of: app)
-        return try await decide(purchase, for: claimant, isContested: isContested, isDryRun: isDryRun)
+        return .purchase(try await store.purchase(transactionID: transactionID, isKnown: false, of: app))
       } catch {
         switch error.code {
         case ServiceError.transactionNotFound.code: break
         case ServiceError.wrongApp("").code, ServiceError.wrongEnvironment("").code: reason = error.detail
-        default: return DecidedClaim(.failed, error.detail)
+        default: return .decided(DecidedClaim(.failed, error.detail))
         }
       }
     }
-    return DecidedClaim(.unknown, reason)
+    return .decided(DecidedClaim(.unknown, reason))
   }
 
   /// Decides a claim to a purchase that Apple has signed.
+  /// - Parameter winner: the customer whose claim binds the purchase. `nil`: several customers have the same claim, so only
+  ///   Apple's `appAccountToken` binds it.
   func decide(
-    _ purchase: ProvenPurchase, for claimant: Customer, isContested: Bool, isDryRun: Bool
-  ) async throws(Problem) -> DecidedClaim {
+    _ purchase: ProvenPurchase, for claimant: Customer, binding winner: Customer?, isDryRun: Bool
+  ) async -> DecidedClaim {
     do {
-      var entry = LedgerEntry(purchase, claimant: isContested ? nil : claimant, instant: clock.now())
+      var entry = LedgerEntry(purchase, claimant: winner, instant: clock.now())
       entry.isUnprovenClaim = true
       entry.isValidation = false
       if isDryRun { return try await foresee(entry, for: claimant) }
@@ -61,9 +78,9 @@ struct ClaimCheck: Sendable {
       }
       return DecidedClaim(ClaimVerdict(stored, for: claimant, at: entry.instant))
     } catch let problem as Problem {
-      throw problem
+      return DecidedClaim(.failed, problem.detail)
     } catch {
-      throw ServiceError.databaseUnavailable
+      return DecidedClaim(.failed, ServiceError.databaseUnavailable.detail)
     }
   }
 

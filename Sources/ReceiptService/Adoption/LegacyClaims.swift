@@ -101,11 +101,13 @@ struct LegacyClaims: Sendable {
     apps.startingWithSeller(of: productID).first
   }
 
-  /// The claims of users of whom receiptd knows no purchase and no grant. What it knows decides for the others.
+  /// The claims of users of whom receiptd knows no purchase that counts and no grant. What it knows decides for the others.
   private func unknown(_ claims: [LegacyClaim]) async throws -> [LegacyClaim] {
     guard !claims.isEmpty else { return [] }
     let known = Set(
-      try await pool.query(AdoptionRows.known(claims.compactMap(\.key.customer.userID), in: app)).map {
+      try await pool.query(
+        AdoptionRows.known(claims.compactMap(\.key.customer.userID), in: app, at: clock.now())
+      ).map {
         try $0.decode("user_id", as: UUID.self)
       })
     return claims.filter { claim in claim.key.customer.userID.map { !known.contains($0) } ?? false }

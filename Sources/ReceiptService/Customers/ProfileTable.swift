@@ -12,11 +12,33 @@ struct ProfileTable: Sendable {
   let select: @Sendable ([UUID]) -> Query
   /// Updates the rows whose values differ.
   let update: @Sendable ([ProfileWrite]) -> Query
+  /// A condition on the rows that ``update`` would change: the stored row has a claim from before receiptd that
+  /// `receiptd adopt` has not decided, and the new status is weaker.
+  let isUndecidedClaim: @Sendable (_ bundleIDs: [String], _ instant: Date) -> Query
   /// Inserts rows for users without one.
   let insert: @Sendable ([ProfileWrite]) -> Query
 
   /// All tables, in the order in which they are written.
   static let all = [profiles, userPreferences]
+
+  /// Updates the rows whose values differ, of users of whom receiptd knows no purchase that counts. Claims that are not
+  /// decided stay: an irrelevant record, such as one of the sandbox, must not erase them.
+  func updateUnlessUndecided(
+    _ writes: [ProfileWrite], of bundleIDs: [String], at instant: Date
+  ) -> Query {
+    "\(update(writes)) AND (\(isUndecidedClaim(bundleIDs, instant))) IS NOT TRUE"
+  }
+
+  /// Whether the table existed before receiptd, and no claim of the user was decided.
+  private static func mayBeUndecided(_ table: StatusDestination, _ user: StaticString, _ bundleIDs: [String])
+    -> Query
+  {
+    """
+    EXISTS (SELECT FROM client_write_modes WHERE table_name = \(table.rawValue) AND existed_before)
+    AND NOT EXISTS (SELECT FROM adoptions WHERE bundle_id = ANY(\(bundleIDs)) AND customer = (\(unescaped: user))::text
+      AND outcome <> ALL (ARRAY['failed', 'claimed_twice']))
+    """
+  }
 }
 
 extension ProfileTable {
@@ -41,6 +63,19 @@ extension ProfileTable {
       WHERE profiles.id = new.id
         AND (premium_expires_at, premium_product_id, premium_original_transaction_id)
           IS DISTINCT FROM (new.expires_at, new.product_id, new.original_transaction_id)
+      """
+    },
+    isUndecidedClaim: { bundleIDs, instant in
+      // receiptd writes grants with a prefix. A purchase with an owner is no open claim: support may have moved it.
+      """
+      (premium_original_transaction_id <> '' OR premium_expires_at > \(instant)
+        OR premium_expires_at IS NULL AND premium_product_id <> '')
+      AND premium_product_id NOT LIKE 'grant:%' IS NOT FALSE
+      AND (new.product_id IS NULL
+        OR coalesce(new.expires_at, 'infinity') < coalesce(premium_expires_at, 'infinity'))
+      AND \(mayBeUndecided(.profiles, "profiles.id", bundleIDs))
+      AND NOT EXISTS (SELECT FROM subscriptions s
+        WHERE s.original_transaction_id = premium_original_transaction_id AND s.user_id IS NOT NULL)
       """
     },
     insert: { writes in
@@ -76,6 +111,15 @@ extension ProfileTable {
       WHERE user_preferences.user_id = new.user_id
         AND (user_preferences.is_premium, user_preferences.bookmark_limit::bigint)
           IS DISTINCT FROM (new.is_premium, new.bookmark_limit)
+      """
+    },
+    isUndecidedClaim: { bundleIDs, _ in
+      // The row does not say what made it premium. With a grant, which may be over by now, it is receiptd's.
+      """
+      user_preferences.is_premium AND NOT new.is_premium
+      AND \(mayBeUndecided(.userPreferences, "user_preferences.user_id", bundleIDs))
+      AND NOT EXISTS (SELECT FROM grants
+        WHERE grants.user_id = user_preferences.user_id AND bundle_id = ANY(\(bundleIDs)))
       """
     },
     insert: { writes in

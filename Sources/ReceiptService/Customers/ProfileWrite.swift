@@ -8,4 +8,8 @@ struct ProfileWrite: Sendable {
 
   /// The value of `bookmark_limit`, by the limits of the app that gives the status.
   var bookmarkLimit: Int
+
+  /// Whether receiptd knows a purchase of the user that counts, or knew one until now. Else a row from before receiptd may
+  /// have a claim that is still to be decided.
+  var isDecided: Bool
 }

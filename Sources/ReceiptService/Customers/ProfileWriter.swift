@@ -34,11 +34,12 @@ struct ProfileWriter {
   /// - Parameters:
   ///   - changes: customers and apps whose status may have changed; the transaction holds the customers' locks.
   ///   - customerRecords: these users' records of all apps.
+  ///   - former: users who had a purchase that counted before this transaction.
   ///   - ahead: the result of ``selectsAhead(for:)``, if it was sent.
   ///   - commits: whether to commit with the last statement, which saves a round trip.
   /// - Returns: the users with a status that could not be written; they are in the outbox.
   func write(
-    _ changes: some Sequence<CustomerChange>, customerRecords: RecordsByCustomer,
+    _ changes: some Sequence<CustomerChange>, customerRecords: RecordsByCustomer, former: Set<UUID> = [],
     on connection: PostgresConnection,
     ahead: Result<SavepointAttempt, PostgresError>? = nil, commits: Bool = false
   ) async throws -> Set<UUID> {
@@ -47,7 +48,9 @@ struct ProfileWriter {
     var unwritten: Set<UUID> = []
     for (index, (table, apps, users)) in tableWrites.enumerated() {
       let writes = users.map { user in
-        write(of: user, customerRecords[.user(user)], in: apps, at: instant)
+        var write = write(of: user, customerRecords[.user(user)], in: apps, at: instant)
+        if former.contains(user) { write.isDecided = true }
+        return write
       }
       unwritten.formUnion(
         try await write(
@@ -78,7 +81,7 @@ struct ProfileWriter {
     for changes: some Sequence<CustomerChange>
   ) -> [(table: ProfileTable, apps: [App], users: [UUID])] {
     ProfileTable.all.compactMap { table in
-      let apps = catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
+      let apps = apps(writingTo: table)
       let bundleIDs = Set(apps.map(\.bundleID))
       let users = Set(changes.lazy.filter { bundleIDs.contains($0.bundleID) }.compactMap(\.customer.userID))
       // Sorted, so that all servers lock rows in one order.
@@ -86,13 +89,21 @@ struct ProfileWriter {
     }
   }
 
+  private func apps(writingTo table: ProfileTable) -> [App] {
+    catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
+  }
+
   /// The strongest status among the apps that write to one table. Among apps without a status, the largest free limit of
   /// bookmarks counts.
   private func write(
     of user: UUID, _ customerRecords: CustomerRecordSet, in apps: [App], at instant: Date
   ) -> ProfileWrite {
+    let isDecided = apps.contains { app in
+      customerRecords.purchases(of: app).contains(where: \.isCounted)
+    }
     let free = ProfileWrite(
-      userID: user, status: .free, bookmarkLimit: apps.map(\.bookmarkLimits.free).max() ?? 0)
+      userID: user, status: .free, bookmarkLimit: apps.map(\.bookmarkLimits.free).max() ?? 0,
+      isDecided: isDecided)
     return apps.reduce(free) { best, app in
       // A profile shows purchases and grants. Free access is for everyone and temporary, so it is left out.
       let own = customerRecords.customerRecords(
@@ -102,7 +113,8 @@ struct ProfileWriter {
       guard status.isStronger(than: best.status) else { return best }
       return ProfileWrite(
         userID: user, status: status,
-        bookmarkLimit: status.isPremium ? app.bookmarkLimits.premium : free.bookmarkLimit)
+        bookmarkLimit: status.isPremium ? app.bookmarkLimits.premium : free.bookmarkLimit,
+        isDecided: isDecided)
     }
   }
 
@@ -149,7 +161,14 @@ struct ProfileWriter {
       }
       let known = writes.filter { locked.contains($0.userID) }
       var changes: [Query] = []
-      if !known.isEmpty { changes.append(table.update(known)) }
+      let decided = known.filter(\.isDecided)
+      let undecided = known.filter { !$0.isDecided }
+      if !decided.isEmpty { changes.append(table.update(decided)) }
+      if !undecided.isEmpty {
+        changes.append(
+          table.updateUnlessUndecided(
+            undecided, of: apps(writingTo: table).map(\.bundleID), at: clock.now()))
+      }
       if !missing.isEmpty { changes.append(table.insert(missing)) }
       // A deferred constraint would fail at COMMIT and roll back the purchase; check it inside the savepoint. The commit
       // may wait for a standby, so the tables' statement timeout must not apply to it.

@@ -35,14 +35,17 @@ struct LedgerTransaction {
 
   /// Records the entries in the transaction that is open on `connection`, and may commit it.
   func run(on connection: PostgresConnection) async throws -> [LedgerReceipt] {
-    var state = try await read(connection)
+    var (state, former) = try await read(connection)
     let receipts = entries.map { state.record($0) }
-    return try await write(state, receipts, connection)
+    return try await write(state, receipts, former, connection)
   }
 
   // MARK: Read
 
-  private func read(_ connection: PostgresConnection) async throws -> LedgerState {
+  /// Reads the purchases of the entries, and the users who have those that count.
+  private func read(
+    _ connection: PostgresConnection
+  ) async throws -> (state: LedgerState, former: Set<UUID>) {
     // Entries without an app change no purchase, so the purchase's rows need not even be readable.
     let news = supposedlyKept.isEmpty ? entries : entries.filter { !isSupposedlyKept($0) }
     let withApp = news.filter { $0.app != nil }
@@ -73,7 +76,8 @@ struct LedgerTransaction {
     guard supposedlyKept.isSubset(of: state.keptNotifications) else { throw NotificationsNotKept() }
     guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
       let subscriptions = answers.popFirst(), let freeAccessByApp = answers.popFirst()
-    else { return state }
+    else { return (state, []) }
+    var former: Set<UUID> = []
     state.freeAccessByApp = try FreeAccessByApp(freeAccessByApp)
     let known = try transactions.map { try TransactionRows.decode($0) }
     try checkHomes(of: known)
@@ -83,7 +87,9 @@ struct LedgerTransaction {
       if let device = try SubscriptionRows.formerDevice(row) {
         state.load(formerDevice: device, of: try row.decode("original_transaction_id"))
       } else {
-        state.load(try SubscriptionRows.decode(row))
+        let stored = try SubscriptionRows.decode(row)
+        if stored.isCounted, let user = stored.owner?.customer.userID { former.insert(user) }
+        state.load(stored)
       }
     }
     if !shared.isEmpty, let holders = answers.popFirst() {
@@ -92,7 +98,7 @@ struct LedgerTransaction {
         state.load(holder, of: id)
       }
     }
-    return state
+    return (state, former)
   }
 
   private func isSupposedlyKept(_ entry: LedgerEntry) -> Bool {
@@ -117,7 +123,7 @@ struct LedgerTransaction {
   // MARK: Write
 
   private func write(
-    _ state: LedgerState, _ receipts: [LedgerReceipt], _ connection: PostgresConnection
+    _ state: LedgerState, _ receipts: [LedgerReceipt], _ former: Set<UUID>, _ connection: PostgresConnection
   ) async throws -> [LedgerReceipt] {
     let instant = entries.map(\.instant).max() ?? Date()
     let changed = state.changedSubscriptions
@@ -174,7 +180,8 @@ struct LedgerTransaction {
     for subscription in changed { customerRecords.add(subscription.stored.asRow(at: instant)) }
     if hasProfiles {
       let unwritten = try await writer.write(
-        changes, customerRecords: customerRecords, on: connection, ahead: ahead, commits: true)
+        changes, customerRecords: customerRecords, former: former, on: connection, ahead: ahead, commits: true
+      )
       if !unwritten.isEmpty { metrics.outcomes.profileWriteFailures.increment(by: unwritten.count) }
     }
     return zip(entries, receipts).map { entry, receipt in

@@ -112,6 +112,47 @@ import Testing
     }
   }
 
+  @Test func `a claim of the original transaction is stronger than one of another transaction`() async throws {
+    try await LiveApps.with { live in
+      // The thief's row sorts and is looked up in any order: several purchases.
+      for _ in 0..<4 {
+        let bought = try live.buy(SwiftClimb.annual)
+        let renewed = try live.harness.store.perform(.renew, on: bought.originalTransactionID)
+        try await live.setProfile(live[1], renewed.transaction.transactionId, until: .distantFuture)
+        try await live.setProfile(
+          live[2], bought.originalTransactionID, until: renewed.transaction.expiresDate)
+        let dry = try await Self.adopt(live, isDryRun: true)
+        let report = try await Self.adopt(live)
+        #expect(dry.outcomes == report.outcomes)
+        #expect(report.listed.map(\.customer).contains(live[1].uuidString.lowercased()))
+        #expect(!report.listed.map(\.customer).contains(live[2].uuidString.lowercased()))
+        #expect(try await live.harness.row(of: bought.originalTransactionID).userID == live[2])
+        #expect(try await live.profile(live[1]) == ProfileRow())
+      }
+    }
+  }
+
+  @Test func `claims of two customers to different transactions of one purchase bind it to neither`()
+    async throws
+  {
+    try await LiveApps.with { live in
+      let bought = try live.buy(SwiftClimb.annual)
+      let id = bought.originalTransactionID
+      let first = try live.harness.store.perform(.renew, on: id)
+      let second = try live.harness.store.perform(.renew, on: id)
+      try await live.setProfile(live[1], first.transaction.transactionId, until: .distantFuture)
+      try await live.setProfile(live[2], second.transaction.transactionId, until: .distantFuture)
+      #expect(try await Self.adopt(live, isDryRun: true).outcomes == ["claimed_twice": 2])
+      #expect(try await Self.adopt(live).outcomes == ["claimed_twice": 2])
+      #expect(try await live.harness.row(of: id).userID == nil)
+      // Alone it binds the purchase.
+      try await live.setProfile(live[2], nil, product: nil, until: nil)
+      _ = try await live.harness.pool.query("DELETE FROM adoptions")
+      #expect(try await Self.adopt(live).outcomes == ["bound": 1])
+      #expect(try await live.harness.row(of: id).userID == live[1])
+    }
+  }
+
   @Test func `a false claim stays in accept, and goes with the next run in observe`() async throws {
     try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
       try await live.setProfile(live[4], "2999999999999999", until: live.harness.clock.now + 1e8)
