@@ -68,6 +68,11 @@ struct Adoption: Sendable {
     try await decide(deferred, &book)
     var report = AdoptionReport(app.bundleID, book, isDryRun: isDryRun)
     try await clearFalseClaims(book, &report)
+    if !isDryRun, app.customer == .user {
+      let correction = ProfileCorrection(
+        app: app, modes: modes, statusWriter: statusWriter, pool: pool)
+      report.rowsCorrected = try await correction.run()
+    }
     return report
   }
 

@@ -24,6 +24,8 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   var falseClaimsCleared = 0
   /// Profiles that keep a false claim.
   var falseClaimsLeft = 0
+  /// Rows with other values than the server's, such as those of an old build, that now have the true status.
+  var rowsCorrected = 0
   /// Rows of a file that are not about this app's customers or the App Store, by the reason.
   var skipped: [String: Int] = [:]
 
@@ -70,6 +72,9 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
       lines.append("  \(count) rows of the file skipped: \(reason)")
     }
     if falseClaimsCleared > 0 { lines.append("  \(falseClaimsCleared) profiles lost a false claim") }
+    if rowsCorrected > 0 {
+      lines.append("  \(rowsCorrected) rows had other values and now have the true status")
+    }
     if falseClaimsLeft > 0 {
       lines.append(
         "  \(falseClaimsLeft) profiles keep a false claim"

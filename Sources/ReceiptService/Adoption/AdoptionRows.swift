@@ -60,6 +60,19 @@ enum AdoptionRows {
     """
   }
 
+  /// The users with a decided claim to the app, or with a purchase of it that counts.
+  static func decidedUsers(of app: App, after last: UUID?, limit: Int = page) -> Query {
+    """
+    SELECT user_id FROM (
+      SELECT customer::uuid AS user_id FROM adoptions
+      WHERE bundle_id = \(app.bundleID) AND outcome <> ALL (ARRAY['failed', 'claimed_twice'])
+      UNION
+      SELECT user_id FROM subscriptions
+      WHERE bundle_id = \(app.bundleID) AND user_id IS NOT NULL AND is_counted) AS decided
+    WHERE \(last)::uuid IS NULL OR user_id > \(last)::uuid ORDER BY user_id LIMIT \(limit)
+    """
+  }
+
   /// Writes decisions; a claim that has none yet is `failed` until it is decided.
   static func write(
     _ claims: [(claim: LegacyClaim, decided: DecidedClaim)], of app: App, grant: UUID? = nil, at instant: Date

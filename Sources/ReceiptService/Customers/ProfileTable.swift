@@ -15,6 +15,8 @@ struct ProfileTable: Sendable {
   /// A condition on the rows that ``update`` would change: the stored row has a claim from before receiptd that
   /// `receiptd adopt` has not decided, and the new status is weaker.
   let isUndecidedClaim: @Sendable (_ bundleIDs: [String], _ instant: Date) -> Query
+  /// Selects the premium values of these users' rows (`user_id`, and `values` as text).
+  let values: @Sendable ([UUID]) -> Query
   /// Inserts rows for users without one.
   let insert: @Sendable ([ProfileWrite]) -> Query
 
@@ -78,6 +80,13 @@ extension ProfileTable {
         WHERE s.original_transaction_id = premium_original_transaction_id AND s.user_id IS NOT NULL)
       """
     },
+    values: { users in
+      """
+      SELECT id AS user_id,
+        (premium_expires_at, premium_product_id, premium_original_transaction_id)::text AS values
+      FROM profiles WHERE id = ANY(\(users))
+      """
+    },
     insert: { writes in
       """
       INSERT INTO profiles (id, premium_expires_at, premium_product_id, premium_original_transaction_id)
@@ -120,6 +129,12 @@ extension ProfileTable {
       AND \(mayBeUndecided(.userPreferences, "user_preferences.user_id", bundleIDs))
       AND NOT EXISTS (SELECT FROM grants
         WHERE grants.user_id = user_preferences.user_id AND bundle_id = ANY(\(bundleIDs)))
+      """
+    },
+    values: { users in
+      """
+      SELECT user_id, (is_premium, bookmark_limit)::text AS values FROM user_preferences
+      WHERE user_id = ANY(\(users))
       """
     },
     insert: { writes in

@@ -13,6 +13,8 @@ struct ProfileWriter {
   /// Read after the customers' locks are held, so that a grant committed before has begun.
   let clock: ServiceClock
   let logger: Logger
+  /// The tables that are written.
+  var tables = ProfileTable.all
 
   /// Whether any of these changes has to be written to a table.
   func isNeeded(for changes: some Sequence<CustomerChange>) -> Bool {
@@ -80,7 +82,7 @@ struct ProfileWriter {
   private func writes(
     for changes: some Sequence<CustomerChange>
   ) -> [(table: ProfileTable, apps: [App], users: [UUID])] {
-    ProfileTable.all.compactMap { table in
+    tables.compactMap { table in
       let apps = apps(writingTo: table)
       let bundleIDs = Set(apps.map(\.bundleID))
       let users = Set(changes.lazy.filter { bundleIDs.contains($0.bundleID) }.compactMap(\.customer.userID))

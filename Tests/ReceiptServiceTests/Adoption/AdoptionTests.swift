@@ -112,7 +112,8 @@ import Testing
     }
   }
 
-  @Test func `a claim of the original transaction is stronger than one of another transaction`() async throws {
+  @Test func `a claim of the original transaction is stronger than one of another transaction`() async throws
+  {
     try await LiveApps.with { live in
       // The thief's row sorts and is looked up in any order: several purchases.
       for _ in 0..<4 {
@@ -150,6 +151,33 @@ import Testing
       _ = try await live.harness.pool.query("DELETE FROM adoptions")
       #expect(try await Self.adopt(live).outcomes == ["bound": 1])
       #expect(try await live.harness.row(of: id).userID == live[1])
+    }
+  }
+
+  @Test func `values that clients wrote in accept go with the next run in observe`() async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
+      let claimed = try await Self.legacyCustomer(live, live[1])
+      let known = try live.buy(token: live[3])
+      try await live.harness.arrives(known)
+      #expect(try await Self.adopt(live).outcomes == ["bound": 2])
+      let rows = [try await live.profile(live[1]), try await live.profile(live[3])]
+      try await live.writesPremium(live[1], claimed.originalTransactionID, until: "2099-01-01T00:00:00Z")
+      try await live.run(
+        "UPDATE profiles SET premium_expires_at = '2099-01-01', premium_original_transaction_id = NULL "
+          + "WHERE id = '\(live[3])'", as: live[3])
+      // Nothing is known of this user.
+      try await live.setProfile(live[4], nil, until: live.harness.clock.now - 60)
+      let waiting = try await live.profile(live[4])
+      #expect(try await Self.adopt(live).rowsCorrected == 0)
+      #expect(try await live.profile(live[1]).expiresAt?.rfc3339 == "2099-01-01T00:00:00Z")
+
+      let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
+      let report = try #require(try await other.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
+      await other.close()
+      #expect(report.rowsCorrected == 2)
+      #expect(report.description.contains("2 rows had other values and now have the true status"))
+      #expect([try await live.profile(live[1]), try await live.profile(live[3])] == rows)
+      #expect(try await live.profile(live[4]) == waiting)
     }
   }
 

@@ -1,0 +1,69 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+/// Writes the true status over values that old builds wrote while a table accepted them.
+///
+/// It writes rows of users with a decided claim or with a purchase that counts. A table that accepts client writes stays
+/// as it is: the old build would write its values again.
+struct ProfileCorrection: Sendable {
+  let app: App
+  let modes: ClientWriteModes
+  let statusWriter: CustomerStatusWriter
+  let pool: PostgresPool
+
+  /// The users of one transaction.
+  private static let batch = 100
+
+  /// Corrects the rows of all tables of the app.
+  /// - Returns: how many rows had other values.
+  func run() async throws -> Int {
+    let existing = Set(try await ClientWriteModes.read(pool).filter(\.existedBefore).map(\.table))
+    let tables = ProfileTable.all.filter { table in
+      let existedBefore = existing.contains(table.destination.rawValue)
+      return app.writeTo.contains(table.destination)
+        && modes.mode(of: table, existedBefore: existedBefore) != .accept
+    }
+    guard !tables.isEmpty else { return 0 }
+    var count = 0
+    var last: UUID?
+    while true {
+      let users = try await pool.query(
+        AdoptionRows.decidedUsers(of: app, after: last, limit: Self.batch)
+      ).map { try $0.decode("user_id", as: UUID.self) }
+      last = users.last
+      if !users.isEmpty { count += try await correct(users, in: tables) }
+      if users.count < Self.batch { return count }
+    }
+  }
+
+  private func correct(_ users: [UUID], in tables: [ProfileTable]) async throws -> Int {
+    let customers = users.map { Customer.user($0) }
+    let writer = ProfileWriter(
+      catalog: statusWriter.catalog, clock: statusWriter.clock, logger: statusWriter.logger, tables: tables)
+    return try await pool.withTransaction { connection in
+      _ = try await connection.query(CustomerStatusWriter.lock(customers))
+      let before = try await values(of: users, in: tables, on: connection)
+      let answers = try await connection.pipeline(CustomerRecordRows.select(users: users, devices: []))
+      _ = try await writer.write(
+        customers.map { CustomerChange(bundleID: app.bundleID, customer: $0) },
+        customerRecords: CustomerRecordRows.decode(answers), on: connection)
+      let after = try await values(of: users, in: tables, on: connection)
+      return after.subtracting(before).count
+    }
+  }
+
+  /// The premium values of each row, as text.
+  private func values(
+    of users: [UUID], in tables: [ProfileTable], on connection: PostgresConnection
+  ) async throws -> Set<[String]> {
+    var values: Set<[String]> = []
+    for table in tables {
+      for row in try await connection.query(table.values(users)) {
+        let user = try row.decode("user_id", as: UUID.self)
+        values.insert([table.destination.rawValue, user.uuidString, try row.decode("values")])
+      }
+    }
+    return values
+  }
+}
