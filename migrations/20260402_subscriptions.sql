@@ -199,7 +199,7 @@ COMMENT ON COLUMN public.subscriptions.kind IS 'Apple''s type: Auto-Renewable Su
 COMMENT ON COLUMN public.subscriptions.renews_as IS 'The product of the next period. NULL: no period follows.';
 COMMENT ON COLUMN public.subscriptions.upcoming_product_id IS 'The product of the latest purchase, if the App Store charged it ahead of time and it differs: it gives access from purchase_date on. NULL: product_id is the product of the latest purchase.';
 COMMENT ON COLUMN public.subscriptions.upcoming_tier IS 'The tier of upcoming_product_id.';
-COMMENT ON COLUMN public.subscriptions.owned_because IS 'The rule that decided the owner: app_account_token, first_claim, transfer or support.';
+COMMENT ON COLUMN public.subscriptions.owned_because IS 'The rule that decided the owner: app_account_token, first_claim, unproven_claim (the customer named the transaction''s id, and the first proof takes the purchase), transfer or support.';
 COMMENT ON COLUMN public.subscriptions.taken_from IS 'The customer from whom support moved the purchase. A proof of this customer does not move it back.';
 COMMENT ON COLUMN public.subscriptions.app_account_token IS 'The last appAccountToken that decided the owner.';
 COMMENT ON COLUMN public.subscriptions.app_transaction_id IS 'Apple''s appTransactionId: identifies an Apple Account and an app.';

@@ -11,10 +11,10 @@ struct LegacyClaim: Sendable {
     case file
   }
 
-  /// What identifies a claim of one app.
+  /// The identity of a claim within one app.
   struct Key: Sendable, Hashable {
     var customer: Customer
-    /// Empty: the claim names none.
+    /// The transaction that the claim names; empty if it names none.
     var transactionID: String
   }
 

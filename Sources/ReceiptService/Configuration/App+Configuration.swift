@@ -117,7 +117,7 @@ private func readSandboxWindow(
 ) throws(ConfigurationProblem) -> SandboxGrants {
   try window.allowOnly(["everyone", "until"])
   guard try window.boolean("everyone") == true else {
-    throw ConfigurationProblem(window.path(of: "everyone"), "must be true; for no window set nobody")
+    throw ConfigurationProblem(window.path(of: "everyone"), "must be true; for no window, use \"nobody\"")
   }
   guard let until = RFC3339.date(from: try window.requiredString("until")) else {
     throw ConfigurationProblem(window.path(of: "until"), "must be a time such as 2026-12-01T00:00:00Z")

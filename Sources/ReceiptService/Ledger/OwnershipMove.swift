@@ -5,7 +5,7 @@ struct OwnershipMove: Sendable {
   var subscription: Subscription
   /// The customer who had it; `nil` for none. Of a shared purchase: the owner, who keeps it.
   var previous: Customer?
-  /// The customer who has it now.
+  /// The customer that has the purchase now.
   var customer: Customer
   var cause: Cause
 

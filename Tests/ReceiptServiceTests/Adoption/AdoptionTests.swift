@@ -95,7 +95,7 @@ import Testing
     }
   }
 
-  @Test func `of two customers with one transaction that names nobody neither gets it`() async throws {
+  @Test func `a purchase without an account token that two customers claim stays unbound`() async throws {
     try await LiveApps.with { live in
       let bought = try live.buy()
       for user in [live[1], live[2]] {
@@ -107,7 +107,7 @@ import Testing
         report.description.contains(
           "\(live[1].uuidString.lowercased()) claims \(bought.originalTransactionID)"))
       #expect(try await live.harness.row(of: bought.originalTransactionID).userID == nil)
-      // Nobody loses access until support decides.
+      // Both rows stay as they are until support decides.
       #expect(try await live.profile(live[1]).product == SwiftClimb.monthly)
     }
   }
