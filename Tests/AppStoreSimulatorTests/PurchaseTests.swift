@@ -168,6 +168,18 @@ struct PurchaseTests {
     #expect(other.originalApplicationVersion == "1.0")
   }
 
+  @Test func `a purchase has the id that the request names, once`() throws {
+    var store = Climb.store()
+    let request = PurchaseRequest(
+      bundleID: Climb.bundleID, productID: Climb.monthly, transactionID: "2000000123456789")
+    let bought = try store.buy(request, at: Climb.start)
+    #expect(bought.transaction.transactionId == "2000000123456789")
+    #expect(bought.originalTransactionID == "2000000123456789")
+    #expect(throws: StoreRefusal.takenTransactionID("2000000123456789")) {
+      try store.buy(request, at: .day(1))
+    }
+  }
+
   @Test func `the store refuses a purchase of a product that is not on sale`() {
     var store = Climb.store()
     #expect(throws: StoreRefusal.unknownProduct("nothing")) { try store.buy("nothing", at: Climb.start) }

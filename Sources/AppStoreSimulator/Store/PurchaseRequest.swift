@@ -20,12 +20,14 @@ public struct PurchaseRequest: Hashable, Sendable {
   public var ownership: InAppOwnershipType
   /// The time of the purchase; nil for now.
   public var purchaseDate: Date?
+  /// The id of the transaction; nil for a new one. For purchases that another database names already.
+  public var transactionID: String?
 
   /// Makes a request; by default at full price by a new customer.
   public init(
     bundleID: String, productID: String, accountID: String? = nil, appAccountToken: UUID? = nil,
     offer: StoreOffer? = nil, announcesOffer: Bool = false, ownership: InAppOwnershipType = .purchased,
-    purchaseDate: Date? = nil
+    purchaseDate: Date? = nil, transactionID: String? = nil
   ) {
     self.bundleID = bundleID
     self.productID = productID
@@ -35,13 +37,14 @@ public struct PurchaseRequest: Hashable, Sendable {
     self.announcesOffer = announcesOffer
     self.ownership = ownership
     self.purchaseDate = purchaseDate
+    self.transactionID = transactionID
   }
 }
 
 extension PurchaseRequest: Decodable {
   private enum Key: CodingKey {
     case bundleID, productID, account, appAccountToken, freeTrial, offer, announcesOffer, ownership
-    case purchaseDate
+    case purchaseDate, transactionID
   }
 
   /// Decodes the body of `POST /control/purchases`.
@@ -57,5 +60,6 @@ extension PurchaseRequest: Decodable {
     announcesOffer = try body.decodeIfPresent(Bool.self, forKey: .announcesOffer) ?? false
     ownership = try body.decodeIfPresent(InAppOwnershipType.self, forKey: .ownership) ?? .purchased
     purchaseDate = try body.decodeIfPresent(Date.self, forKey: .purchaseDate)
+    transactionID = try body.decodeIfPresent(String.self, forKey: .transactionID)
   }
 }

@@ -16,6 +16,10 @@ extension SimulatedStore {
     let download = download(of: request.bundleID, by: accountID, at: purchaseDate)
 
     var transaction = newTransaction(of: product, in: request.bundleID, at: purchaseDate)
+    if let id = request.transactionID {
+      guard transactions[id] == nil else { throw .takenTransactionID(id) }
+      (transaction.transactionId, transaction.originalTransactionId) = (id, id)
+    }
     transaction.inAppOwnershipType = request.ownership
     transaction.appTransactionId = download.appTransactionID
     // Family members have no token: the app set it for the purchaser.

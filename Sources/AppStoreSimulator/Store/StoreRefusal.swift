@@ -15,6 +15,8 @@ public enum StoreRefusal: Error, Hashable, Sendable {
   case alreadySubscribed(originalTransactionID: String)
   /// The customer owns the non-consumable.
   case alreadyOwned(transactionID: String)
+  /// The store has a transaction with the id that the purchase should have.
+  case takenTransactionID(String)
   /// The subscription has not ended yet.
   case paidTimeRuns(until: Date)
   /// The billing grace period has not ended yet.
@@ -59,6 +61,7 @@ public enum StoreRefusal: Error, Hashable, Sendable {
     case .notASubscription(let id): "\(id) is not an auto-renewable subscription"
     case .alreadySubscribed(let id): "the customer has a subscription of the group: \(id)"
     case .alreadyOwned(let id): "the customer owns the product: transaction \(id)"
+    case .takenTransactionID(let id): "there is a transaction \(id) already"
     case .paidTimeRuns(let date): "the paid time runs until \(date.formatted(.iso8601))"
     case .billingGraceRuns(let date): "the billing grace runs until \(date.formatted(.iso8601))"
     case .notInBillingRetry: "no charge has failed"
