@@ -43,6 +43,8 @@ struct AdoptCommand: AsyncParsableCommand {
       let progress = ProgressLine()
       let reports: [AdoptionReport]
       do {
+        // A run that was stopped a moment ago may have used up this second's calls, and this process does not know.
+        try await Task.sleep(for: .seconds(1))
         reports = try await service.adopt(bundleID: bundle, isDryRun: dryRun, csv: csv) { app, done, total in
           progress.show("\(app): \(done) of \(total) claims")
         }

@@ -133,6 +133,19 @@ import Testing
     }
   }
 
+  @Test func `a further run does not count the row that the first run wrote`() async throws {
+    try await LiveApps.with { live in
+      let bought = try live.buy(SwiftClimb.annual)
+      let renewed = try live.harness.store.perform(.renew, on: bought.originalTransactionID)
+      try await live.setProfile(live[1], renewed.transaction.transactionId, until: .distantFuture)
+      for _ in 0..<2 {
+        let report = try await Self.adopt(live)
+        #expect(report.outcomes == ["bound": 1])
+        #expect(try await live.profile(live[1]).originalTransactionID == bought.originalTransactionID)
+      }
+    }
+  }
+
   @Test func `claims of two customers to different transactions of one purchase bind it to neither`()
     async throws
   {
