@@ -25,6 +25,14 @@ struct ProfileRow: Equatable, Sendable {
   var originalTransactionID: String?
 }
 
+extension ProfileRow {
+  init(_ row: Row) throws {
+    self.init(
+      expiresAt: try row.decode("premium_expires_at"), product: try row.decode("premium_product_id"),
+      originalTransactionID: try row.decode("premium_original_transaction_id"))
+  }
+}
+
 extension Harness {
   func row(of originalTransactionID: String) async throws -> SubscriptionRow {
     let rows = try await pool.query(
@@ -50,11 +58,7 @@ extension Harness {
       SELECT premium_expires_at, premium_product_id, premium_original_transaction_id
       FROM profiles WHERE id = \(user)
       """)
-    return try rows.first.map {
-      ProfileRow(
-        expiresAt: try $0.decode("premium_expires_at"), product: try $0.decode("premium_product_id"),
-        originalTransactionID: try $0.decode("premium_original_transaction_id"))
-    }
+    return try rows.first.map(ProfileRow.init)
   }
 
   func count(_ table: String) async throws -> Int {

@@ -8,43 +8,11 @@ import Testing
 
 /// The old builds of ScreenTime Rewards: a bare transaction id and a device id, no token, no bundle id.
 @Suite struct OldClientTests {
-  /// The response as those builds decode it.
-  private struct OldResponse: Decodable {
-    struct Subscription: Decodable {
-      enum Tier: String, Decodable { case individual, family, free }
-      enum Status: String, Decodable { case trial, active, grace, expired, cancelled }
-
-      var tier: Tier
-      var status: Status
-      var expiryDate: String
-      var autoRenewEnabled: Bool
-    }
-
-    var success: Bool
-    var subscription: Subscription?
-  }
-
-  /// The purchase as an old build reads it from a 200 response.
-  private func validate(
-    _ bought: SignedOutcome, by device: String = "ABC123-DEF456", in harness: Harness
-  ) async throws -> OldResponse.Subscription {
-    let answer = try await harness.send(
-      .post, "/api/v1/subscriptions/validate",
-      json: #"{"transactionID": "\#(bought.transactionID)", "deviceID": "\#(device)"}"#)
-    #expect(answer.status == 200)
-    let response = try JSONDecoder().decode(OldResponse.self, from: Data(answer.body))
-    #expect(response.success)
-    let subscription = try #require(response.subscription)
-    // What `ISO8601DateFormatter` reads without options.
-    #expect(ISO8601DateFormatter().date(from: subscription.expiryDate) != nil)
-    return subscription
-  }
-
   @Test func `an old build's request is answered as its decoder needs it, in every status`() async throws {
     try await withScreenTime { harness in
       let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
       let id = bought.originalTransactionID
-      let active = try await validate(bought, in: harness)
+      let active = try await harness.oldBuild(validates: bought.transactionID)
       #expect(active.tier == .individual)
       #expect(active.status == .active)
       #expect(active.autoRenewEnabled)
@@ -53,15 +21,15 @@ import Testing
       harness.clock.set(try #require(bought.transaction.expiresDate))
       _ = try harness.store.perform(.failToRenew(grace: true), on: id)
       harness.clock.advance(seconds: 10)
-      #expect(try await validate(bought, in: harness).status == .grace)
+      #expect(try await harness.oldBuild(validates: bought.transactionID).status == .grace)
       harness.clock.advance(days: 60)
-      #expect(try await validate(bought, in: harness).status == .expired)
+      #expect(try await harness.oldBuild(validates: bought.transactionID).status == .expired)
 
       let other = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
-      #expect(try await validate(other, in: harness).tier == .family)
+      #expect(try await harness.oldBuild(validates: other.transactionID).tier == .family)
       _ = try harness.store.perform(.refundLatest, on: other.originalTransactionID)
       harness.clock.advance(seconds: 10)
-      #expect(try await validate(other, in: harness).status == .cancelled)
+      #expect(try await harness.oldBuild(validates: other.transactionID).status == .cancelled)
     }
   }
 
@@ -69,7 +37,7 @@ import Testing
     try await withScreenTime { harness in
       let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
       for device in ["ABC123-DEF456", "NEW-1", "NEW-2", "ABC123-DEF456"] {
-        let answer = try await validate(bought, by: device, in: harness)
+        let answer = try await harness.oldBuild(device, validates: bought.transactionID)
         #expect(answer.status == .active)
         #expect(answer.tier == .family)
         #expect(try await harness.entitlements(device).string("entitlements.tier") == "family")
