@@ -1,21 +1,30 @@
-# receiptd; `--target simulator` builds the simulated App Store.
+# syntax=docker/dockerfile:1.7
+# receiptd for amd64 and arm64; `--target simulator` builds the simulated App Store. For both machines at once:
+#
+#   docker buildx build --platform linux/amd64,linux/arm64 --tag registry.example.com/receiptd:0.1.0 --push .
 
-FROM swift:6.2-bookworm AS build
+FROM swift:6.3.1-bookworm AS build
+# Debian removes replaced versions from its archive, so the release is pinned and its packages are not.
+# hadolint ignore=DL3008
 RUN apt-get update \
   && apt-get install -y --no-install-recommends libpq-dev libcurl4-openssl-dev pkg-config \
   && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY Package.swift ./
-RUN swift package resolve
+# Package.swift pins every direct dependency; Package.resolved of the clone, if it has one, pins the others too.
+COPY Package.swift Package.resolved* ./
 COPY Sources ./Sources
 COPY Tests ./Tests
 COPY docs/openapi.yaml ./docs/
-RUN swift build -c release --static-swift-stdlib --product receiptd \
+# The build folder stays in the builder's cache, one for each kind of machine, so a small change rebuilds little.
+ARG TARGETARCH
+RUN --mount=type=cache,id=receiptd-build-$TARGETARCH,target=/src/.build,sharing=locked \
+  swift build -c release --static-swift-stdlib --product receiptd \
   && swift build -c release --static-swift-stdlib --product appstore-simulator \
   && mkdir /out \
-  && cp "$(swift build -c release --show-bin-path)"/receiptd "$(swift build -c release --show-bin-path)"/appstore-simulator /out/
+  && cp .build/release/receiptd .build/release/appstore-simulator Package.resolved /out/
 
-FROM debian:bookworm-slim AS runtime
+FROM debian:12.12-slim AS runtime
+# hadolint ignore=DL3008
 RUN apt-get update \
   && apt-get install -y --no-install-recommends libpq5 libcurl4 ca-certificates curl \
   && rm -rf /var/lib/apt/lists/*
@@ -31,12 +40,14 @@ ENTRYPOINT ["appstore-simulator"]
 
 FROM runtime AS receiptd
 COPY --from=build /out/receiptd /usr/local/bin/
+# `docker run --rm receiptd version --dependencies` lists it.
+COPY --from=build /out/Package.resolved /usr/local/share/receiptd/
 COPY config ./config
 COPY migrations ./migrations
 # Only the proxy in front reaches these ports of the container.
 ENV HOST=0.0.0.0 ADMIN_HOST=0.0.0.0
 EXPOSE 3000 3001
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
-  CMD curl -fsS http://127.0.0.1:3001/healthz || exit 1
+  CMD ["curl", "-fsS", "-o", "/dev/null", "http://127.0.0.1:3001/healthz"]
 ENTRYPOINT ["receiptd"]
 CMD ["serve"]

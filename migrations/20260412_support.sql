@@ -317,3 +317,14 @@ COMMENT ON COLUMN public.support_waiting_notifications.notifications IS 'How man
 COMMENT ON COLUMN public.support_waiting_notifications.oldest IS 'When the first of them was received.';
 COMMENT ON COLUMN public.support_waiting_notifications.newest IS 'When the last of them was received.';
 COMMENT ON COLUMN public.support_waiting_notifications.failure IS 'For failed: the fault of the notification or of a part of it. NULL: receiptd could not write it, and tries again every hour.';
+
+-- The key of the customers' hashes in the log.
+CREATE TABLE public.log_keys (
+  is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+  key bytea NOT NULL
+);
+COMMENT ON TABLE public.log_keys IS 'One row: the key with which servers hash customers'' ids in the log, for receiptd customer --log-key. For the server''s role only.';
+COMMENT ON COLUMN public.log_keys.is_only IS 'Always true: there is one row.';
+COMMENT ON COLUMN public.log_keys.key IS 'The key of HMAC-SHA256; 244 of its 256 bits are random.';
+INSERT INTO public.log_keys (key)
+VALUES (decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'));

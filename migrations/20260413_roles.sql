@@ -67,6 +67,7 @@ BEGIN
     ('outbox', 'SELECT, INSERT, UPDATE, DELETE'),
     ('outbox_destinations', 'SELECT, INSERT, UPDATE'),
     ('entitlement_keys', 'SELECT, INSERT, UPDATE'),
+    ('log_keys', 'SELECT'),
     ('events', 'SELECT, INSERT, DELETE'),
     ('event_bytes_daily', 'SELECT, INSERT, UPDATE, DELETE'),
     ('kpi_days', 'SELECT, INSERT, UPDATE'),
@@ -126,9 +127,9 @@ DECLARE
     'devices', 'purchase_devices', 'grants', 'configured_apps', 'free_access', 'support_actions', 'outbox',
     'outbox_destinations', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
     'kpi_days', 'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily', 'schema_migrations', 'entitlement_keys',
-    'device_secrets', 'client_write_modes', 'client_writes', 'adoptions'];
+    'device_secrets', 'log_keys', 'client_write_modes', 'client_writes', 'adoptions'];
   -- For the server alone.
-  secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets'];
+  secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets', 'log_keys'];
   views CONSTANT text[] := ARRAY['support_customers', 'support_subscriptions', 'support_timeline', 'support_outbox',
     'support_waiting_notifications', 'kpi_daily', 'kpi_revenue_daily'];
   -- The app's own tables.

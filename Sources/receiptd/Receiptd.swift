@@ -15,6 +15,6 @@ struct Receiptd: AsyncParsableCommand {
       ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, FreeAccessCommand.self,
       RequeueCommand.self, CustomerCommand.self,
       GrandfatherCommand.self, AdoptCommand.self,
-      KpiCommand.self, RotateEntitlementKeyCommand.self,
+      KpiCommand.self, RotateEntitlementKeyCommand.self, VersionCommand.self,
     ])
 }

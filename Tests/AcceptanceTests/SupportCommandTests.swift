@@ -29,6 +29,21 @@ import Testing
     }
   }
 
+  @Test func `receiptd version --dependencies lists each package of Package.swift with its pinned version`()
+    async throws
+  {
+    try await withTestDatabase { database in
+      let printed = try await run(["version", "--dependencies"], database)
+      #expect(printed.status == 0, "\(printed.complaint)")
+      let manifest = try String(
+        contentsOf: Self.project.appending(path: "Package.swift"), encoding: .utf8)
+      let pins = manifest.matches(of: /\/([\w-]+)\.git", exact: "([\d.]+)"/)
+      #expect(!pins.isEmpty)
+      let lines = printed.text.split(separator: "\n")
+      for pin in pins { #expect(lines.contains("\(pin.output.1) \(pin.output.2)")) }
+    }
+  }
+
   @Test func `receiptd kpi counts the KPIs of a day, any number of times`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)

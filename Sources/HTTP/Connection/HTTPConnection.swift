@@ -170,6 +170,8 @@ final class HTTPConnection {
     handlerCount += 1
     let number = handlerCount
     let bound = LoopBound(self, to: connection.loop)
+    var trace = trace
+    trace.request = request.requestID
     task = Task(executorPreference: connection.loop.executor) {
       let result: Result<Response, any Error>
       do {
@@ -204,14 +206,19 @@ final class HTTPConnection {
   ) {
     let requestID = request?.requestID ?? server.makeRequestID()
     let response: Response
+    var problem: Problem?
     switch result {
     case .success(let success): response = success
     case .failure(let abort as ConnectionAbort):
       server.output.append(contentsOf: abort.sending)
       flush(&state, now: now)
       return connection.close(because: .finished)
-    case .failure(let problem as Problem): response = Response(problem, requestID: requestID)
-    case .failure(let error): response = internalError(for: error, requestID)
+    case .failure(let failure as Problem):
+      problem = failure
+      response = Response(failure, requestID: requestID)
+    case .failure(let error):
+      problem = .internalError
+      response = internalError(for: error, requestID)
     }
     let began = state.requestBegan
     let options = state.beginResponse(now: now)
@@ -222,7 +229,7 @@ final class HTTPConnection {
         RequestSummary(
           method: RequestSummary.boundedName(of: request?.head.method),
           route: request.flatMap(\.match.pattern) ?? "unmatched",
-          routeIndex: request?.match.route?.index, status: status,
+          routeIndex: request?.match.route?.index, status: status, problem: problem,
           nanoseconds: MonotonicInstant.now.nanoseconds(since: began),
           bytesSent: server.output.count - start, trace: request?.trace ?? server.makeTrace(for: nil),
           id: requestID, remoteAddress: connection.remoteAddress, clientAddress: request?.client ?? peer))

@@ -9,6 +9,8 @@ public struct TraceContext: Sendable, Hashable {
   private let span: UInt64
   /// The `sampled` flag of the caller.
   private let isSampled: Bool
+  /// The request that is handled in this trace; it is not passed on.
+  var request: RequestID?
 
   /// The trace of the current task.
   @TaskLocal public static var current: TraceContext?
@@ -76,6 +78,9 @@ public struct TraceContext: Sendable, Hashable {
 
   /// The trace's 32 hexadecimal digits, for logs.
   public var traceID: String { Self.text(traceHigh, traceLow) }
+
+  /// The ``Request/id`` of the request that is handled in this trace, for logs.
+  public var requestID: String? { request?.description }
 
   /// The value of `traceparent` for calls on behalf of this request.
   public var traceparent: String {

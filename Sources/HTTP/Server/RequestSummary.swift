@@ -12,6 +12,8 @@ public struct RequestSummary: Sendable {
   public let routeIndex: Int?
   /// The status of the response.
   public let status: Int
+  /// The error that was answered; nil for a response that a handler made.
+  public let problem: Problem?
   /// ``duration`` in nanoseconds, for metrics: an integer is cheaper.
   public let nanoseconds: UInt64
   /// The length of the response with its head.

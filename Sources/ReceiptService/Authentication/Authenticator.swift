@@ -12,6 +12,7 @@ struct Authenticator: Sendable {
   /// By URL of the key set.
   private let publicKeys: [String: PublicKeys]
   private let clock: ServiceClock
+  private let metrics: ServiceMetrics
 
   /// - Parameters:
   ///   - environment: the environment variables that hold shared secrets.
@@ -22,6 +23,7 @@ struct Authenticator: Sendable {
   ) async {
     self.catalog = catalog
     self.clock = clock
+    self.metrics = metrics
     var publicKeys: [String: PublicKeys] = [:]
     for address in Set(catalog.apps.compactMap { $0.auth?.jwks }) {
       publicKeys[address] =
@@ -33,7 +35,7 @@ struct Authenticator: Sendable {
     for issuer in Set(catalog.apps.compactMap(\.auth)) {
       verifiers[issuer] = await TokenVerifier(
         requirements: TokenRequirements(issuer: issuer.issuer, audience: issuer.audience),
-        secret: issuer.secret(in: environment), publicKeys: issuer.jwks.flatMap { publicKeys[$0] })
+        secrets: issuer.secrets(in: environment), publicKeys: issuer.jwks.flatMap { publicKeys[$0] })
     }
     self.verifiers = verifiers
   }
@@ -57,10 +59,12 @@ struct Authenticator: Sendable {
   /// - Throws: ``Problem`` `unauthenticated` for a token that is not valid for this app.
   func user(of request: Request, in app: App) async throws -> UUID? {
     guard let token = try Self.token(of: request) else { return nil }
-    guard let issuer = app.auth, let verifier = verifiers[issuer],
-      let user = try await verifier.user(of: token, at: clock.now())
-    else { throw ServiceError.unauthenticated }
-    return user
+    guard let issuer = app.auth, let verifier = verifiers[issuer] else { throw ServiceError.unauthenticated }
+    do {
+      return try await verifier.user(of: token, at: clock.now())
+    } catch let refusal as TokenRefusal {
+      throw refuse(refusal)
+    }
   }
 
   /// The user, and the apps for which the token is valid.
@@ -68,19 +72,27 @@ struct Authenticator: Sendable {
   func user(of request: Request) async throws -> (user: UUID, apps: [App]) {
     guard let token = try Self.token(of: request) else { throw ServiceError.unauthenticated }
     var users: [TokenIssuer: UUID] = [:]
+    var refusals: [TokenRefusal] = []
     var unavailable: (any Error)?
     for (issuer, verifier) in verifiers {
       do {
         users[issuer] = try await verifier.user(of: token, at: clock.now())
+      } catch let refusal as TokenRefusal {
+        refusals.append(refusal)
       } catch {
         unavailable = error
       }
     }
     let apps = catalog.apps.filter { app in app.auth.map { users[$0] != nil } ?? false }
     guard let user = users.values.first, users.values.allSatisfy({ $0 == user }) else {
-      throw unavailable ?? ServiceError.unauthenticated
+      throw unavailable ?? refuse(TokenRefusal.mostTelling(refusals) ?? .noUser)
     }
     return (user, apps)
+  }
+
+  private func refuse(_ refusal: TokenRefusal) -> Problem {
+    metrics.tokenRefusals.count(refusal)
+    return ServiceError.invalidToken(refusal)
   }
 
   /// The token of `Authorization: Bearer` (RFC 6750 section 2.1).
@@ -89,7 +101,7 @@ struct Authenticator: Sendable {
     let parts = field.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
     guard parts.count == 2, String(decoding: parts[0], as: UTF8.self).lowercased() == "bearer",
       !parts[1].isEmpty
-    else { throw ServiceError.unauthenticated }
+    else { throw ServiceError.invalidToken(.malformed) }
     return String(decoding: parts[1], as: UTF8.self)
   }
 }
@@ -98,8 +110,20 @@ extension TokenIssuer {
   /// The least number of bytes of an HS256 secret: that of the hash (RFC 7518 section 3.2).
   static let advisedSecretLength = 32
 
-  /// The shared secret. An empty one counts as missing, because any client could sign with it.
-  func secret(in environment: [String: String]) -> String? {
-    secretEnvironmentVariable.flatMap { environment[$0] }.flatMap { $0.isEmpty ? nil : $0 }
+  /// The shared secrets that are set. An empty one counts as missing, because any client could sign with it.
+  func secrets(in environment: [String: String]) -> [String] {
+    secretEnvironmentVariables.compactMap { environment[$0] }.filter { !$0.isEmpty }
+  }
+
+  /// The variables of shared secrets that are not set.
+  func unsetVariables(in environment: [String: String]) -> [String] {
+    secretEnvironmentVariables.filter { environment[$0, default: ""].isEmpty }
+  }
+
+  /// The variables of shared secrets that are shorter than advised.
+  func variablesOfShortSecrets(in environment: [String: String]) -> [String] {
+    secretEnvironmentVariables.filter {
+      (1..<Self.advisedSecretLength).contains(environment[$0, default: ""].utf8.count)
+    }
   }
 }

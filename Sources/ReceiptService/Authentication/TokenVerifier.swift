@@ -9,39 +9,54 @@ import Subscriptions
 /// could sign with a public key as HMAC secret (algorithm confusion).
 struct TokenVerifier: Sendable {
   private let requirements: TokenRequirements
-  private let secret: JWTKeyCollection?
+  private let secrets: [JWTKeyCollection]
   private let publicKeys: PublicKeys?
 
   private static let publicAlgorithms: Set<String> = ["RS256", "ES256", "EdDSA"]
 
-  init(requirements: TokenRequirements, secret: String?, publicKeys: PublicKeys?) async {
+  /// - Parameter secrets: HS256 secrets; a token signed with any of them is accepted.
+  init(requirements: TokenRequirements, secrets: [String], publicKeys: PublicKeys?) async {
     self.requirements = requirements
     self.publicKeys = publicKeys
-    if let secret {
+    var keys: [JWTKeyCollection] = []
+    for secret in secrets {
       // HMAC pads a short key with zeros itself (RFC 2104 section 2), so the padding changes no signature. JWTKit traps on
       // shorter keys.
       let bytes = Array(secret.utf8)
       let zeros = [UInt8](repeating: 0, count: max(0, TokenIssuer.advisedSecretLength - bytes.count))
-      self.secret = await JWTKeyCollection().add(
-        hmac: HMACKey(key: SymmetricKey(data: bytes + zeros)), digestAlgorithm: .sha256)
-    } else {
-      self.secret = nil
+      keys.append(
+        await JWTKeyCollection().add(
+          hmac: HMACKey(key: SymmetricKey(data: bytes + zeros)), digestAlgorithm: .sha256))
     }
+    self.secrets = keys
   }
 
-  /// The user that a token names; `nil` for a token of another issuer, an invalid one, or one without a user.
-  /// - Throws: ``Problem`` `auth_unavailable` where the issuer's keys cannot be fetched.
-  func user(of token: String, at instant: Date) async throws -> UUID? {
-    guard let header = TokenHeader(token: token),
-      let keys = try await keys(for: header.algorithm, kid: header.keyID),
-      let claims = try? await keys.verify(token, as: UserClaims.self)
-    else { return nil }
-    return claims.user(of: requirements, at: instant)
+  /// The user that a token names.
+  /// - Throws: ``TokenRefusal``; ``Problem`` `auth_unavailable` where the issuer's keys cannot be fetched.
+  func user(of token: String, at instant: Date) async throws -> UUID {
+    guard let header = TokenHeader(token: token) else { throw TokenRefusal.malformed }
+    var refusal = TokenRefusal.badSignature
+    for keys in try await keys(for: header) {
+      do {
+        return try (await keys.verify(token, as: UserClaims.self)).user(of: requirements, at: instant)
+      } catch let error as TokenRefusal {
+        throw error
+      } catch let error as JWTError where error.errorType == .signatureVerificationFailed {
+        continue
+      } catch {
+        refusal = .malformed
+      }
+    }
+    throw refusal
   }
 
-  private func keys(for algorithm: String, kid: String?) async throws -> JWTKeyCollection? {
-    if algorithm == "HS256" { return secret }
-    guard Self.publicAlgorithms.contains(algorithm), let publicKeys else { return nil }
-    return try await publicKeys.key(named: kid)
+  /// The keys that may have signed the token: one public key, or all secrets.
+  private func keys(for header: TokenHeader) async throws -> [JWTKeyCollection] {
+    if header.algorithm == "HS256", !secrets.isEmpty { return secrets }
+    guard Self.publicAlgorithms.contains(header.algorithm), let publicKeys else {
+      throw TokenRefusal.unsupportedAlgorithm
+    }
+    guard let key = try await publicKeys.key(named: header.keyID) else { throw TokenRefusal.unknownKey }
+    return [key]
   }
 }

@@ -36,17 +36,20 @@ struct UserClaims: JWTPayload {
   /// Does nothing: ``user(of:at:)`` checks the claims, with the caller's clock.
   func verify(using algorithm: some JWTAlgorithm) async throws {}
 
-  /// The user, if the claims are valid at this instant for this issuer.
+  /// The user that the claims name, checked for this issuer at this instant.
   ///
   /// Supabase also signs tokens with the roles `anon` and `service_role`, which have no user.
-  func user(of issuer: TokenRequirements, at instant: Date) -> UUID? {
+  func user(of issuer: TokenRequirements, at instant: Date) throws(TokenRefusal) -> UUID {
+    if let expected = issuer.issuer, iss != expected { throw .wrongIssuer }
+    if let expected = issuer.audience, !(aud?.names.contains(expected) ?? false) { throw .wrongAudience }
     let now = instant.timeIntervalSince1970
-    guard let exp, exp > now else { return nil }
-    if let nbf, nbf > now { return nil }
-    if let expected = issuer.issuer, iss != expected { return nil }
-    if let expected = issuer.audience, !(aud?.names.contains(expected) ?? false) { return nil }
-    if role == "anon" || role == "service_role" { return nil }
-    return sub.flatMap { UUID(rfc9562: $0) }
+    guard let exp else { throw .malformed }
+    guard exp > now else { throw .expired }
+    if let nbf, nbf > now { throw .notYetValid }
+    guard role != "anon", role != "service_role", let user = sub.flatMap({ UUID(rfc9562: $0) }) else {
+      throw .noUser
+    }
+    return user
   }
 }
 

@@ -205,14 +205,27 @@ private func readTokenIssuer(
   try auth.allowOnly(["jwks", "issuer", "audience", "secretEnv"])
   let issuer = TokenIssuer(
     jwks: try auth.string("jwks"), issuer: try auth.string("issuer"),
-    audience: try auth.string("audience"), secretEnvironmentVariable: try auth.string("secretEnv"))
-  guard issuer.jwks != nil || issuer.secretEnvironmentVariable != nil else {
+    audience: try auth.string("audience"), secretEnvironmentVariables: try readSecretVariables(auth))
+  guard issuer.jwks != nil || !issuer.secretEnvironmentVariables.isEmpty else {
     throw ConfigurationProblem(auth.path, "needs jwks or secretEnv to verify tokens")
   }
   if let jwks = issuer.jwks, !jwks.hasPrefix("https://"), !jwks.hasPrefix("http://") {
     throw ConfigurationProblem(auth.path(of: "jwks"), "must be an http or https address")
   }
   return issuer
+}
+
+/// - Returns: the name of one variable, or of two while the secret is rotated.
+private func readSecretVariables(_ auth: ConfigurationObject) throws(ConfigurationProblem) -> [String] {
+  guard case .array? = auth.optional("secretEnv") else {
+    return [try auth.string("secretEnv")].compactMap(\.self)
+  }
+  let names = try auth.strings("secretEnv") ?? []
+  guard (1...2).contains(names.count), Set(names).count == names.count else {
+    throw ConfigurationProblem(
+      auth.path(of: "secretEnv"), "must name one environment variable, or two different ones")
+  }
+  return names
 }
 
 private func readStoreKey(_ object: ConfigurationObject) throws(ConfigurationProblem) -> StoreKey? {

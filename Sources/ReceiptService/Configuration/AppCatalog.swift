@@ -1,4 +1,7 @@
+import Crypto
 import Foundation
+import HTTP
+import JSON
 import Subscriptions
 
 /// The apps of a configuration file.
@@ -7,10 +10,15 @@ public struct AppCatalog: Sendable {
   public let apps: [App]
   private let byBundleID: [String: App]
   private let byHost: [String: App]
+  /// The first twelve digits of the SHA-256 of the file; empty without a file.
+  let digest: String
 
   /// Creates a catalog of apps with distinct bundle ids.
-  public init(apps: [App]) {
+  public init(apps: [App]) { self.init(apps: apps, digest: "") }
+
+  private init(apps: [App], digest: String) {
     self.apps = apps
+    self.digest = digest
     byBundleID = Dictionary(apps.map { ($0.bundleID, $0) }, uniquingKeysWith: { first, _ in first })
     byHost = Dictionary(
       apps.flatMap { app in app.hosts.map { ($0, app) } }, uniquingKeysWith: { first, _ in first })
@@ -26,25 +34,13 @@ public struct AppCatalog: Sendable {
   /// Reads a configuration file.
   /// - Throws: an error that names the file, the path in it and the reason.
   public init(contentsOf file: String) throws(ConfigurationProblem) {
-    let data: Data
-    do {
-      data = try Data(contentsOf: URL(filePath: file))
-    } catch {
-      throw ConfigurationProblem("RECEIPTD_CONFIG", "cannot read \(file)")
-    }
-    try self.init(json: data, named: file)
+    try self.init(json: ConfigurationFile.read(file, setting: "RECEIPTD_CONFIG"), named: file)
   }
 
   /// Reads a configuration.
   /// - Parameter name: the file name in errors.
   init(json: Data, named name: String) throws(ConfigurationProblem) {
-    let root: JSONValue
-    do {
-      root = try JSONDecoder().decode(JSONValue.self, from: json)
-    } catch {
-      throw ConfigurationProblem(name, "is not JSON")
-    }
-    let top = try ConfigurationObject(root, at: name + ": $")
+    let top = try ConfigurationObject(Self.value(of: json, named: name), at: name + ": $")
     try top.allowOnly(["apps"])
     guard case .array(let elements) = try top.required("apps") else {
       throw ConfigurationProblem(name + ": apps", "must be a list")
@@ -65,6 +61,45 @@ public struct AppCatalog: Sendable {
       }
       apps.append(app)
     }
-    self.init(apps: apps)
+    self.init(
+      apps: apps, digest: SHA256.hash(data: json).prefix(6).map { String(format: "%02x", $0) }.joined())
+  }
+
+  /// Checks the syntax first: Foundation's decoder takes trailing commas and does not say where an error is.
+  private static func value(of json: Data, named name: String) throws(ConfigurationProblem) -> JSONValue {
+    let bytes = Array(json)
+    do throws(JSONFailure) {
+      try JSONReader.check(bytes, maximumDepth: JSONCoding.maximumDepth)
+    } catch {
+      throw ConfigurationProblem(name + Self.place(of: error.position, in: bytes), error.words(in: bytes))
+    }
+    guard let value = try? JSONDecoder().decode(JSONValue.self, from: json) else {
+      throw ConfigurationProblem(name, "has a number that is out of range")
+    }
+    return value
+  }
+
+  /// `:3:14`, the line and the column in characters.
+  private static func place(of position: Int, in bytes: [UInt8]) -> String {
+    let before = bytes.prefix(position)
+    let line = before.count { $0 == UInt8(ascii: "\n") } + 1
+    let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+    return ":\(line):\(String(decoding: before[start...], as: UTF8.self).count + 1)"
+  }
+}
+
+extension JSONFailure {
+  /// The error in words for the author of a file.
+  fileprivate func words(in bytes: [UInt8]) -> String {
+    switch reason {
+    case .notUTF8: return "is not UTF-8 without a byte order mark"
+    case .tooDeep: return "is nested deeper than \(JSONCoding.maximumDepth) levels"
+    default:
+      guard position < bytes.count else { return "is not JSON: the file ends too early" }
+      let isAfterComma =
+        bytes.prefix(position).last { !Character(UnicodeScalar($0)).isWhitespace } == UInt8(ascii: ",")
+      let isEnd = bytes[position] == UInt8(ascii: "}") || bytes[position] == UInt8(ascii: "]")
+      return isAfterComma && isEnd ? "is not JSON: remove the comma before this bracket" : "is not JSON here"
+    }
   }
 }

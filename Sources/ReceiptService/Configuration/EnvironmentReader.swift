@@ -51,9 +51,8 @@ struct EnvironmentReader {
     let names = files.split(separator: ":")
     guard !names.isEmpty else { throw ConfigurationProblem("ENTITLEMENT_KEY", "names no file") }
     return try names.map { file throws(ConfigurationProblem) in
-      guard let data = try? Data(contentsOf: URL(filePath: String(file))) else {
-        throw ConfigurationProblem("ENTITLEMENT_KEY", "cannot read \(KeyFile.shown(file))")
-      }
+      let data = try ConfigurationFile.read(
+        String(file), setting: "ENTITLEMENT_KEY", shownAs: KeyFile.shown(file))
       guard let key = try? EntitlementKey(pem: String(decoding: data, as: UTF8.self)) else {
         throw ConfigurationProblem(
           "ENTITLEMENT_KEY", "\(KeyFile.shown(file)) is not PEM of an Ed25519 private key")
@@ -87,9 +86,7 @@ extension AppStoreCredentials {
   init(
     file: String, keyID: String, issuerID: String, setting: String
   ) throws(ConfigurationProblem) {
-    guard let data = try? Data(contentsOf: URL(filePath: file)) else {
-      throw ConfigurationProblem(setting, "cannot read \(KeyFile.shown(file))")
-    }
+    let data = try ConfigurationFile.read(file, setting: setting, shownAs: KeyFile.shown(file))
     do throws(AppStoreCredentials.Failure) {
       try self.init(
         privateKey: String(decoding: data, as: UTF8.self), keyID: keyID, issuerID: issuerID)

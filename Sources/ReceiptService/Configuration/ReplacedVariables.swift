@@ -8,12 +8,7 @@ struct ReplacedVariables {
 
   /// - Parameter catalog: its secrets may have any name, so they are left out.
   init(in environment: [String: String], catalog: AppCatalog) {
-    let inUse = Set(
-      catalog.apps.flatMap { app in
-        [app.auth?.secretEnvironmentVariable].compactMap(\.self)
-          + app.webhooks.map(\.secretEnvironmentVariable)
-      })
-    let names = environment.filter { !$0.value.isEmpty && !inUse.contains($0.key) }.keys.sorted()
+    let names = catalog.unnamedVariables(in: environment)
     var lines: [(names: [String], message: String)] = []
     if names.contains("APPLE_SHARED_SECRET") {
       lines.append(

@@ -35,16 +35,21 @@ extension TrustedRoots {
   private init(paths: [String]) throws(ConfigurationProblem) {
     var files: [[UInt8]] = []
     for path in paths {
-      guard let data = try? Data(contentsOf: URL(filePath: path)) else {
-        throw ConfigurationProblem("APP_STORE_ROOTS", "cannot read \(path)")
-      }
-      files.append(Array(data))
+      let file = Array(try ConfigurationFile.read(path, setting: "APP_STORE_ROOTS"))
+      _ = try Self.certificates(of: [file], named: path)
+      files.append(file)
     }
+    self = try Self.certificates(of: files, named: paths.joined(separator: ":"))
+  }
+
+  private static func certificates(
+    of files: [[UInt8]], named name: String
+  ) throws(ConfigurationProblem) -> TrustedRoots {
     do throws(TrustedRoots.ReadingFailure) {
-      try self.init(files: files)
+      return try TrustedRoots(files: files)
     } catch {
       switch error {
-      case .notCertificates(let reason): throw ConfigurationProblem("APP_STORE_ROOTS", reason)
+      case .notCertificates(let reason): throw ConfigurationProblem("APP_STORE_ROOTS", "\(name): \(reason)")
       }
     }
   }

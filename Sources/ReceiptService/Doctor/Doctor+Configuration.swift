@@ -11,7 +11,12 @@ extension Doctor {
       return (
         catalog,
         [.ok("configuration", "\(file): \(count)")]
-          + catalog.apps.flatMap { [check($0, file)] + [sandboxWindow($0, file)].compactMap(\.self) }
+          + catalog.apps.flatMap {
+            [check($0, file)] + [lostFeatures($0, file), sandboxWindow($0, file)].compactMap(\.self)
+          }
+          + MistypedSetting.all(in: environment, catalog: catalog).map {
+            .warn("settings", "\($0)", "correct the name, or remove the variable")
+          }
       )
     } catch {
       return (nil, [.fail("configuration", "\(error)", "correct the file")])
@@ -31,6 +36,20 @@ extension Doctor {
       subject,
       "\(products), tiers \(tiers); customers are \(app.customer.rawValue)s"
         + (destinations.isEmpty ? "" : "; writes to \(destinations)") + secretNote(app))
+  }
+
+  /// Warns of a feature that a customer loses by paying.
+  private func lostFeatures(_ app: App, _ file: String) -> CheckResult? {
+    for tier in app.tiers.values.sorted(by: { $0.rank < $1.rank }) {
+      let kept = Set(tier.features.ordered.map(\.name))
+      let lost = app.free.ordered.map(\.name).filter { !kept.contains($0) }
+      guard !lost.isEmpty else { continue }
+      return .warn(
+        "tiers of \(app.bundleID)",
+        "the tier \(tier.name) lacks \(lost.joined(separator: ", ")), which free has",
+        "add it to tiers.\(tier.name).features in \(file)")
+    }
+    return nil
   }
 
   /// Reminds of an open window for sandbox purchases, and warns of one that has ended.
@@ -82,18 +101,17 @@ extension Doctor {
   }
 
   private func secretProblem(_ app: App) -> AppProblem? {
-    guard let auth = app.auth, let name = auth.secretEnvironmentVariable else { return nil }
-    guard auth.secret(in: environment) == nil, auth.jwks == nil else { return nil }
+    guard let auth = app.auth, auth.jwks == nil, let name = auth.unsetVariables(in: environment).first
+    else { return nil }
     return ("\(name) is not set", "set it; without it no token of the app's users can be verified")
   }
 
   private func secretNote(_ app: App) -> String {
-    guard let auth = app.auth, let name = auth.secretEnvironmentVariable else { return "" }
-    guard let secret = auth.secret(in: environment) else {
-      return "; \(name) is not set, so only the public keys verify tokens"
-    }
-    return secret.utf8.count < TokenIssuer.advisedSecretLength
-      ? "; \(name) is short; use at least \(TokenIssuer.advisedSecretLength) bytes" : ""
+    guard let auth = app.auth else { return "" }
+    let unset = auth.unsetVariables(in: environment)
+    let short = auth.variablesOfShortSecrets(in: environment)
+    return unset.map { "; \($0) is not set, so tokens signed with it are refused" }.joined()
+      + short.map { "; \($0) is short; use at least \(TokenIssuer.advisedSecretLength) bytes" }.joined()
   }
 
   private func keyProblem(_ app: App, _ file: String) -> AppProblem? {

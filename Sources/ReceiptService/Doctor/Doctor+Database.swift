@@ -19,6 +19,7 @@ extension Doctor {
     let pool = PostgresPool(configuration: settings.database)
     do {
       results.append(try await server(pool))
+      results.append(try await collation(pool))
       results.append(try await clockOfDatabase(pool))
       let migrations = await migrations(pool, settings)
       results.append(migrations)

@@ -167,15 +167,27 @@ final class LedgerWriter: Sendable {
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch let error as PostgresError where error.isTransient {
       // After 200 it would wait for a replay; after 503 the App Store sends it again.
-      logger.warning("the database did not take an entry now", metadata: ["reason": "\(error)"])
+      logger.warning(
+        "the database did not take an entry now", metadata: Self.metadata(of: batch, because: error))
       metrics.ledger.unavailable.increment(by: batch.count)
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch {
-      logger.error("an entry could not be written", metadata: ["reason": "\(error)"])
+      logger.error("an entry could not be written", metadata: Self.metadata(of: batch, because: error))
       metrics.ledger.failed.increment(by: batch.count)
       for waiting in batch { await commitWithoutFacts(waiting) }
     }
     return true
+  }
+
+  private static func metadata(of batch: [Waiting], because error: any Error) -> Logger.Metadata {
+    var metadata: Logger.Metadata = ["reason": "\(error)"]
+    guard let entry = batch.first?.entry else { return metadata }
+    if let notification = entry.notification {
+      metadata["notification"] = "\(notification.uuid.uuidString.lowercased())"
+    }
+    if let app = entry.app?.bundleID ?? entry.notification?.bundleID { metadata["app"] = "\(app)" }
+    if let id = entry.originalTransactionID { metadata["original-transaction"] = "\(id)" }
+    return metadata
   }
 
   /// Keeps at least the notification of an entry that cannot be recorded: the fault is the server's, the App Store stops

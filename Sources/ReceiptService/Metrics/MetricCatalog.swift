@@ -7,7 +7,14 @@ enum MetricCatalog {
   static let all = build + requests + proofs + notifications + business + database + outbox + store + jobs
 
   private static let build = [
-    MetricDescription(.gauge, "receiptd_build_info", help: "Always 1; the label has the version.")
+    MetricDescription(.gauge, "receiptd_build_info", help: "Always 1; the label has the version."),
+    MetricDescription(
+      .gauge, "receiptd_configuration_info", help: "1 for the digest of the configuration in use."),
+    MetricDescription(
+      .gauge, "receiptd_configuration_loaded_seconds",
+      help: "When the configuration in use was read, as UNIX time."),
+    MetricDescription(
+      .gauge, "receiptd_configuration_failing", help: "1 if the last reload of the configuration failed."),
   ]
 
   private static let requests = [
@@ -40,6 +47,8 @@ enum MetricCatalog {
     MetricDescription(
       .counter, "receiptd_profile_write_failures_total",
       help: "Failed writes of premium statuses to an app's own table; they are retried."),
+    MetricDescription(
+      .counter, "receiptd_token_refusals_total", help: "Refused access tokens, by reason."),
     MetricDescription(
       .counter, "receiptd_jwks_refreshes_total",
       help: "Fetches of the public keys that verify tokens, by outcome."),

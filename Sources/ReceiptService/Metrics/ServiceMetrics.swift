@@ -6,9 +6,11 @@ import Synchronization
 public final class ServiceMetrics: Sendable {
   /// Keeps the metrics and writes them as text.
   public let registry: PrometheusRegistry
+  let configuration: ConfigurationMetrics
   let verifications: VerificationMetrics
   let outcomes: OutcomeMetrics
   let publicKeys: PublicKeyMetrics
+  let tokenRefusals: TokenRefusalMetrics
   let ledger: LedgerMetrics
   let database: DatabaseMetrics
   let store: StoreMetrics
@@ -19,9 +21,11 @@ public final class ServiceMetrics: Sendable {
     registry.watchProcess()
     Meter(label: "receiptd_build_info", dimensions: [("version", BuildInfo.version)], factory: registry).set(
       1)
+    configuration = ConfigurationMetrics(registry)
     verifications = VerificationMetrics(registry)
     outcomes = OutcomeMetrics(registry)
     publicKeys = PublicKeyMetrics(registry)
+    tokenRefusals = TokenRefusalMetrics(registry)
     ledger = LedgerMetrics(registry)
     database = DatabaseMetrics(registry)
     store = StoreMetrics(registry)

@@ -54,7 +54,12 @@ public final class Service: Sendable {
   /// Reads the files again and builds the service that replaces this one.
   /// - Throws: ``ConfigurationProblem``. This service stays usable.
   public func reloaded() async throws(ConfigurationProblem) -> Service {
-    try await Service(sharedResources, after: self)
+    do {
+      return try await Service(sharedResources, after: self)
+    } catch {
+      metrics.configuration.failed()
+      throw error
+    }
   }
 
   private init(
@@ -68,6 +73,9 @@ public final class Service: Sendable {
     settings.checkSupportToken(logger)
     if former == nil {
       ReplacedVariables(in: settings.environment, catalog: catalog).report(to: logger)
+      for name in MistypedSetting.all(in: settings.environment, catalog: catalog) {
+        logger.warning("\(name)", metadata: ["setting": "\(name.variable)"])
+      }
     }
     let metrics = sharedResources.metrics
     metrics.ledger.expect(catalog.apps.map(\.bundleID))
@@ -162,6 +170,8 @@ public final class Service: Sendable {
     self.authenticator = authenticator
     self.outboxClients = outboxClients
     await authenticator.takeOver(from: former?.authenticator)
+    metrics.configuration.loaded(
+      catalog.digest, at: clock.now(), insteadOf: former?.configuredApps.catalog.digest)
   }
 
   /// The App Store Server API of each app that has a key, its own or the settings'.
@@ -255,13 +265,13 @@ extension AppCatalog {
     in environment: [String: String], _ logger: Logger
   ) throws(ConfigurationProblem) {
     for app in apps {
-      guard let auth = app.auth, let name = auth.secretEnvironmentVariable else { continue }
-      if let secret = auth.secret(in: environment) {
-        guard secret.utf8.count < TokenIssuer.advisedSecretLength else { continue }
+      guard let auth = app.auth else { continue }
+      for name in auth.variablesOfShortSecrets(in: environment) {
         logger.warning(
           "a shared secret is short: a client can guess it from its token and sign tokens of other users",
           metadata: ["setting": "\(name)", "bytes-advised": "\(TokenIssuer.advisedSecretLength)"])
-      } else if auth.jwks == nil {
+      }
+      if auth.jwks == nil, let name = auth.unsetVariables(in: environment).first {
         throw ConfigurationProblem(name, "is not set; \(app.bundleID) needs it to check its users' tokens")
       }
     }

@@ -8,6 +8,16 @@ enum ServiceError {
     status: .unauthorized, code: "unauthenticated", detail: "A valid bearer token of the user is needed.",
     message: "Please sign in again.", headers: [.wwwAuthenticate: "Bearer"])
 
+  /// A token that is not valid. `error` and `error_description` are of RFC 6750 section 3; a request without a token gets
+  /// neither.
+  static func invalidToken(_ refusal: TokenRefusal) -> Problem {
+    var problem = unauthenticated
+    problem.detail = refusal.sentence
+    problem.headers[.wwwAuthenticate] =
+      "Bearer error=\"invalid_token\", error_description=\"\(refusal.sentence)\""
+    return problem
+  }
+
   static let deviceSecretNeeded = Problem(
     status: .unauthorized, code: "unauthenticated",
     detail:

@@ -149,18 +149,18 @@ public struct TokenIssuer: Sendable, Hashable {
   public var issuer: String?
   /// The required `aud` of a token.
   public var audience: String?
-  /// The environment variable with a shared HS256 secret.
-  public var secretEnvironmentVariable: String?
+  /// The environment variables with shared HS256 secrets: one, or two while the secret is rotated.
+  public var secretEnvironmentVariables: [String]
 
   /// Creates an issuer.
   public init(
     jwks: String? = nil, issuer: String? = nil, audience: String? = nil,
-    secretEnvironmentVariable: String? = nil
+    secretEnvironmentVariables: [String] = []
   ) {
     self.jwks = jwks
     self.issuer = issuer
     self.audience = audience
-    self.secretEnvironmentVariable = secretEnvironmentVariable
+    self.secretEnvironmentVariables = secretEnvironmentVariables
   }
 }
 

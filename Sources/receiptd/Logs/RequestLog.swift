@@ -25,6 +25,11 @@ struct RequestLog: Sendable {
       "duration": .stringConvertible(Double(summary.nanoseconds / 1_000) / 1e6),
     ]
     if (400..<500).contains(summary.status) { metadata["client"] = "\(summary.clientAddress)" }
+    if let problem = summary.problem {
+      metadata["code"] = "\(problem.code.rawValue)"
+      metadata["reason"] = "\(problem.detail)"
+      for (name, value) in problem.logFields { metadata[name] = "\(value)" }
+    }
     logger.log(level: level, "answered", metadata: metadata)
   }
 

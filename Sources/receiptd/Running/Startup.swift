@@ -28,7 +28,12 @@ enum Startup {
 
   static func logger(_ settings: Settings) -> Logger {
     let format: LogFormat = settings.logsAsJSON ?? (isatty(STDERR_FILENO) == 0) ? .json : .text
-    let traces = Logger.MetadataProvider { TraceContext.current.map { ["trace": "\($0.traceID)"] } ?? [:] }
+    let traces = Logger.MetadataProvider {
+      guard let trace = TraceContext.current else { return [:] }
+      var metadata: Logger.Metadata = ["trace": "\(trace.traceID)"]
+      if let request = trace.requestID { metadata["request"] = "\(request)" }
+      return metadata
+    }
     var logger = Logger(label: "receiptd") { _ in
       LineLogHandler(format, to: .standardError, metadataProvider: traces)
     }

@@ -79,14 +79,36 @@ import Testing
   }
 
   @Test func `a short HMAC secret verifies only tokens signed with it`() async throws {
-    let verifier = await TokenVerifier(requirements: TokenRequirements(), secret: "short", publicKeys: nil)
+    let verifier = await TokenVerifier(requirements: TokenRequirements(), secrets: ["short"], publicKeys: nil)
     let user = UUID()
-    func token(_ secret: String) -> String {
-      rawToken(header: #"{"alg":"HS256"}"#, claims: #"{"sub":"\#(user)","exp":4000000000}"#) {
-        Data(HMAC<SHA256>.authenticationCode(for: $0, using: SymmetricKey(data: Data(secret.utf8))))
-      }
+    #expect(try await verifier.user(of: token(of: user, signedWith: "short"), at: Date()) == user)
+    await #expect(throws: TokenRefusal.badSignature) {
+      try await verifier.user(of: token(of: user, signedWith: "shorter"), at: Date())
     }
-    #expect(try await verifier.user(of: token("short"), at: Date()) == user)
-    #expect(try await verifier.user(of: token("shorter"), at: Date()) == nil)
+  }
+
+  @Test func `with two HMAC secrets, tokens signed with either are accepted and all others refused`()
+    async throws
+  {
+    let verifier = await TokenVerifier(
+      requirements: TokenRequirements(), secrets: ["former secret", "new secret"], publicKeys: nil)
+    let user = UUID()
+    for secret in ["former secret", "new secret"] {
+      #expect(try await verifier.user(of: token(of: user, signedWith: secret), at: Date()) == user)
+    }
+    await #expect(throws: TokenRefusal.badSignature) {
+      try await verifier.user(of: token(of: user, signedWith: "another secret"), at: Date())
+    }
+    // An expired token of the second secret is reported as expired, not as badly signed.
+    await #expect(throws: TokenRefusal.expired) {
+      try await verifier.user(
+        of: token(of: user, signedWith: "new secret"), at: Date(timeIntervalSince1970: 4_000_000_001))
+    }
+  }
+
+  private func token(of user: UUID, signedWith secret: String) -> String {
+    rawToken(header: #"{"alg":"HS256"}"#, claims: #"{"sub":"\#(user)","exp":4000000000}"#) {
+      Data(HMAC<SHA256>.authenticationCode(for: $0, using: SymmetricKey(data: Data(secret.utf8))))
+    }
   }
 }

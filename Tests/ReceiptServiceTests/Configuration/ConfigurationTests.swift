@@ -184,8 +184,40 @@ import Testing
     }
   }
 
-  @Test func `a file that is not JSON is reported as such`() {
-    #expect(throws: ConfigurationProblem("apps.json", "is not JSON")) { try catalog("{") }
+  @Test(arguments: [
+    ("{", "apps.json:1:2", "is not JSON: the file ends too early"),
+    ("{\n  \"apps\": [\n    ],\n}", "apps.json:4:1", "is not JSON: remove the comma before this bracket"),
+    ("{\"apps\": [{}, ]}", "apps.json:1:15", "is not JSON: remove the comma before this bracket"),
+    ("{\n  \"äpps\" = 1}", "apps.json:2:10", "is not JSON here"),
+    ("\u{FEFF}{}", "apps.json:1:1", "is not UTF-8 without a byte order mark"),
+    ("{\"apps\": 1e999}", "apps.json", "has a number that is out of range"),
+  ])
+  func `a file that is not JSON is reported with its line and column`(
+    text: String, subject: String, reason: String
+  ) {
+    #expect(throws: ConfigurationProblem(subject, reason)) { try catalog(text) }
+  }
+
+  @Test(arguments: [
+    (#"["A", "B"]"#, ["A", "B"]), (#"["A"]"#, ["A"]), (#""A""#, ["A"]), ("[]", nil), (#"["A", "A"]"#, nil),
+    (#"["A", "B", "C"]"#, nil), (#"["A", ""]"#, nil), ("1", nil),
+  ])
+  func `secretEnv names one variable, or two different ones`(value: String, names: [String]?) throws {
+    let json = TestApps.configuration(auth: #"{ "secretEnv": \#(value) }"#)
+    let read = try? catalog(json).apps.first { $0.auth != nil }?.auth?.secretEnvironmentVariables
+    #expect(read == names)
+  }
+
+  @Test func `a file that cannot be read is reported with the reason`() throws {
+    let folder = FileManager.default.temporaryDirectory.path
+    for (path, reason) in [("/nowhere", "it does not exist"), (folder, "it is a folder")] {
+      #expect(throws: ConfigurationProblem("RECEIPTD_CONFIG", "cannot read \(path): \(reason)")) {
+        _ = try AppCatalog(contentsOf: path)
+      }
+    }
+  }
+
+  @Test func `a configuration without apps is refused`() {
     #expect(throws: ConfigurationProblem("apps.json: apps", "must not be empty")) {
       try catalog(#"{"apps": []}"#)
     }

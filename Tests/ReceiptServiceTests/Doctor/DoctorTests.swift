@@ -57,7 +57,7 @@ import Testing
     try await withHarness { harness in
       let good = TestApps.json
       let cases: [(change: (String) -> String, failure: String)] = [
-        ({ _ in "{" }, "is not JSON"),
+        ({ _ in "{" }, ":1:2: is not JSON: the file ends too early"),
         (
           { $0.replacing("\"transferPolicy\"", with: "\"transfrPolicy\"") },
           "apps[0].transfrPolicy: unknown key"

@@ -167,7 +167,7 @@ import Testing
     try Data(secret.utf8).write(to: file)
     for (setting, reason) in [
       (file.path, "\(file.path) is not PEM of an Ed25519 private key"),
-      ("/nowhere.pem", "cannot read /nowhere.pem"), (":", "names no file"),
+      ("/nowhere.pem", "cannot read /nowhere.pem: it does not exist"), (":", "names no file"),
       // The key itself in place of its file.
       (secret, "cannot read the file that it should name; give an absolute path"),
       (

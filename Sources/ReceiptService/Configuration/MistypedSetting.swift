@@ -1,0 +1,56 @@
+import Foundation
+import Subscriptions
+
+/// An environment variable that receiptd does not read and whose name is one edit away from a setting.
+struct MistypedSetting: Hashable, CustomStringConvertible {
+  var variable: String
+  var setting: String
+
+  var description: String { "\(variable) is not a setting of receiptd; is it meant to be \(setting)?" }
+
+  /// Names that are shorter than this are near too many variables of other programs.
+  private static let shortestName = 8
+
+  /// - Parameter catalog: its secrets may have any name, so they are left out.
+  static func all(in environment: [String: String], catalog: AppCatalog) -> [MistypedSetting] {
+    catalog.unnamedVariables(in: environment).filter { !Settings.names.contains($0) }.compactMap { variable in
+      Settings.names.first { $0.count >= shortestName && isOneEdit(from: variable, to: $0) }.map {
+        MistypedSetting(variable: variable, setting: $0)
+      }
+    }
+  }
+
+  /// Whether one character inserted, deleted, replaced or swapped with the next turns one name into the other.
+  static func isOneEdit(from first: String, to second: String) -> Bool {
+    let (a, b) = (Array(first.utf8), Array(second.utf8))
+    let prefix = zip(a, b).prefix { $0 == $1 }.count
+    let (restA, restB) = (a.dropFirst(prefix), b.dropFirst(prefix))
+    if restA.dropFirst().elementsEqual(restB) || restB.dropFirst().elementsEqual(restA) { return a != b }
+    let isSwap = restA.count >= 2 && restA.prefix(2).elementsEqual(restB.prefix(2).reversed())
+    return restA.count == restB.count
+      && (restA.dropFirst().elementsEqual(restB.dropFirst())
+        || isSwap && restA.dropFirst(2).elementsEqual(restB.dropFirst(2)))
+  }
+}
+
+extension Settings {
+  /// The names of all settings, which README.md lists.
+  static let names = [
+    "ADMIN_HOST", "ADMIN_PORT", "APP_STORE_ISSUER_ID", "APP_STORE_KEY", "APP_STORE_KEY_ID", "APP_STORE_ROOTS",
+    "APP_STORE_SANDBOX_URL", "APP_STORE_URL", "DATABASE_POOLER", "DATABASE_URL", "DRAIN_DELAY",
+    "ENTITLEMENT_KEY", "FORWARDED_HEADER", "HOST", "LOG_FORMAT", "LOG_LEVEL", "NOTIFICATION_RETENTION_MONTHS",
+    "PORT", "RATE_LIMIT", "RECEIPTD_CONFIG", "RECEIPTD_MIGRATIONS", "SUPPORT_TOKEN",
+    "TRANSACTION_RETENTION_MONTHS", "TRUSTED_PROXIES",
+  ]
+}
+
+extension AppCatalog {
+  /// The variables that have a value and are not named by the configuration as a secret, in order.
+  func unnamedVariables(in environment: [String: String]) -> [String] {
+    let named = Set(
+      apps.flatMap { app in
+        (app.auth?.secretEnvironmentVariables ?? []) + app.webhooks.map(\.secretEnvironmentVariable)
+      })
+    return environment.filter { !$0.value.isEmpty && !named.contains($0.key) }.keys.sorted()
+  }
+}
