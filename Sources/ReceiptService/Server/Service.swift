@@ -43,31 +43,34 @@ public final class Service: Sendable {
   private let outboxClients: OutboxClients
 
   /// Reads the files of the settings and builds the service. It opens no connection yet.
+  /// - Parameter uses: the parts of the configuration whose warnings are logged.
   /// - Throws: ``ConfigurationProblem``
   public convenience init(
-    settings: Settings, clock: ServiceClock = .system, logger: Logger
+    settings: Settings, clock: ServiceClock = .system, logger: Logger,
+    warningAbout uses: Set<ConfigurationUse> = ConfigurationUse.all
   ) async throws(ConfigurationProblem) {
     try await self.init(
-      SharedResources(settings: settings, clock: clock, logger: logger), after: nil)
+      SharedResources(settings: settings, clock: clock, logger: logger), after: nil, warningAbout: uses)
   }
 
   /// Reads the files again and builds the service that replaces this one.
   /// - Throws: ``ConfigurationProblem``. This service stays usable.
   public func reloaded() async throws(ConfigurationProblem) -> Service {
-    try await Service(sharedResources, after: self)
+    try await Service(sharedResources, after: self, warningAbout: ConfigurationUse.all)
   }
 
   private init(
-    _ sharedResources: SharedResources, after former: Service?
+    _ sharedResources: SharedResources, after former: Service?, warningAbout uses: Set<ConfigurationUse>
   ) async throws(ConfigurationProblem) {
     let settings = sharedResources.settings
     let (pool, client, traffic) = (sharedResources.pool, sharedResources.client, sharedResources.traffic)
     let (signer, clock, logger) = (sharedResources.signer, sharedResources.clock, sharedResources.logger)
     let catalog = try AppCatalog(contentsOf: settings.configurationFile)
-    try catalog.checkSecrets(in: settings.environment, logger)
-    settings.checkSupportToken(logger)
+    let requestWarnings = uses.contains(.requests) ? logger : .silent
+    try catalog.checkSecrets(in: settings.environment, requestWarnings)
+    settings.checkSupportToken(requestWarnings)
     if former == nil {
-      ReplacedVariables(in: settings.environment, catalog: catalog).report(to: logger)
+      ReplacedVariables(in: settings.environment, catalog: catalog).report(to: requestWarnings)
     }
     let metrics = sharedResources.metrics
     metrics.ledger.expect(catalog.apps.map(\.bundleID))
@@ -126,7 +129,8 @@ public final class Service: Sendable {
       pool: pool, catalog: catalog, clock: clock, logger: logger, metrics: metrics)
     let outboxClients = OutboxClients(catalog)
     let senders = try catalog.outboxSenders(
-      environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
+      environment: settings.environment, clients: outboxClients, clock: clock,
+      logger: uses.contains(.deliveries) ? logger : .silent)
     outbox = Outbox(
       pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger, metrics: metrics)
     let modes = ClientWriteModes(catalog: catalog, appsWithKey: Set(apis.keys))
