@@ -8,6 +8,7 @@ CREATE TABLE public.support_actions (
   original_transaction_id text,
   from_customer text,
   to_customer text,
+  customer text GENERATED ALWAYS AS (coalesce(to_customer, from_customer)) STORED,
   customer_kind text,
   by text NOT NULL,
   reason text NOT NULL,
@@ -40,10 +41,46 @@ COMMENT ON COLUMN public.support_actions.bundle_id IS 'The app.';
 COMMENT ON COLUMN public.support_actions.original_transaction_id IS 'The subscription that the action changed.';
 COMMENT ON COLUMN public.support_actions.from_customer IS 'The user or device that lost something.';
 COMMENT ON COLUMN public.support_actions.to_customer IS 'The user or device that gained something.';
+COMMENT ON COLUMN public.support_actions.customer IS 'The customer of the action: the one that gained something, else the one that lost something.';
 COMMENT ON COLUMN public.support_actions.customer_kind IS 'The kind of from_customer and to_customer: user or device. NULL: there is neither, or the kind is unknown and a UUID is a user.';
 COMMENT ON COLUMN public.support_actions.by IS 'The person, or policy:<name> for the app''s own rule.';
 COMMENT ON COLUMN public.support_actions.reason IS 'The reason that the person gave.';
 COMMENT ON COLUMN public.support_actions.details IS 'Further details.';
+
+CREATE VIEW public.support_transactions AS
+SELECT t.transaction_id, t.original_transaction_id, t.bundle_id, t.environment, t.product_id, t.kind, t.ownership,
+  CASE WHEN t.transaction_id = t.original_transaction_id OR t.kind <> 'Auto-Renewable Subscription'
+    OR t.other_claims ->> 'transactionReason' = 'PURCHASE' THEN 'purchase' ELSE 'renewal' END AS event,
+  t.purchase_date, t.original_purchase_date, t.expiry_date, t.revoked_at, t.is_upgraded,
+  CASE WHEN t.ownership <> 'FAMILY_SHARED' THEN
+    round(t.price_milliunits * 0.001, CASE WHEN t.price_milliunits % 10 = 0 THEN 2 ELSE 3 END) END AS price,
+  t.currency,
+  -- The percentage is in thousandths of a percent.
+  CASE WHEN t.revoked_at IS NOT NULL AND t.ownership <> 'FAMILY_SHARED' THEN round(t.price_milliunits * 0.001 * CASE
+    WHEN jsonb_typeof(t.other_claims -> 'revocationPercentage') = 'number'
+      THEN least(greatest((t.other_claims ->> 'revocationPercentage')::numeric, 0), 100000) / 100000
+    ELSE 1 END, CASE WHEN t.price_milliunits % 10 = 0 THEN 2 ELSE 3 END) END AS refunded,
+  CASE WHEN t.other_claims ? 'offerType' THEN
+    CASE t.other_claims ->> 'offerType' WHEN '1' THEN 'introductory offer' WHEN '2' THEN 'promotional offer'
+      WHEN '3' THEN 'offer code' WHEN '4' THEN 'win-back offer' ELSE 'another offer' END
+    || coalesce(' ' || (t.other_claims ->> 'offerIdentifier'), '')
+    || coalesce(' (' || lower(replace(t.other_claims ->> 'offerDiscountType', '_', ' ')) || ')', '') END AS offer,
+  t.other_claims ->> 'storefront' AS storefront,
+  t.signed_at, t.first_seen_at,
+  -- The notification about this very transaction.
+  coalesce((
+    SELECT max(n.source) FROM public.notifications n
+    WHERE n.original_transaction_id = t.original_transaction_id AND n.processed_at IS NOT NULL
+      AND substring(n.transaction_claims FROM '"transactionId" *: *"([^"]*)"') = t.transaction_id), 'proof') AS source
+FROM public.transactions t;
+COMMENT ON VIEW public.support_transactions IS 'transactions, with price, refund and offer in words: filter by transaction_id or original_transaction_id.';
+COMMENT ON COLUMN public.support_transactions.event IS 'purchase (also a change of product, or a new start after an end) or renewal.';
+COMMENT ON COLUMN public.support_transactions.price IS 'The configured price in the currency''s unit; not the proceeds. NULL for a family member, who pays nothing.';
+COMMENT ON COLUMN public.support_transactions.currency IS 'ISO 4217.';
+COMMENT ON COLUMN public.support_transactions.refunded IS 'The refunded part of the price. NULL: nothing was refunded.';
+COMMENT ON COLUMN public.support_transactions.offer IS 'The offer of the period. NULL: there is none.';
+COMMENT ON COLUMN public.support_transactions.storefront IS 'The country of the App Store (ISO 3166-1 alpha-3).';
+COMMENT ON COLUMN public.support_transactions.source IS 'How receiptd learned it: webhook (a notification), history (a notification that never arrived, found in the App Store''s history), or proof (signed data of a client, or an answer of the App Store).';
 
 CREATE VIEW public.support_subscriptions AS
 SELECT
@@ -68,7 +105,8 @@ SELECT
   s.ownership,
   s.owned_because,
   s.environment,
-  s.price_milliunits / 1000.0 AS price,
+  CASE WHEN s.ownership IS DISTINCT FROM 'FAMILY_SHARED' THEN round(s.price_milliunits::numeric * 0.001,
+    CASE WHEN s.price_milliunits::numeric % 10 = 0 THEN 2 ELSE 3 END) END AS price,
   s.currency,
   s.last_validated_at,
   s.signed_at,
@@ -76,8 +114,47 @@ SELECT
   s.updated_at,
   CASE WHEN NOT change.is_done THEN s.upcoming_product_id END AS upcoming_product_id,
   coalesce(s.is_counted, false) AS is_counted,
-  s.taken_from
+  s.taken_from,
+  coalesce(latest.original_purchase_date, s.purchase_date) AS first_purchase_date,
+  latest.storefront,
+  latest.offer,
+  coalesce(s.auto_renew_enabled AND s.phase_store_statuses[phase.n] IN ('active', 'billingGrace'), false) AS will_renew,
+  CASE WHEN s.auto_renew_enabled AND s.renews_as <> coalesce(s.upcoming_product_id, s.product_id)
+    THEN s.renews_as END AS pending_product_id,
+  CASE WHEN s.auto_renew_enabled THEN renewal.price END AS renewal_price,
+  CASE WHEN s.auto_renew_enabled THEN renewal.currency END AS renewal_currency,
+  CASE WHEN s.auto_renew_enabled THEN renewal.offer END AS renewal_offer,
+  CASE WHEN s.auto_renew_enabled THEN renewal.price_increase END AS price_increase,
+  -- After a recovery a late renewal info may still tell of the failed charge, and it has an earlier end.
+  CASE WHEN coalesce(renewal.renewal_date >= s.expiry_date, true) THEN
+    CASE renewal.expiration_intent WHEN 1 THEN 'cancelled by the customer' WHEN 2 THEN 'not paid'
+      WHEN 3 THEN 'price increase not accepted' WHEN 4 THEN 'product not for sale' WHEN 5 THEN 'other' END
+  END AS end_reason,
+  (SELECT jsonb_object_agg(money.currency, money.paid) FROM (
+    SELECT t.currency, sum(t.price - coalesce(t.refunded, 0)) AS paid
+    FROM public.support_transactions t
+    WHERE t.original_transaction_id = s.original_transaction_id AND t.ownership = 'PURCHASED'
+      AND t.environment = 'Production' AND t.currency IS NOT NULL AND t.price > 0
+    GROUP BY t.currency) AS money) AS total_paid
 FROM public.subscriptions s
+-- Joins on unique columns: a query that uses none of their columns does not run them.
+LEFT JOIN public.support_transactions latest ON latest.transaction_id = s.transaction_id
+-- A renewal info from before the current period says nothing of its end; see `SubscriptionFacts.renewalOfCurrentPeriod`.
+LEFT JOIN (
+  SELECT original_transaction_id, renewal_date, signed_at, expiration_intent,
+    round((other_claims ->> 'renewalPrice')::numeric * 0.001,
+      CASE WHEN (other_claims ->> 'renewalPrice')::numeric % 10 = 0 THEN 2 ELSE 3 END) AS price,
+    other_claims ->> 'currency' AS currency,
+    CASE WHEN other_claims ? 'offerType' THEN
+      CASE other_claims ->> 'offerType' WHEN '1' THEN 'introductory offer' WHEN '2' THEN 'promotional offer'
+        WHEN '3' THEN 'offer code' WHEN '4' THEN 'win-back offer' ELSE 'another offer' END
+      || coalesce(' ' || (other_claims ->> 'offerIdentifier'), '')
+      || coalesce(' (' || lower(replace(other_claims ->> 'offerDiscountType', '_', ' ')) || ')', '') END AS offer,
+    CASE other_claims ->> 'priceIncreaseStatus' WHEN '0' THEN 'pending' WHEN '1' THEN 'accepted' END AS price_increase
+  FROM public.renewals
+) AS renewal ON renewal.original_transaction_id = s.original_transaction_id
+  AND (renewal.signed_at >= s.purchase_date
+    OR renewal.renewal_date = s.expiry_date AND renewal.signed_at >= s.purchase_date - interval '2 days')
 CROSS JOIN LATERAL (
   SELECT 1 + count(*) FILTER (WHERE start <= now())::integer AS n,
     min(start) FILTER (WHERE status IN ('expired', 'cancelled')) AS access_ends_at
@@ -91,7 +168,21 @@ COMMENT ON COLUMN public.support_subscriptions.status IS 'The status as of now: 
 COMMENT ON COLUMN public.support_subscriptions.store_status IS 'The store status as of now: active, billingRetry, billingGrace, expired or revoked.';
 COMMENT ON COLUMN public.support_subscriptions.has_access IS 'Whether the subscription gives access now.';
 COMMENT ON COLUMN public.support_subscriptions.access_ends_at IS 'When access ends or ended: after the paid time, Apple''s billing grace and the app''s own grace. NULL: access has no end, or there never was any.';
-COMMENT ON COLUMN public.support_subscriptions.price IS 'The configured price in the currency''s unit; not the proceeds.';
+COMMENT ON COLUMN public.support_subscriptions.price IS 'The configured price in the currency''s unit; not the proceeds. NULL for a family member, who pays nothing.';
+COMMENT ON COLUMN public.support_subscriptions.currency IS 'ISO 4217.';
+COMMENT ON COLUMN public.support_subscriptions.purchase_date IS 'When the current period began. The first purchase: first_purchase_date.';
+COMMENT ON COLUMN public.support_subscriptions.signed_at IS 'When Apple last confirmed it: the latest signedDate among its facts.';
+COMMENT ON COLUMN public.support_subscriptions.first_purchase_date IS 'When the customer bought it: Apple''s originalPurchaseDate.';
+COMMENT ON COLUMN public.support_subscriptions.storefront IS 'The country of the App Store (ISO 3166-1 alpha-3).';
+COMMENT ON COLUMN public.support_subscriptions.offer IS 'The offer of the current period. NULL: there is none.';
+COMMENT ON COLUMN public.support_subscriptions.will_renew IS 'Whether the App Store will charge again. false once the paid time and billing grace have ended unpaid, also while the App Store retries.';
+COMMENT ON COLUMN public.support_subscriptions.pending_product_id IS 'The product to which it changes at the next renewal. NULL: no change is pending.';
+COMMENT ON COLUMN public.support_subscriptions.renewal_price IS 'The price of the next period, by the latest renewal info. NULL: Apple has not told it.';
+COMMENT ON COLUMN public.support_subscriptions.renewal_currency IS 'The currency of renewal_price.';
+COMMENT ON COLUMN public.support_subscriptions.renewal_offer IS 'The offer of the next period. NULL: there is none.';
+COMMENT ON COLUMN public.support_subscriptions.price_increase IS 'pending: the customer has not agreed to a higher price. accepted: the customer agreed, or was told and need not agree. NULL: there is no price increase.';
+COMMENT ON COLUMN public.support_subscriptions.end_reason IS 'Why it ended or will end, by the App Store. NULL: it renews, or the App Store has not told.';
+COMMENT ON COLUMN public.support_subscriptions.total_paid IS 'The prices of all its transactions in Production by currency, minus refunds. What Apple returned for the rest of an upgraded period is counted as paid, because Apple does not tell it. NULL: the customer was never charged.';
 COMMENT ON COLUMN public.support_subscriptions.upcoming_product_id IS 'The product of the next period, if the App Store charged it ahead of time and it differs.';
 COMMENT ON COLUMN public.support_subscriptions.is_counted IS 'Whether it can give access: the catalog knows its product, and a sandbox purchase belongs to a tester.';
 COMMENT ON COLUMN public.support_subscriptions.taken_from IS 'The customer from whom support moved the purchase.';
@@ -120,11 +211,19 @@ SELECT
   EXISTS (
     SELECT FROM public.free_access f
     WHERE f.bundle_id = held.bundle_id AND f.starts_at <= now() AND (f.ends_at IS NULL OR f.ends_at > now())
-  ) AS free_access
+  ) AS free_access,
+  string_agg(DISTINCT held.source, ', ') FILTER (WHERE held.has_access) AS sources,
+  string_agg(DISTINCT held.plan, ', ') FILTER (WHERE held.has_access) AS plans,
+  coalesce(bool_or(held.will_renew), false) AS will_renew,
+  (SELECT jsonb_object_agg(money.currency, money.paid) FROM (
+    SELECT paid.key AS currency, sum(paid.value::numeric) AS paid
+    FROM unnest(array_agg(held.total_paid)) AS purchase (total_paid), jsonb_each_text(purchase.total_paid) AS paid
+    GROUP BY paid.key) AS money) AS total_paid
 FROM (
   SELECT 'subscription' AS source, s.bundle_id, s.user_id, s.device_id,
     coalesce(s.user_id::text, s.device_id) AS customer, s.tier, s.has_access, s.is_counted,
-    s.access_ends_at, s.created_at AS first_seen_at, s.last_validated_at, NULL::timestamptz AS trial_ends_at
+    s.access_ends_at, s.created_at AS first_seen_at, s.last_validated_at, NULL::timestamptz AS trial_ends_at,
+    s.product_id || coalesce(' at ' || s.price || ' ' || s.currency, '') AS plan, s.will_renew, s.total_paid
   FROM public.support_subscriptions s
   WHERE s.user_id IS NOT NULL OR s.device_id IS NOT NULL
   UNION ALL
@@ -133,7 +232,8 @@ FROM (
     own.is_counted AND s.status IN ('active', 'grace'), own.is_counted,
     CASE WHEN own.is_counted THEN coalesce(s.access_ends_at,
       greatest(s.expiry_date + app.grace_days * interval '24 hours', s.grace_expires_at)) END,
-    d.since, d.proved_at, NULL::timestamptz
+    d.since, d.proved_at, NULL::timestamptz,
+    s.product_id || coalesce(' at ' || s.price || ' ' || s.currency, ''), s.will_renew, s.total_paid
   FROM public.purchase_devices d
   JOIN public.support_subscriptions s USING (original_transaction_id)
   JOIN public.configured_apps app ON app.bundle_id = d.bundle_id
@@ -145,12 +245,12 @@ FROM (
   UNION ALL
   SELECT 'grant', g.bundle_id, g.user_id, g.device_id, coalesce(g.user_id::text, g.device_id), g.tier,
     g.is_counted AND g.revoked_at IS NULL AND g.starts_at <= now() AND (g.ends_at IS NULL OR g.ends_at > now()), true,
-    g.next_change_at, g.created_at, NULL::timestamptz, NULL::timestamptz
+    g.next_change_at, g.created_at, NULL::timestamptz, NULL::timestamptz, 'grant of ' || g.tier, false, NULL::jsonb
   FROM public.grants g
   UNION ALL
   SELECT 'trial', t.bundle_id, NULL::uuid, t.device_id, t.device_id, NULL::text,
     own.is_counted AND told.started_at <= now() AND grace.ends_at > now(), true, grace.ends_at, told.started_at,
-    NULL::timestamptz, CASE WHEN own.is_counted THEN told.ends_at END
+    NULL::timestamptz, CASE WHEN own.is_counted THEN told.ends_at END, 'trial', false, NULL::jsonb
   FROM public.trials t
   JOIN public.trials told ON told.id = coalesce(t.continues, t.id)
   LEFT JOIN public.configured_apps app ON app.bundle_id = t.bundle_id
@@ -188,52 +288,115 @@ COMMENT ON COLUMN public.support_customers.first_seen_at IS 'When receiptd first
 COMMENT ON COLUMN public.support_customers.last_validated_at IS 'When a client last proved a purchase of the customer.';
 COMMENT ON COLUMN public.support_customers.open_grants IS 'How many grants give access now.';
 COMMENT ON COLUMN public.support_customers.trial_ends_at IS 'When the trial ends or ended, extensions included. Times of free access delay the end further, and the app''s own grace follows it: access_until includes both.';
+COMMENT ON COLUMN public.support_customers.sources IS 'What gives access now: subscription, grant or trial.';
+COMMENT ON COLUMN public.support_customers.plans IS 'The products that give access now, with their prices.';
+COMMENT ON COLUMN public.support_customers.will_renew IS 'Whether the App Store will charge for a purchase of the customer again.';
+COMMENT ON COLUMN public.support_customers.total_paid IS 'support_subscriptions.total_paid of all purchases, shared ones too. NULL: the customer was never charged.';
 COMMENT ON COLUMN public.support_customers.free_access IS 'Whether the app needs no subscription now.';
 
 CREATE VIEW public.support_timeline AS
 SELECT t.purchase_date AS at, t.bundle_id, s.user_id, s.device_id, t.original_transaction_id,
-  CASE WHEN t.transaction_id = t.original_transaction_id THEN 'purchase' ELSE 'period' END AS event,
-  t.product_id || coalesce(' until ' || to_char(t.expiry_date AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', ' for good')
+  t.event,
+  t.product_id || CASE WHEN t.ownership = 'FAMILY_SHARED' THEN ', by Family Sharing' ELSE '' END
+    || coalesce(', ' || t.price || ' ' || t.currency, '')
+    || coalesce(', ' || t.offer, '')
+    || coalesce(', until ' || to_char(t.expiry_date AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', ', for good')
     || CASE WHEN t.is_upgraded THEN ', replaced by an upgrade' ELSE '' END AS what,
   t.transaction_id AS reference,
-  t.transaction_id
-FROM public.transactions t
+  t.transaction_id AS transaction_id,
+  t.product_id, t.price, t.currency, t.source
+FROM public.support_transactions t
 LEFT JOIN public.subscriptions s USING (original_transaction_id)
 UNION ALL
 SELECT t.revoked_at, t.bundle_id, s.user_id, s.device_id, t.original_transaction_id,
-  'revoked', t.product_id || ' bought ' || to_char(t.purchase_date AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
-  t.transaction_id, t.transaction_id
-FROM public.transactions t
+  'revoked', t.product_id || ' of ' || to_char(t.purchase_date AT TIME ZONE 'UTC', 'YYYY-MM-DD')
+    || CASE WHEN t.ownership = 'FAMILY_SHARED' THEN ', no longer shared by the family'
+      ELSE coalesce(', refund of ' || t.refunded || ' ' || t.currency, '') END
+    || CASE WHEN s.transaction_id = t.transaction_id THEN ', access ended' ELSE '' END,
+  t.transaction_id, t.transaction_id, t.product_id, -t.refunded, t.currency,
+  'App Store'
+FROM public.support_transactions t
 LEFT JOIN public.subscriptions s USING (original_transaction_id)
 WHERE t.revoked_at IS NOT NULL
 UNION ALL
+SELECT s.access_ends_at, s.bundle_id, s.user_id, s.device_id, s.original_transaction_id,
+  'access ended', s.product_id || coalesce(': ' || s.end_reason, ''),
+  s.transaction_id, s.transaction_id, s.product_id, NULL::numeric, NULL::text, 'time'
+FROM public.support_subscriptions s
+WHERE s.revoked_at IS NULL AND s.access_ends_at <= now()
+UNION ALL
+-- An earlier period that another one followed only after the app's own grace.
+SELECT lapse.at, t.bundle_id, s.user_id, s.device_id, t.original_transaction_id,
+  'access ended', t.product_id, t.transaction_id, t.transaction_id, t.product_id, NULL::numeric, NULL::text, 'time'
+FROM public.transactions t
+JOIN public.subscriptions s USING (original_transaction_id)
+LEFT JOIN public.configured_apps app ON app.bundle_id = t.bundle_id
+CROSS JOIN LATERAL (SELECT t.expiry_date + coalesce(app.grace_days, 0) * interval '24 hours' AS at) AS lapse
+WHERE t.revoked_at IS NULL AND NOT t.is_upgraded AND t.transaction_id <> s.transaction_id
+  AND EXISTS (
+    SELECT FROM public.transactions later
+    WHERE later.original_transaction_id = t.original_transaction_id AND later.purchase_date > lapse.at)
+  AND NOT EXISTS (
+    SELECT FROM public.transactions next
+    WHERE next.original_transaction_id = t.original_transaction_id AND next.transaction_id <> t.transaction_id
+      AND next.purchase_date >= t.purchase_date AND next.purchase_date <= lapse.at)
+UNION ALL
+-- A notification that brought a transaction above is no event of its own.
 SELECT n.received_at, n.bundle_id, s.user_id, s.device_id, n.original_transaction_id,
-  'notification', n.type || coalesce(' ' || n.subtype, '') || ': ' || n.outcome,
-  n.notification_uuid::text, NULL::text
+  'notification', n.type || coalesce(' ' || n.subtype, '') || ': ' || n.outcome
+    || CASE WHEN n.type = 'DID_CHANGE_RENEWAL_PREF'
+      THEN coalesce(', renews as ' || substring(n.renewal_claims FROM '"autoRenewProductId" *: *"([^"]*)"'), '')
+    WHEN n.type = 'PRICE_INCREASE'
+      THEN coalesce(', ' || regexp_replace(
+          (substring(n.renewal_claims FROM '"renewalPrice" *: *([0-9]+)')::numeric * 0.001)::text, '0$', '')
+        || coalesce(' ' || substring(n.renewal_claims FROM '"currency" *: *"([^"]*)"'), ''), '')
+    ELSE '' END,
+  n.notification_uuid::text, NULL::text, NULL::text, NULL::numeric, NULL::text, n.source
 FROM public.notifications n
 LEFT JOIN public.subscriptions s USING (original_transaction_id)
+WHERE n.processed_at IS NULL OR n.outcome NOT IN ('applied', 'unchanged')
+  OR NOT (n.type IN ('SUBSCRIBED', 'DID_RENEW', 'ONE_TIME_CHARGE', 'REFUND', 'REVOKE')
+    OR n.type IN ('OFFER_REDEEMED', 'DID_CHANGE_RENEWAL_PREF')
+      AND coalesce(n.subtype IN ('INITIAL_BUY', 'RESUBSCRIBE', 'UPGRADE'), false))
 UNION ALL
 -- A purchase also appears under each device that shares it. Those rows have no original_transaction_id, so that the
 -- purchase does not appear twice under its own id.
-SELECT t.purchase_date, t.bundle_id, NULL::uuid, d.device_id, NULL::text,
-  CASE WHEN t.transaction_id = t.original_transaction_id THEN 'purchase' ELSE 'period' END,
-  t.product_id || coalesce(' until ' || to_char(t.expiry_date AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', ' for good')
-    || CASE WHEN t.is_upgraded THEN ', replaced by an upgrade' ELSE '' END || ', shared',
-  t.transaction_id, NULL::text
+SELECT t.purchase_date AS at, t.bundle_id, NULL::uuid, d.device_id, NULL::text,
+  t.event,
+  t.product_id || CASE WHEN t.ownership = 'FAMILY_SHARED' THEN ', by Family Sharing' ELSE '' END
+    || coalesce(', ' || t.price || ' ' || t.currency, '')
+    || coalesce(', ' || t.offer, '')
+    || coalesce(', until ' || to_char(t.expiry_date AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', ', for good')
+    || CASE WHEN t.is_upgraded THEN ', replaced by an upgrade' ELSE '' END || ', shared' AS what,
+  t.transaction_id AS reference,
+  NULL::text AS transaction_id,
+  t.product_id, t.price, t.currency, t.source
 FROM public.purchase_devices d
 JOIN public.subscriptions s ON s.original_transaction_id = d.original_transaction_id
   AND s.device_id IS DISTINCT FROM d.device_id
-JOIN public.transactions t ON t.original_transaction_id = d.original_transaction_id
+JOIN public.support_transactions t ON t.original_transaction_id = d.original_transaction_id
 WHERE NOT d.is_barred
 UNION ALL
 SELECT t.revoked_at, t.bundle_id, NULL::uuid, d.device_id, NULL::text,
-  'revoked', t.product_id || ' bought ' || to_char(t.purchase_date AT TIME ZONE 'UTC', 'YYYY-MM-DD') || ', shared',
-  t.transaction_id, NULL::text
+  'revoked', t.product_id || ' of ' || to_char(t.purchase_date AT TIME ZONE 'UTC', 'YYYY-MM-DD')
+    || CASE WHEN t.ownership = 'FAMILY_SHARED' THEN ', no longer shared by the family'
+      ELSE coalesce(', refund of ' || t.refunded || ' ' || t.currency, '') END
+    || CASE WHEN s.transaction_id = t.transaction_id THEN ', access ended' ELSE '' END || ', shared',
+  t.transaction_id, NULL::text, t.product_id, -t.refunded, t.currency,
+  'App Store'
 FROM public.purchase_devices d
 JOIN public.subscriptions s ON s.original_transaction_id = d.original_transaction_id
   AND s.device_id IS DISTINCT FROM d.device_id
-JOIN public.transactions t ON t.original_transaction_id = d.original_transaction_id
+JOIN public.support_transactions t ON t.original_transaction_id = d.original_transaction_id
 WHERE NOT d.is_barred AND t.revoked_at IS NOT NULL
+UNION ALL
+SELECT s.access_ends_at, s.bundle_id, NULL::uuid, d.device_id, NULL::text,
+  'access ended', s.product_id || coalesce(': ' || s.end_reason, '') || ', shared',
+  s.transaction_id, NULL::text, s.product_id, NULL::numeric, NULL::text, 'time'
+FROM public.purchase_devices d
+JOIN public.support_subscriptions s ON s.original_transaction_id = d.original_transaction_id
+  AND s.device_id IS DISTINCT FROM d.device_id
+WHERE NOT d.is_barred AND s.revoked_at IS NULL AND s.access_ends_at <= now()
 UNION ALL
 -- An action appears under the customer that gained something.
 SELECT a.at, a.bundle_id,
@@ -243,7 +406,7 @@ SELECT a.at, a.bundle_id,
     THEN a.to_customer END,
   a.original_transaction_id, a.action,
   a.by || ': ' || a.reason || coalesce(' (from ' || a.from_customer || ')', '') || ' (to ' || a.to_customer || ')',
-  a.id::text, NULL::text
+  a.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'support'
 FROM public.support_actions a
 WHERE a.to_customer IS NOT NULL
 UNION ALL
@@ -256,12 +419,12 @@ SELECT a.at, a.bundle_id,
   NULL::text, a.action,
   a.by || ': ' || a.reason || coalesce(' (' || a.original_transaction_id || ')', '')
     || ' (from ' || a.from_customer || ')' || coalesce(' (to ' || a.to_customer || ')', ''),
-  a.id::text, NULL::text
+  a.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'support'
 FROM public.support_actions a
 WHERE a.from_customer IS NOT NULL AND a.from_customer IS DISTINCT FROM a.to_customer
 UNION ALL
 SELECT a.at, a.bundle_id, s.user_id, s.device_id, a.original_transaction_id,
-  a.action, a.by || ': ' || a.reason, a.id::text, NULL::text
+  a.action, a.by || ': ' || a.reason, a.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'support'
 FROM public.support_actions a
 LEFT JOIN public.subscriptions s USING (original_transaction_id)
 WHERE a.from_customer IS NULL AND a.to_customer IS NULL
@@ -270,19 +433,44 @@ SELECT told.started_at, t.bundle_id, NULL::uuid, t.device_id, NULL::text,
   'trial', 'until ' || to_char(told.ends_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
     || CASE WHEN told.extended_days > 0 THEN ', extended by ' || told.extended_days || ' days' ELSE '' END
     || CASE WHEN t.continues IS NOT NULL THEN ', begun on ' || told.device_id ELSE '' END,
-  t.id::text, NULL::text
+  t.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'client'
 FROM public.trials t
 JOIN public.trials told ON told.id = coalesce(t.continues, t.id)
 UNION ALL
+SELECT told.ends_at, t.bundle_id, NULL::uuid, t.device_id, NULL::text, 'trial ended',
+  CASE WHEN app.grace_days > 0 THEN 'the app''s own grace of ' || app.grace_days || ' days follows' ELSE 'access ended' END,
+  t.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'time'
+FROM public.trials t
+JOIN public.trials told ON told.id = coalesce(t.continues, t.id)
+LEFT JOIN public.configured_apps app ON app.bundle_id = t.bundle_id
+WHERE told.ends_at <= now()
+  -- A purchase ends the trial, and free access delays its end.
+  AND NOT EXISTS (
+    SELECT FROM public.subscriptions s
+    WHERE s.bundle_id = t.bundle_id AND s.device_id = t.device_id AND s.created_at <= told.ends_at)
+  AND NOT EXISTS (
+    SELECT FROM public.free_access f
+    WHERE f.bundle_id = t.bundle_id AND f.starts_at < told.ends_at AND coalesce(f.ends_at > told.started_at, true))
+UNION ALL
+SELECT g.ends_at, g.bundle_id, g.user_id, g.device_id, NULL::text, 'grant ended', g.tier,
+  g.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'time'
+FROM public.grants g
+WHERE g.ends_at <= now() AND g.revoked_at IS NULL
+UNION ALL
 SELECT d.paired_at, d.bundle_id, NULL::uuid, d.device_id, NULL::text,
-  'paired', d.child_device_id || coalesce(' (' || d.name || ')', ''), d.id::text, NULL::text
+  'paired', d.child_device_id || coalesce(' (' || d.name || ')', ''), d.id::text, NULL::text, NULL::text, NULL::numeric,
+  NULL::text, 'client'
 FROM public.devices d;
 COMMENT ON VIEW public.support_timeline IS 'Every event of a customer or purchase: filter by user_id, device_id, original_transaction_id or transaction_id, and order by at.';
 COMMENT ON COLUMN public.support_timeline.at IS 'When it happened.';
-COMMENT ON COLUMN public.support_timeline.event IS 'purchase, period (a renewal or a change of product), revoked, notification, trial, paired, or a support action.';
+COMMENT ON COLUMN public.support_timeline.event IS 'purchase (also a change of product or a new start), renewal, revoked, access ended, notification (that brought no transaction), trial, trial ended, grant ended, paired, or a support action.';
 COMMENT ON COLUMN public.support_timeline.what IS 'A description in words.';
 COMMENT ON COLUMN public.support_timeline.reference IS 'The id of the transaction, notification, action, trial or pairing.';
 COMMENT ON COLUMN public.support_timeline.transaction_id IS 'The transaction, if the event is about one.';
+COMMENT ON COLUMN public.support_timeline.product_id IS 'The product of a transaction.';
+COMMENT ON COLUMN public.support_timeline.price IS 'The price of a transaction; negative for a refund.';
+COMMENT ON COLUMN public.support_timeline.currency IS 'ISO 4217.';
+COMMENT ON COLUMN public.support_timeline.source IS 'How receiptd learned it: webhook (a notification), history (a notification that never arrived, found in the App Store''s history), proof (signed data of a client, or an answer of the App Store), App Store (for revoked), support, client, or time.';
 
 CREATE VIEW public.support_outbox AS
 SELECT o.id, o.destination, o.bundle_id, o.endpoint, o.key AS customer,

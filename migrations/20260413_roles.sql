@@ -88,6 +88,7 @@ BEGIN
     ('user_preferences', 'SELECT (user_id, is_premium, bookmark_limit), '
       'INSERT (user_id, is_premium, bookmark_limit), UPDATE (is_premium, bookmark_limit)'),
     ('support_subscriptions', 'SELECT'), ('support_customers', 'SELECT'), ('support_timeline', 'SELECT'),
+    ('support_transactions', 'SELECT'),
     ('support_outbox', 'SELECT'), ('support_waiting_notifications', 'SELECT'),
     ('kpi_daily', 'SELECT'), ('kpi_revenue_daily', 'SELECT')
   LOOP
@@ -130,7 +131,7 @@ DECLARE
     'device_secrets', 'log_keys', 'client_write_modes', 'client_writes', 'adoptions'];
   -- For the server alone.
   secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets', 'log_keys'];
-  views CONSTANT text[] := ARRAY['support_customers', 'support_subscriptions', 'support_timeline', 'support_outbox',
+  views CONSTANT text[] := ARRAY['support_customers', 'support_subscriptions', 'support_timeline', 'support_transactions', 'support_outbox',
     'support_waiting_notifications', 'kpi_daily', 'kpi_revenue_daily'];
   -- The app's own tables.
   apps CONSTANT text[] := ARRAY['profiles', 'user_preferences'];

@@ -9,15 +9,73 @@ import Testing
   private static let project = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../..").standardizedFileURL
 
-  private func run(_ arguments: [String], _ database: TestDatabase) async throws -> Command.Result {
+  private func run(
+    _ arguments: [String], _ database: TestDatabase, environment: [String: String] = [:]
+  ) async throws -> Command.Result {
     try await Command(
       ReceiptdProcess.executable.path, arguments,
       environment: [
         "DATABASE_URL": database.uri, "USER": "ada",
         "SWIFTCLIMB_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
         "THAQALAYN_JWT_SECRET": "a-secret-that-only-the-tests-use-0123456789",
-      ], folder: Self.project
+      ].merging(environment) { $1 }, folder: Self.project
     ).run()
+  }
+
+  @Test func `a command prints no warnings about settings that it does not use`() async throws {
+    try await withTestDatabase { database in
+      #expect(try await run(["migrate"], database).status == 0)
+      let doubtful = [
+        "SUPPORT_TOKEN": "short", "APPLE_SHARED_SECRET": "0123", "CLOUDKIT_API_TOKEN": "0123",
+        "SWIFTCLIMB_JWT_SECRET": "short",
+      ]
+      let user = UUID().uuidString
+      let grant = "grant \(user) --bundle com.swiftclimb.app --tier premium --days 1 --reason x"
+      let free = "free-access on --bundle com.screentimerewards --reason x"
+      for command in [grant, "customer \(user)", free, "kpi --day 2026-02-01"] {
+        let quiet = try await run(
+          command.split(separator: " ").map(String.init), database, environment: doubtful)
+        #expect(quiet.complaint.isEmpty, "\(command)")
+      }
+      let doctor = try await run(["doctor"], database, environment: doubtful)
+      for name in doubtful.keys { #expect((doctor.text + doctor.complaint).contains(name)) }
+    }
+  }
+
+  @Test func `the author of an action is the person, also through sudo or the service's user`() async throws {
+    try await withTestDatabase { database in
+      #expect(try await run(["migrate"], database).status == 0)
+      let free = ["free-access", "on", "--bundle", "com.screentimerewards", "--reason", "x"]
+      let service = ["USER": "receiptd", "SUDO_USER": "bob"]
+      #expect(try await run(free, database, environment: service).status == 0)
+      let off = ["free-access", "off", "--bundle", "com.screentimerewards", "--reason", "x"]
+      #expect(try await run(off, database, environment: ["SUDO_USER": ""]).status == 0)
+      let nameless = try await run(free, database, environment: ["USER": ""])
+      #expect(nameless.complaint.contains("give --by"))
+      try await database.withPool { pool in
+        let actions = try await pool.query("SELECT by FROM support_actions ORDER BY id")
+        #expect(try actions.map { try $0.decode("by", as: String.self) } == ["bob", "ada"])
+      }
+    }
+  }
+
+  @Test func `receiptd-admin names the person to the command that it runs as the service`() async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let systemd = folder.appending(path: "systemd-run")
+    try Data("#!/bin/sh\nprintf '%s\\n' \"$@\"\n".utf8).write(to: systemd)
+    try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: systemd.path)
+    let admin = Self.project.appending(path: "config/receiptd-admin").path
+    for environment in [["SUDO_USER": "bob", "USER": "root"], ["SUDO_USER": "bob"]] {
+      let printed = try await Command(
+        admin, ["customer", "phone"],
+        environment: environment.merging(["PATH": "\(folder.path):/usr/bin:/bin"]) { $1 }
+      ).run()
+      #expect(printed.status == 0, "\(printed.complaint)")
+      #expect(printed.text.contains("\nEnvironment=SUDO_USER=bob\n"), "\(printed.text)")
+      #expect(printed.text.hasSuffix("\n--\n/usr/local/bin/receiptd\ncustomer\nphone\n"))
+    }
   }
 
   @Test func `receiptd --version prints the version`() async throws {

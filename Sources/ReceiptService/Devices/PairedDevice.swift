@@ -7,6 +7,11 @@ struct PairedDevice: Sendable {
   var name: String?
   var pairedAt: Date
 
+  /// The status of the device that was paired as the `index`-th: `active`, or `paused` beyond the limit.
+  static func status(at index: Int, limit: Int?) -> String {
+    limit.map { index < $0 } ?? true ? "active" : "paused"
+  }
+
   init(_ row: Row) throws {
     childDeviceID = try row.decode("child_device_id")
     name = try row.decode("name")

@@ -107,10 +107,9 @@ struct Pairing: Sendable {
     _ status: HTTPResponse.Status, _ paired: [PairedDevice], _ limit: Int?, at instant: Date
   ) throws -> Response {
     let children = paired.enumerated().map { index, device in
-      let isActive = limit.map { index < $0 } ?? true
-      return Child(
+      Child(
         childDeviceID: device.childDeviceID, name: device.name, pairedAt: device.pairedAt,
-        status: isActive ? "active" : "paused")
+        status: PairedDevice.status(at: index, limit: limit))
     }
     return try .json(status, Answer(children: children, limit: limit, serverTime: instant))
   }

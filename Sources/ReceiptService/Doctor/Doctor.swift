@@ -43,7 +43,10 @@ public struct Doctor: Sendable {
     guard let settings else { return false }
     add([roots(settings)])
     add(await database(settings, catalog))
-    if let catalog { add(await store(settings, catalog)) }
+    if let catalog {
+      add(await store(settings, catalog))
+      add(replacedVariables(catalog))
+    }
     return isOK
   }
 
@@ -60,6 +63,14 @@ public struct Doctor: Sendable {
       return (settings, [.ok("settings", "all are valid")])
     } catch {
       return (nil, [.fail("settings", "\(error)", "see the README's table of settings")])
+    }
+  }
+
+  private func replacedVariables(_ catalog: AppCatalog) -> [CheckResult] {
+    ReplacedVariables(in: environment, catalog: catalog).lines.map { line in
+      CheckResult(
+        subject: "settings", isOK: true, isWarning: true,
+        message: "\(line.names.joined(separator: ", ")) \(line.message)")
     }
   }
 

@@ -16,6 +16,15 @@ struct MissedNotifications: Sendable {
   /// The history is read in windows of this length. A failure loses the progress of one window only.
   static let window: TimeInterval = 7 * 86_400
 
+  /// The App Store refuses a window whose start and end are the same millisecond. In seconds.
+  static let shortestWindow: TimeInterval = 1
+
+  /// The end of the window that begins at `start`. A rest that is too short for a window of its own belongs to this one.
+  static func windowEnd(from start: Date, until last: Date) -> Date {
+    let end = start.addingTimeInterval(window)
+    return last.timeIntervalSince(end) < shortestWindow ? last : end
+  }
+
   /// The number of consecutive empty pages after which the history is considered endless.
   private static let maximumEmptyPages = 32
 

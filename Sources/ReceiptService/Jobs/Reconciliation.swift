@@ -91,8 +91,8 @@ struct Reconciliation: Sendable {
     into report: inout ReconcileReport
   ) async throws {
     var start = report.readFrom
-    while start < instant {
-      let end = min(start.addingTimeInterval(MissedNotifications.window), instant)
+    while instant.timeIntervalSince(start) >= MissedNotifications.shortestWindow {
+      let end = MissedNotifications.windowEnd(from: start, until: instant)
       // After a window with a failure the position stays, and no later window moves it.
       if try await missed.read(api, environment, from: start, until: end, into: &report) {
         _ = try await pool.query(

@@ -43,19 +43,21 @@ public final class Service: Sendable {
   private let outboxClients: OutboxClients
 
   /// Reads the files of the settings and builds the service. It opens no connection yet.
+  /// - Parameter uses: the parts of the configuration whose warnings are logged.
   /// - Throws: ``ConfigurationProblem``
   public convenience init(
-    settings: Settings, clock: ServiceClock = .system, logger: Logger
+    settings: Settings, clock: ServiceClock = .system, logger: Logger,
+    warningAbout uses: Set<ConfigurationUse> = ConfigurationUse.all
   ) async throws(ConfigurationProblem) {
     try await self.init(
-      SharedResources(settings: settings, clock: clock, logger: logger), after: nil)
+      SharedResources(settings: settings, clock: clock, logger: logger), after: nil, warningAbout: uses)
   }
 
   /// Reads the files again and builds the service that replaces this one.
   /// - Throws: ``ConfigurationProblem``. This service stays usable.
   public func reloaded() async throws(ConfigurationProblem) -> Service {
     do {
-      return try await Service(sharedResources, after: self)
+      return try await Service(sharedResources, after: self, warningAbout: ConfigurationUse.all)
     } catch {
       metrics.configuration.failed()
       throw error
@@ -63,18 +65,19 @@ public final class Service: Sendable {
   }
 
   private init(
-    _ sharedResources: SharedResources, after former: Service?
+    _ sharedResources: SharedResources, after former: Service?, warningAbout uses: Set<ConfigurationUse>
   ) async throws(ConfigurationProblem) {
     let settings = sharedResources.settings
     let (pool, client, traffic) = (sharedResources.pool, sharedResources.client, sharedResources.traffic)
     let (signer, clock, logger) = (sharedResources.signer, sharedResources.clock, sharedResources.logger)
     let catalog = try AppCatalog(contentsOf: settings.configurationFile)
-    try catalog.checkSecrets(in: settings.environment, logger)
-    settings.checkSupportToken(logger)
+    let requestWarnings = uses.contains(.requests) ? logger : .silent
+    try catalog.checkSecrets(in: settings.environment, requestWarnings)
+    settings.checkSupportToken(requestWarnings)
     if former == nil {
-      ReplacedVariables(in: settings.environment, catalog: catalog).report(to: logger)
+      ReplacedVariables(in: settings.environment, catalog: catalog).report(to: requestWarnings)
       for name in MistypedSetting.all(in: settings.environment, catalog: catalog) {
-        logger.warning("\(name)", metadata: ["setting": "\(name.variable)"])
+        requestWarnings.warning("\(name)", metadata: ["setting": "\(name.variable)"])
       }
     }
     let metrics = sharedResources.metrics
@@ -134,7 +137,8 @@ public final class Service: Sendable {
       pool: pool, catalog: catalog, clock: clock, logger: logger, metrics: metrics)
     let outboxClients = OutboxClients(catalog)
     let senders = try catalog.outboxSenders(
-      environment: settings.environment, clients: outboxClients, clock: clock, logger: logger)
+      environment: settings.environment, clients: outboxClients, clock: clock,
+      logger: uses.contains(.deliveries) ? logger : .silent)
     outbox = Outbox(
       pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger, metrics: metrics)
     let modes = ClientWriteModes(catalog: catalog, appsWithKey: Set(apis.keys))

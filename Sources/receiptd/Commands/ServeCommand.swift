@@ -25,7 +25,7 @@ struct ServeCommand: AsyncParsableCommand {
     signal(SIGHUP, SIG_IGN)
     DescriptorLimit.raise()
 
-    let service = try await Startup.service(settings, logger)
+    let service = try await Startup.service(settings, logger, warningAbout: ConfigurationUse.all)
     service.metrics.watchLog { LogWriter.standardError.lostLines }
     try await Startup.checkPooler(settings, waits: !skipsMigrations, logger)
     if !skipsMigrations { try await Startup.migrate(service.migrator, logger) }

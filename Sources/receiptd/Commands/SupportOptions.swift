@@ -6,14 +6,19 @@ import ReceiptService
 
 /// The options of every action of support: its author and its reason.
 struct SupportOptions: ParsableArguments {
-  @Option(help: "The author of the action, for the record. The default is the user of this shell.")
-  var by = ProcessInfo.processInfo.environment["USER"] ?? ""
+  @Option(help: "The author of the action, for the record. The default is SUDO_USER, else USER.")
+  var by = Self.person(in: ProcessInfo.processInfo.environment)
 
   @Option(help: "The reason for the action, for the record.")
   var reason: String
 
   func validate() throws {
     if by.isEmpty { throw ValidationError("USER is not set; give --by.") }
+  }
+
+  /// The person at the terminal. `sudo` and `receiptd-admin` name that person in SUDO_USER, and another one in USER.
+  private static func person(in environment: [String: String]) -> String {
+    ["SUDO_USER", "USER"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty } ?? ""
   }
 
   /// Performs an action of support and prints its result.
@@ -24,10 +29,12 @@ struct SupportOptions: ParsableArguments {
   }
 
   /// Performs an action of the service and prints its result.
+  /// - Parameter uses: the parts of the configuration whose warnings are logged.
   func performWithService<Answer: CustomStringConvertible>(
-    _ command: String, _ action: (Service, SupportAuthor) async throws -> Answer
+    _ command: String, warningAbout uses: Set<ConfigurationUse> = [],
+    _ action: (Service, SupportAuthor) async throws -> Answer
   ) async throws {
-    try await Startup.withService { service in
+    try await Startup.withService(warningAbout: uses) { service in
       do {
         print(try await action(service, SupportAuthor(by: by, reason: reason)))
       } catch {
@@ -39,9 +46,12 @@ struct SupportOptions: ParsableArguments {
 
 extension Startup {
   /// Runs `body` with a service, and closes the service.
-  static func withService(_ body: (Service) async throws -> Void) async throws {
+  /// - Parameter uses: the parts of the configuration whose warnings are logged.
+  static func withService(
+    warningAbout uses: Set<ConfigurationUse> = [], _ body: (Service) async throws -> Void
+  ) async throws {
     let settings = try settings()
-    let service = try await service(settings, logger(settings))
+    let service = try await service(settings, logger(settings), warningAbout: uses)
     do {
       try await body(service)
     } catch {

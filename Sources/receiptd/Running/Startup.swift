@@ -18,9 +18,12 @@ enum Startup {
     }
   }
 
-  static func service(_ settings: Settings, _ logger: Logger) async throws -> Service {
+  /// - Parameter uses: the parts of the configuration whose warnings are logged.
+  static func service(
+    _ settings: Settings, _ logger: Logger, warningAbout uses: Set<ConfigurationUse> = []
+  ) async throws -> Service {
     do {
-      return try await Service(settings: settings, logger: logger)
+      return try await Service(settings: settings, logger: logger, warningAbout: uses)
     } catch {
       throw failure("\(error)")
     }

@@ -57,6 +57,22 @@ import Testing
     }
   }
 
+  @Test(arguments: [0, 7, 14], [0, 0.000_4, 0.002])
+  func `a reconciliation since some whole weeks asks for no empty window`(days: Double, late: Double)
+    async throws
+  {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      harness.clock.advance(seconds: 60)
+      // The command computes the start a moment before the run reads the clock.
+      let since = harness.clock.now - days * 86_400 - late
+      let report = try #require(
+        await harness.service.reconcile(since: since, bundleID: TestApps.climbing).first)
+      #expect(report.failure == nil)
+      #expect(report.notificationsRead == (days == 0 ? 0 : 1), "\(bought.originalTransactionID)")
+    }
+  }
+
   @Test func `a reconciliation finds a renewal that is not in the history by its status, with every period`()
     async throws
   {

@@ -144,7 +144,8 @@ import Testing
           "trials", "devices", "grants", "support_actions", "outbox", "outbox_destinations",
           "schema_migrations",
           "purchase_devices", "configured_apps", "support_outbox", "support_customers",
-          "support_subscriptions", "support_timeline", "kpi_daily", "events", "event_bytes_daily", "kpi_days",
+          "support_subscriptions", "support_timeline", "support_transactions", "kpi_daily", "events",
+          "event_bytes_daily", "kpi_days",
           "kpi_daily_figures", "kpi_daily_money",
           "kpi_events_daily", "kpi_revenue_daily",
         ] {

@@ -137,7 +137,7 @@ import Testing
         for story in report.customers {
           #expect(story.entitlements.tier == "pro")
           #expect(story.purchases.map(\.originalTransactionID) == [id])
-          #expect(story.purchases.map(\.sharedBy) == [story.customer == "watch" ? "phone" : nil])
+          #expect(story.purchases.map { $0.devices.map(\.deviceID) } == [["phone", "watch"]])
           #expect(story.events.contains { $0.event == "purchase" && $0.reference == id })
           #expect(story.events.contains { $0.event == "share" })
         }

@@ -17,12 +17,15 @@ extension CustomerReport: JSONWritable {
 extension ReportedCustomer: JSONWritable {
   func write(to json: inout JSONWriter) {
     json.object { json in
+      json.member("accessUntil", accessUntil)
       json.member("app", app)
       json.member("because", because)
       json.member("bundleID", bundleID)
+      json.member("children", children)
       json.member("customer", customer)
       json.member("entitlements", entitlements)
       json.member("events", events)
+      json.member("eventsHidden", eventsHidden)
       json.member("freeAccessSince", freeAccessSince)
       json.member("grants", grants)
       json.member("kind", kind)
@@ -36,25 +39,56 @@ extension ReportedPurchase: JSONWritable {
   func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("bundleID", bundleID)
+      json.member("confirmedAt", plan.confirmedAt)
+      json.member("devices", devices)
+      json.member("endReason", plan.endReason)
       json.member("environment", environment)
       json.member("expiryDate", expiryDate)
+      json.member("firstPurchaseDate", plan.firstPurchaseDate)
       json.member("gracePeriodExpiryDate", gracePeriodExpiryDate)
       json.member("note", note)
+      json.member("offer", plan.offer)
       json.member("opensSomething", opensSomething)
       json.member("originalTransactionID", originalTransactionID)
       json.member("ownedBecause", ownedBecause)
       json.member("ownership", ownership)
+      json.member("pendingProductID", plan.pendingProductID)
+      json.member("price", plan.price)
+      json.member("priceIncrease", plan.priceIncrease)
       json.member("productID", productID)
       json.member("purchaseDate", purchaseDate)
+      json.member("renewalOffer", plan.renewalOffer)
+      json.member("renewalPrice", plan.renewalPrice)
       json.member("renewsAs", renewsAs)
       json.member("revokedAt", revokedAt)
-      json.member("sharedBy", sharedBy)
       json.member("status", status)
       json.member("storeStatus", storeStatus)
+      json.member("storefront", plan.storefront)
       json.member("takenFrom", takenFrom)
       json.member("tier", tier)
+      json.member("totalPaid", plan.totalPaid)
       json.member("transactionID", transactionID)
       json.member("willRenew", willRenew)
+    }
+  }
+}
+
+extension ReportedHolder: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("deviceID", deviceID)
+      json.member("since", since)
+    }
+  }
+}
+
+extension ReportedChild: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("childDeviceID", childDeviceID)
+      json.member("name", name)
+      json.member("pairedAt", pairedAt)
+      json.member("status", status)
     }
   }
 }
@@ -93,6 +127,7 @@ extension TimelineEvent: JSONWritable {
       json.member("at", at)
       json.member("event", event)
       json.member("reference", reference)
+      json.member("source", source)
       json.member("what", what)
     }
   }

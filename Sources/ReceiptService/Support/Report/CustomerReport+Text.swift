@@ -37,40 +37,28 @@ extension ReportedCustomer {
       output.line("from \(trial.startedAt.rfc3339) until \(end)\(trial.isRunning ? "" : ", ended")")
       if let note = trial.note { output.line("NOT COUNTED: \(note)", indent: 4) }
     }
+    if !children.isEmpty { output.heading("children") }
+    for child in children {
+      let name = child.name.map { " (\($0))" } ?? ""
+      output.line("\(child.childDeviceID)\(name), \(child.status), paired \(child.pairedAt.rfc3339)")
+    }
     guard !events.isEmpty else { return }
-    output.heading("last events (UTC)")
+    let hidden = eventsHidden == 1 ? "1 earlier one is hidden" : "\(eventsHidden) earlier ones are hidden"
+    output.heading("last events (UTC)\(eventsHidden == 0 ? "" : "; \(hidden)")")
     for event in events {
-      output.line("\(event.at.rfc3339)  \(event.event): \(event.what)", hanging: 22)
+      let source = ["purchase", "renewal"].contains(event.event) ? " (\(event.source))" : ""
+      output.line("\(event.at.rfc3339)  \(event.event): \(event.what)\(source)", hanging: 22)
     }
   }
 
   private var access: String {
     let tier = entitlements.tier.map { "\($0), " } ?? ""
-    let until = entitlements.validUntil.map { ", until \($0.rfc3339)" } ?? ""
-    return entitlements.isAccessGranted
-      ? "\(tier)\(entitlements.status)\(until)" : "none (\(entitlements.status))"
-  }
-}
-
-extension ReportedPurchase {
-  fileprivate func write(to output: inout TerminalText) {
-    output.line("\(originalTransactionID)  \(status) (App Store: \(storeStatus))")
-    output.line("\(productID), tier \(tier ?? "none"), \(environment), \(ownership)", indent: 4)
-    output.line("bought \(purchaseDate.rfc3339), \(end)", indent: 4)
-    if let revokedAt { output.line("refunded or revoked at \(revokedAt.rfc3339)", indent: 4) }
-    if let sharedBy {
-      output.line("shared by: \(sharedBy)", indent: 4)
-    } else if let ownedBecause {
-      output.line("owned because: \(ownedBecause)\(takenFrom.map { ", taken from \($0)" } ?? "")", indent: 4)
-    }
-    if let note { output.line("NOT COUNTED: \(note)", indent: 4) }
-  }
-
-  private var end: String {
-    guard let expiryDate else { return "no expiry" }
-    let grace = gracePeriodExpiryDate.map { ", billing grace until \($0.rfc3339)" } ?? ""
-    let renewal = willRenew ? ", will renew" : ", will not renew"
-    return "until \(expiryDate.rfc3339)\(grace)\(renewal)"
+    guard entitlements.isAccessGranted else { return "none (\(entitlements.status))" }
+    let until = accessUntil.map { ", until \($0.rfc3339)" } ?? ""
+    // The app's own grace follows, or another source with another status.
+    let change = entitlements.validUntil.flatMap { $0 == accessUntil ? nil : $0.rfc3339 }
+    return
+      "\(tier)\(entitlements.status)\(until)\(change.map { " (\(entitlements.status) until \($0))" } ?? "")"
   }
 }
 

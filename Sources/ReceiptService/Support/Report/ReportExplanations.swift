@@ -3,8 +3,10 @@ import Subscriptions
 
 extension Entitlements {
   /// Why access is granted or denied, in a sentence for support.
-  /// - Parameter notes: why some of the customer's records are not counted.
-  func explanation(notes: [String], at instant: Date) -> String {
+  /// - Parameters:
+  ///   - notes: why some of the customer's records are not counted.
+  ///   - past: what the customer had before, for a customer who has no record now.
+  func explanation(notes: [String], past: PastAccess?, at instant: Date) -> String {
     switch source {
     case .subscription(let subscription):
       return subscription.explanation(isOpen: isAccessGranted, at: instant)
@@ -16,7 +18,9 @@ extension Entitlements {
       return status == .grace ? "\(name) has ended; the app's own grace applies" : "\(name) is active"
     case .freeAccess: return "free access is on: the app is open to everyone"
     case nil:
-      guard let note = notes.first else { return "the customer has no purchase, grant or trial" }
+      guard let note = notes.first else {
+        return past?.sentence ?? "the customer has no purchase, grant or trial"
+      }
       return "a record of the customer is not counted: \(note)"
     }
   }
@@ -40,7 +44,10 @@ extension Subscription {
 
 extension ReportedPurchase {
   /// - Parameter customer: the customer of the report; `nil` for a purchase without an owner.
-  init(_ stored: StoredSubscription, in app: App?, of customer: Customer? = nil, at instant: Date) {
+  init(
+    _ stored: StoredSubscription, in app: App?, of customer: Customer? = nil, with details: PurchaseDetails,
+    at instant: Date
+  ) {
     let subscription = stored.subscription
     let current = subscription.current
     let phase = subscription.phase(at: instant)
@@ -48,16 +55,19 @@ extension ReportedPurchase {
     let counts = app.map { $0.counts(subscription, for: customer ?? owner, at: instant) } ?? false
     var takenFrom: Customer?
     if case .support(let previous) = stored.owner?.reason { takenFrom = previous }
+    let id = current.originalTransactionID
     self.init(
-      originalTransactionID: current.originalTransactionID, transactionID: current.transactionID,
+      originalTransactionID: id, transactionID: current.transactionID,
       bundleID: current.bundleID, productID: subscription.productID(at: instant),
       tier: subscription.tier(at: instant), status: phase.status.rawValue,
       storeStatus: phase.storeStatus.rawValue, purchaseDate: current.purchaseDate,
       expiryDate: current.expiresDate, gracePeriodExpiryDate: subscription.graceExpiresDate,
       revokedAt: current.revocationDate, environment: current.environment.rawValue,
-      ownership: current.ownership, willRenew: subscription.willRenew(at: instant),
-      renewsAs: subscription.renewsAs, ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id,
-      sharedBy: customer.flatMap { $0 == owner ? nil : owner?.id },
+      ownership: current.ownership,
+      // Nothing is certain to follow a period that ended unpaid, also while Apple tries to charge.
+      willRenew: subscription.willRenew(at: instant) && phase.storeStatus != .billingRetry,
+      renewsAs: subscription.renewsAs, plan: details.plans[id] ?? PurchasePlan(),
+      ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id, devices: details.holders[id] ?? [],
       opensSomething: counts && phase.status.grantsAccess,
       note: counts ? nil : Self.note(subscription, in: app))
   }

@@ -9,6 +9,8 @@ struct ReportedCustomer: Sendable {
   var app: String
   /// The entitlements that the customer's client gets now.
   var entitlements: EntitlementsResponse
+  /// When access ends if nothing new arrives, as in `support_customers.access_until`; `null` for no access or no end.
+  var accessUntil: Date?
   /// The reason for the entitlements, in a sentence.
   var because: String
   var purchases: [ReportedPurchase]
@@ -16,6 +18,10 @@ struct ReportedCustomer: Sendable {
   var trial: ReportedTrial?
   /// Since when free access is on; `null` if it is off.
   var freeAccessSince: Date?
+  /// The children's devices, in the order of pairing.
+  var children: [ReportedChild]
   /// The last events, oldest first.
   var events: [TimelineEvent]
+  /// How many earlier events there are.
+  var eventsHidden: Int
 }

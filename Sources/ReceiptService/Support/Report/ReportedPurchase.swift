@@ -9,6 +9,7 @@ struct ReportedPurchase: Sendable {
   var tier: String?
   var status: String
   var storeStatus: String
+  /// The start of the current period.
   var purchaseDate: Date
   var expiryDate: Date?
   var gracePeriodExpiryDate: Date?
@@ -17,12 +18,14 @@ struct ReportedPurchase: Sendable {
   var ownership: String
   var willRenew: Bool
   var renewsAs: String?
+  /// Prices and the next period.
+  var plan: PurchasePlan
   /// Why the owner owns it: the column `subscriptions.owned_because`.
   var ownedBecause: String?
   /// The customer that support took it from.
   var takenFrom: String?
-  /// The owner, if this customer shares the purchase.
-  var sharedBy: String?
+  /// The devices that share it, the one that has had it for the longest time first; empty if one device has it.
+  var devices: [ReportedHolder]
   var opensSomething: Bool
   /// Why it is not counted; `null` if it is.
   var note: String?

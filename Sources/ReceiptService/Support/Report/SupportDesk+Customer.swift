@@ -20,12 +20,15 @@ extension SupportDesk {
       }
       let purchases = try await connection.query(SubscriptionRows.select(search.purchases))
         .map(SubscriptionRows.decode)
+      let details = try await PurchaseDetails(of: search.purchases, connection)
       let unclaimed = purchases.filter { stored in
         stored.owner == nil || catalog[stored.bundleID] == nil
       }
       return CustomerReport(
         asked: id, customers: customers,
-        unclaimed: unclaimed.map { ReportedPurchase($0, in: catalog[$0.bundleID], at: instant) },
+        unclaimed: unclaimed.map {
+          ReportedPurchase($0, in: catalog[$0.bundleID], with: details, at: instant)
+        },
         serverTime: instant)
     }
   }
@@ -38,31 +41,58 @@ extension SupportDesk {
     let answers = try await connection.pipeline(
       [
         TimelineRows.last(Self.events, of: customer, bundleID: app.bundleID),
-        GrantRows.select(of: [customer]),
+        GrantRows.select(of: [customer]), PastAccess.lastMove(from: customer, bundleID: app.bundleID),
+        DeviceRows.select(bundleID: app.bundleID, deviceID: customer.deviceID ?? ""),
       ] + CustomerRecordRows.select(users: users, devices: devices))
-    let all = try CustomerRecordRows.decode(answers.dropFirst(2))
+    let all = try CustomerRecordRows.decode(answers.dropFirst(4))
     let customerRecords = all.customerRecords(of: customer, in: app, at: instant)
     let entitlements = app.entitlements(of: customerRecords, for: customer, at: instant)
-    let purchases = all[customer].purchases(of: app)
+    let stored = all[customer].purchases(of: app)
       .sorted { $0.subscription.current.purchaseDate > $1.subscription.current.purchaseDate }
-      .map { ReportedPurchase($0, in: app, of: customer, at: instant) }
-    let grants = try answers[1].map(StoredGrant.init).filter { $0.bundleID == app.bundleID }
-      .map { ReportedGrant($0, in: app, at: instant) }
+    let details = try await PurchaseDetails(of: stored.map(\.originalTransactionID), connection)
+    let purchases = stored.map {
+      ReportedPurchase($0, in: app, of: customer, with: details, at: instant)
+    }
+    let storedGrants = try answers[1].map(StoredGrant.init).filter { $0.bundleID == app.bundleID }
+    let grants = storedGrants.map { ReportedGrant($0, in: app, at: instant) }
+    let past =
+      try answers[2].map(PastAccess.init(move:)) + storedGrants.compactMap { PastAccess($0, at: instant) }
     let trial = customerRecords.trial.map {
       ReportedTrial($0, of: customer, in: app, honoring: customerRecords.freeAccess, at: instant)
     }
     return ReportedCustomer(
       kind: customer.kindWord, customer: customer.id, bundleID: app.bundleID, app: app.name,
       entitlements: EntitlementsResponse(entitlements),
+      accessUntil: app.accessEnd(of: customerRecords, for: customer, after: instant),
       because: entitlements.explanation(
         notes: purchases.compactMap(\.note) + grants.compactMap(\.note) + [trial?.note].compactMap(\.self),
-        at: instant),
+        past: past.max { $0.at < $1.at }, at: instant),
       purchases: purchases, grants: grants, trial: trial,
       freeAccessSince: customerRecords.freeAccess.periods.first {
         $0.startsAt <= instant && $0.endsAt == nil
       }?
       .startsAt,
-      events: try answers[0].map(TimelineEvent.init).reversed())
+      children: [ReportedChild](
+        try answers[3].map(PairedDevice.init), limit: entitlements.features.limit(for: Pairing.limitFeature)),
+      events: try answers[0].map(TimelineEvent.init).reversed(),
+      eventsHidden: try answers[0].first.map { try $0.decode("total", as: Int.self) - answers[0].count } ?? 0)
+  }
+}
+
+extension App {
+  /// The first instant at which the customer has no access if nothing new arrives; `nil` without access, or without an end.
+  fileprivate func accessEnd(
+    of customerRecords: CustomerRecords, for customer: Customer, after instant: Date
+  ) -> Date? {
+    var end = instant
+    // Each step is a change of the records at hand, and there are few.
+    for _ in 0..<100 {
+      let entitlements = entitlements(of: customerRecords, for: customer, at: end)
+      guard entitlements.isAccessGranted else { return end == instant ? nil : end }
+      guard let next = entitlements.validUntil, next > end else { return nil }
+      end = next
+    }
+    return end
   }
 }
 
@@ -72,12 +102,12 @@ private enum TimelineRows {
     switch customer {
     case .user(let user):
       """
-      SELECT at, event, what, reference FROM support_timeline
+      SELECT at, event, what, reference, source, count(*) OVER () AS total FROM support_timeline
       WHERE user_id = \(user) AND bundle_id = \(bundleID) ORDER BY at DESC, reference DESC LIMIT \(count)
       """
     case .device(let device):
       """
-      SELECT at, event, what, reference FROM support_timeline
+      SELECT at, event, what, reference, source, count(*) OVER () AS total FROM support_timeline
       WHERE device_id = \(device) AND bundle_id = \(bundleID) ORDER BY at DESC, reference DESC LIMIT \(count)
       """
     }

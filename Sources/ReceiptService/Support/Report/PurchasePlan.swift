@@ -1,0 +1,55 @@
+import Foundation
+import Postgres
+
+/// What a purchase costs and how it goes on: the columns of `support_subscriptions` that do not change with time alone.
+struct PurchasePlan: Sendable {
+  var firstPurchaseDate: Date?
+  var price: Money?
+  var storefront: String?
+  var offer: String?
+  /// The product to which it changes at the next renewal.
+  var pendingProductID: String?
+  var renewalPrice: Money?
+  var renewalOffer: String?
+  /// `pending` or `accepted`.
+  var priceIncrease: String?
+  /// Why it ended or will end.
+  var endReason: String?
+  /// What was paid, by currency, minus refunds.
+  var totalPaid: [Money] = []
+  /// When Apple last signed a fact about it.
+  var confirmedAt: Date?
+}
+
+extension PurchasePlan {
+  /// The plans of these purchases.
+  static func select(_ originalTransactionIDs: [String]) -> Query {
+    """
+    SELECT original_transaction_id, first_purchase_date, price::text, currency, storefront, offer, pending_product_id,
+      renewal_price::text, renewal_currency, renewal_offer, price_increase, end_reason, signed_at,
+      ARRAY(SELECT key FROM jsonb_each_text(total_paid) ORDER BY key) AS paid_currencies,
+      ARRAY(SELECT value FROM jsonb_each_text(total_paid) ORDER BY key) AS paid_amounts
+    FROM support_subscriptions WHERE original_transaction_id = ANY(\(originalTransactionIDs))
+    """
+  }
+
+  /// Decodes the rows of ``select(_:)``, by `originalTransactionID`.
+  static func decode(_ rows: Rows) throws -> [String: PurchasePlan] {
+    var plans: [String: PurchasePlan] = [:]
+    for row in rows {
+      let currencies: [String] = try row.decode("paid_currencies")
+      let amounts: [String] = try row.decode("paid_amounts")
+      plans[try row.decode("original_transaction_id")] = PurchasePlan(
+        firstPurchaseDate: try row.decode("first_purchase_date"),
+        price: Money(try row.decode("price"), try row.decode("currency")),
+        storefront: try row.decode("storefront"), offer: try row.decode("offer"),
+        pendingProductID: try row.decode("pending_product_id"),
+        renewalPrice: Money(try row.decode("renewal_price"), try row.decode("renewal_currency")),
+        renewalOffer: try row.decode("renewal_offer"), priceIncrease: try row.decode("price_increase"),
+        endReason: try row.decode("end_reason"),
+        totalPaid: zip(amounts, currencies).compactMap { Money($0, $1) },
+        confirmedAt: try row.decode("signed_at"))
+    }
+    return plans
+  }
+}

@@ -1,0 +1,70 @@
+import Foundation
+
+extension ReportedPurchase {
+  func write(to output: inout TerminalText) {
+    output.line("\(originalTransactionID)  \(status) (App Store: \(storeStatus))")
+    output.line("\(productID), tier \(tier ?? "none"), \(environment), \(ownership)", indent: 4)
+    output.line(bought, indent: 4)
+    if let cost { output.line(cost, indent: 4) }
+    output.line(end, indent: 4)
+    if let product = plan.pendingProductID, storeStatus != "expired" {
+      output.line("changes to \(product) at the next renewal", indent: 4)
+    }
+    if let increase = plan.priceIncrease {
+      let answer = increase == "pending" ? "the customer has not agreed yet" : "accepted"
+      output.line("price increase: \(answer)", indent: 4)
+    }
+    if let paid { output.line(paid, indent: 4) }
+    if let confirmedAt = plan.confirmedAt {
+      output.line("last confirmed by Apple \(confirmedAt.rfc3339)", indent: 4)
+    }
+    if let ownedBecause {
+      output.line("owned because: \(ownedBecause)\(takenFrom.map { ", taken from \($0)" } ?? "")", indent: 4)
+    }
+    if !devices.isEmpty { output.line("shared by the devices", indent: 4) }
+    for device in devices { output.line("\(device.deviceID), since \(device.since.rfc3339)", indent: 6) }
+    if let note { output.line("NOT COUNTED: \(note)", indent: 4) }
+  }
+
+  private var bought: String {
+    guard let first = plan.firstPurchaseDate, first < purchaseDate else {
+      return "bought \(purchaseDate.rfc3339)"
+    }
+    return "bought \(first.rfc3339), current period since \(purchaseDate.rfc3339)"
+  }
+
+  private var cost: String? {
+    let parts = [
+      plan.price.map { "price \($0)" }, plan.offer, plan.storefront.map { "storefront \($0)" },
+    ]
+    let words = parts.compactMap(\.self).joined(separator: ", ")
+    return words.isEmpty ? nil : words
+  }
+
+  private var paid: String? {
+    if environment != "Production" { return "paid in total: nothing (\(environment))" }
+    // A family member pays nothing.
+    if ownership == "FAMILY_SHARED" { return nil }
+    let sums = plan.totalPaid.map(\.description).joined(separator: ", ")
+    return "paid in total: \(sums.isEmpty ? "nothing" : sums)"
+  }
+
+  private var end: String {
+    if let revokedAt { return "refunded or revoked at \(revokedAt.rfc3339)" }
+    guard let expiryDate else { return "does not expire" }
+    let reason = plan.endReason.map { " (\($0))" } ?? ""
+    let price = plan.renewalPrice.map(\.description)
+    let charge = "Apple tries to charge \(price ?? "the next period")"
+    switch storeStatus {
+    case "active" where willRenew:
+      let offer = plan.renewalOffer.map { ", \($0)" } ?? ""
+      return "until \(expiryDate.rfc3339), will renew\(price.map { " for \($0)" } ?? "")\(offer)"
+    case "active": return "until \(expiryDate.rfc3339), will not renew\(reason)"
+    case "billingGrace":
+      let grace = gracePeriodExpiryDate.map { ", billing grace until \($0.rfc3339)" } ?? ""
+      return "until \(expiryDate.rfc3339)\(grace): \(charge)"
+    case "billingRetry": return "ended \(expiryDate.rfc3339) unpaid: \(charge)"
+    default: return "ended \(expiryDate.rfc3339)\(reason)"
+    }
+  }
+}
