@@ -1,3 +1,4 @@
+import Postgres
 import Testing
 
 @testable import ReceiptService
