@@ -3,7 +3,7 @@ import Foundation
 extension CustomerReport: CustomStringConvertible {
   /// Text for a terminal with 80 columns.
   public var description: String {
-    guard !isEmpty else { return "No customer and no purchase has the id \(asked)." }
+    guard !customers.isEmpty || !unclaimed.isEmpty else { return found.description }
     var output = TerminalText()
     for customer in customers {
       if !output.isEmpty { output.skip() }
@@ -37,6 +37,8 @@ extension ReportedCustomer {
       output.line("from \(trial.startedAt.rfc3339) until \(end)\(trial.isRunning ? "" : ", ended")")
       if let note = trial.note { output.line("NOT COUNTED: \(note)", indent: 4) }
     }
+    if !refusedAttempts.isEmpty { output.heading("refused requests (UTC)") }
+    for attempt in refusedAttempts { attempt.write(to: &output) }
     guard !events.isEmpty else { return }
     output.heading("last events (UTC)")
     for event in events {

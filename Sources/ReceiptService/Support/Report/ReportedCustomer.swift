@@ -16,6 +16,8 @@ struct ReportedCustomer: Sendable {
   var trial: ReportedTrial?
   /// Since when free access is on; `null` if it is off.
   var freeAccessSince: Date?
-  /// The last events, oldest first.
+  /// The last refused requests that named the customer, oldest first.
+  var refusedAttempts: [RefusedAttempt]
+  /// The last events but refused requests, oldest first.
   var events: [TimelineEvent]
 }

@@ -5,14 +5,17 @@ import Subscriptions
 extension SupportDesk {
   /// The maximum number of events in a report.
   private static let events = 20
+  /// The maximum number of refused requests in a report. They do not count as events, because any client can cause them.
+  private static let refusals = 5
 
   /// Reports the customers and purchases with an id; the report of an unknown id is empty.
-  /// - Parameter id: a user's UUID, the id of a device or a paired device, or any transaction id.
+  /// - Parameter id: anything that ``find(_:)`` finds.
   /// - Throws: errors of the database.
   public func customer(_ id: String) async throws -> CustomerReport {
     let instant = clock.now()
+    let found = try await find(id)
     return try await pool.withConnection { connection in
-      let search = try await CustomerSearch(id, in: catalog, connection)
+      let search = found.search
       var customers: [ReportedCustomer] = []
       for match in search.customers {
         guard let app = catalog[match.bundleID] else { continue }
@@ -24,7 +27,7 @@ extension SupportDesk {
         stored.owner == nil || catalog[stored.bundleID] == nil
       }
       return CustomerReport(
-        asked: id, customers: customers,
+        asked: id, found: found, customers: customers,
         unclaimed: unclaimed.map { ReportedPurchase($0, in: catalog[$0.bundleID], at: instant) },
         serverTime: instant)
     }
@@ -39,8 +42,9 @@ extension SupportDesk {
       [
         TimelineRows.last(Self.events, of: customer, bundleID: app.bundleID),
         GrantRows.select(of: [customer]),
+        RefusedAttemptRows.last(Self.refusals, of: customer, bundleID: app.bundleID),
       ] + CustomerRecordRows.select(users: users, devices: devices))
-    let all = try CustomerRecordRows.decode(answers.dropFirst(2))
+    let all = try CustomerRecordRows.decode(answers.dropFirst(3))
     let customerRecords = all.customerRecords(of: customer, in: app, at: instant)
     let entitlements = app.entitlements(of: customerRecords, for: customer, at: instant)
     let purchases = all[customer].purchases(of: app)
@@ -62,6 +66,7 @@ extension SupportDesk {
         $0.startsAt <= instant && $0.endsAt == nil
       }?
       .startsAt,
+      refusedAttempts: try answers[2].map(RefusedAttempt.init).reversed(),
       events: try answers[0].map(TimelineEvent.init).reversed())
   }
 }
@@ -73,12 +78,14 @@ private enum TimelineRows {
     case .user(let user):
       """
       SELECT at, event, what, reference FROM support_timeline
-      WHERE user_id = \(user) AND bundle_id = \(bundleID) ORDER BY at DESC, reference DESC LIMIT \(count)
+      WHERE user_id = \(user) AND bundle_id = \(bundleID) AND event <> 'refused'
+      ORDER BY at DESC, reference DESC LIMIT \(count)
       """
     case .device(let device):
       """
       SELECT at, event, what, reference FROM support_timeline
-      WHERE device_id = \(device) AND bundle_id = \(bundleID) ORDER BY at DESC, reference DESC LIMIT \(count)
+      WHERE device_id = \(device) AND bundle_id = \(bundleID) AND event <> 'refused'
+      ORDER BY at DESC, reference DESC LIMIT \(count)
       """
     }
   }
