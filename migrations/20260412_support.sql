@@ -1,4 +1,4 @@
--- Support: the actions of support staff, and the views that they read.
+-- Support: the actions of support staff, refused requests, orders, and the views that support reads.
 
 CREATE TABLE public.support_actions (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -46,6 +46,55 @@ COMMENT ON COLUMN public.support_actions.customer_kind IS 'The kind of from_cust
 COMMENT ON COLUMN public.support_actions.by IS 'The person, or policy:<name> for the app''s own rule.';
 COMMENT ON COLUMN public.support_actions.reason IS 'The reason that the person gave.';
 COMMENT ON COLUMN public.support_actions.details IS 'Further details.';
+
+-- Any client can send requests that are refused, so a server keeps a limited number of each address and day.
+CREATE TABLE public.refused_attempts (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at timestamptz NOT NULL,
+  bundle_id text,
+  route text NOT NULL,
+  user_id uuid,
+  device_id text,
+  transaction_id text,
+  code text NOT NULL,
+  request_id text NOT NULL,
+  address_prefix text NOT NULL
+);
+CREATE INDEX refused_attempts_at_idx ON public.refused_attempts (at);
+CREATE INDEX refused_attempts_user_id_idx ON public.refused_attempts (user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX refused_attempts_device_id_idx ON public.refused_attempts (device_id) WHERE device_id IS NOT NULL;
+CREATE INDEX refused_attempts_transaction_id_idx
+  ON public.refused_attempts (transaction_id) WHERE transaction_id IS NOT NULL;
+CREATE INDEX refused_attempts_request_id_idx ON public.refused_attempts (request_id);
+CREATE INDEX refused_attempts_address_prefix_idx ON public.refused_attempts (address_prefix, at);
+COMMENT ON TABLE public.refused_attempts IS 'Requests of clients about a customer that were answered with 4xx, of the last 30 days. What they name is unproven: any client can name any customer. A limited number of each address and day is kept, so a row may be missing.';
+COMMENT ON COLUMN public.refused_attempts.id IS 'The row''s own id.';
+COMMENT ON COLUMN public.refused_attempts.at IS 'When it was refused.';
+COMMENT ON COLUMN public.refused_attempts.bundle_id IS 'The app. NULL: the request did not tell.';
+COMMENT ON COLUMN public.refused_attempts.route IS 'The method and the pattern of the path.';
+COMMENT ON COLUMN public.refused_attempts.user_id IS 'The user in the path or in the access token, which may be invalid.';
+COMMENT ON COLUMN public.refused_attempts.device_id IS 'The device that the request named.';
+COMMENT ON COLUMN public.refused_attempts.transaction_id IS 'The transaction that the request named, or that the signed transaction named, whose signature may be invalid.';
+COMMENT ON COLUMN public.refused_attempts.code IS 'The code of the error.';
+COMMENT ON COLUMN public.refused_attempts.request_id IS 'The requestID of the error message.';
+COMMENT ON COLUMN public.refused_attempts.address_prefix IS 'The network of the client: the first 24 bits of an IPv4 address, the first 48 of an IPv6 address.';
+
+CREATE TABLE public.store_orders (
+  order_id text NOT NULL,
+  transaction_id text NOT NULL,
+  original_transaction_id text NOT NULL,
+  bundle_id text NOT NULL,
+  environment text NOT NULL,
+  looked_up_at timestamptz NOT NULL,
+  PRIMARY KEY (order_id, transaction_id)
+);
+COMMENT ON TABLE public.store_orders IS 'Orders in the App Store that support searched for, and their transactions.';
+COMMENT ON COLUMN public.store_orders.order_id IS 'The order id in Apple''s e-mail to the customer.';
+COMMENT ON COLUMN public.store_orders.transaction_id IS 'A transaction of the order.';
+COMMENT ON COLUMN public.store_orders.original_transaction_id IS 'The purchase of that transaction.';
+COMMENT ON COLUMN public.store_orders.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.store_orders.environment IS 'Production or Sandbox.';
+COMMENT ON COLUMN public.store_orders.looked_up_at IS 'When the App Store was asked.';
 
 CREATE VIEW public.support_transactions AS
 SELECT t.transaction_id, t.original_transaction_id, t.bundle_id, t.environment, t.product_id, t.kind, t.ownership,
@@ -460,12 +509,18 @@ UNION ALL
 SELECT d.paired_at, d.bundle_id, NULL::uuid, d.device_id, NULL::text,
   'paired', d.child_device_id || coalesce(' (' || d.name || ')', ''), d.id::text, NULL::text, NULL::text, NULL::numeric,
   NULL::text, 'client'
-FROM public.devices d;
+FROM public.devices d
+UNION ALL
+SELECT r.at, r.bundle_id, r.user_id, r.device_id, t.original_transaction_id,
+  'refused', r.code || ': ' || r.route || coalesce(', transaction ' || r.transaction_id, ''),
+  r.request_id, r.transaction_id, NULL::text, NULL::numeric, NULL::text, 'client'
+FROM public.refused_attempts r
+LEFT JOIN public.transactions t USING (transaction_id);
 COMMENT ON VIEW public.support_timeline IS 'Every event of a customer or purchase: filter by user_id, device_id, original_transaction_id or transaction_id, and order by at.';
 COMMENT ON COLUMN public.support_timeline.at IS 'When it happened.';
-COMMENT ON COLUMN public.support_timeline.event IS 'purchase (also a change of product or a new start), renewal, revoked, access ended, notification (that brought no transaction), trial, trial ended, grant ended, paired, or a support action.';
+COMMENT ON COLUMN public.support_timeline.event IS 'purchase (also a change of product or a new start), renewal, revoked, access ended, notification (that brought no transaction), trial, trial ended, grant ended, paired, refused (a client''s request, see refused_attempts), or a support action.';
 COMMENT ON COLUMN public.support_timeline.what IS 'A description in words.';
-COMMENT ON COLUMN public.support_timeline.reference IS 'The id of the transaction, notification, action, trial or pairing.';
+COMMENT ON COLUMN public.support_timeline.reference IS 'The id of the transaction, notification, action, trial, pairing or request.';
 COMMENT ON COLUMN public.support_timeline.transaction_id IS 'The transaction, if the event is about one.';
 COMMENT ON COLUMN public.support_timeline.product_id IS 'The product of a transaction.';
 COMMENT ON COLUMN public.support_timeline.price IS 'The price of a transaction; negative for a refund.';

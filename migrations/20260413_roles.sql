@@ -62,6 +62,8 @@ BEGIN
     -- A server adds to these records and never changes them.
     ('support_actions', 'SELECT, INSERT'),
     ('reconcile_runs', 'SELECT, INSERT'),
+    ('store_orders', 'SELECT, INSERT'),
+    ('refused_attempts', 'SELECT, INSERT, DELETE'),
     ('reconcile_positions', 'SELECT, INSERT, UPDATE'),
     ('configured_apps', 'SELECT, INSERT, UPDATE'),
     ('outbox', 'SELECT, INSERT, UPDATE, DELETE'),
@@ -128,7 +130,8 @@ DECLARE
     'devices', 'purchase_devices', 'grants', 'configured_apps', 'free_access', 'support_actions', 'outbox',
     'outbox_destinations', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
     'kpi_days', 'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily', 'schema_migrations', 'entitlement_keys',
-    'device_secrets', 'log_keys', 'client_write_modes', 'client_writes', 'adoptions'];
+    'device_secrets', 'log_keys', 'client_write_modes', 'client_writes', 'adoptions', 'refused_attempts',
+    'store_orders'];
   -- For the server alone.
   secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets', 'log_keys'];
   views CONSTANT text[] := ARRAY['support_customers', 'support_subscriptions', 'support_timeline', 'support_transactions', 'support_outbox',

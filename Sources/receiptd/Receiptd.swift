@@ -13,7 +13,7 @@ struct Receiptd: AsyncParsableCommand {
       ServeCommand.self, MigrateCommand.self, ReconcileCommand.self, ReplayCommand.self, DoctorCommand.self,
       GrantCommand.self, RevokeGrantCommand.self,
       ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, FreeAccessCommand.self,
-      RequeueCommand.self, CustomerCommand.self,
+      RequeueCommand.self, FindCommand.self, CustomerCommand.self, RefreshCommand.self,
       GrandfatherCommand.self, AdoptCommand.self,
       KpiCommand.self, RotateEntitlementKeyCommand.self, VersionCommand.self,
     ])

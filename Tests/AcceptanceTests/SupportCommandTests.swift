@@ -135,7 +135,7 @@ import Testing
       let granted = try await run(
         [
           "grant", user, "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7", "--reason",
-          "ticket 812",
+          "ticket 812", "--force",
         ],
         database)
       #expect(granted.status == 0, "\(granted.complaint)")
@@ -253,7 +253,7 @@ import Testing
         (["transfer", "1", "--to", user, "--reason", "x"], "no purchase with the originalTransactionID 1"),
         (
           ["extend-trial", "phone", "--bundle", "com.screentimerewards", "--days", "7", "--reason", "x"],
-          "never started a trial"
+          "has never seen the device 'phone'"
         ),
         (
           ["reset-device-secret", "phone", "--bundle", "com.swiftclimb.app", "--reason", "x"],

@@ -10,14 +10,17 @@ extension SupportDesk {
   /// - Parameters:
   ///   - customer: a user's UUID or a device id, depending on the app.
   ///   - days: from 1 to 36,500, of 24 hours.
+  ///   - isForced: whether the customer may be one that was never seen.
   /// - Throws: ``SupportRefusal``; errors of the database.
   public func grant(
-    to customer: String, bundleID: String, tier: String, days: Int, by author: SupportAuthor
+    to customer: String, bundleID: String, tier: String, days: Int, by author: SupportAuthor,
+    isForced: Bool = false
   ) async throws -> GrantResult {
     let app = try app(named: bundleID)
     try app.checkTier(tier)
     try checkDays(days)
     let customer = try app.customer(named: customer)
+    try await checkSeen(customer, of: app, isForced: isForced)
     let instant = clock.now()
     let grant = Grant(
       id: UUID(), tier: tier, startsAt: instant,

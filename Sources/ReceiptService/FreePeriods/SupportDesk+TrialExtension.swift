@@ -5,16 +5,19 @@ import Subscriptions
 extension SupportDesk {
   /// Extends a trial once, from its end, or from now if it is over.
   ///
-  /// - Parameter device: any device of the trial; the devices of one Apple Account share it.
+  /// - Parameters:
+  ///   - device: any device of the trial; the devices of one Apple Account share it.
+  ///   - isForced: whether the device may be one that was never seen. Without a trial there is nothing to extend.
   /// - Throws: ``SupportRefusal``, also for a trial that is extended already; errors of the database.
   public func extendTrial(
-    of device: String, bundleID: String, days: Int, by author: SupportAuthor
+    of device: String, bundleID: String, days: Int, by author: SupportAuthor, isForced: Bool = false
   ) async throws -> TrialExtensionResult {
     let app = try app(named: bundleID)
     try checkDays(days)
     guard case .device(let device) = try app.customer(named: device) else {
       throw SupportRefusal.invalid("\(bundleID) has no trials: its customers are users.")
     }
+    try await checkSeen(.device(device), of: app, isForced: isForced)
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([

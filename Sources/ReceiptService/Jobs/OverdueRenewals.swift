@@ -7,7 +7,7 @@ import Subscriptions
 /// Requests the status of subscriptions that should have renewed or ended, and for which no notification came.
 struct OverdueRenewals: Sendable {
   let pool: PostgresPool
-  let verifier: SignedDataVerifier
+  let signed: SignedPurchases
   let ledger: LedgerWriter
   let clock: ServiceClock
   let logger: Logger
@@ -59,25 +59,11 @@ struct OverdueRenewals: Sendable {
   ) async throws {
     let answer = try await api.subscriptionStatuses(anyTransactionID: id, in: environment)
     for item in (answer.data ?? []).flatMap({ $0.lastTransactions ?? [] }) {
-      guard var entry = entry(of: item, in: app) else { continue }
+      guard var entry = signed.entry(of: item, in: app, at: clock.now()) else { continue }
       entry.transactions += try await earlier(api, than: entry, app, environment)
       entry.action = .overdueRenewal
       report.addRepair(try await ledger.record(entry), cause: "status", at: entry.instant)
     }
-  }
-
-  private func entry(of item: LastTransactionsItem, in app: App) -> LedgerEntry? {
-    guard let jws = item.signedTransactionInfo, let transaction = verified(jws, in: app) else { return nil }
-    var entry = LedgerEntry(
-      app: app, originalTransactionID: transaction.fact.originalTransactionID,
-      transactions: [transaction], instant: clock.now())
-    if let jws = item.signedRenewalInfo, let signed = try? verifier.renewalInfo(jws),
-      (try? app.identity.check(signed.payload)) != nil, let record = try? RenewalRecord(signed),
-      record.fact.originalTransactionID == entry.originalTransactionID
-    {
-      entry.renewals = [record]
-    }
-    return entry
   }
 
   /// The periods between the latest known one and the one of the status, from the transaction history.
@@ -103,23 +89,11 @@ struct OverdueRenewals: Sendable {
         guard error.retryDecision == .skip else { throw error }
         break
       }
-      transactions += (page.signedTransactions ?? []).compactMap { verified($0, in: app) }
+      transactions += (page.signedTransactions ?? []).compactMap { signed.transaction($0, in: app) }
         .filter { $0.fact.originalTransactionID == id && seen.insert($0.fact.transactionID).inserted }
       guard page.hasMore == true, let next = page.revision, next != revision else { break }
       revision = next
     }
     return transactions
-  }
-
-  private func verified(_ jws: String, in app: App) -> TransactionRecord? {
-    do {
-      let signed = try verifier.transaction(jws)
-      try app.identity.check(signed.payload)
-      return try TransactionRecord(signed)
-    } catch {
-      logger.error(
-        "signed data in a response of the App Store does not verify", metadata: ["reason": "\(error)"])
-      return nil
-    }
   }
 }

@@ -1,12 +1,15 @@
+import Foundation
 import Logging
 import Postgres
 
-/// Deletes notifications and transactions that are older than the settings allow, in batches.
+/// Deletes notifications and transactions that are older than the settings allow, and refused requests that are older than
+/// ``RefusedAttemptLog/lifetime``, in batches.
 ///
 /// Any number of servers may run it: an advisory lock lets one of them delete at a time; the others find nothing to do.
 struct RetentionJob: Sendable {
   let pool: PostgresPool
   let retention: Retention
+  let clock: ServiceClock
   let logger: Logger
 
   /// Longer than the timeout of requests, because a batch may read from a cold disk.
@@ -29,6 +32,21 @@ struct RetentionJob: Sendable {
       // Notifications of apps that are not configured are deleted also without a setting.
       guard months != nil || table == .notifications else { continue }
       deleted += try await deleteOldRows(of: table, olderThan: months)
+    }
+    return try await deleted + deleteRefusedAttempts()
+  }
+
+  private static let batchOfRefusedAttempts = 2_000
+
+  private func deleteRefusedAttempts() async throws -> Int {
+    let oldest = clock.now() - RefusedAttemptLog.lifetime
+    var deleted = 0
+    while !Task.isCancelled {
+      let rows = try await pool.query(
+        RefusedAttemptRows.delete(before: oldest, limit: Self.batchOfRefusedAttempts)
+      ).affected
+      deleted += rows
+      if rows < Self.batchOfRefusedAttempts { break }
     }
     return deleted
   }

@@ -243,10 +243,7 @@ extension LedgerState.Purchase {
     let isProven = entry.isProven && !entry.isUnprovenClaim
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {
-      let shared = app.sharesPurchases ? transfer.customer.deviceID : nil
-      return SharedClaim(
-        outcome: .settled(transfer.ownership(after: owner)),
-        holders: shared.map { holders.given(to: $0, from: owner?.customer, at: entry.instant) } ?? holders)
+      return transfer.claim(owner: owner, holders: holders, in: app, at: entry.instant)
     }
     if app.sharesPurchases {
       return share(

@@ -37,7 +37,8 @@ extension Service {
       try await self.client(request) { try await self.pairing.delete(request) }
     }
     router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10) { request in
-      try await self.client(request) { try await self.events.respond(to: request) }
+      try self.traffic.admit(request)
+      return try await self.answering { try await self.events.respond(to: request) }
     }
     router.onImmediate(.get, "/.well-known/jwks.json") { _ in
       try self.signer.keySet(at: self.clock.now())
@@ -56,12 +57,17 @@ extension Service {
     return router
   }
 
-  /// Applies the rate limits of clients; see ``ClientRateLimits``.
+  /// Applies the rate limits of clients (see ``ClientRateLimits``), and keeps a refusal for support.
   private func client(
     _ request: Request, _ body: () async throws -> Response
   ) async throws -> Response {
-    try traffic.admit(request)
-    return try await answering(body)
+    do {
+      try traffic.admit(request)
+      return try await answering(body)
+    } catch let problem as Problem {
+      sharedResources.refusedAttempts.note(request, problem, in: validation.apps)
+      throw problem
+    }
   }
 
   /// Maps an unavailable database to 503 `database_unavailable`.

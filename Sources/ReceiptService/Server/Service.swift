@@ -114,7 +114,12 @@ public final class Service: Sendable {
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
       metrics: metrics)
-    support = SupportDesk(catalog: catalog, pool: pool, ledger: ledger, clock: clock, logger: logger)
+    let signedPurchases = SignedPurchases(verifier: verifier, logger: logger)
+    support = SupportDesk(
+      catalog: catalog, pool: pool, ledger: ledger,
+      // A person waits for the response, and needs current data.
+      apis: apis.mapValues { $0.with(timeout: .seconds(15), maximumAge: .zero) }, signed: signedPurchases,
+      clock: clock, logger: logger)
     grandfathering = Grandfathering(
       catalog: catalog, pool: pool, statusWriter: support.statusWriter, clock: clock)
     profiles = ProfileSync(
@@ -131,7 +136,7 @@ public final class Service: Sendable {
       metrics: metrics)
     kpiCounter = KPICounter(catalog: catalog, pool: pool, clock: clock)
     kpiJob = KPIJob(counter: kpiCounter)
-    retentionJob = RetentionJob(pool: pool, retention: settings.retention, logger: logger)
+    retentionJob = RetentionJob(pool: pool, retention: settings.retention, clock: clock, logger: logger)
     readiness = Readiness(sharedResources: sharedResources)
     profileRetry = ProfileRetry(
       pool: pool, catalog: catalog, clock: clock, logger: logger, metrics: metrics)
@@ -160,7 +165,7 @@ public final class Service: Sendable {
       apis: patientAPIs, catalog: catalog, pool: pool,
       missed: MissedNotifications(intake: notifications, ledger: ledger, logger: logger),
       overdue: OverdueRenewals(
-        pool: pool, verifier: verifier, ledger: ledger, clock: clock, logger: logger),
+        pool: pool, signed: signedPurchases, ledger: ledger, clock: clock, logger: logger),
       clock: clock, logger: logger)
     reconcileJob = ReconcileJob(
       reconciliation: reconciliation, pool: pool, clock: clock, logger: logger, metrics: metrics)
@@ -218,7 +223,7 @@ public final class Service: Sendable {
     let jobs =
       sweep.jobs + databaseGauges.jobs + [
         configuredApps.windowJob, profileRetry.job, claimVerification.job, reconcileJob.job, kpiJob.job,
-        authenticator.job,
+        authenticator.job, sharedResources.refusedAttempts.job,
       ]
       + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in

@@ -12,6 +12,8 @@ final class SharedResources: Sendable {
   /// The client for the App Store and the issuers of tokens.
   let client: CurlClient
   let traffic: ClientRateLimits
+  /// Kept over a reload with the attempts that are not written yet.
+  let refusedAttempts: RefusedAttemptLog
   let metrics: ServiceMetrics
   /// Signs entitlements.
   let signer: EntitlementSigner
@@ -35,6 +37,7 @@ final class SharedResources: Sendable {
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
     traffic = ClientRateLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)
+    refusedAttempts = RefusedAttemptLog(pool: pool, clock: self.clock, logger: logger)
   }
 
   /// Whether load balancers should send no more requests.
@@ -43,6 +46,8 @@ final class SharedResources: Sendable {
   func drain() { draining.store(true, ordering: .relaxed) }
 
   func close() async {
+    // A failure loses the refused requests of the last two seconds.
+    try? await refusedAttempts.flush()
     await client.shutDown()
     await pool.close()
   }

@@ -20,8 +20,17 @@ extension Service {
     }
     on(.get, "customer/{id}") { request in
       let report = try await self.support.customer(request.parameters.require("id"))
-      guard !report.isEmpty else { throw Problem.notFound("No customer or purchase has this id.") }
+      guard !report.isEmpty else { throw Problem.notFound(report.found.detail.asSentence) }
       return .json(.ok, report)
+    }
+    on(.get, "find/{what}") { request in
+      .json(.ok, try await self.support.find(request.parameters.require("what")))
+    }
+    on(.post, "refresh") { request in
+      let body: RefreshBody = try request.requiredJSON()
+      return .json(
+        .ok,
+        try await self.support.refresh(body.id, by: SupportAuthor(by: body.by, reason: body.reason)))
     }
     on(.post, "grant") { request in
       let body: GrantBody = try request.requiredJSON()
@@ -29,7 +38,7 @@ extension Service {
         .created,
         self.support.grant(
           to: body.customer, bundleID: body.bundleID, tier: body.tier, days: body.days,
-          by: SupportAuthor(by: body.by, reason: body.reason)))
+          by: SupportAuthor(by: body.by, reason: body.reason), isForced: body.force ?? false))
     }
     on(.post, "revoke-grant") { request in
       let body: RevokeGrantBody = try request.requiredJSON()
@@ -42,7 +51,7 @@ extension Service {
         .ok,
         self.support.extendTrial(
           of: body.deviceID, bundleID: body.bundleID, days: body.days,
-          by: SupportAuthor(by: body.by, reason: body.reason)))
+          by: SupportAuthor(by: body.by, reason: body.reason), isForced: body.force ?? false))
     }
     on(.post, "reset-device-secret") { request in
       let body: ResetDeviceSecretBody = try request.requiredJSON()
@@ -53,10 +62,11 @@ extension Service {
     }
     on(.post, "transfer") { request in
       let body: TransferBody = try request.requiredJSON()
-      return try await .json(
+      return .json(
         .ok,
-        self.support.transfer(
-          body.originalTransactionID, to: body.to, by: SupportAuthor(by: body.by, reason: body.reason)))
+        try await self.support.transfer(
+          body.originalTransactionID, to: body.to, by: SupportAuthor(by: body.by, reason: body.reason),
+          isForced: body.force ?? false, isDryRun: body.dryRun ?? false))
     }
     on(.post, "free-access") { request in
       let body: FreeAccessBody = try request.requiredJSON()
@@ -125,11 +135,23 @@ extension Request {
   }
 }
 
+extension String {
+  /// The text with a capital letter and a full stop.
+  fileprivate var asSentence: String { prefix(1).uppercased() + dropFirst() + "." }
+}
+
+private struct RefreshBody: Decodable {
+  var id: String
+  var by: String
+  var reason: String
+}
+
 private struct GrantBody: Decodable {
   var customer: String
   var bundleID: String
   var tier: String
   var days: Int
+  var force: Bool?
   var by: String
   var reason: String
 }
@@ -144,6 +166,7 @@ private struct ExtendTrialBody: Decodable {
   var deviceID: String
   var bundleID: String
   var days: Int
+  var force: Bool?
   var by: String
   var reason: String
 }
@@ -158,6 +181,8 @@ private struct ResetDeviceSecretBody: Decodable {
 private struct TransferBody: Decodable {
   var originalTransactionID: String
   var to: String
+  var force: Bool?
+  var dryRun: Bool?
   var by: String
   var reason: String
 }

@@ -3,28 +3,72 @@ import Postgres
 import Subscriptions
 
 extension SupportDesk {
-  /// Transfers a purchase to another customer of the same app.
+  /// Transfers one purchase to another customer of the same app.
   ///
   /// The previous owner's client cannot claim it back, whatever the app's transfer policy. Only support can transfer it
-  /// again, or the App Store, by signing a new `appAccountToken`.
+  /// again, or the App Store, by signing a new `appAccountToken`. A family member's share of a purchase is not moved: it
+  /// has a transaction of its own, and ends with the family.
   ///
+  /// - Parameters:
+  ///   - isForced: whether the customer may be one that was never seen.
+  ///   - isDryRun: whether to write nothing and to tell what would change.
   /// - Throws: ``SupportRefusal``, ``ServiceError``; errors of the database.
   public func transfer(
-    _ originalTransactionID: String, to customer: String, by author: SupportAuthor
+    _ originalTransactionID: String, to customer: String, by author: SupportAuthor, isForced: Bool = false,
+    isDryRun: Bool = false
   ) async throws -> TransferResult {
-    guard let row = try await pool.query(SubscriptionRows.select([originalTransactionID])).first else {
+    guard let stored = try await purchase(originalTransactionID) else {
       throw try await unknownPurchase(originalTransactionID)
     }
-    let app = try app(named: SubscriptionRows.decode(row).bundleID)
+    let app = try app(named: stored.bundleID)
     let customer = try app.customer(named: customer)
+    guard stored.subscription.current.ownership != "FAMILY_SHARED" else {
+      throw SupportRefusal.invalid(
+        "\(originalTransactionID) is a family member's share, which only its Apple Account can use. Transfer the "
+          + "purchaser's purchase, or grant access.")
+    }
+    try await checkSeen(customer, of: app, isForced: isForced)
     var entry = LedgerEntry(app: app, originalTransactionID: originalTransactionID, instant: clock.now())
     entry.transfer = SupportTransfer(customer: customer, author: author)
-    let receipt = try await ledger.record(entry)
-    guard let stored = receipt.subscription else { throw try await unknownPurchase(originalTransactionID) }
+    let (before, after) = try await isDryRun ? (stored, stored.foreseen(entry, in: app)) : moved(by: entry)
     return TransferResult(
-      originalTransactionID: originalTransactionID, bundleID: app.bundleID,
-      from: receipt.previous?.owner?.customer.id, to: customer.id,
-      isChanged: receipt.previous?.owner != stored.owner || receipt.previous?.customers != stored.customers)
+      originalTransactionID: originalTransactionID, productID: before.subscription.productID,
+      bundleID: app.bundleID, from: before.owner?.customer.id, to: customer.id,
+      isChanged: before.owner != after.owner || before.customers != after.customers, isDryRun: isDryRun,
+      customers: try await concerned(from: before, to: after, in: app, at: entry.instant))
+  }
+
+  /// Carries out a transfer. The purchase may have changed since it was read, so the ledger tells both states.
+  private func moved(by entry: LedgerEntry) async throws -> (StoredSubscription, StoredSubscription) {
+    let receipt = try await ledger.record(entry)
+    guard let after = receipt.subscription else { throw ServiceError.internalError }
+    return (receipt.previous ?? after, after)
+  }
+
+  /// The entitlements of all customers that a transfer concerns, with the purchase as it was and as it is.
+  private func concerned(
+    from before: StoredSubscription, to after: StoredSubscription, in app: App, at instant: Date
+  ) async throws -> [TransferredCustomer] {
+    guard let owner = after.owner?.customer else { return [] }
+    let former = [before.owner?.customer].compactMap(\.self).filter { $0 != owner }
+    let others = before.customers.subtracting(after.customers).subtracting(former).sorted { $0.id < $1.id }
+    let customers = former + others + [owner]
+    let records = try await pool.customerRecords(
+      users: customers.compactMap(\.userID), devices: customers.compactMap(\.deviceID))
+    return customers.map { customer in
+      func entitlements(with purchase: StoredSubscription) -> EntitlementsResponse {
+        var set = records[customer]
+        set.subscriptions.removeAll { $0.originalTransactionID == purchase.originalTransactionID }
+        set.shared.removeAll { $0.originalTransactionID == purchase.originalTransactionID }
+        if purchase.customers.contains(customer) { set.subscriptions.append(purchase) }
+        let own = set.customerRecords(
+          of: app, for: customer, freeAccess: records.freeAccessByApp[app], at: instant)
+        return EntitlementsResponse(app.entitlements(of: own, for: customer, at: instant))
+      }
+      return TransferredCustomer(
+        customer: "\(customer.kindWord) \(customer.id)", before: entitlements(with: before),
+        after: entitlements(with: after))
+    }
   }
 
   /// The id may be that of a renewal instead of the original transaction.
@@ -35,5 +79,29 @@ extension SupportDesk {
       return .notFound("\(id) is a transaction of the purchase \(original): use that id.")
     }
     return .notFound("There is no purchase with the originalTransactionID \(id).")
+  }
+
+  private func purchase(_ originalTransactionID: String) async throws -> StoredSubscription? {
+    let answers = try await pool.withConnection { connection in
+      try await connection.pipeline([
+        SubscriptionRows.select([originalTransactionID]), HolderRows.select([originalTransactionID]),
+      ])
+    }
+    guard var stored = try answers[0].first.map(SubscriptionRows.decode) else { return nil }
+    stored.holders = try answers[1].map { try HolderRows.decode($0).holder }
+    return stored
+  }
+}
+
+extension StoredSubscription {
+  /// The purchase after a transfer that is not carried out.
+  fileprivate func foreseen(_ entry: LedgerEntry, in app: App) -> StoredSubscription {
+    guard let claim = entry.transfer?.claim(owner: owner, holders: holders, in: app, at: entry.instant) else {
+      return self
+    }
+    var after = self
+    after.owner = claim.outcome.owner
+    after.holders = claim.holders
+    return after
   }
 }

@@ -1,3 +1,4 @@
+import AppStore
 import Foundation
 import Identifiers
 import Logging
@@ -12,6 +13,9 @@ public struct SupportDesk: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
   let ledger: LedgerWriter
+  /// The App Store Server API of each app that has a key, by bundle id.
+  let apis: [String: AppStoreServerAPI]
+  let signed: SignedPurchases
   let clock: ServiceClock
   let logger: Logger
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import JSON
 import ReceiptService
 
@@ -6,16 +7,18 @@ import ReceiptService
 struct CustomerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "customer",
-    abstract: "Shows what support needs to know of a user, a device or a transaction.",
+    abstract: "Shows what support needs to know of a customer.",
     discussion: "The exit status is 1 if the id is unknown.")
 
-  @Argument(help: "A user's UUID, a device's id, or the id of any transaction.")
+  @Argument(help: "Anything that `receiptd find` finds.")
   var id: String
 
   @Flag(help: "The same as JSON, on one line.")
   var json = false
 
   func run() async throws {
+    // A write to a closed connection must fail with an error and not end the process.
+    signal(SIGPIPE, SIG_IGN)
     try await Startup.withService { service in
       let report: CustomerReport
       do {

@@ -16,11 +16,14 @@ struct ExtendTrialCommand: AsyncParsableCommand {
   @Option(help: "The number of days to add.")
   var days: Int
 
+  @Flag(help: "Also if the customer was never seen.")
+  var force = false
+
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
     try await options.perform("extend-trial") { desk, author in
-      try await desk.extendTrial(of: device, bundleID: bundle, days: days, by: author)
+      try await desk.extendTrial(of: device, bundleID: bundle, days: days, by: author, isForced: force)
     }
   }
 }

@@ -20,11 +20,15 @@ struct GrantCommand: AsyncParsableCommand {
   @Option(help: "The number of days from now.")
   var days: Int
 
+  @Flag(help: "Also if the customer was never seen.")
+  var force = false
+
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
     try await options.perform("grant") { desk, author in
-      try await desk.grant(to: customer, bundleID: bundle, tier: tier, days: days, by: author)
+      try await desk.grant(
+        to: customer, bundleID: bundle, tier: tier, days: days, by: author, isForced: force)
     }
   }
 }

@@ -64,7 +64,7 @@ import Testing
       for user in [live[1], live[2]] {
         _ = try await live.harness.desk.grant(
           to: user.uuidString, bundleID: SwiftClimb.bundleID, tier: "premium", days: 1,
-          by: SupportAuthor.adoption("test"))
+          by: SupportAuthor.adoption("test"), isForced: true)
       }
       #expect(try await live.profile(live[1]) == row)
       #expect(try await live.profile(live[2]).product == "grant:premium")
@@ -86,7 +86,8 @@ import Testing
         let bought = try live.buy(product, bundleID: bundleID, token: user)
         try await live.harness.arrives(bought)
         _ = try await live.harness.desk.transfer(
-          bought.originalTransactionID, to: live[9].uuidString, by: SupportAuthor.adoption("test"))
+          bought.originalTransactionID, to: live[9].uuidString, by: SupportAuthor.adoption("test"),
+          isForced: true)
       }
       #expect(try await live.profile(live[1]) == ProfileRow())
       #expect(try await live.profile(live[9]).product == SwiftClimb.monthly)

@@ -15,7 +15,7 @@ import Testing
     let ada = try #require(Harness.ada)
     harness.clock.advance(seconds: -60)
     _ = try await harness.desk.grant(
-      to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 30, by: ada)
+      to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 30, by: ada, isForced: true)
     #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
     return user
   }

@@ -12,7 +12,7 @@ import Testing
       let user = UUID()
       let ada = try #require(Harness.ada)
       let grant = try await harness.desk.grant(
-        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true)
       let end = harness.clock.now + 7 * 86_400
       #expect(try await harness.isPremium(user))
       #expect(try await harness.profileRow(of: user)?.expiresAt == end)
@@ -46,7 +46,7 @@ import Testing
       let user = UUID()
       let ada = try #require(Harness.ada)
       let grant = try await harness.desk.grant(
-        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true)
       #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
       #expect(try await harness.isPremiumInPreferences(user) == true)
       harness.clock.advance(seconds: 60)
@@ -66,7 +66,7 @@ import Testing
       let entry = try intake.entry(for: harness.buy(token: user).notification.signedPayload)
       harness.clock.advance(seconds: 1)
       _ = try await harness.desk.grant(
-        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 365, by: ada)
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 365, by: ada, isForced: true)
       #expect(try await intake.ledger.record(entry).isNews)
       #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
     }
@@ -79,7 +79,7 @@ import Testing
       let user = UUID()
       let ada = try #require(Harness.ada)
       let grant = try await harness.desk.grant(
-        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true)
       let id = try #require(UUID(uuidString: grant.grant))
       let changes = try await withThrowingTaskGroup(of: Bool.self) { group in
         for _ in 0..<8 { group.addTask { try await harness.desk.revokeGrant(id, by: ada).isChanged } }
@@ -97,7 +97,7 @@ import Testing
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       _ = try await harness.desk.grant(
-        to: "tablet-1", bundleID: TestApps.family, tier: "family", days: 1, by: ada)
+        to: "tablet-1", bundleID: TestApps.family, tier: "family", days: 1, by: ada, isForced: true)
       let customerRecords = try await harness.pool.customerRecords(devices: ["tablet-1"])
       #expect(customerRecords[.device("tablet-1")].grants[TestApps.family]?.map(\.tier) == ["family"])
     }
@@ -109,7 +109,7 @@ import Testing
       let users = (0..<40).map { _ in UUID() }
       for user in users {
         _ = try await harness.desk.grant(
-          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1, by: ada)
+          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1, by: ada, isForced: true)
       }
       // One grant that began and ended meanwhile, and one in the future.
       let missed = UUID()
@@ -151,7 +151,8 @@ import Testing
       ]
       for (customer, bundleID, tier, days, expected) in cases {
         let kind = try await refusal {
-          _ = try await desk.grant(to: customer, bundleID: bundleID, tier: tier, days: days, by: ada)
+          _ = try await desk.grant(
+            to: customer, bundleID: bundleID, tier: tier, days: days, by: ada, isForced: true)
         }
         #expect(kind == expected, "\(customer) \(bundleID) \(tier) \(days)")
       }
@@ -172,7 +173,7 @@ import Testing
       let users = [broken] + (0..<5).map { _ in UUID() }
       for user in users {
         _ = try await harness.desk.grant(
-          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1, by: ada)
+          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1, by: ada, isForced: true)
       }
       _ = try await harness.pool.query("UPDATE subscriptions SET phase_statuses = '{nonsense}'")
       harness.clock.advance(days: 2)
@@ -189,7 +190,7 @@ import Testing
       _ = try await harness.pool.query(
         "ALTER TABLE profiles ADD CONSTRAINT stubborn CHECK (premium_product_id IS NULL)")
       _ = try await harness.desk.grant(
-        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true)
       #expect(try await harness.isPremium(user))
       #expect(try await harness.profileRow(of: user)?.product == nil)
       _ = try await harness.pool.query("ALTER TABLE profiles DROP CONSTRAINT stubborn")

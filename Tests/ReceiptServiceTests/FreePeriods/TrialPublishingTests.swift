@@ -66,7 +66,7 @@ import Testing
 
       let desk = harness.desk
       _ = try await desk.grant(
-        to: "guest", bundleID: ScreenTime.bundleID, tier: "family", days: 3, by: ada)
+        to: "guest", bundleID: ScreenTime.bundleID, tier: "family", days: 3, by: ada, isForced: true)
       #expect(try await noted(harness) == ["guest"])
       harness.clock.advance(days: 4)
       #expect(try await harness.service.sweep.grants.run() == 1)

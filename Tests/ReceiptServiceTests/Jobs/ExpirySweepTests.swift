@@ -134,7 +134,7 @@ import Testing
       let ada = try #require(Harness.ada)
       let now = harness.clock.now
       _ = try await harness.desk.grant(
-        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true)
       harness.clock.advance(days: 8)
       #expect(try await harness.service.sweep.grants.run() == 1)
       #expect(try await harness.isPremiumInPreferences(user) == false)

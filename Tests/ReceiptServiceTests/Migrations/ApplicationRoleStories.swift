@@ -123,7 +123,13 @@ import Testing
     let user = UUID().uuidString.lowercased()
     let bought = try harness.buy()
     try await harness.arrives(bought)
-    _ = try await ask("transfer", ["originalTransactionID": bought.originalTransactionID, "to": user])
+    _ = try await ask(
+      "transfer", ["originalTransactionID": bought.originalTransactionID, "to": user, "force": true])
+    _ = try await ask("refresh", ["id": user])
+    let order = try harness.buy().orderID ?? ""
+    let found = try await harness.send(
+      .get, "/support/v1/find/\(order)", token: Harness.supportToken, to: harness.adminAddress)
+    #expect(found.string("outcome") == "found")
     _ = try await ask("extend-trial", ["deviceID": "phone", "bundleID": TestApps.family, "days": 7])
     let granted = try await ask(
       "grant", ["customer": "phone", "bundleID": TestApps.family, "tier": "family", "days": 7])

@@ -115,7 +115,7 @@ import Testing
       let ada = try #require(Harness.ada)
       let bought = try await buys(Heatlab.monthly, in: harness)
       _ = try await harness.desk.grant(
-        to: "phone", bundleID: Heatlab.bundleID, tier: "pro", days: 400, by: ada)
+        to: "phone", bundleID: Heatlab.bundleID, tier: "pro", days: 400, by: ada, isForced: true)
       _ = try await harness.device("phone", shows: bought)
       let watch = try await harness.device("watch", shows: bought)
       // Not until the end of the phone's grant.
@@ -150,7 +150,7 @@ import Testing
         "SELECT count(*) FROM support_timeline WHERE original_transaction_id = \(id) AND event = 'purchase'")
       #expect(try told[0].decode("count", as: Int.self) == 1)
 
-      _ = try await harness.desk.transfer(id, to: "new-phone", by: ada)
+      _ = try await harness.desk.transfer(id, to: "new-phone", by: ada, isForced: true)
       for _ in 0..<2 {
         for device in ["phone", "watch"] {
           let refused = try await harness.validate([
@@ -229,9 +229,9 @@ import Testing
       let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID)
       let id = bought.originalTransactionID
       _ = try await harness.device("old", shows: bought)
-      _ = try await harness.desk.transfer(id, to: "new", by: ada)
+      _ = try await harness.desk.transfer(id, to: "new", by: ada, isForced: true)
       _ = try await harness.device("third", shows: bought)
-      let again = try await harness.desk.transfer(id, to: "new", by: ada)
+      let again = try await harness.desk.transfer(id, to: "new", by: ada, isForced: true)
       let answer = try await harness.entitlements("third", of: Heatlab.bundleID)
       #expect(answer.bool("entitlements.isAccessGranted") == false)
       #expect(again.isChanged)

@@ -315,7 +315,7 @@ import Testing
       let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
       #expect(try await harness.desk.customer(bought.transactionID).isEmpty)
       _ = try await harness.desk.grant(
-        to: "phone", bundleID: ScreenTime.bundleID, tier: "family", days: 2, by: ada)
+        to: "phone", bundleID: ScreenTime.bundleID, tier: "family", days: 2, by: ada, isForced: true)
       try await expect("phone", "active", tier: "family", in: harness)
       // Support validates it with the id on the customer's receipt.
       let byHand = try await harness.validate([
@@ -360,7 +360,8 @@ import Testing
       _ = try await harness.device("new-phone", shows: bought)
       try await expect("new-phone", "active", tier: "individual", in: harness)
       try await expect("lost-phone", "active", tier: "individual", in: harness)
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: "new-phone", by: ada)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "new-phone", by: ada, isForced: true)
       try await expect("new-phone", "active", tier: "individual", in: harness)
       try await expect("lost-phone", "expired", in: harness)
       let refused = try await harness.validate([

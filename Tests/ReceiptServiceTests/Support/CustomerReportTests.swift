@@ -16,7 +16,7 @@ import Testing
       harness.clock.advance(days: 31)
       let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
       _ = try await harness.desk.grant(
-        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 3, by: ada)
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 3, by: ada, isForced: true)
       for id in [
         user.uuidString, user.uuidString.lowercased(), bought.originalTransactionID,
         renewed.transaction.transactionId,
@@ -65,7 +65,8 @@ import Testing
 
       let (anna, bought) = try await harness.customer()
       let boris = UUID()
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: boris.uuidString, by: ada)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: boris.uuidString, by: ada, isForced: true)
       let former = try await harness.desk.customer(anna.uuidString)
       #expect(
         former.customers.first?.because

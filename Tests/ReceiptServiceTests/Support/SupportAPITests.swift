@@ -27,7 +27,7 @@ import Testing
       let user = UUID().uuidString.lowercased()
       let granted = try await ask(
         harness, "grant",
-        ["customer": user, "bundleID": TestApps.climbing, "tier": "premium", "days": 7]
+        ["customer": user, "bundleID": TestApps.climbing, "tier": "premium", "days": 7, "force": true]
           .merging(who) { a, _ in a })
       #expect(granted.status == 201)
       let grant = try #require(granted.string("grant"))

@@ -66,11 +66,13 @@ import Testing
         """)
       let desk = harness.desk
       let given = UUID().uuidString
-      _ = try await desk.grant(to: given, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+      _ = try await desk.grant(
+        to: given, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true)
       let grant: UUID = try await harness.pool.query("SELECT id FROM grants")[0].decode("id")
       try await harness.refuseInserts(into: "support_actions")
       await #expect(throws: PostgresError.self) {
-        try await desk.grant(to: user, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada)
+        try await desk.grant(
+          to: user, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true)
       }
       await #expect(throws: PostgresError.self) { try await desk.revokeGrant(grant, by: ada) }
       await #expect(throws: PostgresError.self) {
@@ -80,7 +82,7 @@ import Testing
         try await desk.setFreeAccess(true, bundleID: TestApps.climbing, by: ada)
       }
       await #expect(throws: (any Error).self) {
-        try await desk.transfer(bought.originalTransactionID, to: user, by: ada)
+        try await desk.transfer(bought.originalTransactionID, to: user, by: ada, isForced: true)
       }
       await #expect(throws: PostgresError.self) { try await harness.service.rotateEntitlementKey(by: ada) }
       #expect(try await harness.pool.query("SELECT FROM grants WHERE revoked_at IS NULL").count == 1)

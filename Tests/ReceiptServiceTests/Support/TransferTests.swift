@@ -15,7 +15,7 @@ import Testing
       let (anna, bought) = try await harness.customer()
       let boris = UUID()
       let id = bought.originalTransactionID
-      let answer = try await harness.desk.transfer(id, to: boris.uuidString, by: ada)
+      let answer = try await harness.desk.transfer(id, to: boris.uuidString, by: ada, isForced: true)
       #expect(answer.isChanged)
       #expect(try await harness.isPremium(anna) == false)
       #expect(try await harness.isPremium(boris))
@@ -34,7 +34,7 @@ import Testing
       #expect(try reason.decode("owned_because", as: String.self) == "support")
       #expect(try reason.decode("taken_from", as: String.self) == anna.uuidString.lowercased())
 
-      let again = try await harness.desk.transfer(id, to: boris.uuidString, by: ada)
+      let again = try await harness.desk.transfer(id, to: boris.uuidString, by: ada, isForced: true)
       #expect(!again.isChanged)
       #expect(
         try await harness.actions() == [
@@ -54,7 +54,8 @@ import Testing
       try harness.sellFamilySubscriptions()
       let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
       _ = try await harness.device("old phone", shows: bought)
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: "new phone", by: ada)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "new phone", by: ada, isForced: true)
       // Not even after its end.
       for days in [0.0, 400] {
         harness.clock.advance(days: days)
@@ -83,7 +84,8 @@ import Testing
       let (anna, bought) = try await harness.customer()
       let boris = UUID()
       let clara = UUID()
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: boris.uuidString, by: ada)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: boris.uuidString, by: ada, isForced: true)
       var info = bought.transaction
       info.appAccountToken = clara
       info.signedDate += 60
@@ -91,7 +93,8 @@ import Testing
         ["signedTransaction": harness.sign(info)], token: harness.token(for: clara))
       #expect(shown.status == 200)
       #expect(try await harness.row(of: bought.originalTransactionID).userID == clara)
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: anna.uuidString, by: ada)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: anna.uuidString, by: ada, isForced: true)
       #expect(try await harness.row(of: bought.originalTransactionID).userID == anna)
       #expect(try await harness.actions().map(\.by) == ["ada", "app-store", "ada"])
     }
@@ -106,17 +109,18 @@ import Testing
       try await harness.arrives(bought)
       let user = UUID()
       let answer = try await harness.desk.transfer(
-        bought.originalTransactionID, to: user.uuidString, by: ada)
+        bought.originalTransactionID, to: user.uuidString, by: ada, isForced: true)
       #expect(answer.from == nil)
       #expect(try await harness.isPremium(user))
       #expect(try await harness.actions().map(\.from) == [nil])
 
       let desk = harness.desk
       #expect(
-        try await refusal { _ = try await desk.transfer("1", to: user.uuidString, by: ada) } == .notFound)
+        try await refusal { _ = try await desk.transfer("1", to: user.uuidString, by: ada, isForced: true) }
+          == .notFound)
       #expect(
         try await refusal {
-          _ = try await desk.transfer(bought.originalTransactionID, to: "phone", by: ada)
+          _ = try await desk.transfer(bought.originalTransactionID, to: "phone", by: ada, isForced: true)
         } == .invalid)
     }
   }
@@ -130,7 +134,7 @@ import Testing
         for user in users {
           group.addTask {
             _ = try await harness.desk.transfer(
-              bought.originalTransactionID, to: user.uuidString, by: ada)
+              bought.originalTransactionID, to: user.uuidString, by: ada, isForced: true)
           }
         }
         try await group.waitForAll()

@@ -5,6 +5,7 @@ examples are not valid, so they are replaced by values that the simulated App St
 """
 
 import datetime
+import time
 
 import web
 from world import SUPPORT_TOKEN, user_token
@@ -13,7 +14,7 @@ from world import SUPPORT_TOKEN, user_token
 ORDER = [
     "validate", "webhook", "putPremium", "getPremium", "startTrial", "getEntitlements", "pairChild", "listChildren",
     "unpairChild", "postEvents", "getKeys", "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer",
-    "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "setFreeAccess", "requeue", "replay",
+    "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "setFreeAccess", "requeue", "replay",
 ]
 
 
@@ -53,7 +54,7 @@ class Session:
 
     @property
     def parameters(self):
-        return {"id": self.climb["originalTransactionID"]}
+        return {"id": self.climb["originalTransactionID"], "what": self.climb["orderID"]}
 
     def token(self, operation):
         if "userToken" in operation.schemes:
@@ -66,6 +67,9 @@ class Session:
             faults.append(f"not in the session's order: {set(ORDER) ^ set(self.description.operations)}")
         for operation in map(self.description.operations.get, ORDER):
             examples = operation.request_examples or self._names_of_answers(operation)
+            if operation.id == "getCustomer":
+                # Refused requests are written every two seconds.
+                time.sleep(4)
             for name, example in examples.items():
                 for fault in self._send(operation, name, example):
                     faults.append(f"{operation.id} {name}: {fault}")

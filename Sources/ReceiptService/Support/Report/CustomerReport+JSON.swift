@@ -30,6 +30,7 @@ extension ReportedCustomer: JSONWritable {
       json.member("grants", grants)
       json.member("kind", kind)
       json.member("purchases", purchases)
+      json.member("refusedAttempts", refusedAttempts)
       json.member("trial", trial)
     }
   }

@@ -3,7 +3,7 @@ import Foundation
 extension CustomerReport: CustomStringConvertible {
   /// Text for a terminal with 80 columns.
   public var description: String {
-    guard !isEmpty else { return "No customer and no purchase has the id \(asked)." }
+    guard !customers.isEmpty || !unclaimed.isEmpty else { return found.description }
     var output = TerminalText()
     for customer in customers {
       if !output.isEmpty { output.skip() }
@@ -42,6 +42,8 @@ extension ReportedCustomer {
       let name = child.name.map { " (\($0))" } ?? ""
       output.line("\(child.childDeviceID)\(name), \(child.status), paired \(child.pairedAt.rfc3339)")
     }
+    if !refusedAttempts.isEmpty { output.heading("refused requests (UTC)") }
+    for attempt in refusedAttempts { attempt.write(to: &output) }
     guard !events.isEmpty else { return }
     let hidden = eventsHidden == 1 ? "1 earlier one is hidden" : "\(eventsHidden) earlier ones are hidden"
     output.heading("last events (UTC)\(eventsHidden == 0 ? "" : "; \(hidden)")")

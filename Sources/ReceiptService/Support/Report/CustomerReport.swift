@@ -4,6 +4,8 @@ import Foundation
 public struct CustomerReport: Sendable {
   /// The id that was searched for.
   let asked: String
+  /// The result of the search.
+  let found: FindResult
   /// One element for each customer and app.
   let customers: [ReportedCustomer]
   /// Purchases with that id that have no owner.
@@ -11,6 +13,6 @@ public struct CustomerReport: Sendable {
   /// The server's clock.
   let serverTime: Date
 
-  /// Whether no customer or purchase has the id.
-  public var isEmpty: Bool { customers.isEmpty && unclaimed.isEmpty }
+  /// Whether nothing has the id.
+  public var isEmpty: Bool { customers.isEmpty && unclaimed.isEmpty && found.search.refusals.isEmpty }
 }

@@ -3,18 +3,22 @@ import Identifiers
 import Postgres
 import Subscriptions
 
-/// Finds the customers and purchases that have an id.
-struct CustomerSearch {
+/// Finds the customers and purchases that have an id in the database.
+struct CustomerSearch: Sendable {
   /// A customer of one app.
-  struct Match: Hashable {
+  struct Match: Hashable, Sendable {
     var customer: Customer
     var bundleID: String
+
+    init(_ customer: Customer, of bundleID: String) {
+      self.customer = customer
+      self.bundleID = bundleID
+    }
 
     /// - Returns: `nil` for a row without a customer.
     init?(_ row: Row) throws {
       guard let customer = try Customer(row) else { return nil }
-      self.customer = customer
-      bundleID = try row.decode("bundle_id")
+      self.init(customer, of: try row.decode("bundle_id"))
     }
   }
 
@@ -22,17 +26,67 @@ struct CustomerSearch {
   private(set) var customers: [Match] = []
   /// The original transaction ids of purchases with that id, with or without an owner.
   private(set) var purchases: [String] = []
+  /// The refused requests with that id, if it is a request's id.
+  private(set) var refusals: [RefusedAttempt] = []
+  /// What the id names.
+  private(set) var kinds: Set<FoundKind> = []
 
-  /// - Parameter id: a user's UUID, the id of a device or a paired device, or any transaction id.
+  var isEmpty: Bool { customers.isEmpty && purchases.isEmpty && refusals.isEmpty }
+
+  /// - Parameter id: a user's UUID; the id of a device, a paired device, a transaction or a refused request; or an order
+  ///   id that was looked up before.
   init(_ id: String, in catalog: AppCatalog, _ connection: PostgresConnection) async throws {
-    let id = (try? DeviceID(id))?.name ?? id
-    let user = UUID(rfc9562: id)
+    self.init()
+    try await add(id, in: catalog, connection)
+    guard isEmpty else { return }
     let answers = try await connection.pipeline([
-      Self.purchases(id), Self.customers(id, user, apps: catalog.apps.map(\.bundleID)),
+      OrderRows.transactions(of: id), RefusedAttemptRows.last(Self.maximumRefusals, requestID: id),
     ])
-    purchases = Set(try answers[0].map { try $0.decode("original_transaction_id", as: String.self) }).sorted()
-    let matches = try answers.flatMap { try $0.compactMap(Match.init) }
-    customers = Set(matches).sorted { ($0.bundleID, $0.customer.id) < ($1.bundleID, $1.customer.id) }
+    let transactions = try answers[0].map { try $0.decode("transaction_id", as: String.self) }
+    for transaction in transactions { try await add(transaction, in: catalog, connection) }
+    if !transactions.isEmpty { kinds = [.order] }
+    refusals = try answers[1].map(RefusedAttempt.init)
+    guard !refusals.isEmpty else { return }
+    for attempt in refusals {
+      if let user = attempt.userID, let bundleID = attempt.bundleID {
+        add([Match(.user(user), of: bundleID)])
+      }
+      if let device = attempt.deviceID, let bundleID = attempt.bundleID {
+        add([Match(.device(device), of: bundleID)])
+      }
+      if let transaction = attempt.transactionID { try await add(transaction, in: catalog, connection) }
+    }
+    kinds = [.request]
+  }
+
+  /// No matches.
+  init() {}
+
+  private static let maximumRefusals = 5
+
+  /// Adds customers.
+  mutating func add(_ matches: [Match], as kind: FoundKind? = nil) {
+    customers = Set(customers + matches).sorted {
+      ($0.bundleID, $0.customer.id) < ($1.bundleID, $1.customer.id)
+    }
+    if let kind { kinds.insert(kind) }
+  }
+
+  private mutating func add(
+    _ id: String, in catalog: AppCatalog, _ connection: PostgresConnection
+  ) async throws {
+    let id = (try? DeviceID(id))?.name ?? id
+    let answers = try await connection.pipeline([
+      Self.purchases(id), Self.customers(id, UUID(rfc9562: id), in: catalog),
+    ])
+    purchases = Set(
+      purchases + (try answers[0].map { try $0.decode("original_transaction_id", as: String.self) })
+    ).sorted()
+    if !answers[0].isEmpty { kinds.insert(.transaction) }
+    for row in answers[1] {
+      if let kind = FoundKind(rawValue: try row.decode("kind", as: String.self)) { kinds.insert(kind) }
+    }
+    add(try answers.flatMap { try $0.compactMap { try Match($0) } })
   }
 
   private static func purchases(_ id: String) -> Query {
@@ -47,25 +101,51 @@ struct CustomerSearch {
     """
   }
 
-  private static func customers(_ id: String, _ user: UUID?, apps: [String]) -> Query {
-    """
-    SELECT bundle_id, user_id, NULL AS device_id FROM subscriptions
-    WHERE user_id = \(user) AND bundle_id IS NOT NULL
-    UNION SELECT bundle_id, NULL, device_id FROM subscriptions
-    WHERE device_id = \(id) AND user_id IS NULL AND bundle_id IS NOT NULL
-    UNION SELECT bundle_id, NULL, device_id FROM purchase_devices WHERE device_id = \(id) AND NOT is_barred
-    UNION SELECT bundle_id, user_id, NULL FROM grants WHERE user_id = \(user)
-    UNION SELECT bundle_id, NULL, device_id FROM grants WHERE device_id = \(id)
-    UNION SELECT bundle_id, NULL, device_id FROM trials
-    WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
-    UNION SELECT bundle_id, NULL, device_id FROM devices
-    WHERE (device_id = \(id) OR child_device_id = \(id)) AND bundle_id = ANY(\(apps))
-    UNION SELECT bundle_id, \(user)::uuid, NULL FROM support_actions
-    WHERE customer_kind = 'user' AND bundle_id IS NOT NULL
-      AND (from_customer = \(user)::uuid::text OR to_customer = \(user)::uuid::text)
-    UNION SELECT bundle_id, NULL, \(id)::text FROM support_actions
-    WHERE customer_kind = 'device' AND bundle_id IS NOT NULL
-      AND (from_customer = \(id) OR to_customer = \(id))
-    """
+  /// The rows of all tables that name the customer, the app's own tables and clients' events too.
+  private static func customers(_ id: String, _ user: UUID?, in catalog: AppCatalog) -> Query {
+    let apps = catalog.apps.map(\.bundleID)
+    let userApps = catalog.apps.filter { $0.customer == .user }
+    let deviceApps = catalog.apps.filter { $0.customer == .device }.map(\.bundleID)
+    return """
+      SELECT 'user' AS kind, bundle_id, user_id, NULL AS device_id FROM subscriptions
+      WHERE user_id = \(user) AND bundle_id IS NOT NULL
+      UNION SELECT 'device', bundle_id, NULL, device_id FROM subscriptions
+      WHERE device_id = \(id) AND user_id IS NULL AND bundle_id IS NOT NULL
+      UNION SELECT 'device', bundle_id, NULL, device_id FROM purchase_devices
+      WHERE device_id = \(id) AND NOT is_barred
+      UNION SELECT 'user', bundle_id, user_id, NULL FROM grants WHERE user_id = \(user)
+      UNION SELECT 'device', bundle_id, NULL, device_id FROM grants WHERE device_id = \(id)
+      UNION SELECT 'device', bundle_id, NULL, device_id FROM trials
+      WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
+      UNION SELECT 'device', bundle_id, NULL, device_id FROM devices
+      WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
+      UNION SELECT 'childDevice', bundle_id, NULL, device_id FROM devices
+      WHERE child_device_id = \(id) AND bundle_id = ANY(\(apps))
+      UNION SELECT 'user', bundle_id, \(user)::uuid, NULL FROM support_actions
+      WHERE customer_kind = 'user' AND bundle_id IS NOT NULL
+        AND (from_customer = \(user)::uuid::text OR to_customer = \(user)::uuid::text)
+      UNION SELECT 'device', bundle_id, NULL, \(id)::text FROM support_actions
+      WHERE customer_kind = 'device' AND bundle_id IS NOT NULL
+        AND (from_customer = \(id) OR to_customer = \(id))
+      UNION SELECT 'user', bundle_id, user_id, NULL FROM refused_attempts
+      WHERE user_id = \(user) AND bundle_id IS NOT NULL
+      UNION SELECT 'device', bundle_id, NULL, device_id FROM refused_attempts
+      WHERE device_id = \(id) AND bundle_id IS NOT NULL
+      UNION SELECT 'user', app.bundle_id, \(user)::uuid, NULL
+      FROM unnest(\(userApps.filter { $0.writeTo.contains(.profiles) }.map(\.bundleID))::text[]) AS app (bundle_id)
+      WHERE EXISTS (SELECT FROM profiles WHERE profiles.id = \(user)::uuid)
+      UNION SELECT 'user', app.bundle_id, \(user)::uuid, NULL
+      FROM unnest(\(userApps.filter { $0.writeTo.contains(.userPreferences) }.map(\.bundleID))::text[])
+        AS app (bundle_id)
+      WHERE EXISTS (SELECT FROM user_preferences WHERE user_preferences.user_id = \(user)::uuid)
+      UNION SELECT 'user', app.bundle_id, \(user)::uuid, NULL
+      FROM unnest(\(userApps.map(\.bundleID))::text[]) AS app (bundle_id)
+      WHERE EXISTS (
+        SELECT FROM events WHERE events.bundle_id = app.bundle_id AND events.customer_id = \(user)::uuid::text)
+      UNION SELECT 'device', app.bundle_id, NULL, \(id)::text
+      FROM unnest(\(deviceApps)::text[]) AS app (bundle_id)
+      WHERE EXISTS (
+        SELECT FROM events WHERE events.bundle_id = app.bundle_id AND events.customer_id = \(id))
+      """
   }
 }

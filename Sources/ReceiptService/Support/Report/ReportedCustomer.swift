@@ -20,7 +20,9 @@ struct ReportedCustomer: Sendable {
   var freeAccessSince: Date?
   /// The children's devices, in the order of pairing.
   var children: [ReportedChild]
-  /// The last events, oldest first.
+  /// The last refused requests that named the customer, oldest first.
+  var refusedAttempts: [RefusedAttempt]
+  /// The last events but refused requests, oldest first.
   var events: [TimelineEvent]
   /// How many earlier events there are.
   var eventsHidden: Int

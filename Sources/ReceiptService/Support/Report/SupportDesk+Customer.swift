@@ -5,14 +5,17 @@ import Subscriptions
 extension SupportDesk {
   /// The maximum number of events in a report.
   private static let events = 20
+  /// The maximum number of refused requests in a report. They do not count as events, because any client can cause them.
+  private static let refusals = 5
 
   /// Reports the customers and purchases with an id; the report of an unknown id is empty.
-  /// - Parameter id: a user's UUID, the id of a device or a paired device, or any transaction id.
+  /// - Parameter id: anything that ``find(_:)`` finds.
   /// - Throws: errors of the database.
   public func customer(_ id: String) async throws -> CustomerReport {
     let instant = clock.now()
+    let found = try await find(id)
     return try await pool.withConnection { connection in
-      let search = try await CustomerSearch(id, in: catalog, connection)
+      let search = found.search
       var customers: [ReportedCustomer] = []
       for match in search.customers {
         guard let app = catalog[match.bundleID] else { continue }
@@ -25,7 +28,7 @@ extension SupportDesk {
         stored.owner == nil || catalog[stored.bundleID] == nil
       }
       return CustomerReport(
-        asked: id, customers: customers,
+        asked: id, found: found, customers: customers,
         unclaimed: unclaimed.map {
           ReportedPurchase($0, in: catalog[$0.bundleID], with: details, at: instant)
         },
@@ -43,8 +46,9 @@ extension SupportDesk {
         TimelineRows.last(Self.events, of: customer, bundleID: app.bundleID),
         GrantRows.select(of: [customer]), PastAccess.lastMove(from: customer, bundleID: app.bundleID),
         DeviceRows.select(bundleID: app.bundleID, deviceID: customer.deviceID ?? ""),
+        RefusedAttemptRows.last(Self.refusals, of: customer, bundleID: app.bundleID),
       ] + CustomerRecordRows.select(users: users, devices: devices))
-    let all = try CustomerRecordRows.decode(answers.dropFirst(4))
+    let all = try CustomerRecordRows.decode(answers.dropFirst(5))
     let customerRecords = all.customerRecords(of: customer, in: app, at: instant)
     let entitlements = app.entitlements(of: customerRecords, for: customer, at: instant)
     let stored = all[customer].purchases(of: app)
@@ -74,6 +78,7 @@ extension SupportDesk {
       .startsAt,
       children: [ReportedChild](
         try answers[3].map(PairedDevice.init), limit: entitlements.features.limit(for: Pairing.limitFeature)),
+      refusedAttempts: try answers[4].map(RefusedAttempt.init).reversed(),
       events: try answers[0].map(TimelineEvent.init).reversed(),
       eventsHidden: try answers[0].first.map { try $0.decode("total", as: Int.self) - answers[0].count } ?? 0)
   }
@@ -103,12 +108,14 @@ private enum TimelineRows {
     case .user(let user):
       """
       SELECT at, event, what, reference, source, count(*) OVER () AS total FROM support_timeline
-      WHERE user_id = \(user) AND bundle_id = \(bundleID) ORDER BY at DESC, reference DESC LIMIT \(count)
+      WHERE user_id = \(user) AND bundle_id = \(bundleID) AND event <> 'refused'
+      ORDER BY at DESC, reference DESC LIMIT \(count)
       """
     case .device(let device):
       """
       SELECT at, event, what, reference, source, count(*) OVER () AS total FROM support_timeline
-      WHERE device_id = \(device) AND bundle_id = \(bundleID) ORDER BY at DESC, reference DESC LIMIT \(count)
+      WHERE device_id = \(device) AND bundle_id = \(bundleID) AND event <> 'refused'
+      ORDER BY at DESC, reference DESC LIMIT \(count)
       """
     }
   }

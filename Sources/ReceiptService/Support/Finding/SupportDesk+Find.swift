@@ -1,0 +1,133 @@
+import Foundation
+import Identifiers
+import Postgres
+import Subscriptions
+
+extension SupportDesk {
+  /// Finds the customers and purchases of anything that a customer holds: an order id, a transaction id, a user's UUID, a
+  /// device's id, the request id of an error message, or an e-mail address.
+  ///
+  /// An order id that is not known is looked up at the App Store once; the answer is kept.
+  /// - Throws: errors of the database.
+  public func find(_ text: String) async throws -> FindResult {
+    let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
+    guard (1...256).contains(trimmed.utf8.count), trimmed.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+      return FindResult(
+        asked: text, outcome: .notAnID, id: trimmed,
+        detail: "an id has 1 to 256 bytes and no control characters")
+    }
+    if let found = try await pool.withConnection({ try await known(trimmed, asked: text, $0) }) {
+      return found
+    }
+    return try await unknown(String(trimmed.trimmingPrefix { $0 == "#" }), asked: text)
+  }
+
+  /// Searches the database: for the text as it is, then without a leading `#`, then in lower and upper case. Case matters
+  /// in device ids, so another case counts only if one spelling has matches.
+  private func known(
+    _ text: String, asked: String, _ connection: PostgresConnection
+  ) async throws -> FindResult? {
+    let bare = String(text.trimmingPrefix { $0 == "#" })
+    for spelling in Set([text, bare]).sorted(by: { $0.count > $1.count }) where !spelling.isEmpty {
+      if let found = try await matches(spelling, asked: asked, connection) { return found }
+    }
+    if bare.contains("@") { return try await emailOwner(bare, asked: asked, connection) }
+    var others: [FindResult] = []
+    for spelling in Set([bare.lowercased(), bare.uppercased()]).subtracting([text, bare]).sorted() {
+      if let found = try await matches(spelling, asked: asked, connection) { others.append(found) }
+    }
+    guard others.count > 1 else { return others.first }
+    return FindResult(
+      asked: asked, outcome: .neverSeen, id: bare,
+      detail: "nothing has this id as it is written, but \(others.map(\.id).joined(separator: " and ")) exist"
+    )
+  }
+
+  private func matches(
+    _ id: String, asked: String, _ connection: PostgresConnection
+  ) async throws -> FindResult? {
+    var search = try await CustomerSearch(id, in: catalog, connection)
+    if search.isEmpty, let user = UUID(rfc9562: id), try await UserDirectory.canRead("id", connection),
+      try await UserDirectory.has(user, connection)
+    {
+      search.add(matches(of: user), as: .user)
+    }
+    guard !search.isEmpty else { return nil }
+    let words = search.kinds.map(\.words).sorted().joined(separator: ", ")
+    return FindResult(asked: asked, outcome: .found, id: id, detail: "\(words) \(id)", search: search)
+  }
+
+  /// A user of the sign-up table is a user of every app whose customers are users.
+  private func matches(of user: UUID) -> [CustomerSearch.Match] {
+    catalog.apps.filter { $0.customer == .user }.map { CustomerSearch.Match(.user(user), of: $0.bundleID) }
+  }
+
+  private func emailOwner(
+    _ email: String, asked: String, _ connection: PostgresConnection
+  ) async throws -> FindResult {
+    guard try await UserDirectory.canRead("email", connection) else {
+      return FindResult(
+        asked: asked, outcome: .notAnID, id: email,
+        detail: "e-mail addresses are in auth.users, which this role may not read or does not exist; "
+          + "ask the customer for the order id in Apple's e-mail")
+    }
+    var search = CustomerSearch()
+    for user in try await UserDirectory.users(withEmail: email, connection) {
+      let own = try await CustomerSearch(user.uuidString.lowercased(), in: catalog, connection).customers
+      search.add(own.isEmpty ? matches(of: user) : own, as: .email)
+    }
+    guard !search.customers.isEmpty else {
+      return FindResult(
+        asked: asked, outcome: .neverSeen, id: email, detail: "no user signed up with this e-mail address")
+    }
+    return FindResult(
+      asked: asked, outcome: .found, id: email, detail: "e-mail address \(email)", search: search)
+  }
+
+  /// The answer about an id that the database does not have.
+  private func unknown(_ id: String, asked: String) async throws -> FindResult {
+    func answer(_ outcome: FindResult.Outcome, _ detail: String) -> FindResult {
+      FindResult(asked: asked, outcome: outcome, id: id, detail: detail)
+    }
+    if id.isTransactionID {
+      return answer(
+        .askApple, "no transaction \(id) is recorded; receiptd refresh \(id) asks the App Store")
+    }
+    let order = id.uppercased()
+    if OrderLookup.isOrderID(order) { return try await lookedUp(order, asked: asked, answer) }
+    let hasDevices = catalog.apps.contains { $0.customer == .device }
+    let isUUID = UUID(rfc9562: id) != nil
+    guard !id.isEmpty, isUUID || hasDevices || id.isRequestID, !id.contains(where: \.isWhitespace),
+      id.utf8.count <= 128
+    else {
+      return answer(
+        .notAnID,
+        "no id of these apps looks like this: order ids begin with M, transaction ids are digits, "
+          + "user ids are UUIDs")
+    }
+    return answer(.neverSeen, "nothing that receiptd has names \(id); check the id with the customer")
+  }
+
+  private func lookedUp(
+    _ order: String, asked: String, _ answer: (FindResult.Outcome, String) -> FindResult
+  ) async throws -> FindResult {
+    let lookup = OrderLookup(
+      catalog: catalog, apis: apis, signed: signed, ledger: ledger, pool: pool, clock: clock)
+    switch try await lookup.look(up: order) {
+    case .recorded:
+      if let found = try await pool.withConnection({ try await matches(order, asked: asked, $0) }) {
+        return found
+      }
+      throw ServiceError.internalError
+    case .unknown: return answer(.notAnID, "the App Store has no order \(order) of these apps")
+    case .unavailable(let reason):
+      return answer(
+        .askApple, "no order \(order) is recorded, and the App Store could not be asked: \(reason)")
+    }
+  }
+}
+
+extension String {
+  /// Whether the text has the form of a request id that receiptd makes.
+  fileprivate var isRequestID: Bool { utf8.count == 32 && allSatisfy(\.isHexDigit) }
+}

@@ -1,0 +1,111 @@
+import AppStore
+import Foundation
+import Postgres
+import Subscriptions
+
+/// Reads the statuses and the history of a customer's purchases in one app from the App Store, and records them.
+struct PurchaseRefresh: Sendable {
+  let signed: SignedPurchases
+  let ledger: LedgerWriter
+  let pool: PostgresPool
+  let clock: ServiceClock
+
+  /// The most pages (of 20 transactions) to read of a history, the latest first.
+  private static let maximumPages = 50
+
+  /// Asks about all purchases of the Apple Account that made a transaction.
+  /// - Throws: `AppStoreServerError`; errors of the database.
+  func refresh(
+    _ transactionID: String, of app: App, in environment: Environment, from api: AppStoreServerAPI
+  ) async throws -> [RefreshedPurchase] {
+    var refreshed: [RefreshedPurchase] = []
+    for entry in try await entries(about: transactionID, of: app, in: environment, from: api) {
+      let news = try await news(in: entry)
+      let receipt = try await ledger.record(entry)
+      guard let stored = receipt.subscription else { continue }
+      var changes = FieldChange.changes(from: receipt.previous, to: stored, at: entry.instant)
+      changes += news.filter { $0.field != "refund of \(stored.subscription.current.transactionID)" }
+      refreshed.append(
+        RefreshedPurchase(
+          originalTransactionID: stored.originalTransactionID, bundleID: app.bundleID,
+          environment: environment.rawValue, changes: changes))
+    }
+    return refreshed
+  }
+
+  /// One entry for each purchase, with all that the App Store told of it.
+  private func entries(
+    about transactionID: String, of app: App, in environment: Environment, from api: AppStoreServerAPI
+  ) async throws -> [LedgerEntry] {
+    let instant = clock.now()
+    var entries: [String: LedgerEntry] = [:]
+    let statuses = try await statuses(of: transactionID, in: environment, from: api)
+    for item in statuses {
+      guard let entry = signed.entry(of: item, in: app, at: instant), let id = entry.originalTransactionID
+      else { continue }
+      entries[id] = entry
+    }
+    for record in try await history(of: transactionID, app, in: environment, from: api) {
+      let id = record.fact.originalTransactionID
+      var entry = entries[id] ?? LedgerEntry(app: app, originalTransactionID: id, instant: instant)
+      if !entry.transactions.contains(where: { $0.fact.transactionID == record.fact.transactionID }) {
+        entry.transactions.append(record)
+      }
+      entries[id] = entry
+    }
+    return entries.sorted { $0.key < $1.key }.map(\.value)
+  }
+
+  /// The customer's subscriptions; none if the App Store knows the transaction as no subscriber's.
+  private func statuses(
+    of transactionID: String, in environment: Environment, from api: AppStoreServerAPI
+  ) async throws -> [LastTransactionsItem] {
+    do throws(AppStoreServerError) {
+      let answer = try await api.subscriptionStatuses(anyTransactionID: transactionID, in: environment)
+      return (answer.data ?? []).flatMap { $0.lastTransactions ?? [] }
+    } catch {
+      guard error.retryDecision == .skip else { throw error }
+      return []
+    }
+  }
+
+  private func history(
+    of transactionID: String, _ app: App, in environment: Environment, from api: AppStoreServerAPI
+  ) async throws -> [TransactionRecord] {
+    var transactions: [TransactionRecord] = []
+    var revision: String?
+    for _ in 0..<Self.maximumPages {
+      let page = try await api.transactionHistory(
+        anyTransactionID: transactionID, order: .descending, revision: revision, in: environment)
+      transactions += (page.signedTransactions ?? []).compactMap { signed.transaction($0, in: app) }
+      guard page.hasMore == true, let next = page.revision, next != revision else { break }
+      revision = next
+    }
+    return transactions
+  }
+
+  /// The transactions of an entry that are not recorded yet, and the refunds that differ from what is recorded.
+  private func news(in entry: LedgerEntry) async throws -> [FieldChange] {
+    let facts = entry.transactions.map(\.fact)
+    let rows = try await pool.query(
+      "SELECT transaction_id, revoked_at FROM transactions WHERE transaction_id = ANY(\(facts.map(\.transactionID)))"
+    )
+    var known: [String: String?] = [:]
+    for row in rows {
+      let revocation = try row.decode("revoked_at", as: Date?.self)
+      known[try row.decode("transaction_id", as: String.self)] = .some(revocation?.rfc3339)
+    }
+    var changes: [FieldChange] = []
+    if known.count < facts.count {
+      changes.append(
+        FieldChange(field: "recorded transactions", before: "\(known.count)", after: "\(facts.count)"))
+    }
+    for fact in facts {
+      let revocation = fact.revocationDate?.rfc3339
+      guard let recorded = known[fact.transactionID], recorded != revocation else { continue }
+      changes.append(
+        FieldChange(field: "refund of \(fact.transactionID)", before: recorded, after: revocation))
+    }
+    return changes
+  }
+}

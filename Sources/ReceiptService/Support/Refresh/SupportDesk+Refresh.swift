@@ -1,0 +1,130 @@
+import AppStore
+import Foundation
+import Postgres
+import Subscriptions
+
+extension SupportDesk {
+  /// Asks the App Store about the purchases of a customer, records the answers, and tells what they repaired.
+  /// - Parameter text: anything that ``find(_:)`` finds, or a transaction id that only the App Store knows.
+  /// - Throws: ``SupportRefusal``; errors of the database.
+  public func refresh(_ text: String, by author: SupportAuthor) async throws -> RefreshReport {
+    let found = try await find(text)
+    guard found.isFound || found.outcome == .askApple && found.id.isTransactionID else {
+      throw SupportRefusal.notFound("Nothing to ask about: \(found.detail).")
+    }
+    let customers = found.search.customers
+    let targets = found.isFound ? try await targets(of: found.search) : try await located(found.id)
+    guard !targets.isEmpty else {
+      throw SupportRefusal.notFound("Nothing to ask about: \(found.detail) has no purchase.")
+    }
+    var report = RefreshReport(asked: text)
+    let refresh = PurchaseRefresh(signed: signed, ledger: ledger, pool: pool, clock: clock)
+    for target in targets {
+      // One response is about all purchases of the Apple Account.
+      guard !report.purchases.contains(where: { $0.originalTransactionID == target.transactionID }) else {
+        continue
+      }
+      do {
+        report.purchases += try await refresh.refresh(
+          target.transactionID, of: target.app, in: target.environment, from: target.api)
+      } catch let error as AppStoreServerError {
+        report.failures.append("\(target.transactionID) (\(target.app.bundleID)): \(error.reason)")
+      }
+    }
+    report.purchases.sort { $0.originalTransactionID < $1.originalTransactionID }
+    _ = try await pool.query(
+      SupportActionRows.insert(
+        actions(report, of: customers), by: author, at: clock.now()))
+    return report
+  }
+
+  /// A transaction to ask about.
+  private struct Target {
+    var transactionID: String
+    var app: App
+    var environment: Environment
+    var api: AppStoreServerAPI
+  }
+
+  /// The recorded purchases of what was found.
+  private func targets(of search: CustomerSearch) async throws -> [Target] {
+    let records = try await pool.customerRecords(
+      users: search.customers.compactMap(\.customer.userID),
+      devices: search.customers.compactMap(\.customer.deviceID))
+    var purchases = try await pool.query(SubscriptionRows.select(search.purchases)).map(
+      SubscriptionRows.decode)
+    for match in search.customers {
+      guard let app = catalog[match.bundleID] else { continue }
+      purchases += records[match.customer].purchases(of: app)
+    }
+    var targets: [Target] = []
+    for stored in purchases
+    where !targets.contains(where: { $0.transactionID == stored.originalTransactionID }) {
+      guard let app = catalog[stored.bundleID] else { continue }
+      targets.append(
+        Target(
+          transactionID: stored.originalTransactionID, app: app,
+          environment: Environment(rawValue: stored.subscription.current.environment.rawValue),
+          api: try api(of: app)))
+    }
+    return targets
+  }
+
+  /// The app and the environment of a transaction that is not recorded.
+  private func located(_ transactionID: String) async throws -> [Target] {
+    var reason: String?
+    for app in catalog.apps {
+      guard let api = apis[app.bundleID] else { continue }
+      do throws(AppStoreServerError) {
+        let environment = try await api.locate(transactionID).environment
+        return [Target(transactionID: transactionID, app: app, environment: environment, api: api)]
+      } catch {
+        if error.retryDecision != .skip { reason = error.reason }
+      }
+    }
+    if let reason { throw ServiceError.storeUnavailable("The App Store could not be asked: \(reason).") }
+    guard let app = catalog.apps.first(where: { apis[$0.bundleID] != nil }) ?? catalog.apps.first else {
+      return []
+    }
+    _ = try api(of: app)
+    throw SupportRefusal.notFound("The App Store has no transaction \(transactionID) of these apps.")
+  }
+
+  private func api(of app: App) throws -> AppStoreServerAPI {
+    guard let api = apis[app.bundleID] else {
+      throw ServiceError.storeUnavailable("No App Store Connect key is configured for \(app.bundleID).")
+    }
+    return api
+  }
+
+  /// One action for each customer; without a customer, one for each purchase.
+  private func actions(_ report: RefreshReport, of customers: [CustomerSearch.Match]) -> [SupportAction] {
+    let purchases = report.purchases.filter { purchase in
+      !customers.contains { $0.bundleID == purchase.bundleID }
+    }
+    return customers.map { match in
+      SupportAction(
+        name: "refresh", bundleID: match.bundleID, to: match.customer,
+        details: report.details { $0.bundleID == match.bundleID })
+    }
+      + purchases.map { purchase in
+        SupportAction(
+          name: "refresh", bundleID: purchase.bundleID,
+          originalTransactionID: purchase.originalTransactionID,
+          details: report.details { $0.originalTransactionID == purchase.originalTransactionID })
+      }
+  }
+}
+
+extension RefreshReport {
+  /// The column `details`: what changed in the purchases that fit.
+  fileprivate func details(where fits: (RefreshedPurchase) -> Bool) -> [String: JSONValue] {
+    var details: [String: JSONValue] = ["asked": .string(asked)]
+    for purchase in purchases where fits(purchase) {
+      details[purchase.originalTransactionID] = .array(
+        purchase.changes.map { .string("\($0.field): \($0.before ?? "none") -> \($0.after ?? "none")") })
+    }
+    if !failures.isEmpty { details["failures"] = .array(failures.map(JSONValue.string)) }
+    return details
+  }
+}

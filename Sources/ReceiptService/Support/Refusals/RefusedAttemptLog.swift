@@ -1,0 +1,85 @@
+import Foundation
+import HTTP
+import HTTPTypes
+import Logging
+import Platform
+import Postgres
+import Synchronization
+
+/// Keeps refused requests for support: a bounded buffer that a job writes to the table `refused_attempts`.
+///
+/// A request only appends to the buffer, so a flood neither delays nor fails one. Beyond the limits nothing is kept: of
+/// each address and day, of each network and day, of each day, and of the buffer.
+final class RefusedAttemptLog: Sendable {
+  /// The number of attempts of one address that a server keeps in a day.
+  static let perAddress = 30
+  /// The number of attempts of one network (``RefusedAttempt/addressPrefix``) that all servers keep in a day.
+  static let perNetwork = 300
+  /// The number of attempts that all servers keep in a day.
+  static let perDay = 20_000
+  /// The number of attempts that wait for the next write.
+  static let capacity = 1_000
+  /// For how long attempts are kept.
+  static let lifetime: TimeInterval = 30 * 86_400
+
+  private struct Buffer {
+    var waiting: [RefusedAttempt] = []
+    /// The attempts since the last write that were not kept because the buffer was full.
+    var dropped = 0
+  }
+
+  private let pool: PostgresPool
+  private let clock: ServiceClock
+  private let logger: Logger
+  private let buffer = Mutex(Buffer())
+  private let addresses = RateLimiter<UInt128>(
+    rate: RequestRate(
+      oneEach: .seconds(86_400) / RefusedAttemptLog.perAddress, burst: RefusedAttemptLog.perAddress),
+    capacity: 8_192)
+
+  init(pool: PostgresPool, clock: ServiceClock, logger: Logger) {
+    self.pool = pool
+    self.clock = clock
+    self.logger = logger
+  }
+
+  /// Appends a refused request, if its response is 4xx and the limits allow it.
+  func note(_ request: Request, _ problem: Problem, in apps: AppOfRequest) {
+    guard (400..<500).contains(problem.status.code),
+      addresses.take(request.clientAddress.subscriberBits, at: clock.uptime().nanoseconds) == nil
+    else { return }
+    let hasRoom = buffer.withLock { buffer in
+      guard buffer.waiting.count >= Self.capacity else { return true }
+      buffer.dropped += 1
+      return false
+    }
+    guard hasRoom else { return }
+    let attempt = RefusedAttempt(request, problem, in: apps, at: clock.now())
+    buffer.withLock { $0.waiting.append(attempt) }
+  }
+
+  /// Writes the buffer every two seconds.
+  var job: BackgroundJob {
+    BackgroundJob("refused attempts", every: .seconds(2), retryEvery: .seconds(10)) { try await self.flush() }
+  }
+
+  /// Writes the buffer in one statement. While the database is unavailable, the buffer stays.
+  func flush() async throws {
+    let (batch, dropped) = buffer.withLock { buffer in
+      defer { buffer = Buffer() }
+      return (buffer.waiting, buffer.dropped)
+    }
+    if dropped > 0 {
+      logger.notice("refused requests were not kept for support", metadata: ["requests": "\(dropped)"])
+    }
+    guard !batch.isEmpty else { return }
+    do {
+      _ = try await pool.query(RefusedAttemptRows.insert(batch, on: Day(of: clock.now())))
+    } catch let error as PostgresError where error.isAnsweredUnavailable {
+      buffer.withLock { buffer in
+        buffer.waiting = Array((batch + buffer.waiting).prefix(Self.capacity))
+      }
+      throw error
+    }
+  }
+}

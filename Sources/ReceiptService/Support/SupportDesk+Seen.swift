@@ -1,0 +1,24 @@
+import Postgres
+import Subscriptions
+
+extension SupportDesk {
+  /// Refuses a customer that nothing names: a typing error would give access to nobody.
+  /// - Parameter isForced: whether support is sure of the id.
+  /// - Throws: ``SupportRefusal`` `notFound`; errors of the database.
+  func checkSeen(_ customer: Customer, of app: App, isForced: Bool) async throws {
+    guard !isForced else { return }
+    let isSeen = try await pool.withConnection { connection in
+      let search = try await CustomerSearch(customer.id, in: catalog, connection)
+      if search.customers.contains(CustomerSearch.Match(customer, of: app.bundleID)) { return true }
+      guard let user = customer.userID, try await UserDirectory.canRead("id", connection) else {
+        return false
+      }
+      return try await UserDirectory.has(user, connection)
+    }
+    guard isSeen else {
+      throw SupportRefusal.notFound(
+        "\(app.bundleID) has never seen the \(customer.kindWord) '\(customer.id)'. Check the id; if it is right, "
+          + "repeat with --force (support API: \"force\": true).")
+    }
+  }
+}

@@ -1,0 +1,154 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct FindTests {
+  @Test func `an order id finds the customer, and the App Store is asked once`() async throws {
+    try await withHarness { harness in
+      // The notification never arrives, so the order is all that there is.
+      let user = UUID()
+      let bought = try harness.buy(token: user)
+      let order = try #require(bought.orderID)
+      let found = try await harness.desk.find(" #\(order.lowercased())\n")
+      #expect(found.outcome == .found)
+      #expect(found.search.customers == [CustomerSearch.Match(.user(user), of: TestApps.climbing)])
+      #expect(found.search.purchases == [bought.originalTransactionID])
+      #expect(found.description.split(separator: "\n").allSatisfy { $0.count <= 80 })
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == user)
+
+      harness.store.add(.close)
+      let again = try await harness.desk.find(order)
+      #expect(again.search.purchases == [bought.originalTransactionID])
+      #expect(
+        try await harness.desk.customer(order).customers.map(\.customer) == [user.uuidString.lowercased()])
+    }
+  }
+
+  @Test func `a sandbox order is found too`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(in: .sandbox)
+      let found = try await harness.desk.find(try #require(bought.orderID))
+      #expect(found.search.purchases == [bought.originalTransactionID])
+    }
+  }
+
+  @Test func `a customer is found by transaction, user, device and paired device, in any case`() async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("KIM-PHONE", buys: ScreenTime.family)
+      _ = try await harness.pair("Kid-1", to: "KIM-PHONE")
+      harness.clock.advance(days: 31)
+      let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
+      let match = CustomerSearch.Match(.device("KIM-PHONE"), of: ScreenTime.bundleID)
+      for id in [
+        bought.originalTransactionID, renewed.transactionID, "KIM-PHONE", "kim-phone", " #KIM-PHONE ",
+        "Kid-1",
+      ] {
+        let found = try await harness.desk.find(id)
+        #expect(found.search.customers == [match], "\(id)")
+      }
+      #expect(try await harness.desk.find("Kid-1").search.kinds == [.childDevice])
+
+      // Two devices differ in case alone, and neither is meant for certain.
+      for name in ["lab-1", "LAB-1"] { #expect(try await harness.launch(name).status == 201) }
+      #expect(try await harness.desk.find("lab-1").search.customers.map(\.customer.id) == ["lab-1"])
+      let unclear = try await harness.desk.find("Lab-1")
+      #expect(unclear.outcome == .neverSeen)
+      #expect(unclear.detail.contains("LAB-1 and lab-1 exist"))
+    }
+  }
+
+  @Test func `an e-mail address finds the user where auth.users is readable`() async throws {
+    try await withHarness(role: nil) { harness in
+      let (user, _) = try await harness.customer()
+      let unread = try await harness.desk.find("anna@example.com")
+      #expect(unread.outcome == .notAnID)
+      #expect(unread.detail.contains("order id"))
+      _ = try await harness.pool.query("CREATE SCHEMA auth")
+      _ = try await harness.pool.query("CREATE TABLE auth.users (id uuid PRIMARY KEY, email text)")
+      let other = UUID()
+      _ = try await harness.pool.query(
+        "INSERT INTO auth.users VALUES (\(user), 'anna@example.com'), (\(other), 'boris@example.com')")
+      let found = try await harness.desk.find("Anna@Example.com")
+      #expect(found.search.customers == [CustomerSearch.Match(.user(user), of: TestApps.climbing)])
+      #expect(try await harness.desk.find("clara@example.com").outcome == .neverSeen)
+      // A user who signed up and never bought is known.
+      for id in ["boris@example.com", other.uuidString] {
+        let report = try await harness.desk.customer(id)
+        #expect(report.customers.map(\.because) == ["the customer has no purchase, grant or trial"])
+      }
+    }
+  }
+
+  @Test func `the request id of an error message finds the customer and the refusal`() async throws {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      let boris = UUID()
+      let refused = try await harness.validate(
+        ["signedTransaction": bought.signedTransaction], token: harness.token(for: boris))
+      #expect(refused.code == "belongs_to_another_customer")
+      try await harness.service.sharedResources.refusedAttempts.flush()
+      let found = try await harness.desk.find(try #require(refused.string("requestID")).uppercased())
+      #expect(found.search.kinds == [.request])
+      #expect(found.search.customers.contains(CustomerSearch.Match(.user(boris), of: TestApps.climbing)))
+      #expect(found.search.purchases == [bought.originalTransactionID])
+      #expect(found.search.refusals.map(\.code) == ["belongs_to_another_customer"])
+      #expect(found.description.contains("belongs_to_another_customer: POST"))
+    }
+  }
+
+  @Test func `never seen, no id and ask Apple are three answers, and none says that the customer is free`()
+    async throws
+  {
+    try await withHarness { harness in
+      let desk = harness.desk
+      for id in [UUID().uuidString, "phone-of-nobody", String(repeating: "0a", count: 16)] {
+        #expect(try await desk.find(id).outcome == .neverSeen, "\(id)")
+      }
+      for id in [
+        "", " ", "#", "two words", "nobody@example.com", "M0000000001", String(repeating: "x", count: 300),
+      ] {
+        #expect(try await desk.find(id).outcome == .notAnID, "\(id)")
+      }
+      let unknown = try await desk.find("2000000000000099")
+      #expect(unknown.outcome == .askApple)
+      #expect(unknown.detail.contains("receiptd refresh 2000000000000099"))
+      harness.store.add(.error(.generalInternal))
+      #expect(try await desk.find("M0000000002").outcome == .askApple)
+      harness.store.clearServerFaults()
+      for id in [UUID().uuidString, "two words", "2000000000000099"] {
+        let report = try await desk.customer(id)
+        #expect(report.isEmpty)
+        #expect(!report.description.contains("free") && !report.description.contains("expired"))
+      }
+      #expect(try await harness.count("store_orders") == 0)
+    }
+  }
+
+  @Test func `the support API finds as the command does`() async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      func ask(_ path: String) async throws -> Answer {
+        try await harness.send(
+          .get, "/support/v1/" + path, token: Harness.supportToken, to: harness.adminAddress)
+      }
+      let found = try await ask("find/%23\(bought.originalTransactionID)")
+      #expect(found.status == 200)
+      #expect(found.string("outcome") == "found")
+      let customers = try #require(found["customers"] as? [[String: Any]])
+      #expect(customers.map { $0["customer"] as? String } == [user.uuidString.lowercased()])
+      #expect(try await ask("find/phone-of-nobody").string("outcome") == "neverSeen")
+      #expect(try await ask("find/two%20words").string("outcome") == "notAnID")
+      #expect(try await ask("customer/\(bought.orderID ?? "")").status == 200)
+      let unknown = try await ask("customer/phone-of-nobody")
+      #expect(unknown.status == 404)
+      #expect(unknown.string("detail")?.hasPrefix("Nothing that receiptd has names phone-of-nobody") == true)
+    }
+  }
+}

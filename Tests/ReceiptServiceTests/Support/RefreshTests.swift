@@ -1,0 +1,90 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct RefreshTests {
+  @Test func `refresh repairs a lost refund, says what it repaired, and is recorded`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let (user, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      _ = try harness.store.perform(.refundLatest, on: id)
+      #expect(try await harness.isPremium(user))
+      let report = try await harness.desk.refresh(user.uuidString, by: ada)
+      #expect(report.isComplete)
+      #expect(report.purchases.map(\.originalTransactionID) == [id])
+      let changes = try #require(report.purchases.first).changes
+      #expect(changes.contains(FieldChange(field: "status", before: "active", after: "cancelled")))
+      #expect(changes.map(\.field).contains("revokedAt"))
+      #expect(report.description.contains("status: active -> cancelled"))
+      #expect(try await harness.isPremium(user) == false)
+
+      let again = try await harness.desk.refresh(id, by: ada)
+      #expect(again.purchases.map(\.changes) == [[]])
+      #expect(again.description.contains("nothing differed"))
+      #expect(
+        try await harness.actions()
+          == Array(
+            repeating: Harness.Action(
+              action: "refresh", from: nil, to: user.uuidString.lowercased(), by: "ada", reason: "ticket 812"),
+            count: 2))
+      #expect(
+        try await harness.desk.customer(id).customers.first?.events.map(\.event).contains("refresh") == true)
+    }
+  }
+
+  @Test func `refresh records lost renewals and the refund of an earlier period`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let (user, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      for _ in 0..<25 {
+        harness.clock.advance(days: 31)
+        _ = try harness.store.perform(.renew, on: id)
+      }
+      _ = try harness.store.perform(
+        .refund(transactionID: bought.transactionID, percentage: 100, reason: .refundedForOtherReason), on: id
+      )
+      let changes = try #require(try await harness.desk.refresh(id, by: ada).purchases.first).changes
+      #expect(changes.contains(FieldChange(field: "recorded transactions", before: "1", after: "26")))
+      #expect(changes.contains { $0.field == "refund of \(bought.transactionID)" && $0.before == nil })
+      #expect(try await harness.isPremium(user))
+      #expect(try await harness.count("transactions") == 26)
+    }
+  }
+
+  @Test func `refresh of a transaction that only the App Store knows records the purchase`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let user = UUID()
+      let bought = try harness.buy(token: user)
+      let report = try await harness.desk.refresh(bought.transactionID, by: ada)
+      #expect(report.purchases.map(\.originalTransactionID) == [bought.originalTransactionID])
+      #expect(try await harness.isPremium(user))
+      let desk = harness.desk
+      for unknown in ["2000000000000099", "phone-of-nobody", UUID().uuidString] {
+        #expect(try await refusal { _ = try await desk.refresh(unknown, by: ada) } == .notFound, "\(unknown)")
+      }
+      #expect(try await harness.actions().map(\.action) == ["refresh"])
+    }
+  }
+
+  @Test func `refresh reports an unavailable App Store and changes nothing`() async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      harness.store.add(.error(.generalInternal))
+      let body = #"{"id": "\#(user.uuidString)", "by": "ada", "reason": "ticket 812"}"#
+      let answer = try await harness.send(
+        .post, "/support/v1/refresh", json: body, token: Harness.supportToken, to: harness.adminAddress)
+      #expect(answer.status == 200)
+      let failures = try #require(answer["failures"] as? [String])
+      #expect(failures.count == 1)
+      #expect(failures.first?.hasPrefix(bought.originalTransactionID) == true)
+      #expect(try await harness.isPremium(user))
+    }
+  }
+}
