@@ -121,6 +121,22 @@ import Testing
     }
   }
 
+  @Test func `a device id may have 255 bytes, as in the tables of live apps`() async throws {
+    try await withHarness(configuration: Self.configuration(.accept)) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      for device in [String(repeating: "d", count: 255), String(repeating: "é", count: 127) + "e"] {
+        let answer = try await harness.validate(["transactionID": bought.transactionID, "deviceID": device])
+        #expect(answer.status == 200)
+        #expect(answer.string("entitlements.tier") == "family")
+      }
+      for device in [String(repeating: "d", count: 256), String(repeating: "é", count: 128)] {
+        let answer = try await harness.validate(["transactionID": bought.transactionID, "deviceID": device])
+        #expect(answer.code == "invalid_request")
+      }
+      #expect(try await Self.tier(String(repeating: "d", count: 255), harness) == "family")
+    }
+  }
+
   @Test func `an app transaction that does not verify changes nothing`() async throws {
     try await withScreenTime { harness in
       let bought = try Self.buys("anna", in: harness)
