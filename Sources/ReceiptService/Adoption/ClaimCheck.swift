@@ -66,7 +66,7 @@ struct ClaimCheck: Sendable {
   ) async -> DecidedClaim {
     do {
       var entry = LedgerEntry(purchase, claimant: winner, instant: clock.now())
-      entry.isUnprovenClaim = true
+      entry.claim = .name
       entry.isValidation = false
       if isDryRun { return try await foresee(entry, for: claimant) }
       let receipt = try await ledger.record(entry)
