@@ -182,6 +182,19 @@ COMMENT ON COLUMN public.client_writes.next_attempt_at IS 'When receiptd asks th
 COMMENT ON COLUMN public.client_writes.verified_at IS 'When the claim was decided. NULL: it was not.';
 COMMENT ON COLUMN public.client_writes.outcome IS 'The decision: bound, expired, refunded, not_counted, another_customer, claimed_twice or unknown (to the App Store). NULL: none yet.';
 
+-- The rows of the app's own tables that receiptd added, and that no client has written since. The app adds a row when a user
+-- signs up; the triggers of 20260420_client_writes.sql let it do so although there is one.
+CREATE TABLE public.added_profile_rows (
+  table_name text NOT NULL,
+  user_id uuid NOT NULL,
+  added_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (table_name, user_id)
+);
+COMMENT ON TABLE public.added_profile_rows IS 'The rows of the app''s own tables that receiptd added, because the user had none. The client''s own INSERT replaces such a row and keeps its premium status.';
+COMMENT ON COLUMN public.added_profile_rows.table_name IS 'profiles or user_preferences.';
+COMMENT ON COLUMN public.added_profile_rows.user_id IS 'The user whose row it is.';
+COMMENT ON COLUMN public.added_profile_rows.added_at IS 'When receiptd added the row.';
+
 -- `receiptd adopt` writes a row for each claim of the legacy tables that it has decided, so that a run that was stopped goes on
 -- where it was.
 CREATE TABLE public.adoptions (
