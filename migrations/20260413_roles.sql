@@ -78,6 +78,7 @@ BEGIN
     -- Rows are inserted by triggers, with the owner's rights.
     ('client_writes', 'SELECT, UPDATE'),
     ('adoptions', 'SELECT, INSERT, UPDATE'),
+    ('adoption_runs', 'SELECT, INSERT, UPDATE'),
     -- Triggers delete from it, with the owner's rights.
     ('added_profile_rows', 'SELECT, INSERT'),
     -- To check that all migrations were applied.
@@ -128,7 +129,7 @@ DECLARE
     'devices', 'purchase_devices', 'grants', 'configured_apps', 'free_access', 'support_actions', 'outbox',
     'outbox_destinations', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
     'kpi_days', 'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily', 'schema_migrations', 'entitlement_keys',
-    'device_secrets', 'client_write_modes', 'client_writes', 'adoptions',
+    'device_secrets', 'client_write_modes', 'client_writes', 'adoptions', 'adoption_runs',
     'added_profile_rows'];
   -- For the server alone.
   secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets'];

@@ -39,7 +39,7 @@ struct ProfileTable: Sendable {
     """
     EXISTS (SELECT FROM client_write_modes WHERE table_name = \(table.rawValue) AND existed_before)
     AND NOT EXISTS (SELECT FROM adoptions WHERE bundle_id = ANY(\(bundleIDs)) AND customer = (\(unescaped: user))::text
-      AND outcome <> ALL (ARRAY['failed', 'claimed_twice']))
+      AND outcome <> ALL(\(AdoptionRows.undecided)))
     """
   }
 }

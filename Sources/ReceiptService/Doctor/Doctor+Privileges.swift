@@ -10,7 +10,7 @@ extension Doctor {
     (
       "SELECT INSERT UPDATE",
       [
-        "adoptions", "subscriptions", "transactions", "renewals", "notifications", "trials",
+        "adoptions", "adoption_runs", "subscriptions", "transactions", "renewals", "notifications", "trials",
         "grants",
         "free_access",
         "reconcile_positions", "outbox_destinations", "entitlement_keys", "kpi_days", "configured_apps",
