@@ -182,6 +182,31 @@ COMMENT ON COLUMN public.client_writes.next_attempt_at IS 'When receiptd asks th
 COMMENT ON COLUMN public.client_writes.verified_at IS 'When the claim was decided. NULL: it was not.';
 COMMENT ON COLUMN public.client_writes.outcome IS 'The decision: bound, expired, refunded, not_counted, another_customer, claimed_twice or unknown (to the App Store). NULL: none yet.';
 
+-- The rows of the app's own tables that receiptd added, and that no client has written since. The app adds a row when a user
+-- signs up; the triggers of 20260420_client_writes.sql let it do so although there is one.
+CREATE TABLE public.added_profile_rows (
+  table_name text NOT NULL,
+  user_id uuid NOT NULL,
+  added_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (table_name, user_id)
+);
+COMMENT ON TABLE public.added_profile_rows IS 'The rows of the app''s own tables that receiptd added, because the user had none. The client''s own INSERT replaces such a row and keeps its premium status.';
+COMMENT ON COLUMN public.added_profile_rows.table_name IS 'profiles or user_preferences.';
+COMMENT ON COLUMN public.added_profile_rows.user_id IS 'The user whose row it is.';
+COMMENT ON COLUMN public.added_profile_rows.added_at IS 'When receiptd added the row.';
+
+CREATE TABLE public.adoption_runs (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  bundle_id text NOT NULL,
+  started_at timestamptz NOT NULL DEFAULT now(),
+  finished_at timestamptz
+);
+COMMENT ON TABLE public.adoption_runs IS 'The runs of receiptd adopt. A run that was stopped is continued by the next one.';
+COMMENT ON COLUMN public.adoption_runs.id IS 'The row''s own id.';
+COMMENT ON COLUMN public.adoption_runs.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.adoption_runs.started_at IS 'When it began.';
+COMMENT ON COLUMN public.adoption_runs.finished_at IS 'When it ended. NULL: it runs, or was stopped.';
+
 -- `receiptd adopt` writes a row for each claim of the legacy tables that it has decided, so that a run that was stopped goes on
 -- where it was.
 CREATE TABLE public.adoptions (
@@ -191,7 +216,9 @@ CREATE TABLE public.adoptions (
   source text NOT NULL,
   outcome text NOT NULL,
   detail text,
+  purchase_id text,
   grant_id uuid,
+  run_id bigint NOT NULL,
   at timestamptz NOT NULL,
   PRIMARY KEY (bundle_id, customer, original_transaction_id)
 );
@@ -200,7 +227,9 @@ COMMENT ON COLUMN public.adoptions.bundle_id IS 'The app.';
 COMMENT ON COLUMN public.adoptions.customer IS 'The user or device that makes the claim.';
 COMMENT ON COLUMN public.adoptions.original_transaction_id IS 'The transaction id that is claimed. Empty: the claim names none.';
 COMMENT ON COLUMN public.adoptions.source IS 'Where the claim was found: profiles, user_preferences, subscriptions or file.';
-COMMENT ON COLUMN public.adoptions.outcome IS 'The decision: bound, expired, refunded, not_counted, another_customer, claimed_twice, unknown (to the App Store), awarded, or failed: the next run tries again.';
+COMMENT ON COLUMN public.adoptions.outcome IS 'The decision: bound, expired, refunded, not_counted, another_customer, claimed_twice, unknown (to the App Store), awarded, unknown_customer (the file names no user of the app), or failed: the next run tries again.';
 COMMENT ON COLUMN public.adoptions.detail IS 'The reason in words. NULL: the outcome says all.';
+COMMENT ON COLUMN public.adoptions.purchase_id IS 'The originalTransactionId of the purchase that the claimed transaction belongs to. NULL: there is none, or none is known.';
 COMMENT ON COLUMN public.adoptions.grant_id IS 'The award, if the claim names no transaction. NULL: there is none.';
+COMMENT ON COLUMN public.adoptions.run_id IS 'The run that decided it: adoption_runs.id.';
 COMMENT ON COLUMN public.adoptions.at IS 'When it was decided.';

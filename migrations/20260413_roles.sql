@@ -81,6 +81,9 @@ BEGIN
     -- Rows are inserted by triggers, with the owner's rights.
     ('client_writes', 'SELECT, UPDATE'),
     ('adoptions', 'SELECT, INSERT, UPDATE'),
+    ('adoption_runs', 'SELECT, INSERT, UPDATE'),
+    -- Triggers delete from it, with the owner's rights.
+    ('added_profile_rows', 'SELECT, INSERT'),
     -- To check that all migrations were applied.
     ('schema_migrations', 'SELECT'),
     -- Of the app's own tables, only the columns that receiptd writes; and created_at, below.
@@ -131,7 +134,7 @@ DECLARE
     'outbox_destinations', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
     'kpi_days', 'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily', 'schema_migrations', 'entitlement_keys',
     'device_secrets', 'log_keys', 'client_write_modes', 'client_writes', 'adoptions', 'refused_attempts',
-    'store_orders'];
+    'store_orders', 'adoption_runs', 'added_profile_rows'];
   -- For the server alone.
   secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets', 'log_keys'];
   views CONSTANT text[] := ARRAY['support_customers', 'support_subscriptions', 'support_timeline', 'support_transactions', 'support_outbox',

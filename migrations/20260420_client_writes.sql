@@ -66,20 +66,98 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION public.receiptd_is_same_second(timestamptz, timestamptz) IS 'Whether two times differ by less than a second, or are both NULL.';
 
+-- The user for whom PostgREST runs the statement. NULL: the statement carries no user.
+CREATE OR REPLACE FUNCTION public.receiptd_caller() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT lower(coalesce(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub',
+    nullif(current_setting('request.jwt.claim.sub', true), '')))
+$$;
+COMMENT ON FUNCTION public.receiptd_caller() IS 'The user for whom PostgREST runs the statement, by the claims of the access token.';
+
+-- Makes room for the row that a client inserts, if receiptd added the user's row and no client has written it since. After the
+-- deletion the INSERT adds the client's own row, which PostgREST returns as it returns any; the caller keeps the premium status.
+--
+-- The row stays, and the INSERT fails with 23505, where a deletion would do more: rows of other tables that refer to the row, or
+-- a trigger of the app that follows deletions.
+CREATE OR REPLACE FUNCTION public.receiptd_make_room(relation text, customer uuid) RETURNS jsonb
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  target CONSTANT regclass := format('public.%I', relation)::regclass;
+  reference record;
+  is_referred_to boolean;
+  gone jsonb;
+BEGIN
+  IF coalesce(public.receiptd_caller(), customer::text) <> customer::text
+    OR NOT EXISTS (SELECT FROM public.added_profile_rows a WHERE a.table_name = relation AND a.user_id = customer)
+    OR EXISTS (
+      SELECT FROM pg_trigger t
+      WHERE t.tgrelid = target AND NOT t.tgisinternal AND t.tgtype & 8 <> 0 AND t.tgname NOT LIKE 'receiptd\_%')
+  THEN
+    RETURN NULL;
+  END IF;
+  FOR reference IN
+    SELECT c.conrelid::regclass AS referrer, a.attname AS name
+    FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+    WHERE c.contype = 'f' AND c.confrelid = target
+  LOOP
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE %I::text = $1)', reference.referrer, reference.name)
+      INTO is_referred_to USING customer::text;
+    IF is_referred_to THEN
+      RETURN NULL;
+    END IF;
+  END LOOP;
+  EXECUTE format('DELETE FROM %s AS old WHERE %I = $1 RETURNING to_jsonb(old)', target,
+    CASE relation WHEN 'profiles' THEN 'id' ELSE 'user_id' END) INTO gone USING customer;
+  RETURN gone;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_make_room(text, uuid) IS 'Deletes and returns a user''s row that receiptd added, so that the client can insert its own. NULL: the row stays, or there is none.';
+
+CREATE OR REPLACE FUNCTION public.receiptd_forget_added_row() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  DELETE FROM public.added_profile_rows
+  WHERE table_name = TG_TABLE_NAME
+    AND user_id = (to_jsonb(OLD) ->> CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END)::uuid;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_forget_added_row() IS 'Forgets that receiptd added a row, once a client has written it or it is gone.';
+
 -- These run with the owner's rights, because clients can read neither the modes nor the claims. The triggers' conditions see
 -- the client's role.
 CREATE OR REPLACE FUNCTION public.receiptd_guard_profiles() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   mode_now CONSTANT text := public.receiptd_client_write_mode('profiles');
-  -- The row that an INSERT … ON CONFLICT DO UPDATE meets. NULLs: there is none.
+  -- The row that the statement changes, meets in an ON CONFLICT, or replaces. NULLs: there is none.
   stored record;
+  replaced jsonb;
 BEGIN
   IF TG_OP = 'UPDATE' THEN
     stored := OLD;
   ELSE
-    SELECT id, premium_expires_at, premium_product_id, premium_original_transaction_id INTO stored
-    FROM public.profiles WHERE id = NEW.id;
+    replaced := public.receiptd_make_room('profiles', NEW.id);
+    IF replaced IS NULL THEN
+      SELECT id, premium_expires_at, premium_product_id, premium_original_transaction_id INTO stored
+      FROM public.profiles WHERE id = NEW.id;
+    ELSE
+      stored := jsonb_populate_record(NULL::public.profiles, replaced);
+    END IF;
+    -- An INSERT without a premium status claims none. Its ON CONFLICT meets the guard of the UPDATE.
+    IF NEW.premium_expires_at IS NULL AND NEW.premium_product_id IS NULL AND NEW.premium_original_transaction_id IS NULL THEN
+      IF replaced IS NOT NULL THEN
+        NEW.premium_expires_at := stored.premium_expires_at;
+        NEW.premium_product_id := stored.premium_product_id;
+        NEW.premium_original_transaction_id := stored.premium_original_transaction_id;
+      END IF;
+      RETURN NEW;
+    END IF;
+    -- The answer must tell nothing of another user's row, which row level security refuses only after this trigger.
+    IF mode_now = 'refuse' AND NEW.id::text IS DISTINCT FROM public.receiptd_caller() THEN
+      RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
+        USING ERRCODE = 'insufficient_privilege';
+    END IF;
   END IF;
   IF public.receiptd_is_same_second(NEW.premium_expires_at, stored.premium_expires_at)
     AND NEW.premium_product_id IS NOT DISTINCT FROM stored.premium_product_id
@@ -93,7 +171,7 @@ BEGIN
       USING ERRCODE = 'insufficient_privilege';
   END IF;
   -- In accept, the UPDATE of an INSERT … ON CONFLICT notes the write.
-  IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR stored.id IS NULL THEN
+  IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL THEN
     PERFORM public.receiptd_note_client_write('profiles', NEW.id, mode_now, NEW.premium_original_transaction_id,
       NEW.premium_product_id, NEW.premium_expires_at, NULL);
   END IF;
@@ -114,19 +192,35 @@ DECLARE
   free_limit CONSTANT integer := coalesce((
     SELECT free_bookmark_limit FROM public.client_write_modes WHERE table_name = 'user_preferences'), 2);
   stored record;
+  replaced jsonb;
   is_new boolean := false;
 BEGIN
   IF TG_OP = 'UPDATE' THEN
     stored := OLD;
   ELSE
-    SELECT user_id, is_premium, bookmark_limit INTO stored FROM public.user_preferences WHERE user_id = NEW.user_id;
+    replaced := public.receiptd_make_room('user_preferences', NEW.user_id);
+    IF replaced IS NULL THEN
+      SELECT user_id, is_premium, bookmark_limit INTO stored FROM public.user_preferences WHERE user_id = NEW.user_id;
+    ELSE
+      stored := jsonb_populate_record(NULL::public.user_preferences, replaced);
+    END IF;
+    is_new := stored.user_id IS NULL OR replaced IS NOT NULL;
     IF stored.user_id IS NULL THEN
-      is_new := true;
       SELECT NULL::uuid AS user_id, false AS is_premium, free_limit AS bookmark_limit INTO stored;
-      -- 2 is the column's default.
-      IF NEW.bookmark_limit = 2 AND NEW.is_premium IS NOT DISTINCT FROM false THEN
-        NEW.bookmark_limit := free_limit;
+    END IF;
+    -- The values of a free user, which are the columns' defaults (2 is that of the limit), claim no premium. An ON CONFLICT
+    -- meets the guard of the UPDATE.
+    IF NEW.is_premium IS NOT DISTINCT FROM false AND NEW.bookmark_limit IN (2, free_limit) THEN
+      IF is_new THEN
+        NEW.is_premium := stored.is_premium;
+        NEW.bookmark_limit := stored.bookmark_limit;
       END IF;
+      RETURN NEW;
+    END IF;
+    -- The answer must tell nothing of another user's row, which row level security refuses only after this trigger.
+    IF mode_now = 'refuse' AND NEW.user_id::text IS DISTINCT FROM public.receiptd_caller() THEN
+      RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
+        USING ERRCODE = 'insufficient_privilege';
     END IF;
   END IF;
   IF (NEW.is_premium, NEW.bookmark_limit) IS NOT DISTINCT FROM (stored.is_premium, stored.bookmark_limit) THEN
@@ -160,9 +254,7 @@ CREATE TRIGGER receiptd_guard_premium_update
 DROP TRIGGER IF EXISTS receiptd_guard_premium_insert ON public.profiles;
 CREATE TRIGGER receiptd_guard_premium_insert
   BEFORE INSERT ON public.profiles FOR EACH ROW
-  WHEN (current_user IN ('anon', 'authenticated')
-    AND (NEW.premium_expires_at IS NOT NULL OR NEW.premium_product_id IS NOT NULL
-      OR NEW.premium_original_transaction_id IS NOT NULL))
+  WHEN (current_user IN ('anon', 'authenticated'))
   EXECUTE FUNCTION public.receiptd_guard_profiles();
 
 DROP TRIGGER IF EXISTS receiptd_guard_premium_update ON public.user_preferences;
@@ -177,6 +269,22 @@ CREATE TRIGGER receiptd_guard_premium_insert
   BEFORE INSERT ON public.user_preferences FOR EACH ROW
   WHEN (current_user IN ('anon', 'authenticated'))
   EXECUTE FUNCTION public.receiptd_guard_user_preferences();
+
+DO $$
+DECLARE
+  relation text;
+BEGIN
+  FOREACH relation IN ARRAY ARRAY['profiles', 'user_preferences'] LOOP
+    EXECUTE format('DROP TRIGGER IF EXISTS receiptd_forget_added_update ON public.%I', relation);
+    EXECUTE format('CREATE TRIGGER receiptd_forget_added_update AFTER UPDATE ON public.%I FOR EACH ROW '
+      'WHEN (current_user IN (''anon'', ''authenticated'', ''service_role'')) '
+      'EXECUTE FUNCTION public.receiptd_forget_added_row()', relation);
+    EXECUTE format('DROP TRIGGER IF EXISTS receiptd_forget_added_delete ON public.%I', relation);
+    EXECUTE format('CREATE TRIGGER receiptd_forget_added_delete AFTER DELETE ON public.%I FOR EACH ROW '
+      'EXECUTE FUNCTION public.receiptd_forget_added_row()', relation);
+  END LOOP;
+END
+$$;
 
 -- Clients that pull rows by `updated_at` see a change of the premium status only if the column changes with it. The column
 -- belongs to the app, and the server may not have the right to write it; a trigger needs none.
@@ -252,7 +360,8 @@ DECLARE
 BEGIN
   FOREACH signature IN ARRAY ARRAY['receiptd_guard_profiles()', 'receiptd_guard_user_preferences()',
     'receiptd_note_client_write(text, uuid, text, text, text, timestamptz, boolean)',
-    'receiptd_client_write_mode(text)', 'receiptd_is_same_second(timestamptz, timestamptz)',
+    'receiptd_client_write_mode(text)', 'receiptd_caller()', 'receiptd_make_room(text, uuid)',
+    'receiptd_forget_added_row()', 'receiptd_is_same_second(timestamptz, timestamptz)',
     'receiptd_touch_updated_at()', 'receiptd_keep_created_at()']
   LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION public.%s FROM PUBLIC', signature);

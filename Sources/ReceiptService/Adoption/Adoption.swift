@@ -23,8 +23,6 @@ struct Adoption: Sendable {
   /// The attempts at a lookup that the App Store does not answer.
   private static let attempts = 4
   private static let backoff = Backoff(base: .seconds(1), maximum: .seconds(20), jitter: 0.5)
-  /// After this time a run asks again about a transaction that the App Store did not know.
-  private static let recheck: TimeInterval = 86_400
 
   /// Decides all claims that are open, and reports on all.
   /// - Parameters:
@@ -34,14 +32,17 @@ struct Adoption: Sendable {
   func run(
     file: [LegacyClaim]?, progress: @escaping @Sendable (_ done: Int, _ total: Int) -> Void
   ) async throws -> AdoptionReport {
-    var book = try await book(of: file)
+    let run = try await AdoptionRun.begin(for: app, isDryRun: isDryRun, in: pool)
+    var book = try await book(of: file, in: run)
+    if file != nil { try await setAsideUnknownCustomers(&book, in: run) }
     let contested = book.contestedTransactions
     let open = book.open
     let total = book.claims.count
     if !isDryRun {
       for page in open.chunked(by: AdoptionRows.page) {
         try await write(
-          page.filter { $0.award == nil }.map { ($0, DecidedClaim(.failed, "not decided yet")) })
+          page.filter { $0.award == nil && book.former[$0.key] == nil }
+            .map { ($0, DecidedClaim(.failed, "not decided yet")) }, in: run)
       }
     }
     progress(total - open.count, total)
@@ -52,12 +53,15 @@ struct Adoption: Sendable {
       func addNext() {
         guard let claim = waiting.popFirst() else { return }
         let isContested = contested.contains(claim.key.transactionID)
-        group.addTask { (claim, try await decide(claim, isContested: isContested)) }
+        let isKnown = book.former[claim.key] != nil
+        group.addTask {
+          (claim, try await decide(claim, isContested: isContested, isKnown: isKnown, in: run))
+        }
       }
       for _ in 0..<Self.width { addNext() }
       while let (claim, resolution) = try await group.next() {
         switch resolution {
-        case .decided(let decided): book.decisions[claim.key] = decided
+        case .decided(let decided): book.decide(claim.key, decided)
         case .purchase(let purchase): deferred.append((claim, purchase))
         }
         done += 1
@@ -65,27 +69,32 @@ struct Adoption: Sendable {
         addNext()
       }
     }
-    try await decide(deferred, &book)
+    try await decide(deferred, &book, in: run)
     var report = AdoptionReport(app.bundleID, book, isDryRun: isDryRun)
-    try await clearFalseClaims(book, &report)
-    if !isDryRun, app.customer == .user {
-      let correction = ProfileCorrection(
-        app: app, modes: modes, statusWriter: statusWriter, pool: pool)
-      report.rowsCorrected = try await correction.run()
-    }
+    if app.customer == .user { try await correctRows(book, &report) }
+    try await run.finish(in: pool)
     return report
   }
 
   // MARK: Read
 
-  /// The claims, and what earlier runs have decided.
-  private func book(of file: [LegacyClaim]?) async throws -> ClaimBook {
+  /// The claims, and what earlier runs have decided, as it is now.
+  private func book(of file: [LegacyClaim]?, in run: AdoptionRun) async throws -> ClaimBook {
     var book = ClaimBook()
-    let claims = if let file { file } else { try await legacyClaims.read() }
-    for claim in claims { book.add(claim) }
+    if let file {
+      for claim in file { book.add(claim) }
+    } else {
+      let legacy = LegacyClaims(app: app, modes: modes, pool: pool, clock: clock, firstRun: run.firstStart)
+      let reading = try await legacy.read()
+      for claim in reading.claims { book.add(claim) }
+      book.denied = reading.denied
+    }
     var last = (customer: "", transactionID: "")
     while true {
-      let rows = try await pool.query(AdoptionRows.decided(in: app, after: last))
+      let instant = clock.now()
+      let rows = try await pool.query(AdoptionRows.decided(in: app, after: last, at: instant))
+      let purchases = try await check.stored(
+        rows.compactMap { try $0.decode("purchase_id", as: String?.self) })
       for row in rows {
         last = (try row.decode("customer"), try row.decode("original_transaction_id"))
         guard let customer = try? app.customer(named: last.customer),
@@ -97,25 +106,34 @@ struct Adoption: Sendable {
         // An award that was not given is read from its table.
         guard isOfRun, verdict == .awarded || !key.transactionID.isEmpty else { continue }
         book.add(LegacyClaim(key: key, source: source))
-        if isFinal(verdict, at: try row.decode("at")) {
-          book.decisions[key] = DecidedClaim(verdict, try row.decode("detail"))
+        guard verdict.isFinal else { continue }
+        var decided = DecidedClaim(
+          verdict, try row.decode("detail"), purchaseID: try row.decode("purchase_id"))
+        // Renewals, refunds, transfers and the end of the paid time since.
+        if let stored = decided.purchaseID.flatMap({ purchases[$0] }) {
+          decided = DecidedClaim(stored, for: customer, at: instant)
+        }
+        if try row.decode("is_award_over", as: Bool.self) { decided.verdict = .awardEnded }
+        let isOfThisRun = try run.id.map { try row.decode("run_id", as: Int64.self) == $0 } ?? false
+        if decided.verdict.mayHaveChanged && !isOfThisRun {
+          book.former[key] = decided
+        } else if decided.verdict.isFinal {
+          book.decide(key, decided)
         }
       }
       if rows.count < AdoptionRows.page { return book }
     }
   }
 
-  private var legacyClaims: LegacyClaims {
-    LegacyClaims(app: app, modes: modes, pool: pool, clock: clock)
-  }
-
-  private func isFinal(_ verdict: ClaimVerdict, at instant: Date) -> Bool {
-    switch verdict {
-    case .failed: false
-    // A further claim, or support, may have changed it.
-    case .claimedTwice: false
-    case .unknown: clock.now().timeIntervalSince(instant) < Self.recheck
-    case .bound, .expired, .refunded, .notCounted, .anotherCustomer, .awarded: true
+  /// Decides the claims of users whom the app does not have: a purchase that is bound to such a user is lost to its customer.
+  private func setAsideUnknownCustomers(_ book: inout ClaimBook, in run: AdoptionRun) async throws {
+    guard app.customer == .user, let users = try await KnownUsers.find(for: app, in: pool) else { return }
+    for page in book.open.chunked(by: AdoptionRows.page) {
+      let known = try await users.among(page.compactMap(\.key.customer.userID), in: pool)
+      let unknown = page.filter { claim in claim.key.customer.userID.map { !known.contains($0) } ?? false }
+        .map { (claim: $0, decided: DecidedClaim(.unknownCustomer)) }
+      for (claim, decided) in unknown { book.decide(claim.key, decided) }
+      if !isDryRun { try await write(unknown, in: run) }
     }
   }
 
@@ -123,22 +141,28 @@ struct Adoption: Sendable {
 
   /// Decides a claim, unless it names another transaction of a purchase than the original one: others may claim that
   /// purchase by other ids, so it waits until all are looked up.
-  private func decide(_ claim: LegacyClaim, isContested: Bool) async throws -> ClaimCheck.Resolution {
-    if let award = claim.award { return .decided(try await give(award, for: claim)) }
+  ///
+  /// - Parameter isKnown: whether an earlier run has a verdict, which stays if the App Store does not answer.
+  private func decide(
+    _ claim: LegacyClaim, isContested: Bool, isKnown: Bool, in run: AdoptionRun
+  ) async throws -> ClaimCheck.Resolution {
+    if let award = claim.award { return .decided(try await give(award, for: claim, in: run)) }
     var resolution = try await verify(claim, isContested: isContested)
-    for attempt in 1..<Self.attempts {
+    for attempt in 1..<Self.attempts where !isKnown {
       guard case .decided(let decided) = resolution, decided.verdict == .failed, hasKey else { break }
       try await Task.sleep(for: Self.backoff.delay(afterFailures: attempt, random: .random(in: 0...1)))
       resolution = try await verify(claim, isContested: isContested)
     }
-    if !isDryRun, case .decided(let decided) = resolution { try await write([(claim, decided)]) }
+    guard case .decided(let decided) = resolution else { return resolution }
+    if !isDryRun, decided.verdict != .failed || !isKnown { try await write([(claim, decided)], in: run) }
     return resolution
   }
 
   /// Decides the claims that name another transaction of a purchase than the original one. A claim of the original
   /// transaction is stronger; among equal ones of several customers none binds the purchase.
   private func decide(
-    _ deferred: [(claim: LegacyClaim, purchase: ProvenPurchase)], _ book: inout ClaimBook
+    _ deferred: [(claim: LegacyClaim, purchase: ProvenPurchase)], _ book: inout ClaimBook,
+    in run: AdoptionRun
   ) async throws {
     let claimants = Dictionary(grouping: deferred, by: \.purchase.originalTransactionID).mapValues { same in
       Set(same.map(\.claim.key.customer))
@@ -150,8 +174,10 @@ struct Adoption: Sendable {
       let decided = await check.decide(
         purchase, for: claim.key.customer, binding: strongest.count == 1 ? strongest.first : nil,
         isDryRun: isDryRun)
-      if !isDryRun { try await write([(claim, decided)]) }
-      book.decisions[claim.key] = decided
+      if !isDryRun, decided.verdict != .failed || book.former[claim.key] == nil {
+        try await write([(claim, decided)], in: run)
+      }
+      book.decide(claim.key, decided)
     }
   }
 
@@ -164,7 +190,7 @@ struct Adoption: Sendable {
     }
     let resolution =
       if let purchase = claim.purchase { ClaimCheck.Resolution.purchase(purchase) } else {
-        try await check.resolve(id, for: customer, in: [app])
+        try await check.resolve(id, for: customer, in: [app], asksAgain: true)
       }
     guard case .purchase(let purchase) = resolution, purchase.originalTransactionID == id else {
       return resolution
@@ -175,17 +201,20 @@ struct Adoption: Sendable {
   }
 
   /// Gives an award and records the decision in one transaction, so that a second run gives none.
-  private func give(_ award: LegacyClaim.Award, for claim: LegacyClaim) async throws -> DecidedClaim {
-    let decided = DecidedClaim(.awarded, award.reason)
+  private func give(
+    _ award: LegacyClaim.Award, for claim: LegacyClaim, in run: AdoptionRun
+  ) async throws -> DecidedClaim {
+    let reason = award.reason + (claim.isOfClient ? ", written by a client after the first adoption" : "")
+    let decided = DecidedClaim(.awarded, reason)
     if isDryRun { return decided }
     let customer = claim.key.customer
     let instant = clock.now()
-    let author = SupportAuthor.adoption(award.reason)
+    let author = SupportAuthor.adoption(reason)
     let grant = Grant(id: UUID(), tier: award.tier, startsAt: instant, endsAt: award.endsAt)
     try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
         CustomerStatusWriter.lock([customer]),
-        AdoptionRows.known(customer.userID.map { [$0] } ?? [], in: app, at: instant),
+        AdoptionRows.standing(of: customer.userID.map { [$0] } ?? [], in: app, at: instant),
       ])
       // Another run, or a purchase that came meanwhile.
       guard answers[1].isEmpty else { return }
@@ -199,88 +228,39 @@ struct Adoption: Sendable {
                 "grant": .string(grant.id.uuidString.lowercased()), "tier": .string(award.tier),
               ])
           ], by: author, at: instant),
-        AdoptionRows.write([(claim, decided)], of: app, grant: grant.id, at: instant),
+        AdoptionRows.write([(claim, decided)], of: app, in: run, grant: grant.id, at: instant),
       ])
       try await statusWriter.write([customer], of: app.bundleID, at: instant, on: connection)
     }
     return decided
   }
 
-  private func write(_ claims: [(LegacyClaim, DecidedClaim)]) async throws {
+  private func write(
+    _ claims: [(claim: LegacyClaim, decided: DecidedClaim)], in run: AdoptionRun
+  ) async throws {
     guard !claims.isEmpty else { return }
-    _ = try await pool.query(
-      AdoptionRows.write(claims.map { (claim: $0.0, decided: $0.1) }, of: app, at: clock.now()))
+    _ = try await pool.query(AdoptionRows.write(claims, of: app, in: run, at: clock.now()))
   }
 
-  // MARK: False claims
+  // MARK: Rows
 
-  /// Writes the true status over claims that proved false.
-  ///
-  /// While the table accepts client writes it leaves them: the old build would write them again.
-  private func clearFalseClaims(_ book: ClaimBook, _ report: inout AdoptionReport) async throws {
-    let keys = book.falseClaims(in: .profiles)
-    guard !keys.isEmpty,
-      let stored = try await ClientWriteModes.read(pool).first(where: { $0.table == "profiles" })
-    else { return }
-    let isAccepting = modes.mode(of: .profiles, existedBefore: stored.existedBefore) == .accept
-    for page in keys.chunked(by: AdoptionRows.page) {
-      let users = try await pool.query(
+  /// Writes the true status over false claims and other values of old builds, except in a table that accepts client writes.
+  private func correctRows(_ book: ClaimBook, _ report: inout AdoptionReport) async throws {
+    var falseClaims = 0
+    for page in book.falseClaims(in: .profiles).chunked(by: AdoptionRows.page) {
+      falseClaims += try await pool.query(
         AdoptionRows.stillClaiming(page.compactMap(\.customer.userID), page.map(\.transactionID))
-      ).map { try $0.decode("user_id", as: UUID.self) }
-      if isAccepting || isDryRun {
-        report.falseClaimsLeft += users.count
-        continue
-      }
-      for user in users {
-        let instant = clock.now()
-        try await pool.withTransaction { connection in
-          _ = try await connection.query(CustomerStatusWriter.lock([.user(user)]))
-          try await statusWriter.write([.user(user)], of: app.bundleID, at: instant, on: connection)
-        }
-        report.falseClaimsCleared += 1
-      }
+      ).count
     }
-  }
-}
-
-/// The claims of a run with their decisions.
-struct ClaimBook: Sendable {
-  private(set) var claims: [LegacyClaim.Key: LegacyClaim] = [:]
-  var decisions: [LegacyClaim.Key: DecidedClaim] = [:]
-
-  /// Adds a claim; one that is there already stays.
-  mutating func add(_ claim: LegacyClaim) {
-    if claims[claim.key] == nil { claims[claim.key] = claim }
-  }
-
-  /// The claims without a decision, in a fixed order.
-  var open: [LegacyClaim] {
-    claims.values.filter { decisions[$0.key] == nil }.sorted {
-      ($0.key.transactionID, $0.key.customer.id) < ($1.key.transactionID, $1.key.customer.id)
+    let correction = ProfileCorrection(app: app, modes: modes, statusWriter: statusWriter, pool: pool)
+    let tables = isDryRun ? [] : try await correction.tables()
+    guard tables.contains(where: { $0.destination == .profiles }) else {
+      report.falseClaimsLeft = falseClaims
+      report.rowsCorrected = try await correction.run(tables)
+      return
     }
-  }
-
-  /// The transactions that several customers claim.
-  var contestedTransactions: Set<String> {
-    let byTransaction = Dictionary(grouping: claims.keys.lazy.filter { !$0.transactionID.isEmpty }) {
-      $0.transactionID
-    }
-    return Set(byTransaction.lazy.filter { $0.value.count > 1 }.map(\.key))
-  }
-
-  /// The customers whose claims name these transactions.
-  func claimants(of transactions: Set<String>) -> [String: Set<Customer>] {
-    claims.keys.reduce(into: [:]) { customers, key in
-      guard transactions.contains(key.transactionID) else { return }
-      customers[key.transactionID, default: []].insert(key.customer)
-    }
-  }
-
-  /// The claims of a table to a purchase that the App Store does not know, or that belongs to another customer.
-  func falseClaims(in source: LegacyClaim.Source) -> [LegacyClaim.Key] {
-    decisions.filter { key, decided in
-      claims[key]?.source == source && (decided.verdict == .unknown || decided.verdict == .anotherCustomer)
-    }.keys.sorted { ($0.customer.id, $0.transactionID) < ($1.customer.id, $1.transactionID) }
+    report.falseClaimsCleared = falseClaims
+    report.rowsCorrected = max(0, try await correction.run(tables) - falseClaims)
   }
 }
 

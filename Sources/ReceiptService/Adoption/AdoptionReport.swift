@@ -20,6 +20,13 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   let outcomes: [String: Int]
   /// The claims that give nothing, or that wait.
   let listed: [Listed]
+  /// The customers of awards that this run gave, or would give, to rows that a client made premium after the first adoption.
+  let awardsToClientWrites: [String]
+  /// The customers whose client writes premium without a transaction id, although receiptd has decided that they have no access:
+  /// they get no award.
+  let awardsDenied: [String]
+  /// Expired, refunded and unknown purchases about which the App Store did not answer again: they have their former verdict.
+  let notAskedAgain: Int
   /// Profiles with a false claim that now have the true status.
   var falseClaimsCleared = 0
   /// Profiles that keep a false claim.
@@ -37,6 +44,9 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     self.isDryRun = isDryRun
     claims = book.claims.count
     outcomes = Dictionary(grouping: book.decisions.values, by: \.verdict.rawValue).mapValues(\.count)
+    awardsToClientWrites = book.claims.values.filter(\.isOfClient).map(\.key.customer.id).sorted()
+    awardsDenied = book.denied.map { Customer.user($0).id }.sorted()
+    notAskedAgain = book.notAskedAgain
     listed = book.decisions.compactMap { key, decided in
       guard decided.verdict.needsAttention else { return nil }
       return Listed(
@@ -71,6 +81,18 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     for (reason, count) in skipped.sorted(by: { $0.key < $1.key }) {
       lines.append("  \(count) rows of the file skipped: \(reason)")
     }
+    lines += Self.lines(
+      awardsToClientWrites,
+      isDryRun
+        ? "awards would be for rows that a client made premium after the first adoption"
+        : "awards are for rows that a client made premium after the first adoption; receiptd revoke-grant takes one away"
+    )
+    lines += Self.lines(
+      awardsDenied, "rows are premium by a client's word only, against receiptd's decision; they get no award"
+    )
+    if notAskedAgain > 0 {
+      lines.append("  \(notAskedAgain) verdicts are of an earlier run, because the App Store did not answer")
+    }
     if falseClaimsCleared > 0 { lines.append("  \(falseClaimsCleared) profiles lost a false claim") }
     if rowsCorrected > 0 {
       lines.append("  \(rowsCorrected) rows had other values and now have the true status")
@@ -84,12 +106,25 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   }
 }
 
+extension AdoptionReport {
+  /// A line with the number of customers, and their ids.
+  private static func lines(_ customers: [String], _ text: String) -> [String] {
+    guard !customers.isEmpty else { return [] }
+    var lines = ["  \(customers.count) \(text)"]
+    lines += customers.prefix(maximumListed).map { "      \($0)" }
+    if customers.count > maximumListed {
+      lines.append("      and \(customers.count - maximumListed) more; --json lists all")
+    }
+    return lines
+  }
+}
+
 extension ClaimVerdict {
   /// Whether the report lists the claims with this verdict.
   fileprivate var needsAttention: Bool {
     switch self {
-    case .bound, .expired, .refunded, .awarded: false
-    case .notCounted, .anotherCustomer, .claimedTwice, .unknown, .failed: true
+    case .bound, .expired, .refunded, .awarded, .awardEnded: false
+    case .notCounted, .anotherCustomer, .claimedTwice, .unknown, .unknownCustomer, .failed: true
     }
   }
 
@@ -103,6 +138,8 @@ extension ClaimVerdict {
     case .claimedTwice: "claimed by several customers; bound to none: decide with receiptd transfer"
     case .unknown: "unknown to the App Store; they give nothing"
     case .awarded: "paid without a transaction id; each has an award"
+    case .awardEnded: "paid without a transaction id; the award has ended or was revoked"
+    case .unknownCustomer: "of an unknown customer: the app has no such user; they give nothing"
     case .failed: "without an answer; run adopt again"
     }
   }

@@ -43,24 +43,49 @@ enum AdoptionRows {
     """
   }
 
-  /// Which of these users have a purchase of the app that counts, or a grant that is not over.
-  static func known(_ users: [UUID], in app: App, at instant: Date) -> Query {
+  /// What receiptd has decided about these users (`user_id`): whether they have access (`has_access`). No row: nothing.
+  static func standing(of users: [UUID], in app: App, at instant: Date) -> Query {
     """
-    SELECT user_id FROM subscriptions
-    WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID) AND is_counted
-    UNION
-    SELECT user_id FROM grants WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID)
-      AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant))
+    SELECT user_id, coalesce(bool_or(has_access), false) AS has_access FROM (
+      SELECT user_id, status IN ('trial', 'active', 'grace') AS has_access FROM subscriptions
+      WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID) AND is_counted
+      UNION ALL
+      SELECT user_id, revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)) FROM grants
+      WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID)
+        AND (granted_by = 'adopt' OR revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)))
+      UNION ALL
+      SELECT customer::uuid, false FROM adoptions
+      WHERE bundle_id = \(app.bundleID) AND customer = ANY(\(users.map { $0.uuidString.lowercased() }))
+        AND original_transaction_id <> '' AND outcome <> ALL(\(undecided))
+      UNION ALL
+      SELECT user_id, false FROM client_writes
+      WHERE user_id = ANY(\(users)) AND table_name = 'profiles' AND \(app.writeTo.contains(.profiles))
+        AND outcome IN ('expired', 'refunded', 'another_customer', 'unknown')) AS decided
+    GROUP BY user_id
+    """
+  }
+
+  /// The outcomes that leave a claim open.
+  static let undecided = [ClaimVerdict.failed, .claimedTwice, .unknownCustomer].map(\.rawValue)
+
+  /// Which of these users' clients wrote premium to the table, without a transaction id, after an instant of the database's clock.
+  static func writers(_ users: [UUID], of table: ProfileTable, after instant: Date) -> Query {
+    """
+    SELECT user_id FROM client_writes
+    WHERE user_id = ANY(\(users)) AND table_name = \(table.destination.rawValue) AND original_transaction_id = ''
+      AND last_at > \(instant) AND (is_premium OR expires_at IS NOT NULL OR product_id <> '')
     """
   }
 
   /// All decisions on claims of an app, in the order of customers and transactions.
   static func decided(
-    in app: App, after last: (customer: String, transactionID: String), limit: Int = page
+    in app: App, after last: (customer: String, transactionID: String), at instant: Date, limit: Int = page
   ) -> Query {
     """
-    SELECT customer, original_transaction_id, source, outcome, detail, at FROM adoptions
-    WHERE bundle_id = \(app.bundleID)
+    SELECT customer, original_transaction_id, source, outcome, detail, purchase_id, run_id,
+      coalesce(award.revoked_at IS NOT NULL OR award.ends_at <= \(instant), false) AS is_award_over
+    FROM adoptions LEFT JOIN grants AS award ON award.id = grant_id
+    WHERE adoptions.bundle_id = \(app.bundleID)
       AND (customer, original_transaction_id) > (\(last.customer), \(last.transactionID))
     ORDER BY customer, original_transaction_id LIMIT \(limit)
     """
@@ -71,7 +96,7 @@ enum AdoptionRows {
     """
     SELECT user_id FROM (
       SELECT customer::uuid AS user_id FROM adoptions
-      WHERE bundle_id = \(app.bundleID) AND outcome <> ALL (ARRAY['failed', 'claimed_twice'])
+      WHERE bundle_id = \(app.bundleID) AND outcome <> ALL(\(undecided))
       UNION
       SELECT user_id FROM subscriptions
       WHERE bundle_id = \(app.bundleID) AND user_id IS NOT NULL AND is_counted) AS decided
@@ -81,16 +106,19 @@ enum AdoptionRows {
 
   /// Writes decisions; a claim that has none yet is `failed` until it is decided.
   static func write(
-    _ claims: [(claim: LegacyClaim, decided: DecidedClaim)], of app: App, grant: UUID? = nil, at instant: Date
+    _ claims: [(claim: LegacyClaim, decided: DecidedClaim)], of app: App, in run: AdoptionRun,
+    grant: UUID? = nil, at instant: Date
   ) -> Query {
     """
-    INSERT INTO adoptions (bundle_id, customer, original_transaction_id, source, outcome, detail, grant_id, at)
-    SELECT \(app.bundleID)::text, *, \(grant)::uuid, \(instant)::timestamptz FROM unnest(
+    INSERT INTO adoptions (bundle_id, customer, original_transaction_id, source, outcome, detail, purchase_id, grant_id,
+      run_id, at)
+    SELECT \(app.bundleID)::text, *, \(grant)::uuid, \(run.id)::bigint, \(instant)::timestamptz FROM unnest(
       \(claims.map(\.claim.key.customer.id))::text[], \(claims.map(\.claim.key.transactionID))::text[],
       \(claims.map(\.claim.source.rawValue))::text[], \(claims.map(\.decided.verdict.rawValue))::text[],
-      \(claims.map(\.decided.detail))::text[])
+      \(claims.map(\.decided.detail))::text[], \(claims.map(\.decided.purchaseID))::text[])
     ON CONFLICT (bundle_id, customer, original_transaction_id) DO UPDATE SET source = excluded.source,
-      outcome = excluded.outcome, detail = excluded.detail, grant_id = excluded.grant_id, at = excluded.at
+      outcome = excluded.outcome, detail = excluded.detail, purchase_id = excluded.purchase_id,
+      grant_id = excluded.grant_id, run_id = excluded.run_id, at = excluded.at
     """
   }
 

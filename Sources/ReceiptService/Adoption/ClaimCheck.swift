@@ -36,11 +36,16 @@ struct ClaimCheck: Sendable {
   }
 
   /// Looks up the purchase that a claim names, unless the database has its owner. Records nothing.
+  /// - Parameter asksAgain: whether to look up a purchase with an owner, too, if it gives no access.
   /// - Throws: errors of the database.
-  func resolve(_ transactionID: String, for claimant: Customer, in apps: [App]) async throws -> Resolution {
-    let instant = clock.now()
+  func resolve(
+    _ transactionID: String, for claimant: Customer, in apps: [App], asksAgain: Bool = false
+  ) async throws -> Resolution {
+    var known: DecidedClaim?
     if let stored = try await stored(transactionID), stored.owner != nil {
-      return .decided(DecidedClaim(ClaimVerdict(stored, for: claimant, at: instant)))
+      let decided = DecidedClaim(stored, for: claimant, at: clock.now())
+      guard asksAgain, decided.verdict.mayHaveChanged else { return .decided(decided) }
+      known = decided
     }
     var reason: String?
     for app in apps {
@@ -55,7 +60,7 @@ struct ClaimCheck: Sendable {
         }
       }
     }
-    return .decided(DecidedClaim(.unknown, reason))
+    return .decided(known ?? DecidedClaim(.unknown, reason))
   }
 
   /// Decides a claim to a purchase that Apple has signed.
@@ -66,7 +71,7 @@ struct ClaimCheck: Sendable {
   ) async -> DecidedClaim {
     do {
       var entry = LedgerEntry(purchase, claimant: winner, instant: clock.now())
-      entry.isUnprovenClaim = true
+      entry.claim = .name
       entry.isValidation = false
       if isDryRun { return try await foresee(entry, for: claimant) }
       let receipt = try await ledger.record(entry)
@@ -76,7 +81,7 @@ struct ClaimCheck: Sendable {
       guard let stored = receipt.subscription else {
         return DecidedClaim(.failed, "The purchase has no transaction.")
       }
-      return DecidedClaim(ClaimVerdict(stored, for: claimant, at: entry.instant))
+      return DecidedClaim(stored, for: claimant, at: entry.instant)
     } catch let problem as Problem {
       return DecidedClaim(.failed, problem.detail)
     } catch {
@@ -91,17 +96,29 @@ struct ClaimCheck: Sendable {
     guard let stored = state.record(entry).subscription else {
       return DecidedClaim(.failed, "The purchase has no transaction.")
     }
-    return DecidedClaim(ClaimVerdict(stored, for: claimant, at: entry.instant))
+    return DecidedClaim(stored, for: claimant, at: entry.instant)
   }
 
   private func stored(_ originalTransactionID: String) async throws -> StoredSubscription? {
+    try await stored([originalTransactionID])[originalTransactionID]
+  }
+
+  /// The rows of these purchases, with the devices that share them.
+  func stored(_ originalTransactionIDs: [String]) async throws -> [String: StoredSubscription] {
     let answers = try await pool.withConnection { connection in
       try await connection.pipeline([
-        SubscriptionRows.select([originalTransactionID]), HolderRows.select([originalTransactionID]),
+        SubscriptionRows.select(originalTransactionIDs), HolderRows.select(originalTransactionIDs),
       ])
     }
-    guard var stored = try answers[0].first.map(SubscriptionRows.decode) else { return nil }
-    stored.holders = try answers[1].map { try HolderRows.decode($0).holder }
-    return stored
+    var purchases: [String: StoredSubscription] = [:]
+    for row in answers[0] {
+      let stored = try SubscriptionRows.decode(row)
+      purchases[stored.originalTransactionID] = stored
+    }
+    for row in answers[1] {
+      let (id, holder) = try HolderRows.decode(row)
+      purchases[id]?.holders.append(holder)
+    }
+    return purchases
   }
 }

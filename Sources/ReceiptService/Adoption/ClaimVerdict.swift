@@ -19,6 +19,10 @@ public enum ClaimVerdict: String, Sendable, Hashable, CaseIterable {
   case unknown
   /// The customer paid and names no transaction: there is an award.
   case awarded
+  /// The customer's award has ended, or support revoked it. Only a report has this verdict.
+  case awardEnded = "award_ended"
+  /// The file names a user whom the app does not have.
+  case unknownCustomer = "unknown_customer"
   /// The App Store or the database did not answer. To be tried again.
   case failed
 
@@ -37,14 +41,45 @@ public enum ClaimVerdict: String, Sendable, Hashable, CaseIterable {
   }
 }
 
+extension ClaimVerdict {
+  /// Whether a later run takes the decision over.
+  var isFinal: Bool {
+    switch self {
+    // A further claim, support, or a new account may have changed it.
+    case .failed, .claimedTwice, .unknownCustomer: false
+    case .bound, .expired, .refunded, .notCounted, .anotherCustomer, .unknown, .awarded, .awardEnded: true
+    }
+  }
+
+  /// Whether the App Store may say something else by now: a purchase was renewed, a refund reversed, or a transaction became
+  /// known.
+  var mayHaveChanged: Bool {
+    switch self {
+    case .expired, .refunded, .unknown: true
+    case .bound, .notCounted, .anotherCustomer, .claimedTwice, .awarded, .awardEnded, .unknownCustomer,
+      .failed:
+      false
+    }
+  }
+}
+
 /// A verdict with its reason.
 struct DecidedClaim: Sendable, Hashable {
   var verdict: ClaimVerdict
   /// The reason in words; `nil` if the verdict says all.
   var detail: String?
+  /// The purchase that the claimed transaction belongs to; `nil` if none is known.
+  var purchaseID: String?
 
-  init(_ verdict: ClaimVerdict, _ detail: String? = nil) {
+  init(_ verdict: ClaimVerdict, _ detail: String? = nil, purchaseID: String? = nil) {
     self.verdict = verdict
     self.detail = detail
+    self.purchaseID = purchaseID
+  }
+
+  /// The verdict that the database gives now on a claim to a purchase.
+  init(_ stored: StoredSubscription, for claimant: Customer, at instant: Date) {
+    self.init(
+      ClaimVerdict(stored, for: claimant, at: instant), purchaseID: stored.originalTransactionID)
   }
 }

@@ -32,4 +32,6 @@ struct LegacyClaim: Sendable {
   var purchase: ProvenPurchase?
   /// `nil` if the claim names a transaction.
   var award: Award?
+  /// Whether a client wrote it, without a transaction id, after the first adoption.
+  var isOfClient = false
 }

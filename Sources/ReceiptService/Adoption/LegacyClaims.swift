@@ -8,21 +8,35 @@ struct LegacyClaims: Sendable {
   let modes: ClientWriteModes
   let pool: PostgresPool
   let clock: ServiceClock
+  /// The start of the first adoption, by the database's clock; `nil` if this is the first.
+  let firstRun: Date?
 
-  /// All claims of the tables that belong to the app.
-  func read() async throws -> [LegacyClaim] {
+  /// The claims of the tables that belong to the app, and the users whose claim without a transaction id is none: receiptd has
+  /// decided that they have no access.
+  struct Reading: Sendable {
     var claims: [LegacyClaim] = []
+    var denied: [UUID] = []
+
+    static func += (all: inout Reading, part: Reading) {
+      all.claims += part.claims
+      all.denied += part.denied
+    }
+  }
+
+  /// Reads all tables of the app.
+  func read() async throws -> Reading {
+    var claims = Reading()
     if app.customer == .user {
       if app.writeTo.contains(.profiles) { claims += try await profiles() }
       if app.writeTo.contains(.userPreferences) { claims += try await userPreferences() }
     } else {
-      claims += try await subscriptions()
+      claims.claims = try await subscriptions()
     }
     return claims
   }
 
-  private func profiles() async throws -> [LegacyClaim] {
-    var claims: [LegacyClaim] = []
+  private func profiles() async throws -> Reading {
+    var claims = Reading()
     var last: UUID?
     let instant = clock.now()
     while true {
@@ -34,7 +48,8 @@ struct LegacyClaims: Sendable {
         let product = try row.decode("premium_product_id", as: String?.self)
         guard isMine(product, in: .profiles) else { continue }
         if let id = try row.decode("premium_original_transaction_id", as: String?.self), !id.isEmpty {
-          claims.append(LegacyClaim(key: .init(customer: .user(user), transactionID: id), source: .profiles))
+          claims.claims.append(
+            LegacyClaim(key: .init(customer: .user(user), transactionID: id), source: .profiles))
           continue
         }
         let expiry = try row.decode("premium_expires_at", as: Date?.self)
@@ -47,27 +62,27 @@ struct LegacyClaims: Sendable {
               key: .init(customer: .user(user), transactionID: ""), source: .profiles, award: award))
         }
       }
-      claims += try await unknown(unnamed)
+      claims += try await undecided(unnamed, in: .profiles)
       if rows.count < AdoptionRows.page { return claims }
     }
   }
 
-  private func userPreferences() async throws -> [LegacyClaim] {
-    var claims: [LegacyClaim] = []
+  private func userPreferences() async throws -> Reading {
+    var claims = Reading()
     var last: UUID?
     guard isMine(nil, in: .userPreferences),
       let award = award(nil, until: nil, because: "legacy: is_premium = true in user_preferences")
-    else { return [] }
+    else { return claims }
     while true {
       let users = try await pool.query(AdoptionRows.userPreferences(after: last)).map {
         try $0.decode("user_id", as: UUID.self)
       }
       last = users.last
-      claims += try await unknown(
-        users.map {
-          LegacyClaim(
-            key: .init(customer: .user($0), transactionID: ""), source: .userPreferences, award: award)
-        })
+      let unnamed = users.map {
+        LegacyClaim(
+          key: .init(customer: .user($0), transactionID: ""), source: .userPreferences, award: award)
+      }
+      claims += try await undecided(unnamed, in: .userPreferences)
       if users.count < AdoptionRows.page { return claims }
     }
   }
@@ -101,16 +116,28 @@ struct LegacyClaims: Sendable {
     apps.startingWithSeller(of: productID).first
   }
 
-  /// The claims of users of whom receiptd knows no purchase that counts and no grant. What it knows decides for the others.
-  private func unknown(_ claims: [LegacyClaim]) async throws -> [LegacyClaim] {
-    guard !claims.isEmpty else { return [] }
-    let known = Set(
+  /// The claims of users about whom receiptd has decided nothing. What it knows decides for the others: a client's word gives no
+  /// award to a customer whose purchase was refunded, or whose claim was false.
+  private func undecided(_ claims: [LegacyClaim], in table: ProfileTable) async throws -> Reading {
+    guard !claims.isEmpty else { return Reading() }
+    let users = claims.compactMap(\.key.customer.userID)
+    var hasAccess: [UUID: Bool] = [:]
+    for row in try await pool.query(AdoptionRows.standing(of: users, in: app, at: clock.now())) {
+      hasAccess[try row.decode("user_id")] = try row.decode("has_access", as: Bool.self)
+    }
+    let open = claims.filter { claim in claim.key.customer.userID.map { hasAccess[$0] == nil } ?? false }
+    let denied = users.filter { hasAccess[$0] == false }
+    guard let firstRun, !open.isEmpty else { return Reading(claims: open, denied: denied) }
+    let writers = Set(
       try await pool.query(
-        AdoptionRows.known(claims.compactMap(\.key.customer.userID), in: app, at: clock.now())
-      ).map {
-        try $0.decode("user_id", as: UUID.self)
-      })
-    return claims.filter { claim in claim.key.customer.userID.map { !known.contains($0) } ?? false }
+        AdoptionRows.writers(open.compactMap(\.key.customer.userID), of: table, after: firstRun)
+      ).map { try $0.decode("user_id", as: UUID.self) })
+    return Reading(
+      claims: open.map { claim in
+        var claim = claim
+        claim.isOfClient = claim.key.customer.userID.map { writers.contains($0) } ?? false
+        return claim
+      }, denied: denied)
   }
 
   private func award(_ productID: String?, until end: Date?, because reason: String) -> LegacyClaim.Award? {

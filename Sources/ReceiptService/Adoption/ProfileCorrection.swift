@@ -15,15 +15,19 @@ struct ProfileCorrection: Sendable {
   /// The users of one transaction.
   private static let batch = 100
 
-  /// Corrects the rows of all tables of the app.
-  /// - Returns: how many rows had other values.
-  func run() async throws -> Int {
+  /// The app's tables that do not accept client writes.
+  func tables() async throws -> [ProfileTable] {
     let existing = Set(try await ClientWriteModes.read(pool).filter(\.existedBefore).map(\.table))
-    let tables = ProfileTable.all.filter { table in
+    return ProfileTable.all.filter { table in
       let existedBefore = existing.contains(table.destination.rawValue)
       return app.writeTo.contains(table.destination)
         && modes.mode(of: table, existedBefore: existedBefore) != .accept
     }
+  }
+
+  /// Corrects the rows of these tables.
+  /// - Returns: how many rows had other values.
+  func run(_ tables: [ProfileTable]) async throws -> Int {
     guard !tables.isEmpty else { return 0 }
     var count = 0
     var last: UUID?

@@ -17,7 +17,8 @@ struct ProfileTable: Sendable {
   let isUndecidedClaim: @Sendable (_ bundleIDs: [String], _ instant: Date) -> Query
   /// Selects the premium values of these users' rows (`user_id`, and `values` as text).
   let values: @Sendable ([UUID]) -> Query
-  /// Inserts rows for users without one.
+  /// Inserts rows for users without one, and notes that receiptd added them. A row that another client has inserted meanwhile
+  /// stays as it is.
   let insert: @Sendable ([ProfileWrite]) -> Query
 
   /// All tables, in the order in which they are written.
@@ -38,7 +39,7 @@ struct ProfileTable: Sendable {
     """
     EXISTS (SELECT FROM client_write_modes WHERE table_name = \(table.rawValue) AND existed_before)
     AND NOT EXISTS (SELECT FROM adoptions WHERE bundle_id = ANY(\(bundleIDs)) AND customer = (\(unescaped: user))::text
-      AND outcome <> ALL (ARRAY['failed', 'claimed_twice']))
+      AND outcome <> ALL(\(AdoptionRows.undecided)))
     """
   }
 }
@@ -89,13 +90,13 @@ extension ProfileTable {
     },
     insert: { writes in
       """
-      INSERT INTO profiles (id, premium_expires_at, premium_product_id, premium_original_transaction_id)
-      SELECT new.* FROM \(rows: writes.count)\(each: writes.map(\.userID)),
-        \(each: writes.map(\.status.expiresAt)), \(each: writes.map(\.status.productID)),
-        \(each: writes.map(\.status.originalTransactionID)))) AS new
-      ON CONFLICT (id) DO UPDATE SET premium_expires_at = excluded.premium_expires_at,
-        premium_product_id = excluded.premium_product_id,
-        premium_original_transaction_id = excluded.premium_original_transaction_id
+      WITH added AS (
+        INSERT INTO profiles (id, premium_expires_at, premium_product_id, premium_original_transaction_id)
+        SELECT new.* FROM \(rows: writes.count)\(each: writes.map(\.userID)),
+          \(each: writes.map(\.status.expiresAt)), \(each: writes.map(\.status.productID)),
+          \(each: writes.map(\.status.originalTransactionID)))) AS new
+        ON CONFLICT (id) DO NOTHING RETURNING id)
+      INSERT INTO added_profile_rows (table_name, user_id) SELECT 'profiles', id FROM added ON CONFLICT DO NOTHING
       """
     })
 
@@ -139,11 +140,13 @@ extension ProfileTable {
     },
     insert: { writes in
       """
-      INSERT INTO user_preferences (user_id, is_premium, bookmark_limit)
-      SELECT new.* FROM \(rows: writes.count)\(each: writes.map(\.userID)), \(each: writes.map(\.status.isPremium)),
-        \(each: writes.map(\.bookmarkLimit)))) AS new
-      ON CONFLICT (user_id) DO UPDATE SET is_premium = excluded.is_premium,
-        bookmark_limit = excluded.bookmark_limit
+      WITH added AS (
+        INSERT INTO user_preferences (user_id, is_premium, bookmark_limit)
+        SELECT new.* FROM \(rows: writes.count)\(each: writes.map(\.userID)),
+          \(each: writes.map(\.status.isPremium)), \(each: writes.map(\.bookmarkLimit)))) AS new
+        ON CONFLICT (user_id) DO NOTHING RETURNING user_id)
+      INSERT INTO added_profile_rows (table_name, user_id) SELECT 'user_preferences', user_id FROM added
+      ON CONFLICT DO NOTHING
       """
     })
 }

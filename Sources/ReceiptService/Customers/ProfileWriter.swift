@@ -171,7 +171,8 @@ struct ProfileWriter {
           table.updateUnlessUndecided(
             undecided, of: apps(writingTo: table).map(\.bundleID), at: clock.now()))
       }
-      if !missing.isEmpty { changes.append(table.insert(missing)) }
+      // The update is for a row that the app has inserted since.
+      if !missing.isEmpty { changes += [table.insert(missing), table.update(missing)] }
       // A deferred constraint would fail at COMMIT and roll back the purchase; check it inside the savepoint. The commit
       // may wait for a standby, so the tables' statement timeout must not apply to it.
       changes += ["SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL statement_timeout = DEFAULT"]

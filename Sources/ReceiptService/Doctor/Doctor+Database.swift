@@ -38,6 +38,7 @@ extension Doctor {
           if !apps.isEmpty { results += try await profileTable(shape, pool) }
         }
         if let catalog { results += try await clientWrites(pool, settings, catalog) }
+        if let result = try await contestedPurchases(pool) { results.append(result) }
         results.append(try await supportRole(pool))
         results.append(try await entitlementKey(settings, pool))
         if let result = try await Self.publicPremium(pool) { results.append(result) }

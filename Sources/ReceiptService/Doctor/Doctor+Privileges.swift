@@ -10,14 +10,15 @@ extension Doctor {
     (
       "SELECT INSERT UPDATE",
       [
-        "adoptions", "subscriptions", "transactions", "renewals", "notifications", "trials", "grants",
+        "adoptions", "adoption_runs", "subscriptions", "transactions", "renewals", "notifications", "trials",
+        "grants",
         "free_access",
         "reconcile_positions", "outbox_destinations", "entitlement_keys", "kpi_days", "configured_apps",
       ]
     ),
     ("SELECT INSERT DELETE", ["events", "kpi_daily_figures", "kpi_daily_money", "kpi_events_daily"]),
     ("SELECT UPDATE", ["client_write_modes", "client_writes"]),
-    ("SELECT INSERT", ["jws_headers", "support_actions", "reconcile_runs"]),
+    ("SELECT INSERT", ["jws_headers", "support_actions", "reconcile_runs", "added_profile_rows"]),
   ]
 
   /// The tables that `serve` needs.

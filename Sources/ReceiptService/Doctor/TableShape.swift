@@ -50,7 +50,8 @@ struct TableShape {
 
   /// The triggers of `migrations/20260420_client_writes.sql`.
   private static let clientGuards = [
-    "receiptd_guard_premium_insert", "receiptd_guard_premium_update", "receiptd_keep_created_at",
+    "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_premium_insert",
+    "receiptd_guard_premium_update", "receiptd_keep_created_at",
     "receiptd_touch_updated_at",
   ]
 

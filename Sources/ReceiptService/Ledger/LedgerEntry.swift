@@ -17,15 +17,10 @@ struct LedgerEntry: Sendable {
   var isReplay = false
   /// The record for `support_actions`, written in the same commit.
   var action: LedgerAction?
-  /// The customer who proves the purchase; `nil` for none.
+  /// The customer who claims the purchase; `nil` for none.
   var claimant: Customer?
-  /// Whether the claimant shows possession. A bare transaction id does not.
-  var isProven = true
-  /// Whether a claimant that is a device may join a purchase of another device.
-  var mayJoin = true
-  /// Whether the claimant only names the purchase and proves no possession: it gets the purchase if it has no owner, and
-  /// Apple's `appAccountToken` names no user.
-  var isUnprovenClaim = false
+  /// The right that the claimant's evidence gives.
+  var claim = ClaimStrength.proof
   /// The transfer that support has ordered; `nil` for none.
   var transfer: SupportTransfer?
   /// Whether a client sent the facts, which sets `last_validated_at`.
@@ -35,6 +30,20 @@ struct LedgerEntry: Sendable {
 
   /// The name of the lock that serializes writes: the purchase's id, or the notification's uuid if it has no purchase.
   var lockName: String? { originalTransactionID ?? notification?.uuid.uuidString }
+}
+
+/// The right to a purchase that the evidence of a claimant gives.
+enum ClaimStrength: Sendable, Hashable {
+  /// The claimant shows possession: the app's rules decide.
+  case proof
+  /// The claimant is an old build that names the transaction's id. It gets a purchase without an owner, and a device joins one
+  /// of other devices.
+  case oldBuild
+  /// The claimant, or a table or a file, names the id. It gets a purchase that has no owner, and for which Apple's
+  /// `appAccountToken` names no user.
+  case name
+  /// The claimant names the id, and the app refuses old builds: it gets nothing that it does not have.
+  case nothing
 }
 
 /// An action that is recorded in `support_actions`.

@@ -238,9 +238,9 @@ extension LedgerState.Purchase {
   private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> SharedClaim {
     let owner = stored?.owner ?? formerOwner(in: entry.app)
     let holders = stored?.holders ?? []
-    let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
-    let claimant = entry.isUnprovenClaim && isTaken ? nil : entry.claimant
-    let isProven = entry.isProven && !entry.isUnprovenClaim
+    let claimant = claimant(of: entry, owner, subscription)
+    let isProven = entry.claim == .proof
+    let mayJoin = isProven || entry.claim == .oldBuild
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {
       return transfer.claim(owner: owner, holders: holders, in: app, at: entry.instant)
@@ -248,19 +248,36 @@ extension LedgerState.Purchase {
     if app.sharesPurchases {
       return share(
         claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
-        mayJoin: entry.mayJoin, isProven: isProven, at: entry.instant)
+        mayJoin: mayJoin, isProven: isProven, at: entry.instant)
     }
     let isActive =
       app.counts(subscription, for: owner?.customer, at: entry.instant)
       && subscription.phase(at: entry.instant).status.grantsAccess
     // The transfer policy is for users. A device that may join replaces the only device that has the purchase.
-    let devicePolicy: TransferPolicy = entry.mayJoin ? .transfer : .keep
+    let devicePolicy: TransferPolicy = mayJoin ? .transfer : .keep
     let outcome = Subscriptions.settle(
       claimant: claimant, owner: owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer,
       policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive,
       isProven: isProven)
     return SharedClaim(outcome: outcome, holders: holders)
+  }
+}
+
+extension LedgerState.Purchase {
+  /// The claimant whose claim counts; `nil` if the evidence gives no right to the purchase as it is.
+  fileprivate func claimant(
+    of entry: LedgerEntry, _ owner: Ownership?, _ subscription: Subscription
+  ) -> Customer? {
+    let isKnown =
+      owner?.customer == entry.claimant
+      || stored?.holders.contains { Customer.device($0.deviceID) == entry.claimant } ?? false
+    let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
+    return switch entry.claim {
+    case .proof, .oldBuild: entry.claimant
+    case .name: isKnown || !isTaken ? entry.claimant : nil
+    case .nothing: isKnown ? entry.claimant : nil
+    }
   }
 }
 

@@ -57,6 +57,13 @@ enum ServiceError {
       + "'signedAppTransaction' of the same Apple Account, unless support has taken the purchase from it.",
     message: "This purchase is linked to another account of this app.")
 
+  static let needsProof = Problem(
+    status: .conflict, code: "belongs_to_another_customer",
+    detail:
+      "A transaction id or a receipt alone proves no possession: send 'signedTransaction', or 'signedAppTransaction' of the "
+      + "purchase's Apple Account beside it.",
+    message: "This purchase is not linked to your account yet. Restore purchases in the app.")
+
   static let belongsToAnotherAccount = Problem(
     status: .conflict, code: "belongs_to_another_customer",
     detail: "'signedAppTransaction' is of another Apple Account than the purchase.",

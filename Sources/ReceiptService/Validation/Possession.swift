@@ -1,7 +1,7 @@
 import AppStore
 import Subscriptions
 
-/// Whether a request to validate shows that its device has the purchase's Apple Account.
+/// Whether a request to validate shows that its client has the purchase's Apple Account.
 enum Possession: Sendable, Hashable {
   /// The client sent the signed transaction, or its id with an app transaction of the same Apple Account.
   case proven
@@ -29,12 +29,16 @@ enum Possession: Sendable, Hashable {
     self = isSameEnvironment && accounts.contains(account) ? .proven : .disproven
   }
 
-  /// Whether a device may join a purchase of another device.
-  func mayJoin(in app: App) -> Bool {
-    switch self {
-    case .proven: true
-    case .unproven: (app.clientWrites ?? .refuse).admitsBareTransactionIDs
-    case .disproven: false
+  /// The right that it gives to the purchase.
+  ///
+  /// Without `clientWrites`, an app whose customers are devices has no old builds. An app with users may have some: the modes of
+  /// its tables are set by what the database had.
+  func claim(in app: App) -> ClaimStrength {
+    if self == .proven { return .proof }
+    return switch app.clientWrites {
+    case .accept, .observe: .oldBuild
+    case .refuse: .nothing
+    case nil: app.customer == .device ? .name : .oldBuild
     }
   }
 }

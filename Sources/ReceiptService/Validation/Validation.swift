@@ -45,8 +45,7 @@ struct Validation: Sendable {
 
     let instant = clock.now()
     var entry = LedgerEntry(purchase, claimant: claimant, instant: instant)
-    entry.mayJoin = possession.mayJoin(in: purchase.app)
-    entry.isProven = possession == .proven
+    entry.claim = possession.claim(in: purchase.app)
     // A device of another Apple Account gets nothing, also of a purchase that has no owner yet.
     let isForeign = possession == .disproven && claimant?.deviceID != nil
     if isForeign { entry.claimant = nil }
@@ -61,6 +60,12 @@ struct Validation: Sendable {
     if case .refused = receipt.claim {
       throw purchase.app.customer == .device
         ? ServiceError.belongsToAnotherDevice : ServiceError.belongsToAnotherCustomer
+    }
+    // The same answer whether the purchase has an owner or none: it tells nothing of another customer.
+    if entry.claim == .name || entry.claim == .nothing, let claimant,
+      receipt.subscription?.customers.contains(claimant) == false
+    {
+      throw ServiceError.needsProof
     }
     if possession == .unproven, receipt.claim.isJoin(of: claimant) {
       metrics.outcomes.joinedByBareID(purchase.app)

@@ -110,7 +110,7 @@ import Testing
     try await withScreenTime { harness in
       #expect(try await harness.pair("child", to: "nobody").code == "device_limit_reached")
       _ = try await harness.launch("phone")
-      for child in ["", "tab\tbed", String(repeating: "x", count: 129)] {
+      for child in ["", "tab\tbed", String(repeating: "x", count: 256)] {
         #expect(try await harness.pair(child, to: "phone").code == "invalid_request")
       }
       let long = String(repeating: "x", count: 129)

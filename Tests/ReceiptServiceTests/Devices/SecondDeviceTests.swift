@@ -57,15 +57,23 @@ import Testing
   }
 
   @Test(arguments: [ClientWrites.refuse, nil])
-  func `once old builds are refused, a bare id joins no purchase`(mode: ClientWrites?) async throws {
+  func `once old builds are refused, a bare id joins no purchase`(mode: ClientWrites?)
+    async throws
+  {
     try await withHarness(configuration: Self.configuration(mode)) { harness in
       let bought = try Self.buys("anna", in: harness)
-      // The first device that names an unowned purchase gets it.
-      let first = try await harness.validate(["transactionID": bought.transactionID, "deviceID": "phone"])
-      #expect(first.string("entitlements.tier") == "family")
       let bare = ["transactionID": bought.transactionID, "deviceID": "stranger"]
+      let isSet = mode == .refuse
+      let unowned = try await harness.validate(isSet ? bare : bare.merging(["deviceID": "phone"]) { $1 })
+      // Without the key the first device that names an unowned purchase gets it, until another device proves it.
+      #expect(unowned.status == (isSet ? 409 : 200))
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == (isSet ? nil : "phone"))
+      #expect(try await harness.device("phone", shows: bought).string("entitlements.tier") == "family")
       let refused = try await harness.validate(bare)
       #expect(refused.status == 409)
+      #expect(refused.string("detail")?.contains("alone proves no possession") == true)
+      // The answer does not tell whether the purchase has an owner.
+      if isSet { #expect(refused.string("detail") == unowned.string("detail")) }
       #expect(refused.code == "belongs_to_another_customer")
       #expect(refused["subscription"] == nil)
       #expect(try await Self.tier("stranger", harness) == nil)
@@ -118,6 +126,54 @@ import Testing
       }
       #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "phone")
       #expect(try await harness.actions().isEmpty)
+    }
+  }
+
+  @Test func `once old builds are refused, a user needs signed data to get a purchase`() async throws {
+    for mode in [ClientWrites.accept, .observe, .refuse] {
+      let configuration = TestApps.json.replacing(
+        #""bundleID": "com.example.climbing","#,
+        with: #""bundleID": "com.example.climbing", "clientWrites": "\#(mode.rawValue)","#)
+      try await withHarness(configuration: configuration) { harness in
+        let (user, stranger) = (UUID(), UUID())
+        let (token, other) = (try await harness.token(for: user), try await harness.token(for: stranger))
+        let bought = try harness.buy()
+        let bare = ["transactionID": bought.transactionID, "bundleID": TestApps.climbing]
+        let receipt = LegacyReceipt(purchases: [bought.transaction])
+        let isRefused = mode == .refuse
+        let named = try await harness.validate(bare, token: token)
+        #expect(named.status == (isRefused ? 409 : 200))
+        #expect(try await harness.row(of: bought.originalTransactionID).userID == (isRefused ? nil : user))
+        // Without a user it is answered and bound to none.
+        #expect(try await harness.validate(bare).status == 200)
+        guard isRefused else { return }
+        #expect(named.code == "belongs_to_another_customer")
+        #expect(try await harness.validate(["receipt": receipt.base64], token: token).status == 409)
+        let signed = ["signedTransaction": bought.signedTransaction]
+        #expect(try await harness.validate(signed, token: token).status == 200)
+        #expect(try await harness.validate(bare, token: token).status == 200)
+        #expect(try await harness.validate(bare, token: other).string("detail") == named.string("detail"))
+        // Apple's token names the user, so the id gives nothing that is not the user's.
+        let ours = try harness.buy(token: user)
+        let mine = ["transactionID": ours.transactionID, "bundleID": TestApps.climbing]
+        #expect(try await harness.validate(mine, token: token).status == 200)
+      }
+    }
+  }
+
+  @Test func `a device id may have 255 bytes, as in the tables of live apps`() async throws {
+    try await withHarness(configuration: Self.configuration(.accept)) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      for device in [String(repeating: "d", count: 255), String(repeating: "é", count: 127) + "e"] {
+        let answer = try await harness.validate(["transactionID": bought.transactionID, "deviceID": device])
+        #expect(answer.status == 200)
+        #expect(answer.string("entitlements.tier") == "family")
+      }
+      for device in [String(repeating: "d", count: 256), String(repeating: "é", count: 128)] {
+        let answer = try await harness.validate(["transactionID": bought.transactionID, "deviceID": device])
+        #expect(answer.code == "invalid_request")
+      }
+      #expect(try await Self.tier(String(repeating: "d", count: 255), harness) == "family")
     }
   }
 

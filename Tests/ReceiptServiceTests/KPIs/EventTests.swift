@@ -127,7 +127,7 @@ import Testing
         let detail = answer.string("detail") ?? ""
         #expect(detail.contains(member), "\(detail)")
       }
-      for customer in ["", String(repeating: "c", count: 129)] {
+      for customer in ["", String(repeating: "c", count: 256)] {
         #expect(try await report([good], of: customer, harness).code == "invalid_request")
       }
       let wrongApp = try await report([good], bundleID: "com.example.unknown", harness)

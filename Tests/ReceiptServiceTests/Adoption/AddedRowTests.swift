@@ -1,0 +1,200 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// Rows that receiptd added to the app's own tables, and the `INSERT` of the app at sign-up.
+@Suite struct AddedRowTests {
+  private static func grant(_ live: LiveApps, _ user: UUID, of bundleID: String) async throws {
+    _ = try await live.harness.desk.grant(
+      to: user.uuidString, bundleID: bundleID, tier: "premium", days: 30, by: SupportAuthor.adoption("test"))
+  }
+
+  /// Makes a user without a row in any table.
+  private static func newUser(_ live: LiveApps) async throws -> UUID {
+    let user = UUID()
+    _ = try await live.harness.pool.query("INSERT INTO auth.users (id) VALUES (\(user))")
+    return user
+  }
+
+  private static func preferences(_ live: LiveApps, _ user: UUID) async throws -> [String] {
+    try await live.harness.pool.query(
+      "SELECT is_premium, bookmark_limit, theme FROM user_preferences WHERE user_id = \(user)"
+    ).map {
+      let (isPremium, limit) = (
+        try $0.decode("is_premium", as: Bool.self), try $0.decode("bookmark_limit", as: Int.self)
+      )
+      return "\(isPremium) \(limit) \(try $0.decode("theme", as: String?.self) ?? "-")"
+    }
+  }
+
+  private static func sqlState(_ body: () async throws -> Void) async -> String? {
+    do {
+      try await body()
+      return nil
+    } catch let error as PostgresError {
+      return error.sqlState
+    } catch {
+      return "\(error)"
+    }
+  }
+
+  @Test(arguments: ["accept", "observe", "refuse"])
+  func `an INSERT at sign-up succeeds after a grant, returns the row and keeps the status`(mode: String)
+    async throws
+  {
+    try await LiveApps.with([Thaqalayn.bundleID: mode, SwiftClimb.bundleID: mode]) { live in
+      _ = try await live.harness.pool.query("ALTER TABLE user_preferences ADD COLUMN theme text")
+      let user = try await Self.newUser(live)
+      try await Self.grant(live, user, of: Thaqalayn.bundleID)
+      try await Self.grant(live, user, of: SwiftClimb.bundleID)
+      #expect(try await Self.preferences(live, user) == ["true 999 -"])
+
+      // PostgREST answers `return=representation` with these rows.
+      let returned = try await live.run(
+        "INSERT INTO user_preferences (user_id, theme) VALUES ('\(user)', 'dark') RETURNING is_premium, theme",
+        as: user)
+      #expect(returned.count == 1)
+      #expect(try returned.first?.decode("is_premium", as: Bool.self) == true)
+      #expect(try await Self.preferences(live, user) == ["true 999 dark"])
+      let row = try await live.profile(user)
+      #expect(row.product == "grant:premium")
+      try await live.run(
+        "INSERT INTO profiles (id, handle, display_name) VALUES ('\(user)', 'ann', 'Ann')", as: user)
+      #expect(try await live.handle(user) == "ann")
+      #expect(try await live.profile(user) == row)
+      #expect(try await live.clientWrites().isEmpty)
+      #expect(try await live.harness.count("added_profile_rows") == 0)
+
+      // Now the rows are the app's: a second INSERT fails as it always did, and an upsert that ignores duplicates does not.
+      #expect(
+        await Self.sqlState {
+          try await live.run("INSERT INTO user_preferences (user_id) VALUES ('\(user)')", as: user)
+        } == "23505")
+      try await live.run(
+        "INSERT INTO user_preferences (user_id) VALUES ('\(user)') ON CONFLICT DO NOTHING", as: user)
+      try await live.run(
+        "INSERT INTO user_preferences (user_id, theme) VALUES ('\(user)', 'light') "
+          + "ON CONFLICT (user_id) DO UPDATE SET theme = excluded.theme", as: user)
+      #expect(try await Self.preferences(live, user) == ["true 999 light"])
+
+      // The end of the grant reaches the app's row.
+      live.harness.clock.advance(days: 31)
+      try await live.harness.service.sweepEverything()
+      #expect(try await Self.preferences(live, user) == ["false 2 light"])
+    }
+  }
+
+  @Test func `a forged INSERT over an added row gives no premium`() async throws {
+    for mode in ["observe", "refuse"] {
+      try await LiveApps.with([Thaqalayn.bundleID: mode]) { live in
+        let user = try await Self.newUser(live)
+        try await Self.grant(live, user, of: Thaqalayn.bundleID)
+        live.harness.clock.advance(days: 31)
+        try await live.harness.service.sweepEverything()
+        let state = await Self.sqlState {
+          try await live.run(
+            "INSERT INTO user_preferences (user_id, is_premium, bookmark_limit) VALUES ('\(user)', true, 999)",
+            as: user)
+        }
+        #expect(state == (mode == "refuse" ? "42501" : nil))
+        #expect(try await live.harness.isPremiumInPreferences(user) == false)
+      }
+    }
+  }
+
+  @Test func `a row that the client wrote, or that other rows refer to, is not replaced`() async throws {
+    try await LiveApps.with { live in
+      _ = try await live.harness.pool.query("ALTER TABLE user_preferences ADD COLUMN theme text")
+      _ = try await live.harness.pool.query(
+        "CREATE TABLE bookmarks (owner uuid REFERENCES user_preferences ON DELETE CASCADE)")
+      for change in ["UPDATE user_preferences SET theme = 'dark'", "bookmark"] {
+        let user = try await Self.newUser(live)
+        try await Self.grant(live, user, of: Thaqalayn.bundleID)
+        if change == "bookmark" {
+          _ = try await live.harness.pool.query("INSERT INTO bookmarks VALUES (\(user))")
+        } else {
+          try await live.run("\(change) WHERE user_id = '\(user)'", as: user)
+        }
+        #expect(
+          await Self.sqlState {
+            try await live.run("INSERT INTO user_preferences (user_id) VALUES ('\(user)')", as: user)
+          } == "23505")
+        #expect(try await live.harness.isPremiumInPreferences(user) == true)
+      }
+      #expect(try await live.harness.count("bookmarks") == 1)
+    }
+  }
+
+  @Test func `a row that was deleted is forgotten, so that a row of the app is never replaced`() async throws
+  {
+    try await LiveApps.with { live in
+      let user = try await Self.newUser(live)
+      try await Self.grant(live, user, of: Thaqalayn.bundleID)
+      _ = try await live.harness.pool.query("DELETE FROM user_preferences WHERE user_id = \(user)")
+      #expect(try await live.harness.count("added_profile_rows") == 0)
+      _ = try await live.harness.pool.query("INSERT INTO user_preferences (user_id) VALUES (\(user))")
+      #expect(
+        await Self.sqlState {
+          try await live.run("INSERT INTO user_preferences (user_id) VALUES ('\(user)')", as: user)
+        } == "23505")
+    }
+  }
+
+  @Test func `in refuse an INSERT for another user answers the same, whatever that user has`() async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: "refuse", Thaqalayn.bundleID: "refuse"]) { live in
+      let attacker = live[1]
+      let bought = try live.buy(token: live[2])
+      try await live.harness.arrives(bought)
+      let premium = try await live.profile(live[2])
+      let expiry = try #require(premium.expiresAt).rfc3339
+      let added = try await Self.newUser(live)
+      try await Self.grant(live, added, of: Thaqalayn.bundleID)
+      let nobody = try await Self.newUser(live)
+
+      func answer(_ statement: String) async throws -> String {
+        do {
+          try await live.run(statement, as: attacker)
+          return "no error"
+        } catch let error as PostgresError {
+          return "\(error)"
+        }
+      }
+      // 5 is premium, 8 is free, the others have an added row or none.
+      for values in ["", ", true, 999", ", false, 2", ", true, 2"] {
+        var answers: Set<String> = []
+        for user in [live[5], live[8], added, nobody] {
+          let columns = values.isEmpty ? "user_id" : "user_id, is_premium, bookmark_limit"
+          for suffix in [
+            "", " ON CONFLICT DO NOTHING", " ON CONFLICT (user_id) DO UPDATE SET is_premium = true",
+          ] {
+            answers.insert(
+              try await answer(
+                "INSERT INTO user_preferences (\(columns)) VALUES ('\(user)'\(values))\(suffix)"))
+          }
+        }
+        #expect(answers.count == 1, "\(answers)")
+        #expect(!answers.contains("no error"))
+      }
+      // 2 has exactly these values, 3 has none, and there is no row of the last.
+      for values in [
+        "NULL, NULL, NULL", "'\(expiry)', '\(SwiftClimb.monthly)', '\(bought.originalTransactionID)'",
+      ] {
+        var answers: Set<String> = []
+        for user in [live[2], live[3], nobody] {
+          answers.insert(
+            try await answer(
+              """
+              INSERT INTO profiles (id, premium_expires_at, premium_product_id, premium_original_transaction_id) \
+              VALUES ('\(user)', \(values))
+              """))
+        }
+        #expect(answers.count == 1, "\(answers)")
+        #expect(!answers.contains("no error"))
+      }
+      #expect(try await live.harness.count("added_profile_rows") == 1)
+    }
+  }
+}

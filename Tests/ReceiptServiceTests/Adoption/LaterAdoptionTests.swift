@@ -1,0 +1,226 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+/// Further runs of `receiptd adopt`: what clients wrote since the first one, and what the App Store says by now.
+@Suite struct LaterAdoptionTests {
+  private static func adopt(
+    _ live: LiveApps, _ bundleID: String = SwiftClimb.bundleID, isDryRun: Bool = false, csv: String? = nil
+  ) async throws -> AdoptionReport {
+    try #require(try await live.harness.service.adopt(bundleID: bundleID, isDryRun: isDryRun, csv: csv).first)
+  }
+
+  private static func id(_ user: UUID) -> String { user.uuidString.lowercased() }
+
+  /// What an old build writes without a transaction id.
+  private static func writesUnnamed(_ live: LiveApps, _ user: UUID) async throws {
+    try await live.run(
+      """
+      UPDATE profiles SET premium_expires_at = '2099-01-01', premium_product_id = '\(SwiftClimb.annual)', \
+      premium_original_transaction_id = NULL WHERE id = '\(user)'
+      """, as: user)
+  }
+
+  // MARK: Awards
+
+  @Test func `an award to a row that a client made premium after the first run is listed`() async throws {
+    try await LiveApps.with { live in
+      let first = try await Self.adopt(live, Thaqalayn.bundleID)
+      #expect(first.outcomes == ["awarded": 3])
+      #expect(first.awardsToClientWrites == [])
+      try await live.run("INSERT INTO user_preferences (user_id) VALUES ('\(live[9])')", as: live[9])
+      for user in [live[8], live[9]] { #expect(try await live.writesIsPremium(user) == true) }
+
+      for isDryRun in [true, false] {
+        let report = try await Self.adopt(live, Thaqalayn.bundleID, isDryRun: isDryRun)
+        #expect(report.outcomes == ["awarded": 5])
+        #expect(report.awardsToClientWrites == [Self.id(live[8]), Self.id(live[9])])
+        #expect(report.description.contains("  2 awards "))
+        #expect(report.description.contains("that a client made premium after the first adoption"))
+        let json = String(decoding: try JSONEncoder().encode(report), as: UTF8.self)
+        #expect(json.contains(#""awardsToClientWrites":["\#(Self.id(live[8]))","#))
+      }
+      let reasons = try await live.harness.pool.query(
+        "SELECT reason FROM grants WHERE user_id = \(live[9])")
+      #expect(
+        try reasons[0].decode("reason", as: String.self).hasSuffix(
+          "written by a client after the first adoption"))
+      // They are of that run, and not of a later one.
+      #expect(try await Self.adopt(live, Thaqalayn.bundleID).awardsToClientWrites == [])
+    }
+  }
+
+  @Test func `a customer whose claim was decided gets no award by writing premium again`() async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
+      try await live.setProfile(live[1], "2999999999999999", until: .distantFuture)
+      let refunded = try live.buy()
+      try await live.setProfile(live[2], refunded.originalTransactionID, until: .distantFuture)
+      _ = try live.harness.store.perform(.refundLatest, on: refunded.originalTransactionID)
+      let first = try await Self.adopt(live)
+      #expect(first.outcomes == ["unknown": 1, "refunded": 1])
+      // The job decides this claim.
+      try await live.writesPremium(live[3], "2999999999999998")
+      try await live.verifyClaims()
+
+      for number in 1...4 { try await Self.writesUnnamed(live, live[number]) }
+      let report = try await Self.adopt(live)
+      #expect(report.outcomes == ["unknown": 1, "refunded": 1, "awarded": 1])
+      #expect(report.awardsToClientWrites == [Self.id(live[4])])
+      #expect(report.awardsDenied == [1, 2, 3].map { Self.id(live[$0]) })
+      #expect(report.description.contains("  3 rows are premium by a client's word only"))
+      #expect(try await live.harness.count("grants") == 1)
+    }
+  }
+
+  @Test func `an award that support revoked is not given again, and the report says that it is over`()
+    async throws
+  {
+    try await LiveApps.with { live in
+      #expect(try await Self.adopt(live, Thaqalayn.bundleID).outcomes == ["awarded": 3])
+      let grant = try await live.harness.pool.query(
+        "SELECT id FROM grants WHERE user_id = \(live[6])")[0].decode("id", as: UUID.self)
+      _ = try await live.harness.desk.revokeGrant(grant, by: SupportAuthor.adoption("test"))
+      #expect(try await live.harness.isPremiumInPreferences(live[6]) == false)
+      #expect(try await live.writesIsPremium(live[6]) == true)
+      // A purchase that was refunded decides the row, too.
+      let bought = try live.buy(Thaqalayn.tafsir, bundleID: Thaqalayn.bundleID, token: live[8])
+      try await live.harness.arrives(bought)
+      try await live.harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await live.writesIsPremium(live[8]) == true)
+
+      let report = try await Self.adopt(live, Thaqalayn.bundleID)
+      #expect(report.outcomes == ["awarded": 2, "award_ended": 1])
+      #expect(report.awardsDenied == [Self.id(live[6]), Self.id(live[8])])
+      #expect(try await live.harness.count("grants") == 3)
+    }
+  }
+
+  // MARK: Verdicts
+
+  @Test func `a further run has the verdicts of now, and asks again where Apple may say something else`()
+    async throws
+  {
+    try await LiveApps.with { live in
+      let (renewed, refunded) = (try live.buy(), try live.buy(SwiftClimb.annual))
+      let (ended, moved) = (try live.buy(), try live.buy(SwiftClimb.annual))
+      for (number, bought) in [renewed, refunded, ended, moved].enumerated() {
+        try await live.setProfile(
+          live[number + 1], bought.originalTransactionID, until: bought.transaction.expiresDate)
+      }
+      live.harness.store.add(ServerFault.error(.transactionIdNotFound))
+      #expect(try await Self.adopt(live).outcomes == ["unknown": 4])
+      live.harness.store.clearServerFaults()
+      #expect(try await Self.adopt(live).outcomes == ["bound": 4])
+
+      // No notification tells of the renewal. Of the refund and the transfer receiptd knows.
+      _ = try live.harness.store.perform(.setAutoRenew(false), on: ended.originalTransactionID)
+      live.harness.clock.set(try #require(renewed.transaction.expiresDate) + 60)
+      _ = try live.harness.store.perform(.expire(nil), on: ended.originalTransactionID)
+      _ = try live.harness.store.perform(.renew, on: renewed.originalTransactionID)
+      try await live.harness.happens(.refundLatest, to: refunded.originalTransactionID)
+      _ = try await live.harness.desk.transfer(
+        moved.originalTransactionID, to: live[9].uuidString, by: SupportAuthor.adoption("test"))
+      let third = try await Self.adopt(live)
+      // The row of the new owner is a claim, too.
+      #expect(third.outcomes == ["bound": 2, "refunded": 1, "another_customer": 1, "expired": 1])
+      #expect(try await live.profile(live[1]).product == SwiftClimb.monthly)
+      #expect(third.notAskedAgain == 0)
+
+      // Without an answer the verdicts stay.
+      live.harness.store.add(.error(.generalInternal))
+      let fourth = try await Self.adopt(live)
+      #expect(fourth.outcomes == third.outcomes)
+      #expect(fourth.notAskedAgain == 2)
+      #expect(fourth.isComplete)
+      #expect(fourth.description.contains("2 verdicts are of an earlier run"))
+    }
+  }
+
+  // MARK: Files
+
+  @Test func `a file binds no purchase to a user whom the app does not have`() async throws {
+    try await LiveApps.with { live in
+      let (stranger, bought, shared) = (UUID(), try live.buy(), try live.buy())
+      let csv = """
+        customer,original_transaction_id
+        \(stranger),\(bought.originalTransactionID)
+        \(stranger),\(shared.originalTransactionID)
+        \(live[1]),\(shared.originalTransactionID)
+        """
+      for isDryRun in [true, false] {
+        let report = try await Self.adopt(live, isDryRun: isDryRun, csv: csv)
+        // A claim of no user contests no other.
+        #expect(report.outcomes == ["unknown_customer": 2, "bound": 1])
+        #expect(Set(report.listed.map(\.customer)) == [Self.id(stranger)])
+        #expect(report.description.contains("2 of an unknown customer"))
+      }
+      #expect(try await live.harness.count("subscriptions") == 1)
+      #expect(try await live.harness.row(of: shared.originalTransactionID).userID == live[1])
+
+      // The user signs up later.
+      _ = try await live.harness.pool.query("INSERT INTO auth.users (id) VALUES (\(stranger))")
+      _ = try await live.harness.pool.query("INSERT INTO profiles (id) VALUES (\(stranger))")
+      #expect(
+        try await Self.adopt(live, csv: csv).outcomes == ["bound": 2, "another_customer": 1])
+    }
+  }
+
+  @Test func `the app's own table tells which users there are, if accounts cannot be read`() async throws {
+    try await LiveApps.with { live in
+      _ = try await live.harness.pool.query("ALTER TABLE profiles DROP CONSTRAINT profiles_id_fkey")
+      _ = try await live.harness.pool.query(
+        "ALTER TABLE user_preferences DROP CONSTRAINT user_preferences_user_id_fkey")
+      _ = try await live.harness.pool.query("DROP TABLE auth.users")
+      let bought = try live.buy()
+      let csv = "customer,original_transaction_id\n\(UUID()),\(bought.originalTransactionID)\n"
+      #expect(try await Self.adopt(live, csv: csv).outcomes == ["unknown_customer": 1])
+      let known = "customer,original_transaction_id\n\(live[1]),\(bought.originalTransactionID)\n"
+      #expect(try await Self.adopt(live, csv: known).outcomes == ["bound": 1])
+    }
+    // Tables that receiptd made tell nothing.
+    try await withHarness { harness in
+      let app = try #require(harness.service.support.catalog.apps.first { $0.customer == .user })
+      #expect(try await KnownUsers.find(for: app, in: harness.pool) == nil)
+    }
+  }
+
+  // MARK: Contested purchases
+
+  @Test func `doctor names purchases that several customers claim, until support decides`() async throws {
+    try await LiveApps.with { live in
+      func warning() async -> CheckResult? {
+        var found: CheckResult?
+        _ = await Doctor(environment: live.harness.environment, clock: live.harness.clock.service).check {
+          if $0.subject == "contested purchases" { found = $0 }
+        }
+        return found
+      }
+      #expect(await warning() == nil)
+      let (legacy, written) = (try live.buy(SwiftClimb.annual), try live.buy(SwiftClimb.annual))
+      let renewed = try live.harness.store.perform(.renew, on: legacy.originalTransactionID)
+      let again = try live.harness.store.perform(.renew, on: legacy.originalTransactionID)
+      try await live.setProfile(live[1], renewed.transaction.transactionId, until: .distantFuture)
+      try await live.setProfile(live[2], again.transaction.transactionId, until: .distantFuture)
+      #expect(try await Self.adopt(live).outcomes == ["claimed_twice": 2])
+      for user in [live[3], live[4]] {
+        try await live.writesPremium(user, written.originalTransactionID)
+      }
+      try await live.verifyClaims()
+
+      let line = try #require(await warning()).line
+      #expect(line.hasPrefix("warn  contested purchases: 2 claimed by several customers"))
+      #expect(line.contains("\(legacy.originalTransactionID) (\(Self.id(live[1])), \(Self.id(live[2])))"))
+      #expect(line.contains("receiptd transfer \(legacy.originalTransactionID) --to CUSTOMER"))
+      for bought in [legacy, written] {
+        _ = try await live.harness.desk.transfer(
+          bought.originalTransactionID, to: live[1].uuidString, by: SupportAuthor.adoption("test"))
+      }
+      #expect(await warning() == nil)
+    }
+  }
+}
