@@ -66,6 +66,9 @@ BEGIN
     ('configured_apps', 'SELECT, INSERT, UPDATE'),
     ('outbox', 'SELECT, INSERT, UPDATE, DELETE'),
     ('outbox_destinations', 'SELECT, INSERT, UPDATE'),
+    ('store_calls', 'SELECT, INSERT, UPDATE'),
+    ('renewal_extensions', 'SELECT, INSERT, UPDATE'),
+    ('consents', 'SELECT, INSERT, UPDATE'),
     ('entitlement_keys', 'SELECT, INSERT, UPDATE'),
     ('events', 'SELECT, INSERT, DELETE'),
     ('event_bytes_daily', 'SELECT, INSERT, UPDATE, DELETE'),
@@ -124,7 +127,7 @@ DO $$
 DECLARE
   own CONSTANT text[] := ARRAY['subscriptions', 'transactions', 'renewals', 'jws_headers', 'notifications', 'trials',
     'devices', 'purchase_devices', 'grants', 'configured_apps', 'free_access', 'support_actions', 'outbox',
-    'outbox_destinations', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
+    'outbox_destinations', 'store_calls', 'renewal_extensions', 'consents', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
     'kpi_days', 'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily', 'schema_migrations', 'entitlement_keys',
     'device_secrets', 'client_write_modes', 'client_writes', 'adoptions'];
   -- For the server alone.

@@ -12,7 +12,9 @@ struct Receiptd: AsyncParsableCommand {
     subcommands: [
       ServeCommand.self, MigrateCommand.self, ReconcileCommand.self, ReplayCommand.self, DoctorCommand.self,
       GrantCommand.self, RevokeGrantCommand.self,
-      ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, FreeAccessCommand.self,
+      ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, RefundAnswerCommand.self,
+      ExtendRenewalCommand.self,
+      FreeAccessCommand.self,
       RequeueCommand.self, CustomerCommand.self,
       GrandfatherCommand.self, AdoptCommand.self,
       KpiCommand.self, RotateEntitlementKeyCommand.self,

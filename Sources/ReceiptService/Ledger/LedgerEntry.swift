@@ -17,6 +17,8 @@ struct LedgerEntry: Sendable {
   var isReplay = false
   /// The record for `support_actions`, written in the same commit.
   var action: LedgerAction?
+  /// The App Store's question about a refund, to be answered later; `nil` for none.
+  var refundRequest: RefundRequest?
   /// The customer who proves the purchase; `nil` for none.
   var claimant: Customer?
   /// Whether the claimant shows possession. A bare transaction id does not.

@@ -39,6 +39,9 @@ extension Service {
     router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10) { request in
       try await self.client(request) { try await self.events.respond(to: request) }
     }
+    router.on(.post, "/api/v1/consent", maximumBodyLength: 16 << 10) { request in
+      try await self.client(request) { try await self.consents.respond(to: request) }
+    }
     router.onImmediate(.get, "/.well-known/jwks.json") { _ in
       try self.signer.keySet(at: self.clock.now())
     }

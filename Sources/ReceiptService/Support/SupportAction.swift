@@ -7,6 +7,8 @@ struct SupportAction: Sendable {
   /// The value of the column `action`: the command's name.
   var name: String
   var bundleID: String
+  /// The purchase; `nil` if the action is about a customer.
+  var originalTransactionID: String?
   /// The customer that lost something.
   var from: Customer?
   /// The customer that gained something.

@@ -22,10 +22,11 @@ enum SupportActionRows {
   /// Records actions of support.
   static func insert(_ actions: [SupportAction], by author: SupportAuthor, at instant: Date) -> Query {
     """
-    INSERT INTO support_actions (action, bundle_id, from_customer, to_customer, customer_kind, details,
-      by, reason, at)
+    INSERT INTO support_actions (action, bundle_id, original_transaction_id, from_customer, to_customer,
+      customer_kind, details, by, reason, at)
     SELECT *, \(author.by)::text, \(author.reason)::text, \(instant)::timestamptz FROM unnest(
       \(actions.map(\.name))::text[], \(actions.map(\.bundleID))::text[],
+      \(actions.map(\.originalTransactionID))::text[],
       \(actions.map { $0.from?.id })::text[], \(actions.map { $0.to?.id })::text[],
       \(actions.map { ($0.to ?? $0.from)?.kindWord })::text[], \(actions.map(\.detailsAsJSON))::jsonb[])
     """
