@@ -141,6 +141,23 @@ COMMENT ON COLUMN public.device_secrets.set_at IS 'When the device set this secr
 
 -- What old builds of clients write to the premium columns of the app's own tables. The triggers of 20260420_client_writes.sql
 -- write it. One row for each user and claim, and at most 20 for a user, so that no client can fill the table.
+CREATE TABLE public.consents (
+  bundle_id text NOT NULL,
+  customer text NOT NULL,
+  is_given boolean NOT NULL,
+  changed_at timestamptz NOT NULL,
+  given_at timestamptz,
+  withdrawn_at timestamptz,
+  PRIMARY KEY (bundle_id, customer)
+);
+COMMENT ON TABLE public.consents IS 'Consents of customers to tell the App Store about their use of a purchase when they request a refund.';
+COMMENT ON COLUMN public.consents.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.consents.customer IS 'The id of the user or device.';
+COMMENT ON COLUMN public.consents.is_given IS 'Whether the customer consents now.';
+COMMENT ON COLUMN public.consents.changed_at IS 'Since when.';
+COMMENT ON COLUMN public.consents.given_at IS 'When the customer last gave the consent. NULL: never.';
+COMMENT ON COLUMN public.consents.withdrawn_at IS 'When the customer last refused or withdrew the consent. NULL: never.';
+
 CREATE TABLE public.client_writes (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   table_name text NOT NULL,

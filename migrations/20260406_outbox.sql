@@ -1,5 +1,5 @@
 -- The outbox: deliveries to profiles, CloudKit and webhooks, one row for each destination and customer, claimed while
--- it is sent.
+-- it is sent; and calls to the App Store that must not be lost.
 
 CREATE SEQUENCE public.outbox_changes;
 CREATE TABLE public.outbox (
@@ -67,3 +67,98 @@ COMMENT ON COLUMN public.outbox_destinations.failures IS 'How many times in a ro
 COMMENT ON COLUMN public.outbox_destinations.paused_until IS 'Until when receiptd sends nothing to the destination.';
 COMMENT ON COLUMN public.outbox_destinations.disabled_at IS 'When the destination answered 410 Gone. Rows wait until support requeues one of them.';
 COMMENT ON COLUMN public.outbox_destinations.last_error IS 'The last error of the destination as a whole. NULL: there is none.';
+
+-- Calls to the App Store that follow from a committed fact: answers to its questions about refunds, and the users who first
+-- proved a purchase.
+CREATE TABLE public.store_calls (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind text NOT NULL,
+  key text NOT NULL,
+  bundle_id text NOT NULL,
+  environment text NOT NULL,
+  original_transaction_id text NOT NULL,
+  transaction_id text NOT NULL,
+  user_id uuid,
+  request_reason text,
+  asked_at timestamptz NOT NULL,
+  deadline timestamptz NOT NULL,
+  attempts integer NOT NULL DEFAULT 0,
+  next_attempt_at timestamptz NOT NULL,
+  body jsonb,
+  last_error text,
+  settled_at timestamptz,
+  outcome text,
+  UNIQUE (kind, key)
+);
+CREATE INDEX store_calls_due_idx ON public.store_calls (next_attempt_at) WHERE settled_at IS NULL;
+CREATE INDEX store_calls_original_transaction_id_idx ON public.store_calls (original_transaction_id);
+COMMENT ON TABLE public.store_calls IS 'Calls to the App Store that must not be lost: answers to its questions about refunds, and app account tokens.';
+COMMENT ON COLUMN public.store_calls.id IS 'In the order of arrival.';
+COMMENT ON COLUMN public.store_calls.kind IS 'consumption: the answer to a question about a refund. account_token: the user who first proved the purchase.';
+COMMENT ON COLUMN public.store_calls.key IS 'What the call is for, once: the UUID of the notification CONSUMPTION_REQUEST, or the purchase.';
+COMMENT ON COLUMN public.store_calls.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.store_calls.environment IS 'The environment of the App Store.';
+COMMENT ON COLUMN public.store_calls.original_transaction_id IS 'The purchase.';
+COMMENT ON COLUMN public.store_calls.transaction_id IS 'The transaction whose refund the customer requests; otherwise that of the purchase.';
+COMMENT ON COLUMN public.store_calls.user_id IS 'account_token: the user. NULL: it is an answer.';
+COMMENT ON COLUMN public.store_calls.request_reason IS 'consumption: the customer''s reason, in Apple''s words. NULL: none.';
+COMMENT ON COLUMN public.store_calls.asked_at IS 'When the App Store asked, or when the user proved the purchase.';
+COMMENT ON COLUMN public.store_calls.deadline IS 'After this the call is not made any more.';
+COMMENT ON COLUMN public.store_calls.attempts IS 'How many attempts failed.';
+COMMENT ON COLUMN public.store_calls.next_attempt_at IS 'When receiptd looks at it again. A server that has claimed it holds it no longer than this.';
+COMMENT ON COLUMN public.store_calls.body IS 'What is sent, written before the first attempt. NULL: nothing yet.';
+COMMENT ON COLUMN public.store_calls.last_error IS 'Why it was not sent at the last look.';
+COMMENT ON COLUMN public.store_calls.settled_at IS 'When it was settled. NULL: it waits.';
+COMMENT ON COLUMN public.store_calls.outcome IS 'sent; refused (by the App Store); late; no_consent; no_answer (the app''s policy); not_needed (refunded or moved already); repeated (another request of the transaction was answered). NULL: it waits.';
+
+CREATE TABLE public.renewal_extensions (
+  request_identifier uuid PRIMARY KEY,
+  bundle_id text NOT NULL,
+  environment text NOT NULL,
+  original_transaction_id text,
+  product_id text NOT NULL,
+  storefronts text[],
+  days integer NOT NULL,
+  reason_code integer NOT NULL,
+  by text NOT NULL,
+  reason text NOT NULL,
+  requested_at timestamptz NOT NULL,
+  accepted_at timestamptz,
+  next_attempt_at timestamptz,
+  attempts integer NOT NULL DEFAULT 0,
+  completed_at timestamptz,
+  expires_before timestamptz,
+  effective_at timestamptz,
+  succeeded bigint,
+  failed bigint,
+  last_error text
+);
+CREATE INDEX renewal_extensions_due_idx ON public.renewal_extensions (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX renewal_extensions_original_transaction_id_idx ON public.renewal_extensions (original_transaction_id)
+  WHERE original_transaction_id IS NOT NULL;
+CREATE INDEX renewal_extensions_product_id_idx ON public.renewal_extensions (product_id, requested_at)
+  WHERE original_transaction_id IS NULL;
+-- Two people do not extend the same product at once.
+CREATE UNIQUE INDEX renewal_extensions_open_key ON public.renewal_extensions (bundle_id, environment, product_id)
+  WHERE original_transaction_id IS NULL AND completed_at IS NULL;
+COMMENT ON TABLE public.renewal_extensions IS 'Extensions of renewal dates that support asked the App Store for.';
+COMMENT ON COLUMN public.renewal_extensions.request_identifier IS 'Apple''s requestIdentifier. The App Store carries out one request for all subscribers once.';
+COMMENT ON COLUMN public.renewal_extensions.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.renewal_extensions.environment IS 'The environment of the App Store.';
+COMMENT ON COLUMN public.renewal_extensions.original_transaction_id IS 'The subscription. NULL: all active subscribers of the product.';
+COMMENT ON COLUMN public.renewal_extensions.product_id IS 'The product.';
+COMMENT ON COLUMN public.renewal_extensions.storefronts IS 'The storefronts, as ISO 3166-1 alpha-3 codes. NULL: all.';
+COMMENT ON COLUMN public.renewal_extensions.days IS 'By how many days.';
+COMMENT ON COLUMN public.renewal_extensions.reason_code IS 'Apple''s code: 0 undeclared, 1 customer satisfaction, 2 other, 3 service issue or outage.';
+COMMENT ON COLUMN public.renewal_extensions.by IS 'The person.';
+COMMENT ON COLUMN public.renewal_extensions.reason IS 'The reason that the person gave.';
+COMMENT ON COLUMN public.renewal_extensions.requested_at IS 'When the person asked.';
+COMMENT ON COLUMN public.renewal_extensions.accepted_at IS 'When the App Store took the request. NULL: not yet.';
+COMMENT ON COLUMN public.renewal_extensions.next_attempt_at IS 'When receiptd asks the App Store again. NULL: never.';
+COMMENT ON COLUMN public.renewal_extensions.attempts IS 'How many requests were made without an end.';
+COMMENT ON COLUMN public.renewal_extensions.completed_at IS 'When it ended, also by a refusal. NULL: it is in progress, or its outcome is unknown.';
+COMMENT ON COLUMN public.renewal_extensions.expires_before IS 'The expiry of the one subscription when the person asked. NULL: unknown.';
+COMMENT ON COLUMN public.renewal_extensions.effective_at IS 'The new renewal date of the one subscription. NULL: unknown.';
+COMMENT ON COLUMN public.renewal_extensions.succeeded IS 'How many subscriptions were extended.';
+COMMENT ON COLUMN public.renewal_extensions.failed IS 'How many could not be extended; each has a notification RENEWAL_EXTENSION FAILURE.';
+COMMENT ON COLUMN public.renewal_extensions.last_error IS 'The last refusal or failure.';

@@ -68,6 +68,9 @@ BEGIN
     ('configured_apps', 'SELECT, INSERT, UPDATE'),
     ('outbox', 'SELECT, INSERT, UPDATE, DELETE'),
     ('outbox_destinations', 'SELECT, INSERT, UPDATE'),
+    ('store_calls', 'SELECT, INSERT, UPDATE'),
+    ('renewal_extensions', 'SELECT, INSERT, UPDATE'),
+    ('consents', 'SELECT, INSERT, UPDATE'),
     ('entitlement_keys', 'SELECT, INSERT, UPDATE'),
     ('log_keys', 'SELECT'),
     ('events', 'SELECT, INSERT, DELETE'),
@@ -131,7 +134,7 @@ DO $$
 DECLARE
   own CONSTANT text[] := ARRAY['subscriptions', 'transactions', 'renewals', 'jws_headers', 'notifications', 'trials',
     'devices', 'purchase_devices', 'grants', 'configured_apps', 'free_access', 'support_actions', 'outbox',
-    'outbox_destinations', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
+    'outbox_destinations', 'store_calls', 'renewal_extensions', 'consents', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
     'kpi_days', 'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily', 'schema_migrations', 'entitlement_keys',
     'device_secrets', 'log_keys', 'client_write_modes', 'client_writes', 'adoptions', 'refused_attempts',
     'store_orders', 'adoption_runs', 'added_profile_rows'];

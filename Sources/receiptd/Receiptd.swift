@@ -12,8 +12,9 @@ struct Receiptd: AsyncParsableCommand {
     subcommands: [
       ServeCommand.self, MigrateCommand.self, ReconcileCommand.self, ReplayCommand.self, DoctorCommand.self,
       GrantCommand.self, RevokeGrantCommand.self,
-      ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, FreeAccessCommand.self,
-      RequeueCommand.self, FindCommand.self, CustomerCommand.self, RefreshCommand.self,
+      ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, RefundAnswerCommand.self,
+      ExtendRenewalCommand.self, FreeAccessCommand.self, RequeueCommand.self, FindCommand.self,
+      CustomerCommand.self, RefreshCommand.self,
       GrandfatherCommand.self, AdoptCommand.self,
       KpiCommand.self, RotateEntitlementKeyCommand.self, VersionCommand.self,
     ])

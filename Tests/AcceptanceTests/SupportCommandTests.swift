@@ -120,6 +120,38 @@ import Testing
     }
   }
 
+  @Test func `refund-answer and extend-renewal say what they did, what they need and what they do not know`()
+    async throws
+  {
+    try await withTestDatabase { database in
+      #expect(try await run(["migrate"], database).status == 0)
+      let user = UUID().uuidString.lowercased()
+      let grant = ["grant", user, "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7"]
+      #expect(try await run(grant + ["--reason", "x"], database).status == 0)
+      let preferred = try await run(
+        ["refund-answer", user, "--prefer", "decline", "--reason", "ticket 815"], database)
+      #expect(preferred.status == 0, "\(preferred.complaint)")
+      #expect(preferred.text == "\(user): the App Store is told to prefer no refund; no request waits\n")
+      let extend = ["extend-renewal", "1", "--days", "3", "--reason-code", "3", "--reason", "outage"]
+      let unknown = try await run(extend, database)
+      #expect(unknown.status == 1)
+      #expect(
+        unknown.complaint.hasSuffix(
+          "extend-renewal: There is no purchase with the originalTransactionID 1.\n"))
+      let all = ["--all", "--product", "com.swiftclimb.premium.monthly"]
+      let keyless = try await run(["extend-renewal"] + all + extend.dropFirst(2), database)
+      #expect(keyless.status == 1)
+      #expect(keyless.complaint.contains("No App Store Connect key is configured for com.swiftclimb.app."))
+      for wrong in [
+        ["extend-renewal", "1"], extend + all, extend + ["--force"], ["extend-renewal", "--status", "x"],
+      ] {
+        #expect(try await run(wrong, database).status == 64, "\(wrong)")
+      }
+      #expect(
+        try await run(["refund-answer", user, "--prefer", "maybe", "--reason", "x"], database).status == 64)
+    }
+  }
+
   @Test func `each support command takes effect and prints its effect`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["doctor"], database).text.contains("FAIL  migrations: "))

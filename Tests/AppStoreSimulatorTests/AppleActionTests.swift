@@ -114,7 +114,7 @@ struct AppleActionTests {
         status("elsewhere"), status("never"), mass { $0["storefrontCountryCodes"] = [] },
         mass { $0["productId"] = "nothing" },
         mass { $0["extendByDays"] = 100 }, mass { $0["extendReasonCode"] = nil },
-        mass { $0["requestIdentifier"] = "" },
+        mass { $0["requestIdentifier"] = "" }, mass { $0["storefrontCountryCodes"] = ["US"] },
       ])
       #expect(outcomes[0].value?["requestIdentifier"]?.string == "outage")
       let done = outcomes[1].value
@@ -130,7 +130,7 @@ struct AppleActionTests {
         outcomes[5...].map(\.error?.name) == [
           "STATUS_REQUEST_NOT_FOUND", "INVALID_EMPTY_STOREFRONT_COUNTRY_CODE_LIST",
           "INVALID_PRODUCT_ID", "INVALID_EXTEND_BY_DAYS", "INVALID_EXTEND_REASON_CODE",
-          "INVALID_REQUEST_IDENTIFIER",
+          "INVALID_REQUEST_IDENTIFIER", "INVALID_STOREFRONT_COUNTRY_CODE",
         ])
       for (bought, days) in [(ann, 5.0), (ben, 5), (trial, 0), (annual, 0)] {
         let end = try #require(bought.transaction.expiresDate)
@@ -154,6 +154,7 @@ struct AppleActionTests {
       let id = coins.transactionID
       let lifetime = try Self.buy(Climb.lifetime, store).transactionID
       let shared = try Self.buy(Climb.family, store, ownership: .familyShared).transactionID
+      let subscription = try Self.buy(Climb.annual, store).transactionID
       let good: [String: JSON] = [
         "customerConsented": true, "sampleContentProvided": false, "deliveryStatus": "DELIVERED",
         "consumptionPercentage": 50_000, "refundPreference": "GRANT_PRORATED",
@@ -166,15 +167,19 @@ struct AppleActionTests {
       let outcomes = try await apple.run([
         send(id), send(lifetime),
         send(id, "customerConsented", false), send(id, "deliveryStatus", "LOST"), send("1"), send(shared),
+        send(id, "consumptionPercentage", 100_001), send(id, "deliveryStatus", "UNDELIVERED_OTHER"),
+        send(id, "consumptionPercentage", 0), send(subscription),
+        send(subscription, "consumptionPercentage", .null),
       ])
       #expect(outcomes[..<2].map(\.error) == [nil, nil])
       #expect(
         outcomes[2...].map(\.error?.name) == [
           "INVALID_CUSTOMER_CONSENTED", "INVALID_DELIVERY_STATUS", "TRANSACTION_ID_NOT_FOUND",
-          "FAMILY_TRANSACTION_NOT_SUPPORTED_ERROR",
+          "FAMILY_TRANSACTION_NOT_SUPPORTED_ERROR", "GENERAL_BAD_REQUEST", "GENERAL_BAD_REQUEST",
+          "GENERAL_BAD_REQUEST", "GENERAL_BAD_REQUEST", nil,
         ])
       let reports = store.consumptionReports
-      #expect(reports.map(\.transactionID) == [id, lifetime])
+      #expect(reports.map(\.transactionID) == [id, lifetime, subscription])
       #expect(reports[0].body.consumptionPercentage == 50_000)
       #expect(reports[0].body.customerConsented)
       #expect(reports[0].body.refundPreference == .grantProrated)

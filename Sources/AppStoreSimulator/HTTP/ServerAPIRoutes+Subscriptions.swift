@@ -57,6 +57,11 @@ extension ServerAPIRoutes {
     if body.storefrontCountryCodes?.isEmpty == true {
       throw ServerAPIError(.invalidEmptyStorefrontCountryCodeList)
     }
+    // ISO 3166-1 alpha-3.
+    guard body.storefrontCountryCodes?.allSatisfy({ $0.count == 3 && $0.allSatisfy(\.isUppercase) }) != false
+    else {
+      throw ServerAPIError(.invalidStorefrontCountryCode)
+    }
     let notifications = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
       try store.extendAll(body, in: app.bundleID, at: now)
     }

@@ -71,6 +71,8 @@ extension ServerAPIRoutes {
     guard transaction.inAppOwnershipType != .familyShared else {
       throw ServerAPIError(.familyTransactionNotSupported)
     }
+    // Apple names these errors, but publishes no numbers for them.
+    guard body.isConsistent(for: transaction) else { throw ServerAPIError(.generalBadRequest) }
     store.keep(ConsumptionReport(transactionID: id, body: body))
     return .empty(.accepted)
   }
@@ -84,5 +86,21 @@ extension ServerAPIRoutes {
     try store.withStore(of: environment) { store, now throws(StoreRefusal) in
       store.signable(id, of: app.bundleID, at: now)
     }
+  }
+}
+
+extension ConsumptionRequest {
+  /// Apple's rules for the consumed share and the preference: `ConsumptionPercentageOutOfRangeError`,
+  /// `UndeliveredConsumptionPercentageNonZeroError`, `ConsumptionPercentageAutoRenewableSubscriptionError` and
+  /// `InvalidRefundPreferenceError`.
+  fileprivate func isConsistent(for transaction: TransactionInfo) -> Bool {
+    let preferences: [RefundPreference?] = [nil, .decline, .grantFull, .grantProrated]
+    guard preferences.contains(refundPreference) else { return false }
+    if transaction.type == .autoRenewableSubscription { return consumptionPercentage == nil }
+    if let consumptionPercentage {
+      guard (0...100_000).contains(consumptionPercentage) else { return false }
+      guard deliveryStatus == .delivered || consumptionPercentage == 0 else { return false }
+    }
+    return refundPreference != .grantProrated || (1..<100_000).contains(consumptionPercentage ?? 0)
   }
 }

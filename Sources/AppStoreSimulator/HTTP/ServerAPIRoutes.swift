@@ -35,7 +35,9 @@ struct ServerAPIRoutes: Sendable {
     let bundleID = await tokens.bundleID(ofAuthorization: request.headers[.authorization])
     guard let app = bundleID.flatMap(store.app) else { return Self.unauthorized }
     do {
-      return try answer(request, endpoint, of: app)
+      let answer = try answer(request, endpoint, of: app)
+      if endpoint.isAction { store.keep(AcceptedRequest(endpoint: endpoint, body: request.body)) }
+      return answer
     } catch let error as ServerAPIError {
       return error.response
     } catch StoreRefusal.serverAPI(let code) {

@@ -23,6 +23,14 @@ public enum ServerEndpoint: String, Codable, CaseIterable, Sendable {
     }
   }
 
+  /// Whether a request changes a purchase or tells the store something.
+  var isAction: Bool {
+    switch self {
+    case .extend, .extendAll, .accountToken, .consumption: true
+    default: false
+    }
+  }
+
   /// The path pattern with Apple's parameter names.
   var path: String {
     switch self {

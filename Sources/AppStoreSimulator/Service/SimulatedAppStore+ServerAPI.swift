@@ -10,7 +10,15 @@ public struct ConsumptionReport: Encodable, Sendable {
   public let body: ConsumptionRequest
 }
 
-// Faults and consumption reports of the App Store Server API, for tests.
+/// A request that changed a purchase, or told the store something, and was accepted.
+public struct AcceptedRequest: Sendable {
+  /// The endpoint.
+  public let endpoint: ServerEndpoint
+  /// The body as received.
+  public let body: [UInt8]
+}
+
+// Faults, accepted requests and consumption reports of the App Store Server API, for tests.
 extension SimulatedAppStore {
   /// The active faults; the first one that applies to a request is used.
   public var serverFaults: [ServerFault] { state.withLock { $0.faults } }
@@ -27,6 +35,13 @@ extension SimulatedAppStore {
 
   func takeFault(for endpoint: ServerEndpoint) -> ServerFault? {
     state.withLock { $0.faults.take(for: endpoint) }
+  }
+
+  /// The accepted requests with a body, oldest first.
+  public var acceptedRequests: [AcceptedRequest] { state.withLock { $0.accepted } }
+
+  func keep(_ request: AcceptedRequest) {
+    state.withLock { $0.accepted.append(request) }
   }
 
   /// The consumption reports, oldest first.

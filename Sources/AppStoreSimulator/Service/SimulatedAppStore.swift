@@ -31,6 +31,7 @@ public final class SimulatedAppStore: Sendable {
     var delivering: Task<[String], Never>?
     var faults: [ServerFault] = []
     var consumption: [ConsumptionReport] = []
+    var accepted: [AcceptedRequest] = []
   }
 
   /// - Parameters:

@@ -10,7 +10,7 @@ extension App {
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
       "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "hosts", "default",
-      "clientWrites", "userPreferences",
+      "clientWrites", "userPreferences", "refundAnswers", "tellAccountToken",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -34,6 +34,8 @@ extension App {
       hosts: try readHosts(object),
       isDefault: try object.boolean("default") ?? false,
       clientWrites: try object.word("clientWrites", as: ClientWrites.self),
+      refundAnswers: try object.word("refundAnswers", as: RefundAnswers.self) ?? .none,
+      tellsAccountToken: try readTellAccountToken(object, customer: customer),
       products: try readProducts(object, tiers: tiers),
       tiers: tiers,
       free: try readFree(object),
@@ -68,6 +70,18 @@ private func readDevicesPerPurchase(
       object.path(of: "devicesPerPurchase"), "is for apps whose customers are devices")
   }
   return number
+}
+
+private func readTellAccountToken(
+  _ object: ConfigurationObject, customer: CustomerKind
+) throws(ConfigurationProblem) -> Bool {
+  guard let tells = try object.boolean("tellAccountToken") else { return false }
+  guard customer == .user else {
+    throw ConfigurationProblem(
+      object.path(of: "tellAccountToken"),
+      "is for apps whose customers are users: a device has no UUID of a user")
+  }
+  return tells
 }
 
 /// - Returns: the host names in lower case.

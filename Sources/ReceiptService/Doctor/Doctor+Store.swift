@@ -21,7 +21,16 @@ extension Doctor {
           try? AppStoreCredentials(
             file: key.file, keyID: key.keyID, issuerID: key.issuerID, setting: "appStore.key")
         } ?? settings.storeCredentials
-      guard let credentials else { continue }
+      guard let credentials else {
+        if app.refundAnswers != .none || app.tellsAccountToken {
+          results.append(
+            .fail(
+              "App Store key of \(app.bundleID)",
+              "none is configured, and refundAnswers or tellAccountToken needs one",
+              "set APP_STORE_KEY, APP_STORE_KEY_ID and APP_STORE_ISSUER_ID, or the app's appStore"))
+        }
+        continue
+      }
       let api = AppStoreServerAPI(
         transport: transport, credentials: credentials, bundleID: app.bundleID,
         production: settings.storeAddresses.production, sandbox: settings.storeAddresses.sandbox,

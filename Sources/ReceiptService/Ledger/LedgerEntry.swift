@@ -17,6 +17,8 @@ struct LedgerEntry: Sendable {
   var isReplay = false
   /// The record for `support_actions`, written in the same commit.
   var action: LedgerAction?
+  /// The App Store's question about a refund, to be answered later; `nil` for none.
+  var refundRequest: RefundRequest?
   /// The customer who claims the purchase; `nil` for none.
   var claimant: Customer?
   /// The right that the claimant's evidence gives.

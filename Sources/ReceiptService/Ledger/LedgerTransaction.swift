@@ -129,6 +129,8 @@ struct LedgerTransaction {
     let changed = state.changedSubscriptions
     var (queries, update) = statements(for: state, changed, at: instant)
     queries += zip(entries, receipts).compactMap(SupportActionRows.insert)
+    let calls = zip(entries, receipts).compactMap(NewStoreCall.init)
+    if !calls.isEmpty { queries.append(StoreCallRows.insert(calls, at: instant)) }
     let changes = state.customerChanges
     let users = Set(changes.compactMap(\.customer.userID)).sorted()
     let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()

@@ -1,5 +1,6 @@
 import CoreMetrics
 import PrometheusText
+import Subscriptions
 
 /// The metrics of the background jobs.
 struct JobMetrics: Sendable {
@@ -10,6 +11,7 @@ struct JobMetrics: Sendable {
   private let reconcileRuns: HandleTable<Labels, Counter>
   private let missed: HandleTable<Labels, Counter>
   private let repaired: HandleTable<Labels, Counter>
+  private let queuedStoreCalls: HandleTable<Labels, Counter>
 
   private struct Labels: Hashable {
     var first: String
@@ -36,6 +38,23 @@ struct JobMetrics: Sendable {
     reconcileRuns = table("receiptd_reconcile_runs_total", "app", "environment", "outcome")
     missed = table("receiptd_reconcile_missed_total", "app", "environment")
     repaired = table("receiptd_reconcile_repaired_total", "app", "environment")
+    queuedStoreCalls = table("receiptd_queued_store_calls_total", "call", "app", "outcome")
+  }
+
+  /// Creates the counters of late calls with value 0, so that an alert sees the first increase.
+  func expect(_ apps: [App]) {
+    for app in apps {
+      for kind in StoreCallKind.allCases {
+        _ =
+          queuedStoreCalls[
+            Labels(first: kind.rawValue, second: app.bundleID, third: StoreCallOutcome.late.rawValue)]
+      }
+    }
+  }
+
+  /// Counts an attempt of a queued call that failed, or the end of a call.
+  func queuedStoreCall(_ call: StoreCall, _ outcome: String) {
+    queuedStoreCalls[Labels(first: call.kind.rawValue, second: call.bundleID, third: outcome)].increment()
   }
 
   /// Counts a run of a sweep.

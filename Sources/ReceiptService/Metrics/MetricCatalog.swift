@@ -147,6 +147,9 @@ enum MetricCatalog {
       .histogram, "receiptd_store_call_seconds",
       help: "Duration of a request to the App Store Server API, in seconds."),
     MetricDescription(
+      .counter, "receiptd_queued_store_calls_total",
+      help: "Answers about refunds and account tokens for the App Store, by call, app and outcome."),
+    MetricDescription(
       .gauge, "receiptd_store_circuit_open",
       help: "1 while no requests are sent to the App Store because it does not answer."),
   ]

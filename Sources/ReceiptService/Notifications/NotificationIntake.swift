@@ -137,10 +137,16 @@ struct NotificationIntake: Sendable {
           "type": "\(kept.type)",
         ])
     }
-    return LedgerEntry(
+    var entry = LedgerEntry(
       app: reading.app, originalTransactionID: reading.originalTransactionID,
       transactions: reading.transactions, renewals: reading.renewals, notification: kept,
       instant: instant)
+    if payload.notificationType == .consumptionRequest, let fact = reading.transactions.first?.fact {
+      entry.refundRequest = RefundRequest(
+        transactionID: fact.transactionID, environment: fact.environment,
+        reason: payload.data?.consumptionRequestReason?.rawValue.storable, askedAt: payload.signedDate)
+    }
+    return entry
   }
 
   private struct Reading {

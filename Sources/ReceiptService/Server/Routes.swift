@@ -40,6 +40,9 @@ extension Service {
       try self.traffic.admit(request)
       return try await self.answering { try await self.events.respond(to: request) }
     }
+    router.on(.post, "/api/v1/consent", maximumBodyLength: 16 << 10) { request in
+      try await self.client(request) { try await self.consents.respond(to: request) }
+    }
     router.onImmediate(.get, "/.well-known/jwks.json") { _ in
       try self.signer.keySet(at: self.clock.now())
     }

@@ -18,6 +18,8 @@ public final class Service: Sendable {
   let devices: DeviceEntitlements
   let pairing: Pairing
   let events: EventIntake
+  let consents: ConsentIntake
+  let storeCalls: StoreCallQueue
   let kpiCounter: KPICounter
   let kpiJob: KPIJob
   let retentionJob: RetentionJob
@@ -38,6 +40,8 @@ public final class Service: Sendable {
   let jobRunner: JobRunner
   /// The actions of support.
   public let support: SupportDesk
+  /// Extensions of renewal dates.
+  public let renewalExtensions: RenewalExtensions
   let sharedResources: SharedResources
   private let authenticator: Authenticator
   private let outboxClients: OutboxClients
@@ -83,6 +87,7 @@ public final class Service: Sendable {
     let metrics = sharedResources.metrics
     metrics.ledger.expect(catalog.apps.map(\.bundleID))
     metrics.outcomes.expect(catalog.apps)
+    metrics.jobs.expect(catalog.apps)
     let roots = try TrustedRoots(settings)
     metrics.show(roots)
     let verifier = SignedDataVerifier(roots: roots, onOutcome: metrics.verifications.record)
@@ -134,6 +139,12 @@ public final class Service: Sendable {
     events = EventIntake(
       apps: appOfRequest, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock,
       metrics: metrics)
+    consents = ConsentIntake(
+      apps: appOfRequest, authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, pool: pool,
+      traffic: traffic, clock: clock)
+    storeCalls = StoreCallQueue(
+      pool: pool, catalog: catalog, apis: patientAPIs, clock: clock, logger: logger, metrics: metrics)
+    renewalExtensions = RenewalExtensions(desk: support, apis: patientAPIs)
     kpiCounter = KPICounter(catalog: catalog, pool: pool, clock: clock)
     kpiJob = KPIJob(counter: kpiCounter)
     retentionJob = RetentionJob(pool: pool, retention: settings.retention, clock: clock, logger: logger)
@@ -222,8 +233,9 @@ public final class Service: Sendable {
   public func runJobs() async {
     let jobs =
       sweep.jobs + databaseGauges.jobs + [
-        configuredApps.windowJob, profileRetry.job, claimVerification.job, reconcileJob.job, kpiJob.job,
-        authenticator.job, sharedResources.refusedAttempts.job,
+        configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
+        renewalExtensions.job, reconcileJob.job, kpiJob.job, authenticator.job,
+        sharedResources.refusedAttempts.job,
       ]
       + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in

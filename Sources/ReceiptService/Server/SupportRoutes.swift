@@ -68,6 +68,22 @@ extension Service {
           body.originalTransactionID, to: body.to, by: SupportAuthor(by: body.by, reason: body.reason),
           isForced: body.force ?? false, isDryRun: body.dryRun ?? false))
     }
+    on(.post, "refund-answer") { request in
+      let body: RefundAnswerBody = try request.requiredJSON()
+      return try await .json(
+        .ok,
+        self.support.preferRefund(
+          body.prefer, for: body.id, bundleID: body.bundleID,
+          by: SupportAuthor(by: body.by, reason: body.reason)))
+    }
+    on(.post, "extend-renewal") { request in
+      let body: ExtendRenewalBody = try request.requiredJSON()
+      return try await .json(
+        .ok,
+        self.renewalExtensions.extend(
+          body.originalTransactionID, days: body.days, reasonCode: body.reasonCode,
+          isDryRun: body.dryRun ?? false, by: SupportAuthor(by: body.by, reason: body.reason)))
+    }
     on(.post, "free-access") { request in
       let body: FreeAccessBody = try request.requiredJSON()
       return try await .json(
@@ -182,6 +198,23 @@ private struct TransferBody: Decodable {
   var originalTransactionID: String
   var to: String
   var force: Bool?
+  var dryRun: Bool?
+  var by: String
+  var reason: String
+}
+
+private struct RefundAnswerBody: Decodable {
+  var id: String
+  var prefer: RefundChoice
+  var bundleID: String?
+  var by: String
+  var reason: String
+}
+
+private struct ExtendRenewalBody: Decodable {
+  var originalTransactionID: String
+  var days: Int
+  var reasonCode: Int
   var dryRun: Bool?
   var by: String
   var reason: String

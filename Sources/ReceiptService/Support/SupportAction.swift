@@ -7,7 +7,7 @@ struct SupportAction: Sendable {
   /// The value of the column `action`: the command's name.
   var name: String
   var bundleID: String
-  /// The purchase that the action is about.
+  /// The purchase; `nil` if the action is about a customer.
   var originalTransactionID: String?
   /// The customer that lost something.
   var from: Customer?

@@ -26,7 +26,8 @@ enum SupportActionRows {
       customer_kind, details, by, reason, at)
     SELECT *, \(author.by)::text, \(author.reason)::text, \(instant)::timestamptz FROM unnest(
       \(actions.map(\.name))::text[], \(actions.map(\.bundleID))::text[],
-      \(actions.map(\.originalTransactionID))::text[], \(actions.map { $0.from?.id })::text[], \(actions.map { $0.to?.id })::text[],
+      \(actions.map(\.originalTransactionID))::text[],
+      \(actions.map { $0.from?.id })::text[], \(actions.map { $0.to?.id })::text[],
       \(actions.map { ($0.to ?? $0.from)?.kindWord })::text[], \(actions.map(\.detailsAsJSON))::jsonb[])
     """
   }

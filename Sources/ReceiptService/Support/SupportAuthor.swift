@@ -31,6 +31,12 @@ public struct SupportAuthor: Sendable, Hashable {
   /// The author of awards to customers from before receiptd.
   static func adoption(_ reason: String) -> SupportAuthor { SupportAuthor(rule: "adopt", reason: reason) }
 
+  /// The author of an answer to the App Store about a refund.
+  /// - Parameter sentence: what was answered, or why nothing was.
+  static func refundPolicy(_ sentence: String) -> SupportAuthor {
+    SupportAuthor(rule: "policy", reason: sentence)
+  }
+
   private static func check(
     _ text: String, named name: String, maximum: Int
   ) throws(SupportRefusal) {

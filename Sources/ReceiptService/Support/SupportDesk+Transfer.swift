@@ -72,7 +72,7 @@ extension SupportDesk {
   }
 
   /// The id may be that of a renewal instead of the original transaction.
-  private func unknownPurchase(_ id: String) async throws -> SupportRefusal {
+  func unknownPurchase(_ id: String) async throws -> SupportRefusal {
     let rows = try await pool.query(
       "SELECT original_transaction_id FROM transactions WHERE transaction_id = \(id)")
     if let original = try rows.first?.decode("original_transaction_id", as: String.self), original != id {

@@ -27,6 +27,10 @@ public final class App: Sendable {
   public let isDefault: Bool
   /// How the app treats old builds of its client; nil for the default.
   public let clientWrites: ClientWrites?
+  /// How the app answers the App Store's questions about refunds.
+  public let refundAnswers: RefundAnswers
+  /// Whether the App Store is told the user who first proved a purchase without an `appAccountToken`.
+  public let tellsAccountToken: Bool
   /// The products by their canonical name.
   public let products: [String: Product]
   /// The tiers by their name.
@@ -72,6 +76,7 @@ public final class App: Sendable {
     sandboxGrants: SandboxGrants = .nobody, customer: CustomerKind,
     transferPolicy: TransferPolicy = .keep, devicesPerPurchase: Int = App.defaultDevicesPerPurchase,
     hosts: [String] = [], isDefault: Bool = false, clientWrites: ClientWrites? = nil,
+    refundAnswers: RefundAnswers = .none, tellsAccountToken: Bool = false,
     products: [Product], tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7,
@@ -90,6 +95,8 @@ public final class App: Sendable {
     self.hosts = hosts
     self.isDefault = isDefault
     self.clientWrites = clientWrites
+    self.refundAnswers = refundAnswers
+    self.tellsAccountToken = tellsAccountToken
     self.products = Dictionary(products.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
     self.tiers = Dictionary(tiers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
     self.free = free

@@ -140,6 +140,14 @@ class Store:
         body = request(UpdateAppAccountTokenRequest, operation)
         return self.client(operation).set_app_account_token(operation["id"], body)
 
+    def parse_request(self, operation):
+        """The operation's body, read into the library's type and written as the library's client would send it."""
+        models = [ConsumptionRequest, ExtendRenewalDateRequest, MassExtendRenewalDateRequest, UpdateAppAccountTokenRequest]
+        model = {model.__name__: model for model in models}[operation["model"]]
+        body = request(model, operation)
+        plain(body)
+        return _get_cattrs_converter(model).unstructure(body)
+
     def get_notification_history(self, operation):
         return self.client(operation).get_notification_history(
             operation.get("paginationToken"), request(NotificationHistoryRequest, operation)

@@ -56,6 +56,14 @@ import Testing
       "is for apps whose customers are devices"
     ),
     (
+      #""customer": "user""#, #""customer": "user", "refundAnswers": "yes""#, "apps[0].refundAnswers",
+      "not one of"
+    ),
+    (
+      #""customer": "device""#, #""customer": "device", "tellAccountToken": true"#,
+      "apps[1].tellAccountToken", "is for apps whose customers are users"
+    ),
+    (
       #""customer": "device""#, #""customer": "device", "devicesPerPurchase": 0"#,
       "apps[1].devicesPerPurchase", "must be from 1"
     ),

@@ -106,6 +106,12 @@ import Testing
        "events": [{"name": "paywall_shown", "at": "\(harness.clock.now.ISO8601Format())"}]}
       """
     #expect(try await harness.send(.post, "/api/v1/events", json: event).status == 202)
+    #expect(
+      try await harness.send(
+        .post, "/api/v1/consent",
+        json: #"{"consent": true, "deviceID": "tablet", "bundleID": "\#(TestApps.family)"}"#,
+        secret: ScreenTime.secret(2)
+      ).status == 200)
   }
 
   /// Performs all support actions.
@@ -138,6 +144,15 @@ import Testing
     for state in ["on", "off"] {
       _ = try await ask("free-access", ["state": state, "bundleID": TestApps.family])
     }
+    try await harness.requestsRefund(of: bought)
+    _ = try await ask("refund-answer", ["id": bought.originalTransactionID, "prefer": "none"])
+    _ = try await harness.consent(true, of: try #require(UUID(uuidString: user)))
+    #expect(try await harness.service.storeCalls.run() == 1)
+    #expect(try await harness.storeCalls().map(\.outcome) == ["sent"])
+    _ = try await ask(
+      "extend-renewal", ["originalTransactionID": bought.originalTransactionID, "days": 1, "reasonCode": 0])
+    _ = try await harness.service.renewalExtensions.extendAll(
+      ofProduct: TestApps.monthly, days: 1, reasonCode: 0, by: #require(Harness.ada))
     _ = try await ask("replay", ["notificationUUID": bought.notification.uuid])
     _ = try await ask("requeue", ["bundleID": TestApps.climbing])
     let report = try await harness.send(
@@ -155,6 +170,8 @@ import Testing
     _ = try await harness.service.sweep.run()
     _ = await harness.service.reconcile()
     _ = try await harness.service.outbox.run()
+    try await harness.service.storeCalls.run()
+    try await harness.service.renewalExtensions.run()
     #expect(try await !harness.countWhatIsDue().isEmpty)
     _ = try await harness.service.kpiCounter.deleteOldEvents()
     try await harness.service.retentionJob.run()

@@ -13,8 +13,9 @@ from world import SUPPORT_TOKEN, user_token
 # An order in which each operation finds the objects that it names.
 ORDER = [
     "validate", "webhook", "putPremium", "getPremium", "startTrial", "getEntitlements", "pairChild", "listChildren",
-    "unpairChild", "postEvents", "getKeys", "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer",
-    "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "setFreeAccess", "requeue", "replay",
+    "unpairChild", "postEvents", "postConsent", "getKeys", "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer",
+    "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "refundAnswer",
+    "extendRenewal", "setFreeAccess", "requeue", "replay",
 ]
 
 
@@ -45,6 +46,7 @@ class Session:
             "signedPayload": self.climb["notification"]["signedPayload"],
             "signedAppTransaction": self.launch["signedAppTransaction"],
             "originalTransactionID": self.family["originalTransactionID"], "grant": self.grant,
+            "id": self.family["originalTransactionID"],
             "notificationUUID": self.climb["notification"]["uuid"],
             "events": [{**event, "at": self.now} for event in body.get("events", [])],
         }

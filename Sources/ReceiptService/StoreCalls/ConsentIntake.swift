@@ -1,0 +1,64 @@
+import Foundation
+import HTTP
+import HTTPTypes
+import Postgres
+import Subscriptions
+
+/// `POST /api/v1/consent`: a customer allows, or no longer allows, to tell the App Store about the use of a purchase.
+struct ConsentIntake: Sendable {
+  let apps: AppOfRequest
+  let authenticator: Authenticator
+  let deviceAuthenticator: DeviceAuthenticator
+  let pool: PostgresPool
+  let traffic: ClientRateLimits
+  let clock: ServiceClock
+
+  private struct Body: Decodable {
+    var consent: Bool
+    var bundleID: String?
+    var deviceID: String?
+  }
+
+  private struct Answer: Encodable {
+    let success = true
+    var consent: Bool
+    /// Since when.
+    var since: Date
+    var serverTime: Date
+  }
+
+  func respond(to request: Request) async throws -> Response {
+    // A new device needs no proof, so the lower rate of events applies.
+    try traffic.admitEvents(of: request)
+    try request.requireJSON()
+    let body = try request.decodeJSON(Body.self)
+    let app = try apps.app(
+      of: request, named: body.bundleID, customers: body.deviceID == nil ? .user : .device)
+    let customer = try await customer(body.deviceID, of: app, request)
+    let instant = clock.now()
+    let rows = try await pool.query(
+      ConsentRows.write(body.consent, of: customer, bundleID: app.bundleID, at: instant))
+    return try .json(
+      .ok,
+      Answer(
+        consent: body.consent, since: rows.first?.decode("changed_at") ?? instant, serverTime: instant))
+  }
+
+  private func customer(_ deviceID: String?, of app: App, _ request: Request) async throws -> Customer {
+    if let deviceID {
+      let device = try DeviceID(deviceID).name
+      // A device id is a name that others may know: a consent needs the secret, also of a device that has none yet.
+      guard let secret = try DeviceSecret(of: request) else { throw ServiceError.deviceSecretNeeded }
+      try await deviceAuthenticator.require(device, of: app, secret: secret)
+      let stored = try await DeviceSecretRows.decode(
+        pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
+      guard let stored, secret.matches(stored) else { throw ServiceError.deviceSecretNeeded }
+      return .device(device)
+    }
+    guard let user = try await authenticator.user(of: request, in: app) else {
+      throw ServiceError.unauthenticated
+    }
+    try traffic.admit(user: user)
+    return .user(user)
+  }
+}

@@ -1,0 +1,50 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+/// The queries for what an answer about a refund needs.
+enum RefundAnswerRows {
+  /// The action of ``SupportDesk/preferRefund(_:for:bundleID:by:)``, which is also the record of the preference.
+  static let preferenceAction = "refund-preference"
+
+  static func transaction(_ id: String) -> Query {
+    TransactionRows.select([], or: [id])
+  }
+
+  /// The owner of a purchase, whether it counts, and the customer's latest word on consent.
+  ///
+  /// The devices that share a purchase belong to one Apple Account, so each of them may consent, and the latest word of
+  /// any counts.
+  static func customer(of originalTransactionID: String) -> Query {
+    """
+    SELECT s.user_id, s.device_id, s.is_counted, (
+      SELECT c.is_given FROM consents c
+      WHERE c.bundle_id = s.bundle_id AND c.customer IN (
+        SELECT coalesce(s.user_id::text, s.device_id)
+        UNION ALL SELECT d.device_id FROM purchase_devices d
+        WHERE d.original_transaction_id = s.original_transaction_id AND NOT d.is_barred AND s.user_id IS NULL)
+      ORDER BY c.changed_at DESC, c.is_given LIMIT 1) AS is_given
+    FROM subscriptions s WHERE s.original_transaction_id = \(originalTransactionID) AND s.bundle_id IS NOT NULL
+    """
+  }
+
+  /// Support's latest preference for a purchase, or else for its owner.
+  static func preference(of originalTransactionID: String) -> Query {
+    """
+    SELECT a.details ->> 'prefer' AS prefer, a.by, a.reason FROM subscriptions s
+    JOIN support_actions a ON a.action = \(preferenceAction) AND a.bundle_id = s.bundle_id
+      AND (a.original_transaction_id = s.original_transaction_id
+        OR a.to_customer = coalesce(s.user_id::text, s.device_id))
+    WHERE s.original_transaction_id = \(originalTransactionID)
+    ORDER BY a.original_transaction_id IS NULL, a.id DESC LIMIT 1
+    """
+  }
+
+  static func decodePreference(_ rows: Rows) throws -> RefundAnswer.Preference? {
+    guard let row = rows.first, let choice = RefundChoice(rawValue: try row.decode("prefer")) else {
+      return nil
+    }
+    return RefundAnswer.Preference(
+      choice: choice, by: try row.decode("by"), reason: try row.decode("reason"))
+  }
+}

@@ -1,0 +1,86 @@
+import Foundation
+import Postgres
+
+/// Statements on the table `renewal_extensions`.
+enum RenewalExtensionRows {
+  private static let columns: StaticString = """
+    request_identifier, bundle_id, environment, original_transaction_id, product_id, storefronts, days, reason_code,
+    requested_at, accepted_at, attempts, completed_at, expires_before, effective_at, succeeded, failed, last_error
+    """
+
+  /// Inserts no row while another request for all subscribers of the product has not ended.
+  static func insert(_ asked: RenewalExtension, by author: SupportAuthor, nextAttemptAt: Date?) -> Query {
+    """
+    INSERT INTO renewal_extensions (request_identifier, bundle_id, environment, original_transaction_id, product_id,
+      storefronts, days, reason_code, by, reason, requested_at, expires_before, next_attempt_at)
+    VALUES (\(asked.id), \(asked.bundleID), \(asked.environment),
+      \(asked.originalTransactionID)::text, \(asked.productID), \(asked.storefronts)::text[], \(asked.days),
+      \(asked.reasonCode), \(author.by), \(author.reason), \(asked.requestedAt),
+      \(asked.expiresBefore)::timestamptz, \(nextAttemptAt)::timestamptz)
+    ON CONFLICT DO NOTHING
+    """
+  }
+
+  /// The latest request for one subscription whose outcome is unknown.
+  static func open(_ originalTransactionID: String, since start: Date) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM renewal_extensions
+    WHERE original_transaction_id = \(originalTransactionID) AND completed_at IS NULL AND requested_at >= \(start)
+    ORDER BY requested_at DESC LIMIT 1
+    """
+  }
+
+  /// The latest request for all subscribers of a product.
+  static func latest(of asked: RenewalExtension) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM renewal_extensions
+    WHERE original_transaction_id IS NULL AND product_id = \(asked.productID) AND bundle_id = \(asked.bundleID)
+      AND environment = \(asked.environment)
+    ORDER BY requested_at DESC LIMIT 1
+    """
+  }
+
+  static func select(_ identifier: UUID) -> Query {
+    "SELECT \(unescaped: columns) FROM renewal_extensions WHERE request_identifier = \(identifier)"
+  }
+
+  /// Takes due requests and leases them: no other server takes them before the lease ends.
+  /// - Parameter identifier: the only one, due or not; `nil` for all that are due.
+  static func claim(_ identifier: UUID? = nil, at instant: Date, until end: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET next_attempt_at = \(end)
+    WHERE request_identifier IN (
+      SELECT request_identifier FROM renewal_extensions
+      WHERE completed_at IS NULL AND original_transaction_id IS NULL
+        AND (request_identifier = \(identifier)::uuid
+          OR \(identifier)::uuid IS NULL AND next_attempt_at <= \(instant))
+      ORDER BY next_attempt_at LIMIT 8 FOR UPDATE SKIP LOCKED)
+    RETURNING \(unescaped: columns)
+    """
+  }
+
+  static func accept(_ identifier: UUID, at instant: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET accepted_at = \(instant), last_error = NULL
+    WHERE request_identifier = \(identifier) AND completed_at IS NULL
+    """
+  }
+
+  static func postpone(_ identifier: UUID, until next: Date?, because reason: String?) -> Query {
+    """
+    UPDATE renewal_extensions SET next_attempt_at = \(next)::timestamptz, attempts = attempts + 1,
+      last_error = \(reason)::text
+    WHERE request_identifier = \(identifier) AND completed_at IS NULL
+    """
+  }
+
+  /// Ends a request with what the App Store said.
+  static func complete(_ ended: RenewalExtension, at instant: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET completed_at = \(instant), next_attempt_at = NULL,
+      accepted_at = \(ended.acceptedAt)::timestamptz, effective_at = \(ended.renewsAt)::timestamptz,
+      succeeded = \(ended.succeeded)::bigint, failed = \(ended.failed)::bigint, last_error = \(ended.error)::text
+    WHERE request_identifier = \(ended.id) AND completed_at IS NULL
+    """
+  }
+}

@@ -1,0 +1,179 @@
+import AppStore
+import Foundation
+import Logging
+import Platform
+import Postgres
+import Subscriptions
+
+extension RenewalExtensions {
+  /// An extension of the same product is refused for this time, unless it is forced.
+  private static let pause: TimeInterval = 86_400
+  /// Outlives the longest call.
+  private static let lease: TimeInterval = 300
+  /// For how long the App Store is asked for the end.
+  private static let maximumAge: TimeInterval = 30 * 86_400
+  private static let backoff = Backoff(base: .seconds(10), maximum: .seconds(600), jitter: 0.5)
+
+  /// Extends all active, paying subscribers of a product. The App Store may need hours or days; ``job`` follows it to the
+  /// end. The same call continues a request that has not ended.
+  ///
+  /// - Parameters:
+  ///   - storefronts: ISO 3166-1 alpha-3 codes; empty for all.
+  ///   - bundleID: the app; `nil` for the only one that sells the product.
+  ///   - isForced: whether to extend a product that was extended within a day.
+  /// - Throws: ``SupportRefusal``; `Problem` `store_unavailable` without a key; errors of the database.
+  public func extendAll(
+    ofProduct productID: String, days: Int, reasonCode: Int, storefronts: [String] = [],
+    bundleID: String? = nil, environment: String = "Production", isDryRun: Bool = false,
+    isForced: Bool = false,
+    by author: SupportAuthor
+  ) async throws -> RenewalExtension {
+    try Self.check(days: days, reasonCode: reasonCode)
+    let app = try seller(of: productID, bundleID: bundleID)
+    guard app.environments.contains(where: { $0.rawValue == environment }) else {
+      throw SupportRefusal.invalid("\(app.bundleID) is not served in the environment '\(environment)'.")
+    }
+    let codes = try Self.storefronts(storefronts)
+    _ = try api(of: app.bundleID)
+    let instant = clock.now()
+    let asked = RenewalExtension(
+      bundleID: app.bundleID, environment: environment, productID: productID, storefronts: codes, days: days,
+      reasonCode: reasonCode, requestedAt: instant)
+    let started = try await pool.withTransaction { connection async throws -> RenewalExtension? in
+      let latest = try await connection.query(RenewalExtensionRows.latest(of: asked)).first.map(
+        RenewalExtension.init)
+      if let latest {
+        if !latest.isComplete {
+          guard latest.isSameRequest(as: asked) else {
+            throw SupportRefusal.alreadyDone(
+              "Another extension of \(productID) has not ended: \(latest.requestIdentifier).")
+          }
+          return isDryRun ? nil : latest
+        }
+        if !isForced, latest.error == nil, instant.timeIntervalSince(latest.requestedAt) < Self.pause {
+          throw SupportRefusal.alreadyDone(
+            "\(productID) was extended by \(latest.days) days at \(latest.requestedAt.rfc3339); extend it again "
+              + "with --force.")
+        }
+      }
+      if isDryRun { return nil }
+      let inserted = try await connection.query(
+        RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: instant))
+      guard inserted.affected > 0 else {
+        throw SupportRefusal.alreadyDone("Another person has just started an extension of \(productID).")
+      }
+      _ = try await connection.query(record(asked, "extend-all-renewals", by: author, at: instant))
+      return asked
+    }
+    guard let started else {
+      var plan = asked
+      plan.isDryRun = true
+      return plan
+    }
+    return try await refreshed(started.id)
+  }
+
+  /// A request, after the App Store was asked for its state.
+  /// - Throws: ``SupportRefusal`` for an unknown one; errors of the database.
+  public func refreshed(_ identifier: UUID) async throws -> RenewalExtension {
+    let instant = clock.now()
+    for row in try await pool.query(
+      RenewalExtensionRows.claim(identifier, at: instant, until: instant + Self.lease))
+    {
+      try await advance(RenewalExtension(row))
+    }
+    guard let row = try await pool.query(RenewalExtensionRows.select(identifier)).first else {
+      throw SupportRefusal.notFound("There is no extension \(identifier.uuidString.lowercased()).")
+    }
+    return try RenewalExtension(row)
+  }
+
+  /// Follows the requests that have not ended, every 15 seconds.
+  var job: BackgroundJob {
+    BackgroundJob("renewal extensions", every: .seconds(15)) { try await run() }
+  }
+
+  /// Asks the App Store about each request that is due.
+  func run() async throws {
+    let instant = clock.now()
+    for row in try await pool.query(RenewalExtensionRows.claim(at: instant, until: instant + Self.lease)) {
+      try await advance(RenewalExtension(row))
+    }
+  }
+
+  /// Sends a request that the App Store has not taken yet, and reads its state.
+  private func advance(_ asked: RenewalExtension) async throws {
+    var asked = asked
+    do {
+      let api = try api(of: asked.bundleID)
+      if asked.acceptedAt == nil {
+        var request = MassExtendRenewalDateRequest(
+          productId: asked.productID, extendByDays: Int32(asked.days), extendReasonCode: asked.code,
+          requestIdentifier: asked.requestIdentifier)
+        request.storefrontCountryCodes = asked.storefronts
+        _ = try await api.extendRenewalDates(request, in: asked.storeEnvironment)
+        asked.acceptedAt = clock.now()
+        _ = try await pool.query(
+          RenewalExtensionRows.accept(asked.id, at: asked.acceptedAt ?? clock.now()))
+      }
+      let status = try await api.extensionStatus(
+        productID: asked.productID, requestIdentifier: asked.requestIdentifier, in: asked.storeEnvironment)
+      guard status.complete == true else { return try await postpone(asked, nil) }
+      asked.succeeded = status.succeededCount ?? 0
+      asked.failed = status.failedCount ?? 0
+      asked.error = nil
+      try await complete(asked, at: status.completeDate ?? clock.now())
+    } catch let error as AppStoreServerError {
+      // The App Store may learn of its own request a little later.
+      guard error.isRefusal, error.code != .statusRequestNotFound else {
+        return try await postpone(asked, error.reason)
+      }
+      asked.error = error.sentence
+      try await complete(asked, at: clock.now())
+    }
+  }
+
+  private func complete(_ ended: RenewalExtension, at instant: Date) async throws {
+    _ = try await pool.query(RenewalExtensionRows.complete(ended, at: instant))
+    desk.logger.notice(
+      "an extension of renewal dates has ended",
+      metadata: [
+        "extension": "\(ended.requestIdentifier)", "product": "\(ended.productID)",
+        "succeeded": "\(ended.succeeded ?? 0)", "failed": "\(ended.failed ?? 0)",
+        "reason": "\(ended.error ?? "none")",
+      ])
+  }
+
+  private func postpone(_ asked: RenewalExtension, _ reason: String?) async throws {
+    let instant = clock.now()
+    if instant.timeIntervalSince(asked.requestedAt) > Self.maximumAge {
+      var ended = asked
+      ended.error = "no end within 30 days: \(reason ?? "the App Store works on it")"
+      return try await complete(ended, at: instant)
+    }
+    let next = instant + Self.backoff.seconds(afterFailures: asked.attempts + 1)
+    _ = try await pool.query(
+      RenewalExtensionRows.postpone(asked.id, until: next, because: reason))
+  }
+
+  private func seller(of productID: String, bundleID: String?) throws(SupportRefusal) -> App {
+    let apps =
+      if let bundleID { [try desk.app(named: bundleID)] } else { desk.catalog.apps }
+    let sellers = apps.filter { $0.product(named: productID) != nil }
+    guard let app = sellers.first else { throw .notFound("No app sells the product '\(productID)'.") }
+    guard sellers.count == 1 else {
+      throw .invalid("Several apps sell '\(productID)': name one with --bundle.")
+    }
+    return app
+  }
+
+  private static func storefronts(_ codes: [String]) throws(SupportRefusal) -> [String]? {
+    for code in codes
+    where code.utf8.count != 3
+      || !code.utf8.allSatisfy({ (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) })
+    {
+      throw .invalid("'\(code)' is not a storefront: use ISO 3166-1 alpha-3 codes such as USA or DEU.")
+    }
+    return codes.isEmpty ? nil : Set(codes).sorted()
+  }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+/// Statements on the table `store_calls`.
+enum StoreCallRows {
+  static func insert(_ calls: [NewStoreCall], at instant: Date) -> Query {
+    """
+    INSERT INTO store_calls (kind, key, bundle_id, environment, original_transaction_id, transaction_id, user_id,
+      request_reason, asked_at, deadline, next_attempt_at)
+    SELECT *, \(instant)::timestamptz FROM unnest(
+      \(calls.map(\.kind.rawValue))::text[], \(calls.map(\.key))::text[], \(calls.map(\.bundleID))::text[],
+      \(calls.map(\.environment.rawValue))::text[], \(calls.map(\.originalTransactionID))::text[],
+      \(calls.map(\.transactionID))::text[], \(calls.map(\.userID))::uuid[],
+      \(calls.map(\.requestReason))::text[], \(calls.map(\.askedAt))::timestamptz[],
+      \(calls.map(\.deadline))::timestamptz[])
+    ON CONFLICT (kind, key) DO NOTHING
+    """
+  }
+
+  /// Takes due calls and leases them: no other server takes them before the lease ends. Of several calls of one kind about
+  /// one transaction only the first is taken.
+  static func claimDue(at instant: Date, until end: Date, limit: Int) -> Query {
+    """
+    UPDATE store_calls SET next_attempt_at = \(end)
+    WHERE id IN (
+      SELECT id FROM store_calls AS call
+      WHERE settled_at IS NULL AND next_attempt_at <= \(instant)
+        AND NOT EXISTS (
+          SELECT FROM store_calls earlier
+          WHERE earlier.original_transaction_id = call.original_transaction_id AND earlier.settled_at IS NULL
+            AND earlier.kind = call.kind AND earlier.transaction_id = call.transaction_id
+            AND earlier.id < call.id)
+      ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
+    RETURNING id, kind, bundle_id, environment, original_transaction_id, transaction_id, user_id, asked_at,
+      deadline, attempts, body
+    """
+  }
+
+  /// Writes what is about to be sent.
+  static func record(_ body: JSONText, of id: Int64) -> Query {
+    "UPDATE store_calls SET body = \(body) WHERE id = \(id) AND settled_at IS NULL"
+  }
+
+  /// Writes when to look at a call again, and why it was not settled.
+  static func postpone(_ call: StoreCall, until next: Date, because reason: String, failed: Bool) -> Query {
+    """
+    UPDATE store_calls SET next_attempt_at = least(\(next), deadline), last_error = \(reason),
+      attempts = attempts + \(failed ? 1 : 0)
+    WHERE id = \(call.id) AND settled_at IS NULL
+    """
+  }
+
+  static func settle(
+    _ call: StoreCall, _ outcome: StoreCallOutcome, because reason: String?, at instant: Date
+  ) -> Query {
+    """
+    UPDATE store_calls SET settled_at = \(instant), outcome = \(outcome.rawValue), last_error = \(reason)::text
+    WHERE id = \(call.id) AND settled_at IS NULL
+    """
+  }
+
+  /// Settles the other open requests of a transaction whose answer was sent: the App Store repeats its question under new
+  /// UUIDs.
+  static func settleRepetitions(of call: StoreCall, at instant: Date) -> Query {
+    """
+    UPDATE store_calls SET settled_at = \(instant), outcome = \(StoreCallOutcome.repeated.rawValue)
+    WHERE original_transaction_id = \(call.originalTransactionID) AND settled_at IS NULL AND id <> \(call.id)
+      AND kind = \(call.kind.rawValue) AND transaction_id = \(call.transactionID)
+    """
+  }
+
+  /// The deadlines of the open questions about refunds of these purchases.
+  static func openRefundRequests(of purchases: [String]) -> Query {
+    """
+    SELECT deadline FROM store_calls
+    WHERE original_transaction_id = ANY(\(purchases)) AND settled_at IS NULL
+      AND kind = \(StoreCallKind.consumption.rawValue)
+    """
+  }
+}

@@ -1,0 +1,104 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+extension SupportDesk {
+  /// Sets what the App Store is told when one customer, or the buyer of one purchase, requests a refund. It replaces the
+  /// app's `refundAnswers`, from the next answer on; a request that waits is looked at within five minutes.
+  ///
+  /// - Parameters:
+  ///   - id: a customer, or any transaction id of a purchase.
+  ///   - bundleID: the only app; `nil` for all apps that know the id.
+  /// - Throws: ``SupportRefusal``; errors of the database.
+  public func preferRefund(
+    _ choice: RefundChoice, for id: String, bundleID: String? = nil, by author: SupportAuthor
+  ) async throws -> RefundPreferenceResult {
+    if let bundleID { _ = try app(named: bundleID) }
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      let actions = try await refundPreferences(choice, for: id, bundleID: bundleID, on: connection)
+      _ = try await connection.query(SupportActionRows.insert(actions, by: author, at: instant))
+      let purchases = try await connection.query(Self.purchases(of: actions)).map {
+        try $0.decode("original_transaction_id", as: String.self)
+      }
+      let open = try await connection.query(StoreCallRows.openRefundRequests(of: purchases))
+      return RefundPreferenceResult(
+        id: id, prefer: choice, purchases: purchases.sorted(), openRequests: open.count,
+        answerBy: try open.map { try $0.decode("deadline", as: Date.self) }.min())
+    }
+  }
+
+  /// The records of the preference: of the purchase with that id, else of each customer with that id.
+  private func refundPreferences(
+    _ choice: RefundChoice, for id: String, bundleID: String?, on connection: PostgresConnection
+  ) async throws -> [SupportAction] {
+    let details: [String: JSONValue] = ["prefer": .string(choice.rawValue)]
+    let known = try await connection.query(
+      """
+      SELECT DISTINCT bundle_id, original_transaction_id FROM transactions
+      WHERE (transaction_id = \(id) OR original_transaction_id = \(id))
+        AND bundle_id = coalesce(\(bundleID)::text, bundle_id)
+      """)
+    if !known.isEmpty {
+      return try known.map {
+        SupportAction(
+          name: RefundAnswerRows.preferenceAction, bundleID: try $0.decode("bundle_id"),
+          originalTransactionID: try $0.decode("original_transaction_id"), details: details)
+      }
+    }
+    let matches = try await CustomerSearch(id, in: catalog, connection).customers.filter {
+      bundleID == nil || $0.bundleID == bundleID
+    }
+    guard !matches.isEmpty else {
+      throw SupportRefusal.notFound("No customer and no purchase has the id '\(id)'.")
+    }
+    return matches.map {
+      SupportAction(
+        name: RefundAnswerRows.preferenceAction, bundleID: $0.bundleID, to: $0.customer, details: details)
+    }
+  }
+
+  /// The purchases that a preference concerns.
+  private static func purchases(of actions: [SupportAction]) -> Query {
+    """
+    SELECT original_transaction_id FROM subscriptions
+    WHERE original_transaction_id = ANY(\(actions.compactMap(\.originalTransactionID)))
+      OR user_id = ANY(\(actions.compactMap { $0.to?.userID }))
+      OR device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND user_id IS NULL
+    """
+  }
+}
+
+/// The result of ``SupportDesk/preferRefund(_:for:bundleID:by:)``.
+public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertible {
+  /// The customer or purchase, as given.
+  let id: String
+  /// The preference.
+  let prefer: RefundChoice
+  /// The purchases that it concerns today.
+  let purchases: [String]
+  /// The number of refund requests that wait for an answer.
+  let openRequests: Int
+  /// When the first of them ends; `null` for none.
+  @Nullable var answerBy: Date?
+
+  init(id: String, prefer: RefundChoice, purchases: [String], openRequests: Int, answerBy: Date?) {
+    self.id = id
+    self.prefer = prefer
+    self.purchases = purchases
+    self.openRequests = openRequests
+    self.answerBy = answerBy
+  }
+
+  /// One line.
+  public var description: String {
+    let preference =
+      switch prefer {
+      case .grant: "the App Store is told to prefer a refund"
+      case .decline: "the App Store is told to prefer no refund"
+      case .none: "the App Store is told facts without a preference"
+      }
+    let open = answerBy.map { "; a request waits for an answer until \($0.rfc3339)" } ?? "; no request waits"
+    return "\(id): \(preference)\(open)"
+  }
+}

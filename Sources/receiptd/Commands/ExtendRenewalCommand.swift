@@ -1,0 +1,109 @@
+import ArgumentParser
+import Foundation
+import ReceiptService
+
+/// `receiptd extend-renewal`
+struct ExtendRenewalCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "extend-renewal",
+    abstract:
+      "Moves the renewal date of a subscription, or of all subscribers of a product, by up to 90 days.",
+    discussion: """
+      The App Store extends paid, active subscriptions, each at most twice within 365 days, and tells the customers. \
+      With --all it may need hours or days: the server follows it, and --status shows it. A command that was \
+      stopped is repeated with the same options, and extends once.
+      """)
+
+  @Argument(help: "The original transaction id of the subscription.")
+  var originalTransactionID: String?
+
+  @Flag(help: "Extend all active subscribers of --product.")
+  var all = false
+
+  @Option(help: "With --all: the App Store's product id.")
+  var product: String?
+
+  @Option(help: "With --all: only these storefronts, such as USA,DEU.")
+  var storefronts: String?
+
+  @Option(help: "With --all: the app's bundle id, if several apps sell the product.")
+  var bundle: String?
+
+  @Flag(help: "With --all: the sandbox in place of production.")
+  var sandbox = false
+
+  @Flag(help: "With --all: extend a product again that was extended within a day.")
+  var force = false
+
+  @Option(help: "The number of days, 1 to 90.")
+  var days: Int?
+
+  @Option(help: "Apple's reason: 0 undeclared, 1 customer satisfaction, 2 other, 3 service issue or outage.")
+  var reasonCode: Int?
+
+  @Flag(help: "Show what would be asked, and ask nothing.")
+  var dryRun = false
+
+  @Option(help: ArgumentHelp("Show the state of an extension with --all.", valueName: "request-identifier"))
+  var status: String?
+
+  @Option(help: "The author of the action, for the record. The default is the user of this shell.")
+  var by = ProcessInfo.processInfo.environment["USER"] ?? ""
+
+  @Option(help: "The reason for the action, for the record.")
+  var reason: String?
+
+  /// For how long the command follows an extension of all subscribers.
+  private static let seconds = 20
+
+  func validate() throws {
+    if let status {
+      guard UUID(uuidString: status) != nil else { throw ValidationError("--status must be a UUID.") }
+      return
+    }
+    guard days != nil, reasonCode != nil, reason != nil else {
+      throw ValidationError("--days, --reason-code and --reason are needed.")
+    }
+    if by.isEmpty { throw ValidationError("USER is not set; give --by.") }
+    guard all == (product != nil), all != (originalTransactionID != nil) else {
+      throw ValidationError("Give an original transaction id, or --all with --product.")
+    }
+    if !all, storefronts != nil || bundle != nil || sandbox || force {
+      throw ValidationError("--storefronts, --bundle, --sandbox and --force are for --all.")
+    }
+  }
+
+  func run() async throws {
+    // A write to a closed connection must fail with an error and not end the process.
+    signal(SIGPIPE, SIG_IGN)
+    try await Startup.withService { service in
+      do {
+        print(try await perform(service.renewalExtensions))
+      } catch {
+        throw Startup.failure("extend-renewal: \(Startup.sentence(error))")
+      }
+    }
+  }
+
+  private func perform(_ extensions: RenewalExtensions) async throws -> RenewalExtension {
+    if let status, let identifier = UUID(uuidString: status) {
+      return try await extensions.refreshed(identifier)
+    }
+    let author = try SupportAuthor(by: by, reason: reason ?? "")
+    let (days, code) = (days ?? 0, reasonCode ?? 0)
+    if let originalTransactionID {
+      return try await extensions.extend(
+        originalTransactionID, days: days, reasonCode: code, isDryRun: dryRun, by: author)
+    }
+    var asked = try await extensions.extendAll(
+      ofProduct: product ?? "", days: days, reasonCode: code,
+      storefronts: (storefronts ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) },
+      bundleID: bundle, environment: sandbox ? "Sandbox" : "Production", isDryRun: dryRun, isForced: force,
+      by: author)
+    for _ in 0..<(Self.seconds / 5) where !asked.isComplete && !asked.isDryRun {
+      try await Task.sleep(for: .seconds(5))
+      asked = try await extensions.refreshed(asked.id)
+    }
+    return asked
+  }
+}
