@@ -170,6 +170,12 @@ import Testing
     let isRefusal = numbers.map { (400..<500).contains($0["status"] as? Int ?? 0) }
     #expect(answers.map { $0["client"] == "127.0.0.1" } == isRefusal)
     #expect(lines.allSatisfy { $0["client"] == nil || $0["message"] == "answered" })
+    // A refusal says why, in which app, and to which customer.
+    let refusals = answers.filter { $0["client"] != nil }
+    #expect(refusals.allSatisfy { $0["code"] != nil && $0["reason"] != nil })
+    let forged = refusals.filter { $0["reason"] == "The access token's signature is wrong." }
+    #expect(forged.map { [$0["code"], $0["app"]] } == [["unauthenticated", Self.bundleID]])
+    #expect(forged.allSatisfy { $0["customer"]?.utf8.count == 16 })
     let traced = answers.filter { $0["request"] == "the-traced-one" }
     #expect(traced.map { $0["trace"] } == [Self.trace])
     // The lines about the refused notification have a trace id.

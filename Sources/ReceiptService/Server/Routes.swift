@@ -60,17 +60,29 @@ extension Service {
     return router
   }
 
-  /// Applies the rate limits of clients (see ``ClientRateLimits``), and keeps a refusal for support.
+  /// Applies the rate limits of clients (see ``ClientRateLimits``), keeps a refusal for support, and adds to its log line what
+  /// the request names.
   private func client(
     _ request: Request, _ body: () async throws -> Response
   ) async throws -> Response {
     do {
       try traffic.admit(request)
       return try await answering(body)
-    } catch let problem as Problem {
+    } catch var problem as Problem {
       sharedResources.refusedAttempts.note(request, problem, in: validation.apps)
+      // A flood of these must cost little, and they are not logged.
+      if problem.status != .tooManyRequests { problem.logFields = logFields(of: request, problem) }
       throw problem
     }
+  }
+
+  private func logFields(of request: Request, _ problem: Problem) -> [String: String] {
+    let named = RefusedAttempt(request, problem, in: validation.apps, at: clock.now())
+    var fields: [String: String] = [:]
+    fields["app"] = named.bundleID
+    fields["customer"] = (named.userID?.uuidString.lowercased() ?? named.deviceID)
+      .flatMap(sharedResources.logKey.hash)
+    return fields
   }
 
   /// Maps an unavailable database to 503 `database_unavailable`.

@@ -240,6 +240,7 @@ public final class Service: Sendable {
       + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in
       group.addTask { await self.jobRunner.run(jobs) }
+      group.addTask { await self.jobRunner.runUntilSuccess(self.sharedResources.logKey.job(self.pool)) }
       group.addTask {
         await self.jobRunner.runUntilSuccess(self.outbox.registrationJob)
         await self.jobRunner.run(self.outbox.deliveryJobs)

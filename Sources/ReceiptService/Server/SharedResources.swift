@@ -14,6 +14,7 @@ final class SharedResources: Sendable {
   let traffic: ClientRateLimits
   /// Kept over a reload with the attempts that are not written yet.
   let refusedAttempts: RefusedAttemptLog
+  let logKey = LogKey()
   let metrics: ServiceMetrics
   /// Signs entitlements.
   let signer: EntitlementSigner

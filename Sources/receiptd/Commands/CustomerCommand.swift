@@ -16,7 +16,11 @@ struct CustomerCommand: AsyncParsableCommand {
   @Flag(help: "The same as JSON, on one line.")
   var json = false
 
+  @Flag(help: "Print the hash that the log has for this id in the field `customer`, and nothing else.")
+  var logKey = false
+
   func run() async throws {
+    if logKey { return try await printLogHashes() }
     // A write to a closed connection must fail with an error and not end the process.
     signal(SIGPIPE, SIG_IGN)
     try await Startup.withService { service in
@@ -28,6 +32,16 @@ struct CustomerCommand: AsyncParsableCommand {
       }
       print(json ? String(decoding: JSONWriter.bytes(of: report), as: UTF8.self) : report.description)
       if report.isEmpty { throw ExitCode.failure }
+    }
+  }
+
+  private func printLogHashes() async throws {
+    try await Startup.withService { service in
+      do {
+        for (id, hash) in try await service.support.logHashes(of: id) { print("\(hash) \(id)") }
+      } catch {
+        throw Startup.failure("customer: \(Startup.sentence(error))")
+      }
     }
   }
 }
