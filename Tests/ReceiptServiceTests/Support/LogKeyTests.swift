@@ -1,5 +1,5 @@
 import Foundation
-import HTTP
+import Postgres
 import Testing
 
 @testable import ReceiptService
