@@ -43,7 +43,10 @@ def ratio(part, whole):
 class Purchase:
     """One transaction of the store."""
 
+    OPTIONAL = dict.fromkeys(["expires", "revoked", "percentage", "revocationReason", "offerType", "offer"])
+
     def __init__(self, record, tiers):
+        record = self.OPTIONAL | record
         self.__dict__.update(record)
         self.tier = tiers[self.product]
         self.amount = rounded(Decimal(record["price"]) / 1000, self.currency)
