@@ -20,6 +20,7 @@ CREATE UNIQUE INDEX trials_app_transaction_id_key
 CREATE INDEX trials_device_id_idx ON public.trials (device_id);
 CREATE INDEX trials_continues_idx ON public.trials (continues) WHERE continues IS NOT NULL;
 CREATE INDEX trials_started_at_idx ON public.trials (started_at) WHERE continues IS NULL;
+CREATE INDEX trials_ends_at_idx ON public.trials (ends_at) WHERE continues IS NULL;
 COMMENT ON TABLE public.trials IS 'The app''s own trials, one per device and one per Apple Account in each environment.';
 COMMENT ON COLUMN public.trials.id IS 'The row''s own id.';
 COMMENT ON COLUMN public.trials.bundle_id IS 'The app.';

@@ -15,7 +15,7 @@ COMMENT ON TABLE public.events IS 'Events of the last 90 days that clients repor
 COMMENT ON COLUMN public.events.bundle_id IS 'The app.';
 COMMENT ON COLUMN public.events.customer_id IS 'The customer, as reported by the client.';
 COMMENT ON COLUMN public.events.id IS 'The client''s id of the event, so that a retry is not counted twice; generated if the client gave none.';
-COMMENT ON COLUMN public.events.name IS 'The name of the event: paywall_shown, purchase_initiated, or any other.';
+COMMENT ON COLUMN public.events.name IS 'The name of the event: paywall_shown, purchase_initiated, storekit_error, or any other.';
 COMMENT ON COLUMN public.events.at IS 'When it happened, by the client''s clock.';
 COMMENT ON COLUMN public.events.received_at IS 'When receiptd received it.';
 COMMENT ON COLUMN public.events.properties IS 'Further properties that the client reported. NULL: none.';

@@ -78,6 +78,12 @@ BEGIN
     ('kpi_days', 'SELECT, INSERT, UPDATE'),
     ('kpi_daily_figures', 'SELECT, INSERT, DELETE'),
     ('kpi_daily_money', 'SELECT, INSERT, DELETE'),
+    ('kpi_daily_cohorts', 'SELECT, INSERT, DELETE'),
+    ('kpi_daily_trials', 'SELECT, INSERT, DELETE'),
+    ('kpi_daily_value', 'SELECT, INSERT, DELETE'),
+    ('kpi_daily_prices', 'SELECT, INSERT, DELETE'),
+    ('kpi_losses_daily', 'SELECT, INSERT, DELETE'),
+    ('kpi_late_facts', 'SELECT, INSERT, DELETE'),
     ('kpi_events_daily', 'SELECT, INSERT, DELETE'),
     ('retention_positions', 'SELECT'),
     ('client_write_modes', 'SELECT, UPDATE'),
@@ -98,7 +104,8 @@ BEGIN
     ('support_subscriptions', 'SELECT'), ('support_customers', 'SELECT'), ('support_timeline', 'SELECT'),
     ('support_transactions', 'SELECT'),
     ('support_outbox', 'SELECT'), ('support_waiting_notifications', 'SELECT'),
-    ('kpi_daily', 'SELECT'), ('kpi_revenue_daily', 'SELECT')
+    ('kpi_daily', 'SELECT'), ('kpi_revenue_daily', 'SELECT'), ('kpi_cohorts', 'SELECT'),
+    ('kpi_trial_cohorts', 'SELECT'), ('kpi_lifetime_value', 'SELECT'), ('kpi_price_changes', 'SELECT')
   LOOP
     CONTINUE WHEN to_regclass('public.' || relation) IS NULL;
     EXECUTE format('REVOKE ALL ON public.%I FROM receiptd_app', relation);
@@ -134,14 +141,16 @@ DO $$
 DECLARE
   own CONSTANT text[] := ARRAY['subscriptions', 'transactions', 'renewals', 'jws_headers', 'notifications', 'trials',
     'devices', 'purchase_devices', 'grants', 'configured_apps', 'free_access', 'support_actions', 'outbox',
-    'outbox_destinations', 'store_calls', 'renewal_extensions', 'consents', 'reconcile_positions', 'reconcile_runs', 'retention_positions', 'events', 'event_bytes_daily',
-    'kpi_days', 'kpi_daily_figures', 'kpi_daily_money', 'kpi_events_daily', 'schema_migrations', 'entitlement_keys',
-    'device_secrets', 'log_keys', 'client_write_modes', 'client_writes', 'adoptions', 'refused_attempts',
-    'store_orders', 'adoption_runs', 'added_profile_rows'];
+    'outbox_destinations', 'store_calls', 'renewal_extensions', 'consents', 'reconcile_positions', 'reconcile_runs',
+    'retention_positions', 'events', 'event_bytes_daily', 'kpi_days', 'kpi_daily_figures', 'kpi_daily_money',
+    'kpi_daily_cohorts', 'kpi_daily_trials', 'kpi_daily_value', 'kpi_daily_prices', 'kpi_losses_daily', 'kpi_late_facts',
+    'kpi_events_daily', 'schema_migrations', 'entitlement_keys', 'device_secrets', 'log_keys', 'client_write_modes',
+    'client_writes', 'adoptions', 'refused_attempts', 'store_orders', 'adoption_runs', 'added_profile_rows'];
   -- For the server alone.
   secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets', 'log_keys'];
-  views CONSTANT text[] := ARRAY['support_customers', 'support_subscriptions', 'support_timeline', 'support_transactions', 'support_outbox',
-    'support_waiting_notifications', 'kpi_daily', 'kpi_revenue_daily'];
+  views CONSTANT text[] := ARRAY['support_customers', 'support_subscriptions', 'support_timeline', 'support_transactions',
+    'support_outbox', 'support_waiting_notifications', 'kpi_daily', 'kpi_revenue_daily', 'kpi_cohorts',
+    'kpi_trial_cohorts', 'kpi_lifetime_value', 'kpi_price_changes'];
   -- The app's own tables.
   apps CONSTANT text[] := ARRAY['profiles', 'user_preferences'];
   functions CONSTANT text[] := ARRAY['receiptd_refuse_header_change()',

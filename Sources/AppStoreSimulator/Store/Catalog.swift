@@ -37,6 +37,8 @@ public struct StoreProduct: Hashable, Sendable {
   public var price: Int64
   /// ISO 4217.
   public var currency = "USD"
+  /// The storefront of purchases: ISO 3166-1 alpha-3.
+  public var storefront = "USA"
   /// Whether the customer's family may use the product.
   public var isFamilyShareable: Bool
 

@@ -30,7 +30,7 @@ extension SimulatedStore {
     return outcome
   }
 
-  /// Makes a transaction with new ids, the product's price and the storefront of the United States.
+  /// Makes a transaction with new ids, the product's price and storefront.
   mutating func newTransaction(
     of product: StoreProduct, in bundleID: String, at purchaseDate: Date
   ) -> TransactionInfo {
@@ -46,8 +46,8 @@ extension SimulatedStore {
     transaction.originalPurchaseDate = purchaseDate
     transaction.price = product.price
     transaction.currency = product.currency
-    transaction.storefront = "USA"
-    transaction.storefrontId = "143441"
+    transaction.storefront = product.storefront
+    if product.storefront == "USA" { transaction.storefrontId = "143441" }
     if product.period != nil { transaction.webOrderLineItemId = identifiers.orderLineID() }
     return transaction
   }

@@ -16,7 +16,13 @@ extension Doctor {
         "reconcile_positions", "outbox_destinations", "entitlement_keys", "kpi_days", "configured_apps",
       ]
     ),
-    ("SELECT INSERT DELETE", ["events", "kpi_daily_figures", "kpi_daily_money", "kpi_events_daily"]),
+    (
+      "SELECT INSERT DELETE",
+      [
+        "events", "kpi_daily_figures", "kpi_daily_money", "kpi_daily_cohorts", "kpi_daily_trials",
+        "kpi_daily_value", "kpi_daily_prices", "kpi_losses_daily", "kpi_late_facts", "kpi_events_daily",
+      ]
+    ),
     ("SELECT UPDATE", ["client_write_modes", "client_writes"]),
     ("SELECT INSERT", ["jws_headers", "support_actions", "reconcile_runs", "added_profile_rows"]),
   ]

@@ -38,6 +38,9 @@ extension SupportDesk {
       guard !changed.isEmpty else {
         throw try await alreadyExtended(id, bundleID: bundleID, connection)
       }
+      if let late = LateFact(from: trial.endsAt, at: instant) {
+        _ = try await connection.query(LateFactRows.insert([late]))
+      }
       _ = try await connection.query(
         SupportActionRows.insert(
           [

@@ -42,7 +42,9 @@ struct EventIntake: Sendable {
       metrics.outcomes.refusedEvents(of: app)
       throw ServiceError.noEventBytesLeft(.seconds(Day(of: instant).end.timeIntervalSince(instant)))
     }
-    return try .json(.accepted, Answer(accepted: row.decode("new_events")))
+    let kept = try EventRows.Kept(row)
+    metrics.outcomes.kept(kept, of: app)
+    return try .json(.accepted, Answer(accepted: kept.count))
   }
 
   private static func checkAnonymousLength(of request: Request) throws(Problem) {

@@ -14,8 +14,26 @@ struct EventRecord: Sendable {
 
 /// The queries on `events`, `event_bytes_daily` and `kpi_events_daily`.
 enum EventRows {
+  /// The new events of a request.
+  struct Kept {
+    var count: Int
+    /// The number of events under each of ``names``.
+    var byName: [String: Int]
+
+    /// The names that have a metric, and `other`.
+    static let names = counted + ["other"]
+    private static let counted = ["paywall_shown", "purchase_initiated", "storekit_error"]
+
+    init(_ row: Row) throws {
+      count = try row.decode("new_events")
+      byName = try Dictionary(
+        uniqueKeysWithValues: Self.counted.map { ($0, try row.decode($0, as: Int.self)) })
+      byName["other"] = byName.values.reduce(count, -)
+    }
+  }
+
   /// Charges all events of a request to the app's day and keeps them; neither, if the day would exceed
-  /// ``App/eventBytesPerDay``. Returns one row: whether they were charged, and the number of new events.
+  /// ``App/eventBytesPerDay``. Returns one row: whether they were charged, and the new events (``Kept``).
   ///
   /// It is one statement, so that no event is kept without a charge. The charge locks the app's day until the commit, so all
   /// servers together stay below the limit. A request that exceeds the limit is refused before that lock. An event whose id
@@ -53,9 +71,13 @@ enum EventRows {
         INSERT INTO events (bundle_id, customer_id, id, name, at, properties, received_at)
         SELECT *, \(instant)::timestamptz FROM sent WHERE EXISTS (SELECT FROM charged)
         ON CONFLICT DO NOTHING
-        RETURNING id
+        RETURNING name
       )
-      SELECT EXISTS (SELECT FROM charged) AS is_charged, (SELECT count(*) FROM kept) AS new_events
+      SELECT EXISTS (SELECT FROM charged) AS is_charged, count(*) AS new_events,
+        count(*) FILTER (WHERE name = 'paywall_shown') AS paywall_shown,
+        count(*) FILTER (WHERE name = 'purchase_initiated') AS purchase_initiated,
+        count(*) FILTER (WHERE name = 'storekit_error') AS storekit_error
+      FROM kept
       """
   }
 
@@ -82,8 +104,8 @@ enum EventRows {
 
   /// Counts these days' events.
   ///
-  /// Clients can send any name, so only the most frequent names of a day get a row of their own. The two names that
-  /// `kpi_daily` shows always do.
+  /// Clients can send any name, so only the most frequent names of a day get a row of their own. The names that `kpi_daily`
+  /// shows always do.
   static func count(from first: Day, through last: Day, namesOfADay: Int = 200) -> Query {
     """
     WITH sent AS MATERIALIZED (
@@ -92,7 +114,7 @@ enum EventRows {
     ), ranked AS (
       SELECT day, bundle_id, name, row_number() OVER (
         PARTITION BY day, bundle_id
-        ORDER BY name IN ('paywall_shown', 'purchase_initiated') DESC, count(*) DESC, name) AS rank
+        ORDER BY name IN ('paywall_shown', 'purchase_initiated', 'storekit_error') DESC, count(*) DESC, name) AS rank
       FROM sent GROUP BY day, bundle_id, name
     )
     INSERT INTO kpi_events_daily (day, bundle_id, name, events, customers)

@@ -46,6 +46,7 @@ struct KPICounter: Sendable {
       let lock = try await connection.query(AdvisoryLock.tryAcquire(.figures, Self.lock))
       guard try lock.first?.decode("pg_try_advisory_xact_lock", as: Bool.self) == true else { return nil }
       let instant = clock.now()
+      _ = try await connection.query(DayRows.takeLateFacts, timeout: Self.timeout)
       let due = try await connection.query(DayRows.due(at: instant), timeout: Self.timeout)
       guard let row = due.first, let day = Day(try row.decode("day", as: String.self)) else { return nil }
       let today = Day(of: instant)

@@ -6,6 +6,8 @@ struct PriceList: Sendable {
     var bundleID: String
     /// The product id or an alias.
     var name: String
+    /// The product id.
+    var productID: String
     var tier: String
     var accessDays: Int32?
   }
@@ -28,7 +30,7 @@ struct PriceList: Sendable {
         for name in [product.id] + product.aliases {
           products.append(
             ListedProduct(
-              bundleID: app.bundleID, name: name, tier: product.tier,
+              bundleID: app.bundleID, name: name, productID: product.id, tier: product.tier,
               accessDays: product.accessDays.map { Int32(clamping: $0) }))
           let usual = product.prices["USD"] != nil ? "USD" : product.prices.keys.min()
           for (currency, milliunits) in product.prices.sorted(by: { $0.key < $1.key }) {

@@ -40,6 +40,8 @@ struct LedgerState {
     /// The device in a row from before receiptd.
     var formerDevice: String?
     var newTransactions: [String: TransactionRecord] = [:]
+    /// The counted days that the new transactions may change.
+    var lateFacts: Set<LateFact> = []
     var newRenewal: RenewalRecord?
     var isChanged = false
     var isValidation = false
@@ -127,6 +129,13 @@ struct LedgerState {
     return (known, records.filter { !keptTransactions.contains($0.fact.transactionID) })
   }
 
+  /// The counted days that the entries may change.
+  var lateFacts: [LateFact] {
+    var facts = Set(newNotifications.compactMap { LateFact($0.notification) })
+    for purchase in purchases.values { facts.formUnion(purchase.lateFacts) }
+    return Array(facts)
+  }
+
   var newRenewals: [RenewalRecord] {
     purchases.values.compactMap(\.newRenewal)
       .sorted { $0.fact.originalTransactionID < $1.fact.originalTransactionID }
@@ -164,7 +173,7 @@ extension LedgerState.Purchase {
       return receipt
     }
     receipt.previousFirstPaidAt = facts.firstPaidAt
-    for record in entry.transactions where add(record, &receipt) { receipt.isNews = true }
+    for record in entry.transactions where add(record, at: entry.instant, &receipt) { receipt.isNews = true }
     receipt.firstPaidAt = facts.firstPaidAt
     for record in entry.renewals where facts.add(record.fact) {
       newRenewal = record
@@ -197,7 +206,9 @@ extension LedgerState.Purchase {
   }
 
   /// - Returns: whether the record told something new.
-  private mutating func add(_ record: TransactionRecord, _ receipt: inout LedgerReceipt) -> Bool {
+  private mutating func add(
+    _ record: TransactionRecord, at instant: Date, _ receipt: inout LedgerReceipt
+  ) -> Bool {
     let id = record.fact.transactionID
     let known = facts.transactions[id]
     guard facts.add(record.fact), let fact = facts.transactions[id] else { return false }
@@ -210,6 +221,7 @@ extension LedgerState.Purchase {
     }
     written.fact = fact
     newTransactions[id] = written
+    if let late = LateFact(fact, after: known, at: instant) { lateFacts.insert(late) }
     return true
   }
 

@@ -219,6 +219,8 @@ struct LedgerTransaction {
     if !unknown.isEmpty { queries.append(TransactionRows.insert(unknown, at: instant)) }
     let update = known.isEmpty ? nil : (place: queries.count, count: known.count)
     if !known.isEmpty { queries.append(TransactionRows.update(known, at: instant)) }
+    let late = state.lateFacts
+    if !late.isEmpty { queries.append(LateFactRows.insert(late)) }
     let renewals = state.newRenewals
     if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
     if !changed.isEmpty {

@@ -23,6 +23,16 @@ enum PaidTransaction {
             AND (again.purchase_date, again.transaction_id) < (t.purchase_date, t.transaction_id)))
       ELSE false END
     """
+
+  /// When the customer of a row of `trials` under the alias `r`, its Apple Account or its device, first paid for anything;
+  /// NULL if it has not. The trial is converted if that is after its start.
+  static let firstOfTrial: Query = """
+    (
+      SELECT min(t.purchase_date) FROM subscriptions s JOIN transactions t USING (original_transaction_id)
+      WHERE s.bundle_id = r.bundle_id
+        AND (s.device_id = r.device_id OR s.app_transaction_id = r.app_transaction_id)
+        AND t.environment = 'Production' AND t.ownership = 'PURCHASED' AND \(condition) AND NOT (\(isRestored)))
+    """
 }
 
 extension TransactionFact {

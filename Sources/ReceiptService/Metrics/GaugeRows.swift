@@ -85,19 +85,26 @@ enum GaugeRows {
 
   /// The number of trials that ended within 30 days, and of those that converted, by the rules of `kpi_daily`.
   ///
-  /// A trial converts if the first paid purchase of its device or Apple Account came after the start of the trial. A trial
-  /// that continues on another device of the account counts once.
+  /// Trials of the app's own, each once, however many devices continue it, and free first periods of the App Store.
   static func trials(of bundleIDs: [String], at instant: Date) -> Query {
     """
-    SELECT app, count(trials.id) AS ended, count(trials.id) FILTER (WHERE (
-      SELECT min(t.purchase_date) FROM subscriptions s JOIN transactions t USING (original_transaction_id)
-      WHERE s.bundle_id = trials.bundle_id
-        AND (s.device_id = trials.device_id OR s.app_transaction_id = trials.app_transaction_id)
-        AND t.environment = 'Production' AND t.ownership = 'PURCHASED' AND \(PaidTransaction.condition)
-        AND NOT (\(PaidTransaction.isRestored))) >= trials.started_at) AS converted
+    SELECT app, count(ended.bundle_id) AS ended, count(ended.bundle_id) FILTER (WHERE ended.is_converted) AS converted
     FROM unnest(\(bundleIDs)::text[]) AS app
-    LEFT JOIN trials ON trials.bundle_id = app AND continues IS NULL AND trials.environment = 'Production'
-      AND ends_at > \(instant)::timestamptz - interval '30 days' AND ends_at <= \(instant)
+    LEFT JOIN (
+      SELECT r.bundle_id, \(PaidTransaction.firstOfTrial) >= r.started_at AS is_converted FROM trials r
+      WHERE r.continues IS NULL AND r.environment = 'Production'
+        AND r.ends_at > \(instant)::timestamptz - interval '30 days' AND r.ends_at <= \(instant)
+      UNION ALL
+      SELECT f.bundle_id, EXISTS (
+        SELECT FROM transactions t
+        WHERE t.original_transaction_id = f.original_transaction_id AND t.ownership = 'PURCHASED'
+          AND \(PaidTransaction.condition))
+      FROM (
+        SELECT t.original_transaction_id, t.bundle_id FROM transactions t
+        WHERE t.expiry_date > \(instant)::timestamptz - interval '30 days' AND t.expiry_date <= \(instant)
+          AND t.environment = 'Production' AND t.ownership = 'PURCHASED' AND t.kind = 'Auto-Renewable Subscription'
+          AND t.transaction_id = t.original_transaction_id AND NOT (\(PaidTransaction.condition))) AS f
+    ) AS ended ON ended.bundle_id = app
     GROUP BY app
     """
   }

@@ -114,9 +114,10 @@ struct BusinessMetrics: Sendable {
   func record(_ entry: LedgerEntry, _ receipt: LedgerReceipt) {
     for event in receipt.storeEvents where event.isProduction && entry.instant - event.at < Self.recent {
       if event.isPaid { charges.increment() }
+      if event.startsTrial { trialsStarted.increment() }
+      if event.isPaid && event.followsFreePeriods { trialsConverted.increment() }
       switch event.kind {
       case .purchase: purchases.increment()
-      // The first paid period after a free one is a conversion.
       case .renewal where event.followsFreePeriods: break
       case .renewal:
         renewals.increment()

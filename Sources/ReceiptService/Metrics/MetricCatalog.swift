@@ -39,6 +39,9 @@ enum MetricCatalog {
       .counter, "receiptd_profile_syncs_total",
       help: "Responses to profile syncs, by app and ok or the error code."),
     MetricDescription(
+      .counter, "receiptd_events_total",
+      help: "Events that clients reported, by app and name; a retried event counts once."),
+    MetricDescription(
       .counter, "receiptd_events_refused_total",
       help: "Requests with events that were refused because the app's daily bytes are used up."),
     MetricDescription(
@@ -95,16 +98,32 @@ enum MetricCatalog {
       help: "Paid periods in production that ended: renewals, and subscriptions that expired instead."),
     MetricDescription(
       .counter, "receiptd_refunds_total", help: "Refunds in production that were not known before."),
-    MetricDescription(.counter, "receiptd_trials_started_total", help: "Trials that began."),
+    MetricDescription(
+      .counter, "receiptd_trials_started_total",
+      help: "Trials in production that began: of the app's own, and free first periods of the App Store."),
     MetricDescription(
       .counter, "receiptd_trials_converted_total",
-      help: "Customers with a trial whose first paid purchase in production was recorded."),
+      help: "Trials in production that were paid for."),
     MetricDescription(
       .gauge, "receiptd_trials_ended_recently",
       help: "Trials in production that ended within the last 30 days."),
     MetricDescription(
       .gauge, "receiptd_trials_ended_recently_converted",
-      help: "Trials of these whose device or Apple Account has paid in production since."),
+      help: "Trials of these that were paid for."),
+    MetricDescription(
+      .gauge, "receiptd_active_subscribers",
+      help: "Subscriptions and lifetime purchases in production, as kpi_daily counts them."),
+    MetricDescription(
+      .gauge, "receiptd_mrr", help: "Monthly recurring revenue, as kpi_revenue_daily counts it."),
+    MetricDescription(
+      .gauge, "receiptd_charges_daily",
+      help: "Paid purchases of yesterday, and the mean of the seven days before."),
+    MetricDescription(
+      .gauge, "receiptd_revenue_daily",
+      help: "Revenue of yesterday, and the mean of the seven days before."),
+    MetricDescription(
+      .gauge, "receiptd_refunds_daily",
+      help: "Refunds of yesterday, and the mean of the seven days before."),
   ]
 
   private static let database = [

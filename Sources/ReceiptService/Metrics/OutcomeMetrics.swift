@@ -8,6 +8,7 @@ import Subscriptions
 struct OutcomeMetrics: Sendable {
   private let validations: HandleTable<Key, Counter>
   private let profileSyncs: HandleTable<Key, Counter>
+  private let events: HandleTable<Key, Counter>
   private let eventsRefused: HandleTable<String, Counter>
   private let bareIDJoins: HandleTable<String, Counter>
   let profileWriteFailures: Counter
@@ -25,6 +26,11 @@ struct OutcomeMetrics: Sendable {
     }
     validations = table("receiptd_validations_total")
     profileSyncs = table("receiptd_profile_syncs_total")
+    events = HandleTable { key in
+      Counter(
+        label: "receiptd_events_total", dimensions: [("app", key.app), ("name", key.outcome)],
+        factory: registry)
+    }
     eventsRefused = HandleTable { app in
       Counter(label: "receiptd_events_refused_total", dimensions: [("app", app)], factory: registry)
     }
@@ -38,12 +44,20 @@ struct OutcomeMetrics: Sendable {
   func expect(_ apps: [App]) {
     for app in apps {
       _ = eventsRefused[app.bundleID]
+      for name in EventRows.Kept.names { _ = events[Key(app: app.bundleID, outcome: name)] }
       if app.customer == .device { _ = bareIDJoins[app.bundleID] }
     }
   }
 
   /// Counts a device that joined another device's purchase with a bare transaction id or a legacy receipt.
   func joinedByBareID(_ app: App) { bareIDJoins[app.bundleID].increment() }
+
+  /// Counts new events of clients. Names other than the usual ones are `other`: a client's text does not become a label.
+  func kept(_ events: EventRows.Kept, of app: App) {
+    for (name, count) in events.byName {
+      self.events[Key(app: app.bundleID, outcome: name)].increment(by: count)
+    }
+  }
 
   /// Counts a request with events that was refused because the app's daily bytes are used up.
   func refusedEvents(of app: App) { eventsRefused[app.bundleID].increment() }

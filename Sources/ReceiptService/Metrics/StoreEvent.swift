@@ -13,6 +13,8 @@ struct StoreEvent: Sendable, Hashable {
   var isPaid = false
   /// Whether all periods before it are free. Then it is the first paid period and not a renewal of one.
   var followsFreePeriods = false
+  /// Whether it begins a trial of the App Store: a free first period.
+  var startsTrial = false
 
   /// The events of a new or changed transaction.
   /// - Parameters:
@@ -30,7 +32,9 @@ struct StoreEvent: Sendable, Hashable {
       events.append(
         StoreEvent(
           kind: record.isRenewal ? .renewal : .purchase, at: fact.purchaseDate, isProduction: isProduction,
-          isPaid: fact.isPaid, followsFreePeriods: facts.followsFreePeriods(fact)))
+          isPaid: fact.isPaid, followsFreePeriods: facts.followsFreePeriods(fact),
+          startsTrial: fact.kind == .autoRenewable && !fact.isPaid
+            && fact.transactionID == fact.originalTransactionID))
     }
     if let revoked = fact.revocationDate, known?.revocationDate == nil {
       events.append(StoreEvent(kind: .refund, at: revoked, isProduction: isProduction))

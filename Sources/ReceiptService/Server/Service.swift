@@ -37,6 +37,7 @@ public final class Service: Sendable {
   let entitlementKeyRefresh: EntitlementKeyRefresh?
   let supportToken: String?
   let databaseGauges: DatabaseGauges
+  let businessGauges: BusinessGauges
   let jobRunner: JobRunner
   /// The actions of support.
   public let support: SupportDesk
@@ -184,6 +185,9 @@ public final class Service: Sendable {
       pool: pool, apps: catalog.apps.map(\.bundleID),
       destinations: catalog.apps.flatMap(\.outboxDestinations), clock: clock,
       meters: DatabaseGauges.Meters(metrics.registry))
+    businessGauges = BusinessGauges(
+      pool: pool, apps: catalog.apps.map(\.bundleID), clock: clock,
+      meters: BusinessGauges.Meters(metrics.registry))
     jobRunner = JobRunner(logger: logger, metrics: metrics)
     supportToken = settings.supportToken
     self.sharedResources = sharedResources
@@ -234,8 +238,8 @@ public final class Service: Sendable {
     let jobs =
       sweep.jobs + databaseGauges.jobs + [
         configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
-        renewalExtensions.job, reconcileJob.job, kpiJob.job, authenticator.job,
-        sharedResources.refusedAttempts.job,
+        renewalExtensions.job, reconcileJob.job, kpiJob.job, businessGauges.job,
+        authenticator.job, sharedResources.refusedAttempts.job,
       ]
       + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in

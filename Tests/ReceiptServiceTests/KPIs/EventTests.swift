@@ -43,6 +43,25 @@ import Testing
     return try rows.map { try $0.decode("line", as: String.self) }
   }
 
+  @Test func `new events count in the metrics by name, and a repeated one does not`() async throws {
+    try await withScreenTime { harness in
+      let events = ["paywall_shown", "storekit_error", "tour.done", "purchase_initiated", "paywall_shown"].map
+      {
+        SentEvent(name: $0, at: harness.clock.now, id: UUID().uuidString)
+      }
+      for _ in 0..<2 { #expect(try await report(events, harness).status == 202) }
+      let scrape = try await harness.scrape()
+      for (name, count) in [
+        ("paywall_shown", 2.0), ("purchase_initiated", 1), ("storekit_error", 1), ("other", 1),
+      ] {
+        #expect(
+          scrape["receiptd_events_total{app=\"\(ScreenTime.bundleID)\",name=\"\(name)\"}"] == count, "\(name)"
+        )
+        #expect(scrape["receiptd_events_total{app=\"\(ScreenTime.heatlab)\",name=\"\(name)\"}"] == 0)
+      }
+    }
+  }
+
   @Test func `events are kept, counted by name and customer, and shown in the KPIs of the day`()
     async throws
   {

@@ -31,17 +31,40 @@ extension Harness {
     }
   }
 
-  /// The numbers of a row of `kpi_daily` other than 0; empty without such a row.
+  /// The numbers of an app's tier in `kpi_daily` other than 0, added up over its products; empty without a row.
+  /// `NumbersYearTests` covers the columns that are left out here.
   func numbers(
     _ monthAndDay: String, tier: String?, of bundleID: String = ScreenTime.bundleID
   ) async throws -> [String: String] {
     let rows = try await pool.query(
       """
-      SELECT number.key, number.value::text
-      FROM kpi_daily k
-      CROSS JOIN LATERAL jsonb_each(to_jsonb(k) - '{day,bundle_id,tier,as_of}'::text[]) AS number
-      WHERE k.day::text = \(day(monthAndDay).description) AND k.bundle_id = \(bundleID)
-        AND k.tier IS NOT DISTINCT FROM \(tier)::text AND number.value NOT IN ('0', 'null', '{}')
+      WITH daily AS (
+        SELECT * FROM kpi_daily WHERE day::text = \(day(monthAndDay).description) AND bundle_id = \(bundleID)
+          AND tier IS NOT DISTINCT FROM \(tier)::text
+      ), money AS (
+        SELECT currency, sum(revenue) AS revenue, sum(refunds) AS refunds, sum(mrr) AS mrr,
+          round(sum(mrr) / nullif(sum(paying), 0), receiptd_currency_digits(currency)) AS revenue_per_user
+        FROM kpi_revenue_daily WHERE day::text = \(day(monthAndDay).description) AND bundle_id = \(bundleID)
+          AND tier IS NOT DISTINCT FROM \(tier)::text
+        GROUP BY currency
+      )
+      SELECT key, sum(value::text::numeric)::text AS value
+      FROM daily CROSS JOIN LATERAL jsonb_each(to_jsonb(daily) - '{paying,in_trial,lifetime,non_renewing,
+        paying_start,lost,churn,churn_month_1,churn_month_3,churn_month_6}'::text[])
+      WHERE jsonb_typeof(value) = 'number' AND value <> '0'
+      GROUP BY key
+      UNION ALL
+      SELECT 'churn_month_' || months, round(sum(ages.lost) / nullif(sum(ages.cohort), 0), 4)::text
+      FROM daily CROSS JOIN LATERAL (
+        VALUES (1, month_1_lost, month_1_cohort), (3, month_3_lost, month_3_cohort), (6, month_6_lost, month_6_cohort)
+      ) AS ages (months, lost, cohort)
+      GROUP BY months HAVING sum(ages.lost) > 0
+      UNION ALL
+      SELECT column_name, jsonb_object_agg(currency, amount)::text
+      FROM money CROSS JOIN LATERAL (
+        VALUES ('revenue', revenue), ('refunds', refunds), ('mrr', mrr), ('revenue_per_user', revenue_per_user)
+      ) AS amounts (column_name, amount)
+      WHERE amount <> 0 GROUP BY column_name
       """)
     return Dictionary(
       uniqueKeysWithValues: try rows.map {
@@ -56,6 +79,11 @@ extension Harness {
       SELECT row FROM (
         SELECT 'figures ' || f::text AS row FROM kpi_daily_figures f
         UNION ALL SELECT 'money ' || m::text FROM kpi_daily_money m
+        UNION ALL SELECT 'cohorts ' || c::text FROM kpi_daily_cohorts c
+        UNION ALL SELECT 'trials ' || t::text FROM kpi_daily_trials t
+        UNION ALL SELECT 'value ' || v::text FROM kpi_daily_value v
+        UNION ALL SELECT 'prices ' || p::text FROM kpi_daily_prices p
+        UNION ALL SELECT 'losses ' || l::text FROM kpi_losses_daily l
         UNION ALL SELECT 'events ' || e::text FROM kpi_events_daily e) AS counted ORDER BY row
       """)
     return try rows.map { try $0.decode("row", as: String.self) }
@@ -74,13 +102,15 @@ extension Harness {
     return bought
   }
 
-  /// Sets the store's price of a product.
+  /// Sets the store's price of a product in a country.
   func sell(
-    _ productID: String, at price: Int64, _ currency: String, of bundleID: String = ScreenTime.bundleID
+    _ productID: String, at price: Int64, _ currency: String, of bundleID: String = ScreenTime.bundleID,
+    in country: String = "USA"
   ) throws {
     var app = try #require(store.app(bundleID))
     app.products[productID]?.price = price
     app.products[productID]?.currency = currency
+    app.products[productID]?.storefront = country
     store.put(app)
   }
 }

@@ -28,12 +28,12 @@ import Testing
       #expect(
         try await harness.numbers("03-01", tier: "pro", of: heatlab) == [
           "trials_started": "1", "new": "2", "active": "2", "revenue": #"{"USD": 39.99}"#,
-          "mrr": #"{"USD": 3.333}"#, "revenue_per_user": #"{"USD": 3.333}"#,
+          "mrr": #"{"USD": 3.33}"#, "revenue_per_user": #"{"USD": 3.33}"#,
         ])
       #expect(
         try await harness.numbers("03-08", tier: "pro", of: heatlab) == [
           "converted": "1", "renewed": "1", "active": "2", "revenue": #"{"USD": 4.99}"#,
-          "mrr": #"{"USD": 8.323}"#, "revenue_per_user": #"{"USD": 4.162}"#,
+          "mrr": #"{"USD": 8.32}"#, "revenue_per_user": #"{"USD": 4.16}"#,
         ])
     }
   }
@@ -61,7 +61,7 @@ import Testing
       #expect(try await harness.numbers("04-30", tier: "premium", of: app) == ["active": "2"])
       #expect(
         try await harness.numbers("05-01", tier: "premium", of: app) == [
-          "refunded": "1", "active": "1", "refunds": #"{"USD": 0.495}"#,
+          "refunded": "1", "active": "1", "refunds": #"{"USD": 0.50}"#,
         ])
       // A reversed refund is not counted.
       try await harness.happens(
@@ -92,8 +92,8 @@ import Testing
       // There is no price in CHF.
       #expect(
         try await harness.numbers("03-01", tier: "premium", of: app) == [
-          "new": "3", "active": "3", "revenue": #"{"USD": 99.98}"#, "mrr": #"{"USD": 8.332}"#,
-          "revenue_per_user": #"{"USD": 4.166}"#,
+          "new": "3", "active": "3", "revenue": #"{"USD": 99.98}"#, "mrr": #"{"USD": 8.34}"#,
+          "revenue_per_user": #"{"USD": 4.17}"#,
         ])
     }
   }

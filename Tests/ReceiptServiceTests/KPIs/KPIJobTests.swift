@@ -1,3 +1,4 @@
+import AppStore
 import AppStoreSimulator
 import Foundation
 import TestDatabase
@@ -64,17 +65,56 @@ import Testing
     }
   }
 
-  @Test func `receiptd kpi counts notifications that are more than a week late`() async throws {
+  @Test func `days whose history arrives more than a week late are counted again, and no others`()
+    async throws
+  {
     try await withScreenTime { harness in
-      try harness.becomes("03-01")
+      try harness.becomes("02-20")
       try await harness.account("ann", buys: ScreenTime.individual)
+      try harness.becomes("03-01")
       let late = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
       try harness.becomes("03-20")
       try await harness.countWhatIsDue()
+      #expect(try await harness.numbers("03-01", tier: "family") == [:])
       try await harness.arrives(late)
+      // A late fact changes the days since, at most once an hour.
+      harness.clock.advance(seconds: 200)
+      #expect(try await harness.countWhatIsDue() == [])
+      harness.clock.advance(seconds: 3_600)
+      let first = try harness.day("03-01")
+      #expect(
+        try await harness.countWhatIsDue() == (0..<20).map { first.advanced(by: 19 - $0) })
+      #expect(try await harness.numbers("03-01", tier: "family")["new"] == "1")
+      #expect(try await harness.numbers("03-12", tier: "family")["active"] == "1")
+      #expect(try await harness.count("kpi_late_facts") == 0)
+    }
+  }
+
+  @Test func `a transaction of today, or an old one that is signed again, makes no day stale`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("ann", buys: ScreenTime.individual)
+      try harness.becomes("03-20")
+      var again = bought.transaction
+      again.signedDate = harness.clock.now
+      _ = try await harness.validate(["signedTransaction": harness.sign(again)])
+      #expect(try await harness.count("kpi_late_facts") == 0)
+      // A refund that is told a day late changes the days since.
+      again.revocationDate = try harness.day("03-18").start + 3_600
+      again.signedDate = harness.clock.now + 1
+      harness.clock.advance(seconds: 1)
+      _ = try await harness.validate(["signedTransaction": harness.sign(again)])
+      #expect(try await harness.count("kpi_late_facts") == 1)
+    }
+  }
+
+  @Test func `receiptd kpi counts days again`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      try await harness.account("ann", buys: ScreenTime.individual)
+      try await harness.account("ben", buys: ScreenTime.family)
       try harness.becomes("03-21")
       try await harness.countWhatIsDue()
-      #expect(try await harness.numbers("03-01", tier: "family") == [:])
       var counted: [String: Int] = [:]
       try await harness.service.countKPIs(
         from: harness.day("03-01"), through: harness.day("03-02")

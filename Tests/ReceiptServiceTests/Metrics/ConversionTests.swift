@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReceiptService
 
-/// A conversion is the first paid purchase: the metrics and `kpi_daily` count alike.
+/// A trial is converted by the first paid purchase: the metrics and `kpi_daily` count alike.
 @Suite struct ConversionTests {
   private static let app = ScreenTime.bundleID
 
@@ -21,11 +21,11 @@ import Testing
   }
 
   /// The conversions by the gauge, by the counter, and by all days of `kpi_daily`.
-  private static func conversions(_ harness: Harness) async throws -> [Double] {
+  private static func conversions(_ harness: Harness, ended: Double = 1) async throws -> [Double] {
     await harness.service.readDatabaseGauges()
     try await harness.countWhatIsDue()
     let scrape = try await harness.scrape()
-    #expect(scrape["receiptd_trials_ended_recently{app=\"\(app)\"}"] == 1)
+    #expect(scrape["receiptd_trials_ended_recently{app=\"\(app)\"}"] == ended)
     let rows = try await harness.pool.query(
       "SELECT coalesce(sum(converted), 0)::bigint AS converted FROM kpi_daily WHERE bundle_id = \(app)")
     return [
@@ -51,11 +51,12 @@ import Testing
       harness.clock.set(try #require(bought.transaction.expiresDate))
       let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
       try harness.becomes("04-22")
-      #expect(try await Self.conversions(harness) == [1, 1, 1])
+      // The payment converts the app's own trial and the App Store's.
+      #expect(try await Self.conversions(harness, ended: 2) == [2, 2, 2])
       harness.clock.set(try #require(renewed.transaction.expiresDate))
       try await harness.happens(.renew, to: bought.originalTransactionID)
       scrape = try await harness.scrape()
-      #expect(scrape["receiptd_trials_converted_total{app=\"\(Self.app)\"}"] == 1)
+      #expect(scrape["receiptd_trials_converted_total{app=\"\(Self.app)\"}"] == 2)
       #expect(scrape["receiptd_charges_total{app=\"\(Self.app)\"}"] == 2)
       #expect(scrape["receiptd_renewals_total{app=\"\(Self.app)\"}"] == 1)
       #expect(scrape["receiptd_renewals_due_total{app=\"\(Self.app)\"}"] == 1)
@@ -122,6 +123,41 @@ import Testing
       try await harness.happens(.expire(nil), to: bought.originalTransactionID)
       let scrape = try await harness.scrape()
       #expect(scrape["receiptd_renewals_due_total{app=\"\(Self.app)\"}"] == 0)
+    }
+  }
+
+  @Test func `a trial of the app's own and one of the App Store count alike in the metrics and in kpi_daily`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      #expect(try await harness.launch("phone", account: "ann").status == 201)
+      #expect(try await harness.launch("tablet", account: "ann").status == 200)
+      try await harness.account("ben", buys: ScreenTime.individual, offer: .freeTrial())
+      try await harness.account("cid", buys: ScreenTime.individual)
+      try await harness.account("tester", buys: ScreenTime.individual, offer: .freeTrial(), in: .sandbox)
+      try harness.becomes("04-02")
+      await harness.service.readDatabaseGauges()
+      try await harness.countWhatIsDue()
+      await harness.service.readDatabaseGauges()
+      let scrape = try await harness.scrape()
+      let cohorts = try await harness.pool.query(
+        """
+        SELECT sum(started)::bigint AS started, sum(converted)::bigint AS converted, sum(lapsed)::bigint AS lapsed,
+          (SELECT sum(trials_started)::bigint FROM kpi_daily) AS daily
+        FROM kpi_trial_cohorts
+        """)
+      for column in ["started", "daily"] {
+        #expect(
+          scrape["receiptd_trials_started_total{app=\"\(Self.app)\"}"]
+            == Double(try cohorts[0].decode(column, as: Int.self)))
+      }
+      #expect(try cohorts[0].decode("started", as: Int.self) == 2)
+      #expect(
+        scrape["receiptd_trials_ended_recently{app=\"\(Self.app)\"}"]
+          == Double(try cohorts[0].decode("lapsed", as: Int.self)))
+      #expect(try cohorts[0].decode("converted", as: Int.self) == 0)
+      #expect(scrape["receiptd_active_subscribers{app=\"\(Self.app)\",plan=\"paying\"}"] == 0)
     }
   }
 }

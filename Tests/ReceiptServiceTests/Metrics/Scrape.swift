@@ -53,6 +53,7 @@ extension Service {
   func readDatabaseGauges() async {
     try? await databaseGauges.read()
     try? await databaseGauges.readTrials()
+    try? await businessGauges.read()
   }
 }
 

@@ -146,8 +146,9 @@ import Testing
           "purchase_devices", "configured_apps", "support_outbox", "support_customers",
           "support_subscriptions", "support_timeline", "support_transactions", "kpi_daily", "events",
           "event_bytes_daily", "kpi_days",
-          "kpi_daily_figures", "kpi_daily_money",
-          "kpi_events_daily", "kpi_revenue_daily",
+          "kpi_daily_figures", "kpi_daily_money", "kpi_daily_cohorts", "kpi_daily_trials", "kpi_daily_value",
+          "kpi_daily_prices", "kpi_losses_daily", "kpi_late_facts", "kpi_events_daily", "kpi_revenue_daily",
+          "kpi_cohorts", "kpi_trial_cohorts", "kpi_lifetime_value", "kpi_price_changes",
         ] {
           _ = try await connection.query("SELECT * FROM \(unescaped: relation)")
           await #expect(throws: PostgresError.self) {
