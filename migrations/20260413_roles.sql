@@ -129,6 +129,8 @@ BEGIN
   -- Functions that run with the owner's rights.
   GRANT EXECUTE ON FUNCTION public.receiptd_forget_notifications(integer),
     public.receiptd_forget_transactions(integer) TO receiptd_app;
+  -- For the views of figures, which run with the rights of the role that reads them.
+  GRANT EXECUTE ON FUNCTION public.receiptd_currency_digits(text) TO receiptd_app;
 END
 $$;
 COMMENT ON FUNCTION public.receiptd_open_to_application() IS 'Grants the role receiptd_app, if it exists, the rights that serving needs, and revokes all others. For the owner of the tables.';
@@ -155,7 +157,7 @@ DECLARE
   apps CONSTANT text[] := ARRAY['profiles', 'user_preferences'];
   functions CONSTANT text[] := ARRAY['receiptd_refuse_header_change()',
     'receiptd_forget_from(integer)', 'receiptd_forget_notifications(integer)',
-    'receiptd_forget_transactions(integer)', 'receiptd_open_to_application()'];
+    'receiptd_forget_transactions(integer)', 'receiptd_open_to_application()', 'receiptd_currency_digits(text)'];
   clients CONSTANT text[] := ARRAY(SELECT rolname::text FROM pg_roles WHERE rolname IN ('anon', 'authenticated'));
   has_service_role CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'service_role');
   has_support CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_support');
@@ -174,6 +176,7 @@ BEGIN
 
   IF has_support THEN
     GRANT USAGE ON SCHEMA public TO receiptd_support;
+    GRANT EXECUTE ON FUNCTION public.receiptd_currency_digits(text) TO receiptd_support;
     FOREACH relation IN ARRAY own || views || apps LOOP
       IF relation = ANY (secret) THEN
         EXECUTE format('REVOKE ALL ON public.%I FROM receiptd_support', relation);
@@ -196,6 +199,7 @@ BEGIN
     FOREACH signature IN ARRAY functions LOOP
       EXECUTE format('REVOKE ALL ON FUNCTION public.%s FROM service_role', signature);
     END LOOP;
+    GRANT EXECUTE ON FUNCTION public.receiptd_currency_digits(text) TO service_role;
     FOREACH relation IN ARRAY secret LOOP
       EXECUTE format('REVOKE ALL ON public.%I FROM service_role', relation);
     END LOOP;

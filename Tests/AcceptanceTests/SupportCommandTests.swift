@@ -30,7 +30,7 @@ import Testing
         "SWIFTCLIMB_JWT_SECRET": "short",
       ]
       let user = UUID().uuidString
-      let grant = "grant \(user) --bundle com.swiftclimb.app --tier premium --days 1 --reason x"
+      let grant = "grant \(user) --bundle com.swiftclimb.app --tier premium --days 1 --reason x --force"
       let free = "free-access on --bundle com.screentimerewards --reason x"
       for command in [grant, "customer \(user)", free, "kpi --day 2026-02-01"] {
         let quiet = try await run(
@@ -127,7 +127,7 @@ import Testing
       #expect(try await run(["migrate"], database).status == 0)
       let user = UUID().uuidString.lowercased()
       let grant = ["grant", user, "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7"]
-      #expect(try await run(grant + ["--reason", "x"], database).status == 0)
+      #expect(try await run(grant + ["--reason", "x", "--force"], database).status == 0)
       let preferred = try await run(
         ["refund-answer", user, "--prefer", "decline", "--reason", "ticket 815"], database)
       #expect(preferred.status == 0, "\(preferred.complaint)")

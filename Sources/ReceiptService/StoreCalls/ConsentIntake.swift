@@ -28,8 +28,6 @@ struct ConsentIntake: Sendable {
   }
 
   func respond(to request: Request) async throws -> Response {
-    // A new device needs no proof, so the lower rate of events applies.
-    try traffic.admitEvents(of: request)
     try request.requireJSON()
     let body = try request.decodeJSON(Body.self)
     let app = try apps.app(

@@ -51,7 +51,8 @@ import Testing
       #expect(alert.contains("summary: "), "\(name)")
       #expect(alert.contains("description: "), "\(name)")
       #expect(alert.contains("severity: critical") || alert.contains("severity: warning"), "\(name)")
-      #expect(alert.contains("runbook: docs/operations.md#\(name.lowercased())\n"), "\(name)")
+      #expect(
+        alert.contains(#"runbook_url: "{{ $externalLabels.runbooks }}#\#(name.lowercased())"\#n"#), "\(name)")
       #expect(headings.contains(name.lowercased()), "\(name) has no runbook")
     }
   }

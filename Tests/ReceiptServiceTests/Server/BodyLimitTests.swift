@@ -12,6 +12,7 @@ import Testing
     "POST /api/v1/subscriptions/validate": 262_144, "POST /api/v1/subscriptions/webhook": 262_144,
     "PUT /api/v1/profiles/{userID}/premium": 2_097_152, "POST /api/v1/trials": 65_536,
     "POST /api/v1/devices/{deviceID}/children": 16_384, "POST /api/v1/events": 8_192,
+    "POST /api/v1/consent": 16_384,
   ]
 
   @Test func `each route accepts a body of the documented length and answers 413 to one byte more`()

@@ -46,7 +46,8 @@ import Testing
       let bought = try await claim(harness, by: user)
       try await harness.service.storeCalls.run()
       let ada = try #require(Harness.ada)
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: other.uuidString, by: ada)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: other.uuidString, by: ada, isForced: true)
       harness.clock.set(try #require(bought.transaction.expiresDate))
       let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
       #expect(renewed.transaction.appAccountToken == user)
@@ -58,7 +59,8 @@ import Testing
     try await withHarness(configuration: Self.telling) { harness in
       let bought = try await claim(harness, by: UUID())
       let ada = try #require(Harness.ada)
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: UUID().uuidString, by: ada)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: UUID().uuidString, by: ada, isForced: true)
       try await harness.service.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["not_needed"])
       #expect(harness.store.acceptedRequests.isEmpty)

@@ -91,7 +91,7 @@ import Testing
       let (anna, boris) = (UUID().uuidString.lowercased(), UUID().uuidString.lowercased())
       for user in [anna, boris] {
         _ = try await harness.desk.grant(
-          to: user, bundleID: TestApps.climbing, tier: "premium", days: 3, by: ada)
+          to: user, bundleID: TestApps.climbing, tier: "premium", days: 3, by: ada, isForced: true)
       }
       let grants = try await harness.pool.query("SELECT id, user_id::text FROM grants")
       for row in try grants.filter({ try $0.decode("user_id", as: String.self) == boris }) {

@@ -29,7 +29,7 @@ import Testing
       let bought = try harness.buy()
       try await harness.arrives(bought)
       #expect(try await told(bought.transactionID, harness).contains("purchases without an owner"))
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: user, by: ada)
+      _ = try await harness.desk.transfer(bought.originalTransactionID, to: user, by: ada, isForced: true)
       let after = try await told(bought.transactionID, harness)
       #expect(after.contains("because the purchase \(bought.originalTransactionID) is active"), "\(after)")
       #expect(after.contains("customer user \(user)"))
@@ -111,7 +111,8 @@ import Testing
       #expect(
         try await told(bought.transactionID, harness).contains(
           "customer user \(anna.uuidString.lowercased())"))
-      _ = try await harness.desk.transfer(bought.originalTransactionID, to: boris.uuidString, by: ada)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: boris.uuidString, by: ada, isForced: true)
       #expect(
         try await told(anna.uuidString, harness).contains(
           "the purchase \(bought.originalTransactionID) moved to \(boris.uuidString.lowercased())"))
@@ -165,7 +166,7 @@ import Testing
       let ada = try #require(Harness.ada)
       let user = UUID().uuidString.lowercased()
       _ = try await harness.desk.grant(
-        to: user, bundleID: TestApps.climbing, tier: "premium", days: 3, by: ada)
+        to: user, bundleID: TestApps.climbing, tier: "premium", days: 3, by: ada, isForced: true)
       let story = try await told(user, harness)
       #expect(
         story.contains("until \((harness.clock.now + 3 * 86_400).rfc3339) by ada: ticket 812"), "\(story)")
