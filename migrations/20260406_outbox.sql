@@ -141,6 +141,8 @@ CREATE INDEX renewal_extensions_product_id_idx ON public.renewal_extensions (pro
 -- Two people do not extend the same product at once.
 CREATE UNIQUE INDEX renewal_extensions_open_key ON public.renewal_extensions (bundle_id, environment, product_id)
   WHERE original_transaction_id IS NULL AND completed_at IS NULL;
+CREATE UNIQUE INDEX renewal_extensions_open_purchase_key ON public.renewal_extensions (original_transaction_id)
+  WHERE original_transaction_id IS NOT NULL AND completed_at IS NULL;
 COMMENT ON TABLE public.renewal_extensions IS 'Extensions of renewal dates that support asked the App Store for.';
 COMMENT ON COLUMN public.renewal_extensions.request_identifier IS 'Apple''s requestIdentifier. The App Store carries out one request for all subscribers once.';
 COMMENT ON COLUMN public.renewal_extensions.bundle_id IS 'The app.';

@@ -96,10 +96,16 @@ BEGIN
     RETURN NULL;
   END IF;
   FOR reference IN
-    SELECT c.conrelid::regclass AS referrer, a.attname AS name
+    SELECT c.conrelid::regclass AS referrer, a.attname AS name,
+      cardinality(c.conkey) = 1 AND c.confkey[1] = k.attnum AS is_of_key
     FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+    JOIN pg_attribute k ON k.attrelid = target AND k.attname = CASE relation WHEN 'profiles' THEN 'id' ELSE 'user_id' END
     WHERE c.contype = 'f' AND c.confrelid = target
   LOOP
+    -- A reference to another column, or to several: whether a row of it would go is not looked up.
+    IF NOT reference.is_of_key THEN
+      RETURN NULL;
+    END IF;
     EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE %I::text = $1)', reference.referrer, reference.name)
       INTO is_referred_to USING customer::text;
     IF is_referred_to THEN

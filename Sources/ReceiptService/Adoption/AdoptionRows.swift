@@ -9,17 +9,19 @@ enum AdoptionRows {
 
   /// The claims of `profiles`, in the order of the users.
   ///
-  /// A row that receiptd wrote after it had decided a claim of the user to another transaction is no claim.
+  /// A row that receiptd wrote after it had decided a claim of the user to another transaction is no claim. A client may have
+  /// written any text, so the id is cut and has printable characters only.
   static func profiles(after last: UUID?, at instant: Date, limit: Int = page) -> Query {
     """
-    SELECT id AS user_id, premium_original_transaction_id, premium_product_id, premium_expires_at
+    SELECT id AS user_id, premium_product_id, premium_expires_at,
+      left(regexp_replace(premium_original_transaction_id, '[^ -~]', '?', 'g'), 64) AS premium_original_transaction_id
     FROM profiles
     WHERE (\(last)::uuid IS NULL OR id > \(last)::uuid) AND premium_product_id NOT LIKE 'grant:%' IS NOT FALSE
       AND (premium_original_transaction_id <> '' OR premium_expires_at > \(instant)
         OR premium_expires_at IS NULL AND premium_product_id <> '')
       AND NOT EXISTS (
         SELECT FROM subscriptions s JOIN adoptions a ON a.bundle_id = s.bundle_id AND a.customer = profiles.id::text
-        WHERE s.original_transaction_id = premium_original_transaction_id AND s.user_id = profiles.id
+        WHERE s.original_transaction_id = profiles.premium_original_transaction_id AND s.user_id = profiles.id
           AND a.original_transaction_id <> s.original_transaction_id AND a.outcome <> 'failed')
     ORDER BY id LIMIT \(limit)
     """

@@ -25,6 +25,8 @@ struct ClaimCheck: Sendable {
     switch try await resolve(transactionID, for: claimant, in: apps) {
     case .decided(let decided): return decided
     case .purchase(let purchase):
+      var isContested = isContested
+      if !isContested { isContested = try await pool.isClaimedByAnother(purchase, than: claimant) }
       return await decide(purchase, for: claimant, binding: isContested ? nil : claimant, isDryRun: isDryRun)
     }
   }
@@ -120,5 +122,17 @@ struct ClaimCheck: Sendable {
       purchases[id]?.holders.append(holder)
     }
     return purchases
+  }
+}
+
+extension PostgresPool {
+  /// Whether another user claims a purchase by a transaction id. An id proves no possession, so then it binds no customer.
+  func isClaimedByAnother(_ purchase: ProvenPurchase, than claimant: Customer) async throws -> Bool {
+    guard case .user(let user) = claimant, purchase.app.writeTo.contains(.profiles) else { return false }
+    return try await query(
+      ClientWriteRows.isClaimedByAnother(
+        than: user, purchase: purchase.originalTransactionID,
+        transactions: purchase.transactions.map(\.fact.transactionID))
+    ).first?.decode("is_claimed", as: Bool.self) ?? false
   }
 }

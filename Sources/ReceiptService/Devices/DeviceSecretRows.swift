@@ -22,10 +22,14 @@ enum DeviceSecretRows {
     """
   }
 
+  /// The sender of the former secret may not have been the customer, so a consent that came with it ends.
   static func replace(
     _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date
   ) -> Query {
     """
+    WITH withdrawn AS (
+      UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
+      WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given)
     UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = \(instant)
     WHERE bundle_id = \(bundleID) AND device_id = \(device)
     """

@@ -82,7 +82,8 @@ extension Service {
         .ok,
         self.renewalExtensions.extend(
           body.originalTransactionID, days: body.days, reasonCode: body.reasonCode,
-          isDryRun: body.dryRun ?? false, by: SupportAuthor(by: body.by, reason: body.reason)))
+          isDryRun: body.dryRun ?? false, isForced: body.force ?? false,
+          by: SupportAuthor(by: body.by, reason: body.reason)))
     }
     on(.post, "free-access") { request in
       let body: FreeAccessBody = try request.requiredJSON()
@@ -216,6 +217,7 @@ private struct ExtendRenewalBody: Decodable {
   var days: Int
   var reasonCode: Int
   var dryRun: Bool?
+  var force: Bool?
   var by: String
   var reason: String
 }

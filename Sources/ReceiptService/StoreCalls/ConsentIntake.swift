@@ -30,9 +30,9 @@ struct ConsentIntake: Sendable {
   func respond(to request: Request) async throws -> Response {
     try request.requireJSON()
     let body = try request.decodeJSON(Body.self)
-    let app = try apps.app(
-      of: request, named: body.bundleID, customers: body.deviceID == nil ? .user : .device)
-    let customer = try await customer(body.deviceID, of: app, request)
+    let secret = try DeviceSecret(of: request)
+    let app = try await app(of: request, body)
+    let customer = try await customer(body.deviceID, secret, of: app, request)
     let instant = clock.now()
     let rows = try await pool.query(
       ConsentRows.write(body.consent, of: customer, bundleID: app.bundleID, at: instant))
@@ -42,11 +42,23 @@ struct ConsentIntake: Sendable {
         consent: body.consent, since: rows.first?.decode("changed_at") ?? instant, serverTime: instant))
   }
 
-  private func customer(_ deviceID: String?, of app: App, _ request: Request) async throws -> Customer {
+  /// The named app, else the one app for which the user's token is valid, else as for the other routes.
+  private func app(of request: Request, _ body: Body) async throws -> App {
+    if body.bundleID == nil, body.deviceID == nil {
+      let (_, valid) = try await authenticator.user(of: request)
+      if valid.count == 1 { return valid[0] }
+    }
+    return try apps.app(
+      of: request, named: body.bundleID, customers: body.deviceID == nil ? .user : .device)
+  }
+
+  private func customer(
+    _ deviceID: String?, _ secret: DeviceSecret?, of app: App, _ request: Request
+  ) async throws -> Customer {
     if let deviceID {
       let device = try DeviceID(deviceID).name
       // A device id is a name that others may know: a consent needs the secret, also of a device that has none yet.
-      guard let secret = try DeviceSecret(of: request) else { throw ServiceError.deviceSecretNeeded }
+      guard let secret else { throw ServiceError.deviceSecretNeeded }
       try await deviceAuthenticator.require(device, of: app, secret: secret)
       let stored = try await DeviceSecretRows.decode(
         pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))

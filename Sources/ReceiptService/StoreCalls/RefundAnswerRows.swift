@@ -11,19 +11,19 @@ enum RefundAnswerRows {
     TransactionRows.select([], or: [id])
   }
 
-  /// The owner of a purchase, whether it counts, and the customer's latest word on consent.
+  /// The owner of a purchase, whether it counts, and the customer's consent.
   ///
-  /// The devices that share a purchase belong to one Apple Account, so each of them may consent, and the latest word of
-  /// any counts.
+  /// The devices that share a purchase belong to one Apple Account, so each of them that showed possession may consent, and
+  /// a refusal of one of them counts.
   static func customer(of originalTransactionID: String) -> Query {
     """
     SELECT s.user_id, s.device_id, s.is_counted, (
-      SELECT c.is_given FROM consents c
+      SELECT bool_and(c.is_given) FROM consents c
       WHERE c.bundle_id = s.bundle_id AND c.customer IN (
         SELECT coalesce(s.user_id::text, s.device_id)
         UNION ALL SELECT d.device_id FROM purchase_devices d
-        WHERE d.original_transaction_id = s.original_transaction_id AND NOT d.is_barred AND s.user_id IS NULL)
-      ORDER BY c.changed_at DESC, c.is_given LIMIT 1) AS is_given
+        WHERE d.original_transaction_id = s.original_transaction_id AND d.is_proven AND NOT d.is_barred
+          AND s.user_id IS NULL)) AS is_given
     FROM subscriptions s WHERE s.original_transaction_id = \(originalTransactionID) AND s.bundle_id IS NOT NULL
     """
   }

@@ -8,7 +8,7 @@ enum RenewalExtensionRows {
     requested_at, accepted_at, attempts, completed_at, expires_before, effective_at, succeeded, failed, last_error
     """
 
-  /// Inserts no row while another request for all subscribers of the product has not ended.
+  /// Inserts no row while another request for the subscription, or for all subscribers of the product, has not ended.
   static func insert(_ asked: RenewalExtension, by author: SupportAuthor, nextAttemptAt: Date?) -> Query {
     """
     INSERT INTO renewal_extensions (request_identifier, bundle_id, environment, original_transaction_id, product_id,
@@ -26,6 +26,34 @@ enum RenewalExtensionRows {
     """
     SELECT \(unescaped: columns) FROM renewal_extensions
     WHERE original_transaction_id = \(originalTransactionID) AND completed_at IS NULL AND requested_at >= \(start)
+    ORDER BY requested_at DESC LIMIT 1
+    """
+  }
+
+  /// Leases a request for one subscription; no row while another process carries it out.
+  static func lease(_ identifier: UUID, at instant: Date, until end: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET next_attempt_at = \(end)
+    WHERE request_identifier = \(identifier) AND completed_at IS NULL
+      AND (next_attempt_at IS NULL OR next_attempt_at <= \(instant))
+    RETURNING request_identifier
+    """
+  }
+
+  /// Ends old requests for one subscription whose outcome was never learned.
+  static func abandon(_ originalTransactionID: String, before start: Date, at instant: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET completed_at = \(instant), next_attempt_at = NULL,
+      last_error = 'its outcome was never learned'
+    WHERE original_transaction_id = \(originalTransactionID) AND completed_at IS NULL AND requested_at < \(start)
+    """
+  }
+
+  /// The latest request for one subscription that the App Store carried out.
+  static func done(_ originalTransactionID: String, since start: Date) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM renewal_extensions
+    WHERE original_transaction_id = \(originalTransactionID) AND accepted_at IS NOT NULL AND requested_at >= \(start)
     ORDER BY requested_at DESC LIMIT 1
     """
   }

@@ -25,13 +25,18 @@ public struct RenewalExtensions: Sendable {
 
   /// Extends one subscription.
   ///
+  /// - Parameter isForced: whether to extend a subscription again that was extended within a day. Without it a command
+  ///   that is repeated by mistake would use up both of Apple's extensions.
   /// - Throws: ``SupportRefusal``, also with the App Store's reason; `Problem` `store_unavailable`, after which the
   ///   same call continues; errors of the database.
   public func extend(
     _ originalTransactionID: String, days: Int, reasonCode: Int, isDryRun: Bool = false,
-    by author: SupportAuthor
+    isForced: Bool = false, by author: SupportAuthor
   ) async throws -> RenewalExtension {
     try Self.check(days: days, reasonCode: reasonCode)
+    guard originalTransactionID.isTransactionID else {
+      throw SupportRefusal.notFound("'\(originalTransactionID)' is no transaction id: 1 to 20 digits.")
+    }
     guard let row = try await pool.query(SubscriptionRows.select([originalTransactionID])).first else {
       throw try await desk.unknownPurchase(originalTransactionID)
     }
@@ -60,10 +65,33 @@ public struct RenewalExtensions: Sendable {
     ).first.map(
       RenewalExtension.init)
     guard let open, open.isSameRequest(as: asked) else {
-      _ = try await pool.query(RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: nil))
+      if !isForced, let former = try await lastDone(originalTransactionID, since: asked.requestedAt - 86_400)
+      {
+        throw SupportRefusal.alreadyDone(
+          "\(originalTransactionID) was extended by \(former.days) days at \(former.requestedAt.rfc3339). To extend it "
+            + "again, repeat with --force (support API: \"force\": true); Apple allows two within 365 days.")
+      }
+      _ = try await pool.query(
+        RenewalExtensionRows.abandon(
+          originalTransactionID, before: asked.requestedAt - 86_400, at: asked.requestedAt))
+      let lease = asked.requestedAt + Self.lease
+      let inserted = try await pool.query(
+        RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: lease))
+      guard inserted.affected > 0 else {
+        throw SupportRefusal.alreadyDone(
+          "Another extension of \(originalTransactionID) is under way. Repeat it with the same options in a minute."
+        )
+      }
       return try await send(asked, to: api, by: author)
     }
-    guard let expiry = current.expiresDate, let expected = open.expectedRenewal,
+    let leased = try await pool.query(
+      RenewalExtensionRows.lease(open.id, at: asked.requestedAt, until: asked.requestedAt + Self.lease))
+    guard !leased.isEmpty else {
+      throw SupportRefusal.alreadyDone(
+        "This extension of \(originalTransactionID) is under way. Repeat it in a minute to learn its end.")
+    }
+    // The notification of the new date may not have arrived: ask the App Store before sending again.
+    guard let expiry = try await expiryAtStore(of: stored, api), let expected = open.expectedRenewal,
       abs(expiry.timeIntervalSince(expected)) < 3_600
     else {
       return try await send(open, to: api, by: author)
@@ -72,6 +100,31 @@ public struct RenewalExtensions: Sendable {
     ended.renewsAt = expiry
     ended.error = nil
     return try await finish(ended, by: author)
+  }
+
+  /// For how long one process carries out a request for one subscription.
+  private static let lease: TimeInterval = 60
+
+  /// The subscription's end as the App Store has it now; it is recorded.
+  private func expiryAtStore(of stored: StoredSubscription, _ api: AppStoreServerAPI) async throws -> Date? {
+    guard let app = desk.catalog[stored.bundleID] else { return nil }
+    let refresh = PurchaseRefresh(signed: desk.signed, ledger: desk.ledger, pool: pool, clock: clock)
+    let environment: Environment =
+      stored.subscription.current.environment == .production ? .production : .sandbox
+    do {
+      _ = try await refresh.refresh(stored.originalTransactionID, of: app, in: environment, from: api)
+    } catch let error as AppStoreServerError {
+      throw ServiceError.storeUnavailable(
+        "The renewal date cannot be read: \(error.reason). Repeat this in a minute.")
+    }
+    let row = try await pool.query(SubscriptionRows.select([stored.originalTransactionID])).first
+    return try row.map { try SubscriptionRows.decode($0).subscription.current.expiresDate } ?? nil
+  }
+
+  private func lastDone(_ originalTransactionID: String, since start: Date) async throws -> RenewalExtension?
+  {
+    try await pool.query(RenewalExtensionRows.done(originalTransactionID, since: start)).first.map(
+      RenewalExtension.init)
   }
 
   private func send(

@@ -86,9 +86,9 @@ extension OwnershipMove {
     case .support(let author): author.reason
     case .token: "the App Store signed another appAccountToken"
     case .policy where customer.deviceID != nil:
-      "another device proved the purchase and replaces the one that was not seen for the longest time"
+      "another device joined the purchase and replaces the one that was not seen for the longest time"
     case .policy: "another customer proved the purchase and the app's transfer policy moves it"
-    case .room: "another device proved the purchase and the app lets several have it"
+    case .room: "another device joined the purchase and the app lets several have it"
     }
   }
 }

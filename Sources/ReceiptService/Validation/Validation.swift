@@ -46,6 +46,11 @@ struct Validation: Sendable {
     let instant = clock.now()
     var entry = LedgerEntry(purchase, claimant: claimant, instant: instant)
     entry.claim = possession.claim(in: purchase.app)
+    if entry.claim == .name || entry.claim == .oldBuild, let claimant,
+      try await pool.isClaimedByAnother(purchase, than: claimant)
+    {
+      entry.claim = .nothing
+    }
     // A device of another Apple Account gets nothing, also of a purchase that has no owner yet.
     let isForeign = possession == .disproven && claimant?.deviceID != nil
     if isForeign { entry.claimant = nil }

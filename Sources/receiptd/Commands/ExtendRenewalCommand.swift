@@ -32,7 +32,7 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
   @Flag(help: "With --all: the sandbox in place of production.")
   var sandbox = false
 
-  @Flag(help: "With --all: extend a product again that was extended within a day.")
+  @Flag(help: "Extend again what was extended within a day.")
   var force = false
 
   @Option(help: "The number of days, 1 to 90.")
@@ -68,8 +68,8 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
     guard all == (product != nil), all != (originalTransactionID != nil) else {
       throw ValidationError("Give an original transaction id, or --all with --product.")
     }
-    if !all, storefronts != nil || bundle != nil || sandbox || force {
-      throw ValidationError("--storefronts, --bundle, --sandbox and --force are for --all.")
+    if !all, storefronts != nil || bundle != nil || sandbox {
+      throw ValidationError("--storefronts, --bundle and --sandbox are for --all.")
     }
   }
 
@@ -93,7 +93,7 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
     let (days, code) = (days ?? 0, reasonCode ?? 0)
     if let originalTransactionID {
       return try await extensions.extend(
-        originalTransactionID, days: days, reasonCode: code, isDryRun: dryRun, by: author)
+        originalTransactionID, days: days, reasonCode: code, isDryRun: dryRun, isForced: force, by: author)
     }
     var asked = try await extensions.extendAll(
       ofProduct: product ?? "", days: days, reasonCode: code,

@@ -29,13 +29,14 @@ import Testing
       await Task { await runner.run(job, waitsFirst: waitsFirst) }.value
     }
 
-    /// Counts a run; the run of number `last` cancels its task.
+    /// Counts a run; the run of number `last` cancels its task. A later one does so too, so that a test whose job runs on
+    /// fails and ends.
     func begin(last: Int) -> Int {
       let run = runs.withLock { runs in
         runs += 1
         return runs
       }
-      if run == last { withUnsafeCurrentTask { $0?.cancel() } }
+      if last > 0, run >= last { withUnsafeCurrentTask { $0?.cancel() } }
       return run
     }
 

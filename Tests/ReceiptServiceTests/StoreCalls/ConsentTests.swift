@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test func `a device consents with its secret, and any device of a purchase speaks for its buyer`()
+  @Test func `a device consents with its secret, and a refusal of any device of a purchase counts`()
     async throws
   {
     let configuration = TestApps.json.replacing(
@@ -58,6 +58,10 @@ import Testing
       #expect(try await consent(true, "tablet", secret: secrets[0]) == 401)
       #expect(try await consent(true, "tablet", secret: secrets[1]) == 200)
       try await harness.requestsRefund(of: bought)
+      try await harness.service.storeCalls.run()
+      #expect(harness.store.consumptionReports.isEmpty)
+      #expect(try await consent(true, "phone", secret: secrets[0]) == 200)
+      harness.clock.advance(seconds: 600)
       try await harness.service.storeCalls.run()
       #expect(harness.store.consumptionReports.count == 1)
     }

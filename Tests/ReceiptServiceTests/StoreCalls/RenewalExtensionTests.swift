@@ -48,20 +48,27 @@ import Testing
       let lifetime = try harness.buy(TestApps.lifetime)
       try await harness.arrives(lifetime)
       let ada = try #require(Harness.ada)
-      func refused(_ id: String, days: Int = 1, code: Int = 0) async throws -> SupportRefusal.Kind? {
+      func refused(
+        _ id: String, days: Int = 1, code: Int = 0, isForced: Bool = false
+      ) async throws -> SupportRefusal.Kind? {
         try await refusal {
-          _ = try await harness.service.renewalExtensions.extend(id, days: days, reasonCode: code, by: ada)
+          _ = try await harness.service.renewalExtensions.extend(
+            id, days: days, reasonCode: code, isForced: isForced, by: ada)
         }
       }
       #expect(try await refused(id, days: 0) == .invalid)
       #expect(try await refused(id, days: 91) == .invalid)
       #expect(try await refused(id, code: 4) == .invalid)
       #expect(try await refused("1") == .notFound)
+      #expect(try await refused("\0") == .notFound)
       #expect(try await refused(lifetime.originalTransactionID) == .invalid)
       #expect(try await refused(id, days: 90) == nil)
-      #expect(try await refused(id, days: 90) == nil)
+      // A repeated command does not extend twice.
+      #expect(try await refused(id, days: 90) == .alreadyDone)
+      #expect(harness.store.acceptedRequests.count == 1)
+      #expect(try await refused(id, days: 90, isForced: true) == nil)
       // Apple's limit is two a year.
-      #expect(try await refused(id, days: 90) == .invalid)
+      #expect(try await refused(id, days: 90, isForced: true) == .invalid)
       let errors = try await harness.pool.query(
         "SELECT last_error FROM renewal_extensions WHERE last_error IS NOT NULL")
       #expect(

@@ -20,10 +20,14 @@ enum UserDirectory {
   /// The users with an e-mail address.
   /// - Precondition: ``canRead(_:_:)`` of `email`.
   static func users(withEmail email: String, _ connection: PostgresConnection) async throws -> [UUID] {
-    // Supabase stores addresses in lower case and has an index on them.
-    try await connection.query(
-      "SELECT id FROM auth.users WHERE email IN (\(email), \(email.lowercased())) ORDER BY id LIMIT 20"
-    ).map { try $0.decode("id") }
+    // Supabase stores addresses in lower case and has an index on them. Others may have stored them as typed.
+    let stored = try await connection.query(
+      "SELECT id FROM auth.users WHERE email IN (\(email), \(email.lowercased())) ORDER BY id LIMIT 20")
+    let found =
+      stored.isEmpty
+      ? try await connection.query(
+        "SELECT id FROM auth.users WHERE lower(email) = lower(\(email)) ORDER BY id LIMIT 20") : stored
+    return try found.map { try $0.decode("id") }
   }
 
   /// Whether a user signed up.

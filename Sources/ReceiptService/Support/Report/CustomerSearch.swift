@@ -39,8 +39,12 @@ struct CustomerSearch: Sendable {
     self.init()
     try await add(id, in: catalog, connection)
     guard isEmpty else { return }
+    // A client chooses the id of its request, so a request with the form of another id is not found by it.
+    let mayBeRequest =
+      !id.isTransactionID && !OrderLookup.isOrderID(id.uppercased()) && UUID(rfc9562: id) == nil
     let answers = try await connection.pipeline([
-      OrderRows.transactions(of: id), RefusedAttemptRows.last(Self.maximumRefusals, requestID: id),
+      OrderRows.transactions(of: id),
+      RefusedAttemptRows.last(mayBeRequest ? Self.maximumRefusals : 0, requestID: id),
     ])
     let transactions = try answers[0].map { try $0.decode("transaction_id", as: String.self) }
     for transaction in transactions { try await add(transaction, in: catalog, connection) }

@@ -56,6 +56,8 @@ extension ReportedPurchase {
     let price = plan.renewalPrice.map(\.description)
     let charge = "Apple tries to charge \(price ?? "the next period")"
     switch storeStatus {
+    case "active" where willRenew && ownership == "FAMILY_SHARED":
+      return "until \(expiryDate.rfc3339), renews with the purchaser's subscription"
     case "active" where willRenew:
       let offer = plan.renewalOffer.map { ", \($0)" } ?? ""
       return "until \(expiryDate.rfc3339), will renew\(price.map { " for \($0)" } ?? "")\(offer)"
