@@ -143,7 +143,7 @@ import Testing
       #expect(keyless.status == 1)
       #expect(keyless.complaint.contains("No App Store Connect key is configured for com.swiftclimb.app."))
       for wrong in [
-        ["extend-renewal", "1"], extend + all, extend + ["--force"], ["extend-renewal", "--status", "x"],
+        ["extend-renewal", "1"], extend + all, extend + ["--sandbox"], ["extend-renewal", "--status", "x"],
       ] {
         #expect(try await run(wrong, database).status == 64, "\(wrong)")
       }
