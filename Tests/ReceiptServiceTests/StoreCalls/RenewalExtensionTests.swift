@@ -114,6 +114,49 @@ import Testing
     }
   }
 
+  @Test func `an extension that moved the date at the App Store is not repeated before its notification`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      let end = try #require(bought.transaction.expiresDate)
+      let ada = try #require(Harness.ada)
+      harness.store.add(.unauthorized.at(.extend).next(1))
+      await #expect(throws: Problem.self) {
+        try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+      }
+      _ = try harness.store.perform(.extend(days: 5), on: id)
+      let extended = try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+      #expect(extended.renewsAt == end + 5 * 86_400)
+      #expect(harness.store.acceptedRequests.isEmpty)
+    }
+  }
+
+  @Test func `an extension that another process carries out is refused for a minute`() async throws {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      let ada = try #require(Harness.ada)
+      harness.store.add(.unauthorized.at(.extend).next(1))
+      await #expect(throws: Problem.self) {
+        try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+      }
+      _ = try await harness.pool.query(
+        "UPDATE renewal_extensions SET next_attempt_at = \(harness.clock.now + 60)")
+      for days in [5, 6] {
+        let kind = try await refusal {
+          _ = try await harness.service.renewalExtensions.extend(id, days: days, reasonCode: 1, by: ada)
+        }
+        #expect(kind == .alreadyDone)
+      }
+      #expect(harness.store.acceptedRequests.isEmpty)
+      harness.clock.advance(seconds: 61)
+      _ = try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+      #expect(harness.store.acceptedRequests.count == 1)
+    }
+  }
+
   @Test func `an extension of all subscribers is followed to its end, also by another server after a crash`()
     async throws
   {
