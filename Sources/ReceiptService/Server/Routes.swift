@@ -70,15 +70,17 @@ extension Service {
       try traffic.admit(request)
       return try await answering(body)
     } catch var problem as Problem {
-      sharedResources.refusedAttempts.note(request, problem, in: validation.apps)
+      let kept = sharedResources.refusedAttempts.note(request, problem, in: validation.apps)
       // A flood of these must cost little, and they are not logged.
-      if problem.status != .tooManyRequests { problem.logFields = logFields(of: request, problem) }
+      if problem.status != .tooManyRequests {
+        problem.logFields = logFields(
+          of: kept ?? RefusedAttempt(request, problem, in: validation.apps, at: clock.now()))
+      }
       throw problem
     }
   }
 
-  private func logFields(of request: Request, _ problem: Problem) -> [String: String] {
-    let named = RefusedAttempt(request, problem, in: validation.apps, at: clock.now())
+  private func logFields(of named: RefusedAttempt) -> [String: String] {
     var fields: [String: String] = [:]
     fields["app"] = named.bundleID
     fields["customer"] = (named.userID?.uuidString.lowercased() ?? named.deviceID)

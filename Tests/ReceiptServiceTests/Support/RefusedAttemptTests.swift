@@ -141,7 +141,7 @@ import Testing
   private func refuse(_ address: IPAddress, _ harness: Harness) {
     let request = Request(
       method: .get, path: "/", clientAddress: address, routePattern: "/api/v1/profiles/{userID}/premium")
-    harness.service.sharedResources.refusedAttempts.note(
+    _ = harness.service.sharedResources.refusedAttempts.note(
       request, ServiceError.unauthenticated, in: harness.service.validation.apps)
   }
 

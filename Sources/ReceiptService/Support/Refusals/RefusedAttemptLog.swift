@@ -44,18 +44,20 @@ final class RefusedAttemptLog: Sendable {
   }
 
   /// Appends a refused request, if its response is 4xx and the limits allow it.
-  func note(_ request: Request, _ problem: Problem, in apps: AppOfRequest) {
+  /// - Returns: the attempt; `nil` if it is not kept.
+  func note(_ request: Request, _ problem: Problem, in apps: AppOfRequest) -> RefusedAttempt? {
     guard (400..<500).contains(problem.status.code),
       addresses.take(request.clientAddress.subscriberBits, at: clock.uptime().nanoseconds) == nil
-    else { return }
+    else { return nil }
     let hasRoom = buffer.withLock { buffer in
       guard buffer.waiting.count >= Self.capacity else { return true }
       buffer.dropped += 1
       return false
     }
-    guard hasRoom else { return }
+    guard hasRoom else { return nil }
     let attempt = RefusedAttempt(request, problem, in: apps, at: clock.now())
     buffer.withLock { $0.waiting.append(attempt) }
+    return attempt
   }
 
   /// Writes the buffer every two seconds.
