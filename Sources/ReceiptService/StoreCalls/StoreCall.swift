@@ -98,7 +98,7 @@ struct NewStoreCall: Sendable {
     self.deadline = deadline
   }
 
-  /// The user who has just become the first one to prove a purchase that names no user.
+  /// The user to tell the App Store: the first owner of a purchase whose transactions have no `appAccountToken`. `nil`: none.
   private static func firstProver(of receipt: LedgerReceipt, in app: App) -> UUID? {
     guard app.tellsAccountToken, let stored = receipt.subscription, let owner = stored.owner,
       owner.reason == .firstClaim, receipt.previous?.owner != owner,

@@ -2,7 +2,7 @@ import Postgres
 import Subscriptions
 
 extension SupportDesk {
-  /// Refuses a customer that nothing names: a typing error would give access to nobody.
+  /// Refuses a customer id that no record contains: it may be a typing error, and the access would reach no customer.
   /// - Parameter isForced: whether support is sure of the id.
   /// - Throws: ``SupportRefusal`` `notFound`; errors of the database.
   func checkSeen(_ customer: Customer, of app: App, isForced: Bool) async throws {

@@ -152,7 +152,7 @@ import Testing
       let expiry = try #require(premium.expiresAt).rfc3339
       let added = try await Self.newUser(live)
       try await Self.grant(live, added, of: Thaqalayn.bundleID)
-      let nobody = try await Self.newUser(live)
+      let rowless = try await Self.newUser(live)
 
       func answer(_ statement: String) async throws -> String {
         do {
@@ -165,7 +165,7 @@ import Testing
       // 5 is premium, 8 is free, the others have an added row or none.
       for values in ["", ", true, 999", ", false, 2", ", true, 2"] {
         var answers: Set<String> = []
-        for user in [live[5], live[8], added, nobody] {
+        for user in [live[5], live[8], added, rowless] {
           let columns = values.isEmpty ? "user_id" : "user_id, is_premium, bookmark_limit"
           for suffix in [
             "", " ON CONFLICT DO NOTHING", " ON CONFLICT (user_id) DO UPDATE SET is_premium = true",
@@ -183,7 +183,7 @@ import Testing
         "NULL, NULL, NULL", "'\(expiry)', '\(SwiftClimb.monthly)', '\(bought.originalTransactionID)'",
       ] {
         var answers: Set<String> = []
-        for user in [live[2], live[3], nobody] {
+        for user in [live[2], live[3], rowless] {
           answers.insert(
             try await answer(
               """

@@ -74,7 +74,7 @@ import Testing
       _ = try await harness.pool.query("CREATE TABLE auth.users (id uuid PRIMARY KEY, email text)")
       let other = UUID()
       _ = try await harness.pool.query(
-        "INSERT INTO auth.users VALUES (\(user), 'anna@example.com'), (\(other), 'boris@example.com')")
+        "INSERT INTO auth.users VALUES (\(user), 'anna@example.com'), (\(other), 'Boris@Example.com')")
       let found = try await harness.desk.find("Anna@Example.com")
       #expect(found.search.customers == [CustomerSearch.Match(.user(user), of: TestApps.climbing)])
       #expect(try await harness.desk.find("clara@example.com").outcome == .neverSeen)
@@ -108,11 +108,11 @@ import Testing
   {
     try await withHarness { harness in
       let desk = harness.desk
-      for id in [UUID().uuidString, "phone-of-nobody", String(repeating: "0a", count: 16)] {
+      for id in [UUID().uuidString, "unused-phone", String(repeating: "0a", count: 16)] {
         #expect(try await desk.find(id).outcome == .neverSeen, "\(id)")
       }
       for id in [
-        "", " ", "#", "two words", "nobody@example.com", "M0000000001", String(repeating: "x", count: 300),
+        "", " ", "#", "two words", "unused@example.com", "M0000000001", String(repeating: "x", count: 300),
       ] {
         #expect(try await desk.find(id).outcome == .notAnID, "\(id)")
       }
@@ -143,12 +143,12 @@ import Testing
       #expect(found.string("outcome") == "found")
       let customers = try #require(found["customers"] as? [[String: Any]])
       #expect(customers.map { $0["customer"] as? String } == [user.uuidString.lowercased()])
-      #expect(try await ask("find/phone-of-nobody").string("outcome") == "neverSeen")
+      #expect(try await ask("find/unused-phone").string("outcome") == "neverSeen")
       #expect(try await ask("find/two%20words").string("outcome") == "notAnID")
       #expect(try await ask("customer/\(bought.orderID ?? "")").status == 200)
-      let unknown = try await ask("customer/phone-of-nobody")
+      let unknown = try await ask("customer/unused-phone")
       #expect(unknown.status == 404)
-      #expect(unknown.string("detail")?.hasPrefix("Nothing that receiptd has names phone-of-nobody") == true)
+      #expect(unknown.string("detail")?.hasPrefix("No record contains unused-phone") == true)
     }
   }
 }

@@ -66,7 +66,7 @@ import Testing
       #expect(report.purchases.map(\.originalTransactionID) == [bought.originalTransactionID])
       #expect(try await harness.isPremium(user))
       let desk = harness.desk
-      for unknown in ["2000000000000099", "phone-of-nobody", UUID().uuidString] {
+      for unknown in ["2000000000000099", "unused-phone", UUID().uuidString] {
         #expect(try await refusal { _ = try await desk.refresh(unknown, by: ada) } == .notFound, "\(unknown)")
       }
       #expect(try await harness.actions().map(\.action) == ["refresh"])

@@ -105,7 +105,7 @@ extension SupportDesk {
         "no id of these apps looks like this: order ids begin with M, transaction ids are digits, "
           + "user ids are UUIDs")
     }
-    return answer(.neverSeen, "nothing that receiptd has names \(id); check the id with the customer")
+    return answer(.neverSeen, "no record contains \(id); check the id with the customer")
   }
 
   private func lookedUp(

@@ -5,7 +5,7 @@ extension Entitlements {
   /// Why access is granted or denied, in a sentence for support.
   /// - Parameters:
   ///   - notes: why some of the customer's records are not counted.
-  ///   - past: what the customer had before, for a customer who has no record now.
+  ///   - past: the purchase or grant that a customer without records had before.
   func explanation(notes: [String], past: PastAccess?, at instant: Date) -> String {
     switch source {
     case .subscription(let subscription):
