@@ -68,19 +68,22 @@ $$;
 COMMENT ON FUNCTION public.receiptd_is_same_second(timestamptz, timestamptz) IS 'Whether two times differ by less than a second, or are both NULL.';
 
 -- Until when a user has premium by the purchases and grants that receiptd knows. NULL: the user has none that gives access now.
-CREATE OR REPLACE FUNCTION public.receiptd_known_until(relation text, customer uuid) RETURNS timestamptz
+-- The purchase that the user's row names counts too while it has no owner: another user may claim it, and until the owner is
+-- decided neither loses what the row says.
+CREATE OR REPLACE FUNCTION public.receiptd_known_until(relation text, customer uuid, named text DEFAULT NULL) RETURNS timestamptz
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH app AS (SELECT unnest(bundle_ids) AS bundle_id FROM public.client_write_modes WHERE table_name = relation)
   SELECT max(until) FROM (
     SELECT coalesce(greatest(s.expiry_date, s.grace_expires_at), 'infinity') AS until
     FROM public.subscriptions s JOIN app USING (bundle_id)
-    WHERE s.user_id = customer AND s.is_counted AND s.status IN ('active', 'grace')
+    WHERE (s.user_id = customer OR s.user_id IS NULL AND s.original_transaction_id = named)
+      AND s.is_counted AND s.status IN ('active', 'grace')
     UNION ALL
     SELECT coalesce(g.ends_at, 'infinity') FROM public.grants g JOIN app USING (bundle_id)
     WHERE g.user_id = customer AND g.is_counted AND g.revoked_at IS NULL AND g.starts_at <= now()) AS known
   WHERE until > now()
 $$;
-COMMENT ON FUNCTION public.receiptd_known_until(text, uuid) IS 'Until when a user has premium by known purchases and grants. NULL: none gives access now.';
+COMMENT ON FUNCTION public.receiptd_known_until(text, uuid, text) IS 'Until when a user has premium by known purchases and grants. NULL: none gives access now.';
 
 -- Until when a row of profiles says that its user has premium.
 CREATE OR REPLACE FUNCTION public.receiptd_profile_until(expires timestamptz, product text, transaction_id text)
@@ -232,7 +235,7 @@ BEGIN
       NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id);
     stored_until := public.receiptd_profile_until(
       stored.premium_expires_at, stored.premium_product_id, stored.premium_original_transaction_id);
-    known_until := public.receiptd_known_until('profiles', NEW.id);
+    known_until := public.receiptd_known_until('profiles', NEW.id, stored.premium_original_transaction_id);
     IF new_until <= known_until - interval '1 second' THEN
       IF stored_until < known_until + interval '1 second' AND stored_until > new_until THEN
         NEW.premium_expires_at := stored.premium_expires_at;
@@ -445,7 +448,7 @@ DECLARE
 BEGIN
   FOREACH signature IN ARRAY ARRAY['receiptd_guard_profiles()', 'receiptd_guard_user_preferences()',
     'receiptd_note_client_write(text, uuid, text, text, text, timestamptz, boolean)',
-    'receiptd_client_write_mode(text)', 'receiptd_known_until(text, uuid)',
+    'receiptd_client_write_mode(text)', 'receiptd_known_until(text, uuid, text)',
     'receiptd_profile_until(timestamptz, text, text)', 'receiptd_queue_status(uuid)', 'receiptd_caller()', 'receiptd_make_room(text, uuid)',
     'receiptd_forget_added_row()', 'receiptd_is_same_second(timestamptz, timestamptz)',
     'receiptd_touch_updated_at()', 'receiptd_keep_created_at()']

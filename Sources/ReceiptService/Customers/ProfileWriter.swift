@@ -133,7 +133,10 @@ struct ProfileWriter {
       if writes.count == 1 || error.isTimeout {
         logger.warning(
           "a premium status could not be written; it will be retried",
-          metadata: ["table": "\(table.destination.rawValue)", "sqlstate": "\(error.sqlState ?? "")"])
+          metadata: [
+            "table": "\(table.destination.rawValue)", "sqlstate": "\(error.sqlState ?? "")",
+            "constraint": "\(error.report?.constraint ?? "")", "column": "\(error.report?.column ?? "")",
+          ])
         return Set(writes.map(\.userID))
       }
       var unwritten: Set<UUID> = []

@@ -38,7 +38,7 @@ extension Doctor {
         "table subscriptions",
         "has the columns, types and keys"
           + (former == 0
-            ? "" : "; \(count) rows are from before receiptd and wait for the first fact about them"))
+            ? "" : "; rows from before receiptd that wait for the first fact about them: \(count)"))
     ]
   }
 
@@ -174,6 +174,11 @@ private enum TableRows {
   }
 
   /// The rows from before receiptd.
-  static let former: Query =
-    "SELECT 1 AS found FROM subscriptions WHERE bundle_id IS NULL LIMIT \(formerLimit + 1)"
+  /// Rows without a fact of Apple's; not those of which `adopt` learned that the App Store does not know them.
+  static let former: Query = """
+    SELECT 1 AS found FROM subscriptions s WHERE bundle_id IS NULL
+      AND NOT EXISTS (SELECT FROM adoptions a
+        WHERE a.original_transaction_id = s.original_transaction_id AND a.outcome = 'unknown')
+    LIMIT \(formerLimit + 1)
+    """
 }

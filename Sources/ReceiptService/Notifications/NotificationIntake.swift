@@ -134,7 +134,8 @@ struct NotificationIntake: Sendable {
         "a notification cannot be processed yet; it is stored until a replay",
         metadata: [
           "notification": "\(kept.uuid.uuidString.lowercased())", "reason": "\(pendingReason.rawValue)",
-          "type": "\(kept.type)",
+          "type": "\(kept.type)", "app": "\(kept.bundleID ?? "")",
+          "environment": "\(kept.environment ?? "")",
         ])
     }
     var entry = LedgerEntry(

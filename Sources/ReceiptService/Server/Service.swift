@@ -43,6 +43,8 @@ public final class Service: Sendable {
   public let support: SupportDesk
   /// Extensions of renewal dates.
   public let renewalExtensions: RenewalExtensions
+  /// The first six bytes of the SHA-256 of the configuration file, in hex.
+  public var configurationDigest: String { configuredApps.catalog.digest }
   let sharedResources: SharedResources
   private let authenticator: Authenticator
   private let outboxClients: OutboxClients
@@ -195,7 +197,7 @@ public final class Service: Sendable {
     self.outboxClients = outboxClients
     await authenticator.takeOver(from: former?.authenticator)
     metrics.configuration.loaded(
-      catalog.digest, at: clock.now(), insteadOf: former?.configuredApps.catalog.digest)
+      configurationDigest, at: clock.now(), insteadOf: former?.configurationDigest)
   }
 
   /// The App Store Server API of each app that has a key, its own or the settings'.

@@ -1,4 +1,5 @@
 import AppStore
+import Curl
 import Foundation
 import HTTP
 import Logging
@@ -28,7 +29,7 @@ struct StoreLookup: Sendable {
       let request = api.forOneRequest()
       return try await purchase(transactionID, of: app, from: isKnown ? request : request.forUnknownIDs())
     } catch let error as AppStoreServerError {
-      throw problem(for: error)
+      throw problem(for: error, of: app)
     } catch let error as VerificationFailure where error.code == .wrongApp || error.code == .wrongEnvironment
     {
       throw Problem(clientProof: error)
@@ -108,7 +109,7 @@ struct StoreLookup: Sendable {
     return signed
   }
 
-  private func problem(for error: AppStoreServerError) -> Problem {
+  private func problem(for error: AppStoreServerError, of app: App) -> Problem {
     switch error {
     case .transactionNotFound: return ServiceError.transactionNotFound
     case .rejected(let rejection)
@@ -127,8 +128,10 @@ struct StoreLookup: Sendable {
       // The client is gone and reads no response.
       return ServiceError.storeUnavailable
     default:
-      logger.error("a call of the App Store Server API failed", metadata: ["reason": "\(error.reason)"])
-      return ServiceError.storeUnavailable
+      logger.error(
+        "a call of the App Store Server API failed",
+        metadata: ["app": "\(app.bundleID)", "reason": "\(error.reason)"])
+      return ServiceError.storeUnavailable("The App Store Server API \(error.failure).")
     }
   }
 }
@@ -142,6 +145,15 @@ extension Duration {
 }
 
 extension AppStoreServerError {
+  /// What the API did, as the end of a sentence for clients.
+  fileprivate var failure: String {
+    switch self {
+    case .unauthorizedWithoutJSON, .tokenNotSigned: "does not accept the server's key"
+    case .rejected, .undecodableAnswer: "responded with an error"
+    default: "cannot be reached"
+    }
+  }
+
   /// A short text for a log line.
   var reason: String {
     switch self {
@@ -149,7 +161,7 @@ extension AppStoreServerError {
       "status \(rejection.status), code \(rejection.code.map { "\($0.rawValue)" } ?? "none")"
     case .unauthorizedWithoutJSON: "401: the App Store rejects the key, its id or the issuer id"
     case .transactionNotFound: "not found"
-    case .transport(let error): "no response: \(error)"
+    case .transport(let error): "no response: \((error as? CurlError)?.message ?? "\(error)")"
     case .undecodableAnswer(let status, let detail): "status \(status), \(detail)"
     case .invalidArgument(let name): "the argument \(name) cannot be sent"
     case .tokenNotSigned: "the bearer token could not be signed"

@@ -42,7 +42,9 @@ actor LiveService {
     await stopJobs()
     await former.retire()
     startJobs()
-    logger.notice("reloaded the configuration", metadata: ["cause": "\(reason)"])
+    logger.notice(
+      "reloaded the configuration",
+      metadata: ["cause": "\(reason)", "digest": "\(service.configurationDigest)"])
   }
 
   /// Stops gracefully: reports that it is not ready, waits for the drain delay, stops accepting connections, waits for

@@ -1,3 +1,4 @@
+import AppStore
 import AppStoreSimulator
 import Foundation
 import Postgres
@@ -43,6 +44,32 @@ import Testing
       #expect(try await live.clientWrites().map(\.writes).reduce(0, +) == 3)
       // The status was never lower, so there is nothing to repair.
       #expect(try await live.harness.count("outbox WHERE destination = 'profiles'") == 0)
+    }
+  }
+
+  @Test func `in accept a payer whose purchase a forger claims too keeps the status of a stale write`()
+    async throws
+  {
+    try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
+      let (payer, forger) = (live[9], live[7])
+      let bought = try live.buy()
+      let id = bought.originalTransactionID
+      for user in [payer, forger] {
+        try await live.setProfile(user, id, until: bought.transaction.expiresDate)
+      }
+      try await live.harness.arrives(bought)
+      try await live.verifyClaims()
+      #expect(try await live.harness.row(of: id).userID == nil)
+      let stale = try await live.profile(payer)
+      live.harness.clock.set(try #require(stale.expiresAt))
+      let renewed = try await live.harness.happens(.renew, to: id)
+      let expiry = try #require(renewed.transaction.expiresDate)
+      try await live.writesPremium(payer, id, product: SwiftClimb.monthly, until: expiry.rfc3339)
+      let current = try await live.profile(payer)
+      #expect(current != stale)
+      try await live.writesWholeRow(payer, handle: "stale", stale)
+      #expect(try await live.profile(payer) == current)
+      #expect(try await live.handle(payer) == "stale")
     }
   }
 

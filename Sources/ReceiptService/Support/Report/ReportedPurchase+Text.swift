@@ -22,7 +22,13 @@ extension ReportedPurchase {
       output.line("owned because: \(ownedBecause)\(takenFrom.map { ", taken from \($0)" } ?? "")", indent: 4)
     }
     if !devices.isEmpty { output.line("shared by the devices", indent: 4) }
-    for device in devices { output.line("\(device.deviceID), since \(device.since.rfc3339)", indent: 6) }
+    for device in devices {
+      // `adopt` gives a device the oldest time, so that any proof is newer.
+      let since =
+        device.since > Date(timeIntervalSince1970: 0)
+        ? "since \(device.since.rfc3339)" : "from before receiptd"
+      output.line("\(device.deviceID), \(since)", indent: 6)
+    }
     if let note { output.line("NOT COUNTED: \(note)", indent: 4) }
   }
 
