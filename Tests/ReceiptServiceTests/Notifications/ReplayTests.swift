@@ -41,6 +41,12 @@ import Testing
       #expect(try waiting[0].decode("notifications", as: Int.self) == 1)
       let uuid = try #require(UUID(uuidString: bought.notification.uuid))
       #expect(try waiting[0].decode("notification_uuids", as: [UUID].self) == [uuid])
+      let still = try await harness.service.replay(uuid, by: #require(Harness.ada))
+      #expect(!still.isProcessed)
+      #expect(
+        still.failure?.description
+          == "unknown_product: the catalog of \(TestApps.climbing) has no product \(Self.secret); add it and reload"
+      )
 
       let upgraded = try await harness.service(configuration: Self.completed)
       await upgraded.replayWaiting()
