@@ -37,7 +37,8 @@ extension BookmarkLimits {
     guard free <= premium else {
       throw ConfigurationProblem(
         app.path(of: "userPreferences"),
-        "gives a customer without premium more bookmarks (free: \(free)) than one with it (premium: \(premium))")
+        "gives a customer without premium more bookmarks (free: \(free)) than one with it (premium: \(premium))"
+      )
     }
   }
 }

@@ -1,5 +1,6 @@
 import AppStore
 import HTTP
+import Subscriptions
 
 /// The result of a replay of a stored notification.
 public struct ReplayResult: Hashable, Sendable {

@@ -37,8 +37,8 @@ struct ReplayCommand: AsyncParsableCommand {
       } catch {
         throw Startup.failure("replay: \(Self.reason(error))")
       }
-      let words = [result.outcome, result.failure?.description].compactMap(\.self)
-      print("\(notificationUUID.uuidString.lowercased()): \(words.joined(separator: ": "))")
+      let words = result.failure.map { "still waits: \($0)" } ?? result.outcome
+      print("\(notificationUUID.uuidString.lowercased()): \(words)")
       if !result.isProcessed { throw ExitCode.failure }
     }
   }
