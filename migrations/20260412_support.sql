@@ -1,4 +1,35 @@
--- Support: the actions of support staff, refused requests, orders, and the views that support reads.
+-- Support: people and the actions of support staff, refused requests, orders, and the views that support reads.
+
+CREATE TABLE public.people (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name text NOT NULL,
+  name_key text NOT NULL UNIQUE,
+  role text NOT NULL CHECK (role IN ('numbers', 'agent', 'lead')),
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  last_used_at timestamptz,
+  removed_at timestamptz,
+  removed_by text,
+  CHECK ((removed_at IS NULL) = (removed_by IS NULL))
+);
+COMMENT ON TABLE public.people IS 'The people who sign in for support, with a token of their own. receiptd people add, list and remove. Rows are never deleted, because records name them.';
+COMMENT ON COLUMN public.people.id IS 'The person''s number, in support_actions.person_id.';
+COMMENT ON COLUMN public.people.name IS 'The name in every record.';
+COMMENT ON COLUMN public.people.name_key IS 'The name in lower case and composed form (NFC): two names do not differ by letter case alone.';
+COMMENT ON COLUMN public.people.role IS 'numbers: the figures and no customer data. agent: customers, short grants and trials. lead: everything.';
+COMMENT ON COLUMN public.people.created_at IS 'When the person was added, the last time if the person was removed between.';
+COMMENT ON COLUMN public.people.created_by IS 'The person, machine or operator that did it.';
+COMMENT ON COLUMN public.people.last_used_at IS 'When the token was last used, to the hour. NULL: not since the person was added.';
+COMMENT ON COLUMN public.people.removed_at IS 'When the person was removed; the token is gone since. NULL: the person can sign in.';
+COMMENT ON COLUMN public.people.removed_by IS 'The person, machine or operator that did it.';
+
+CREATE TABLE public.people_tokens (
+  person_id bigint PRIMARY KEY REFERENCES public.people (id),
+  token_hash bytea NOT NULL UNIQUE
+);
+COMMENT ON TABLE public.people_tokens IS 'The tokens of people who can sign in. For the server''s role only.';
+COMMENT ON COLUMN public.people_tokens.person_id IS 'The person.';
+COMMENT ON COLUMN public.people_tokens.token_hash IS 'SHA-256 of the token. The token has 256 random bits, so its hash needs neither salt nor stretching.';
 
 CREATE TABLE public.support_actions (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -11,8 +42,11 @@ CREATE TABLE public.support_actions (
   customer text GENERATED ALWAYS AS (coalesce(to_customer, from_customer)) STORED,
   customer_kind text,
   by text NOT NULL,
+  actor text NOT NULL DEFAULT 'receiptd' CHECK (actor IN ('person', 'machine', 'operator', 'receiptd')),
+  person_id bigint REFERENCES public.people (id),
   reason text NOT NULL,
-  details jsonb
+  details jsonb,
+  CHECK ((actor = 'person') = (person_id IS NOT NULL))
 );
 CREATE INDEX support_actions_original_transaction_id_idx
   ON public.support_actions (original_transaction_id) WHERE original_transaction_id IS NOT NULL;
@@ -43,7 +77,9 @@ COMMENT ON COLUMN public.support_actions.from_customer IS 'The user or device th
 COMMENT ON COLUMN public.support_actions.to_customer IS 'The user or device that gained something.';
 COMMENT ON COLUMN public.support_actions.customer IS 'The customer of the action: the one that gained something, else the one that lost something.';
 COMMENT ON COLUMN public.support_actions.customer_kind IS 'The kind of from_customer and to_customer: user or device. NULL: there is neither, or the kind is unknown and a UUID is a user.';
-COMMENT ON COLUMN public.support_actions.by IS 'The person, or policy:<name> for the app''s own rule.';
+COMMENT ON COLUMN public.support_actions.by IS 'The name of the actor: the person''s name in people; machine, or machine for <a name that the caller gave>; the operator''s name; or the rule of receiptd.';
+COMMENT ON COLUMN public.support_actions.actor IS 'How the actor was known. person: by a token of their own. machine: by SUPPORT_TOKEN. operator: a command without a token, with the rights of the database''s role; the name is the operator''s own word. receiptd: a rule of receiptd.';
+COMMENT ON COLUMN public.support_actions.person_id IS 'The person, for actor person.';
 COMMENT ON COLUMN public.support_actions.reason IS 'The reason that the person gave.';
 COMMENT ON COLUMN public.support_actions.details IS 'Further details.';
 
@@ -550,7 +586,8 @@ COMMENT ON COLUMN public.support_outbox.place_error IS 'The last error of the de
 
 CREATE VIEW public.support_waiting_notifications AS
 SELECT outcome AS why, bundle_id, environment, type, subtype, count(*) AS notifications,
-  min(received_at) AS oldest, max(received_at) AS newest, failure
+  min(received_at) AS oldest, max(received_at) AS newest, failure,
+  (array_agg(notification_uuid ORDER BY received_at))[1:10] AS notification_uuids
 FROM public.notifications
 WHERE processed_at IS NULL
 GROUP BY 1, 2, 3, 4, 5, 9;
@@ -559,6 +596,7 @@ COMMENT ON COLUMN public.support_waiting_notifications.why IS 'unknown_app, unkn
 COMMENT ON COLUMN public.support_waiting_notifications.notifications IS 'How many notifications wait.';
 COMMENT ON COLUMN public.support_waiting_notifications.oldest IS 'When the first of them was received.';
 COMMENT ON COLUMN public.support_waiting_notifications.newest IS 'When the last of them was received.';
+COMMENT ON COLUMN public.support_waiting_notifications.notification_uuids IS 'The ten oldest of them, for receiptd replay.';
 COMMENT ON COLUMN public.support_waiting_notifications.failure IS 'For failed: the fault of the notification or of a part of it. NULL: receiptd could not write it, and tries again every hour.';
 
 -- The key of the customers' hashes in the log.

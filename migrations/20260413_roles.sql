@@ -17,6 +17,19 @@ EXCEPTION
 END
 $$;
 
+-- The role for the business: it reads figures, and nothing about a customer.
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_numbers') THEN
+    CREATE ROLE receiptd_numbers NOLOGIN;
+  END IF;
+EXCEPTION
+  WHEN duplicate_object OR unique_violation THEN NULL;
+  WHEN insufficient_privilege THEN
+    RAISE NOTICE 'role receiptd_numbers is missing and may not be created here: have an administrator do it, then grant it SELECT on the views kpi_*';
+END
+$$;
+
 -- The role that servers run as. The role that migrates owns the tables and could drop them; a server needs no such right.
 -- With DATABASE_URL naming receiptd_app and `receiptd serve --no-migrate`, a fault in the server can neither change the
 -- schema, nor change or delete records (support_actions, reconcile_runs), nor read other columns of the app's tables.
@@ -59,6 +72,8 @@ BEGIN
     ('device_secrets', 'SELECT, INSERT, UPDATE, DELETE'),
     ('grants', 'SELECT, INSERT, UPDATE'),
     ('free_access', 'SELECT, INSERT, UPDATE'),
+    ('people', 'SELECT, INSERT, UPDATE'),
+    ('people_tokens', 'SELECT, INSERT, DELETE'),
     -- A server adds to these records and never changes them.
     ('support_actions', 'SELECT, INSERT'),
     ('reconcile_runs', 'SELECT, INSERT'),
@@ -147,9 +162,10 @@ DECLARE
     'retention_positions', 'events', 'event_bytes_daily', 'kpi_days', 'kpi_daily_figures', 'kpi_daily_money',
     'kpi_daily_cohorts', 'kpi_daily_trials', 'kpi_daily_value', 'kpi_daily_prices', 'kpi_losses_daily', 'kpi_late_facts',
     'kpi_events_daily', 'schema_migrations', 'entitlement_keys', 'device_secrets', 'log_keys', 'client_write_modes',
-    'client_writes', 'adoptions', 'refused_attempts', 'store_orders', 'adoption_runs', 'added_profile_rows'];
+    'client_writes', 'adoptions', 'refused_attempts', 'store_orders', 'adoption_runs', 'added_profile_rows', 'people',
+    'people_tokens'];
   -- For the server alone.
-  secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets', 'log_keys'];
+  secret CONSTANT text[] := ARRAY['entitlement_keys', 'device_secrets', 'log_keys', 'people_tokens'];
   views CONSTANT text[] := ARRAY['support_customers', 'support_subscriptions', 'support_timeline', 'support_transactions',
     'support_outbox', 'support_waiting_notifications', 'kpi_daily', 'kpi_revenue_daily', 'kpi_cohorts',
     'kpi_trial_cohorts', 'kpi_lifetime_value', 'kpi_price_changes'];
@@ -161,6 +177,9 @@ DECLARE
   clients CONSTANT text[] := ARRAY(SELECT rolname::text FROM pg_roles WHERE rolname IN ('anon', 'authenticated'));
   has_service_role CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'service_role');
   has_support CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_support');
+  has_numbers CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_numbers');
+  -- Figures: neither these tables nor these views have a customer's id.
+  figures CONSTANT text[] := ARRAY(SELECT name FROM unnest(own || views) AS name WHERE name LIKE 'kpi\_%');
   relation text;
   client text;
   signature text;
@@ -191,6 +210,14 @@ BEGIN
         EXECUTE format(
           'CREATE POLICY "Support reads" ON public.%I FOR SELECT TO receiptd_support USING (true)', relation);
       END IF;
+    END LOOP;
+  END IF;
+
+  IF has_numbers THEN
+    GRANT USAGE ON SCHEMA public TO receiptd_numbers;
+    GRANT EXECUTE ON FUNCTION public.receiptd_currency_digits(text) TO receiptd_numbers;
+    FOREACH relation IN ARRAY figures LOOP
+      EXECUTE format('GRANT SELECT ON public.%I TO receiptd_numbers', relation);
     END LOOP;
   END IF;
 
@@ -255,6 +282,14 @@ BEGIN
       EXECUTE format(
         'CREATE POLICY "receiptd support reads" ON public.%I FOR SELECT TO receiptd_support USING (true)',
         relation);
+    END LOOP;
+  END IF;
+  IF has_numbers THEN
+    FOREACH relation IN ARRAY figures LOOP
+      CONTINUE WHEN relation = ANY (views);
+      EXECUTE format('DROP POLICY IF EXISTS "receiptd numbers reads" ON public.%I', relation);
+      EXECUTE format(
+        'CREATE POLICY "receiptd numbers reads" ON public.%I FOR SELECT TO receiptd_numbers USING (true)', relation);
     END LOOP;
   END IF;
 END

@@ -16,6 +16,6 @@ struct Receiptd: AsyncParsableCommand {
       ExtendRenewalCommand.self, FreeAccessCommand.self, RequeueCommand.self, FindCommand.self,
       CustomerCommand.self, RefreshCommand.self,
       GrandfatherCommand.self, AdoptCommand.self,
-      KpiCommand.self, RotateEntitlementKeyCommand.self, VersionCommand.self,
+      PeopleCommand.self, KpiCommand.self, RotateEntitlementKeyCommand.self, VersionCommand.self,
     ])
 }

@@ -176,6 +176,14 @@ import Testing
     let forged = refusals.filter { $0["reason"] == "The access token's signature is wrong." }
     #expect(forged.map { [$0["code"], $0["app"]] } == [["unauthenticated", Self.bundleID]])
     #expect(forged.allSatisfy { $0["customer"]?.utf8.count == 16 })
+    let unknown = refusals.filter {
+      $0["route"] == "/support/v1/customer/{id}" && $0["code"] == "unauthenticated"
+    }
+    #expect(unknown.count == 2)
+    #expect(
+      unknown.allSatisfy {
+        $0["reason"] == "The token is neither SUPPORT_TOKEN nor that of a person who can sign in."
+      })
     let traced = answers.filter { $0["request"] == "the-traced-one" }
     #expect(traced.map { $0["trace"] } == [Self.trace])
     // The lines about the refused notification have a trace id.
@@ -255,6 +263,10 @@ import Testing
     let support = "http://127.0.0.1:\(receiptd.adminPort)/support/v1/"
     #expect(try await say(.get, support + "customer/\(user)", "", token: Self.supportToken) == 200)
     #expect(try await say(.get, support + "customer/\(user)", "", token: token) == 401)
+    // The form of a person's token.
+    let lost = "receiptd_" + Self.deviceSecret
+    tale.tokens.append(lost)
+    #expect(try await say(.get, support + "customer/\(user)", "", token: lost) == 401)
     let grant = """
       {"customer": "\(user)", "bundleID": "\(Self.bundleID)", "tier": "premium", "days": 1, "by": "ada",
         "reason": "\(token)"}

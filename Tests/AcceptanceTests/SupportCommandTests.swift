@@ -32,10 +32,28 @@ import Testing
       let user = UUID().uuidString
       let grant = "grant \(user) --bundle com.swiftclimb.app --tier premium --days 1 --reason x --force"
       let free = "free-access on --bundle com.screentimerewards --reason x"
-      for command in [grant, "customer \(user)", free, "kpi --day 2026-02-01"] {
+      for command in [grant, "customer \(user)", free, "kpi --day 2026-02-01", "people list"] {
         let quiet = try await run(
           command.split(separator: " ").map(String.init), database, environment: doubtful)
         #expect(quiet.complaint.isEmpty, "\(command)")
+      }
+      for command in [
+        "find nothing", "refresh \(user)", "revoke-grant \(user) --reason x",
+        "transfer 1 --to \(user) --reason x",
+        "extend-trial phone --bundle com.screentimerewards --days 1 --reason x", "replay \(user)",
+        "reconcile",
+        "reset-device-secret phone --bundle com.screentimerewards --reason x", "grandfather --dry-run",
+        "refund-answer \(user) --prefer none --reason x", "adopt --dry-run", "people remove nobody",
+        "extend-renewal 1 --days 1 --reason-code 0 --reason x", "rotate-entitlement-key --reason x",
+      ] {
+        let result = try await run(
+          command.split(separator: " ").map(String.init), database, environment: doubtful)
+        // Only the command's own lines: an error, or the progress of adopt.
+        let lines = result.complaint.split(separator: "\n").filter { !$0.contains(" claims") }
+        #expect(
+          lines.allSatisfy { $0.hasPrefix("receiptd: ") || $0.allSatisfy(\.isWhitespace) },
+          "\(command): \(lines)")
+        for name in doubtful.keys { #expect(!result.complaint.contains(name), "\(command)") }
       }
       let doctor = try await run(["doctor"], database, environment: doubtful)
       for name in doubtful.keys { #expect((doctor.text + doctor.complaint).contains(name)) }
@@ -52,6 +70,9 @@ import Testing
       #expect(try await run(off, database, environment: ["SUDO_USER": ""]).status == 0)
       let nameless = try await run(free, database, environment: ["USER": ""])
       #expect(nameless.complaint.contains("give --by"))
+      let refund = ["refund-answer", "1", "--prefer", "none", "--reason", "x", "--by", "policy"]
+      #expect(
+        try await run(refund, database).complaint.contains("'policy' is the name of a part of receiptd"))
       try await database.withPool { pool in
         let actions = try await pool.query("SELECT by FROM support_actions ORDER BY id")
         #expect(try actions.map { try $0.decode("by", as: String.self) } == ["bob", "ada"])
@@ -282,6 +303,7 @@ import Testing
           "'phone' is not a user's UUID"
         ),
         (["revoke-grant", user, "--reason", "x"], "There is no grant"),
+        (["replay", user], "replay: not_found: no notification with this UUID is stored"),
         (["transfer", "1", "--to", user, "--reason", "x"], "no purchase with the originalTransactionID 1"),
         (
           ["extend-trial", "phone", "--bundle", "com.screentimerewards", "--days", "7", "--reason", "x"],

@@ -7,6 +7,8 @@ enum TokenRefusal: String, Error, Sendable, CaseIterable {
   /// The issuer's key set has no key with the token's `kid`.
   case unknownKey = "unknown_key"
   case badSignature = "bad_signature"
+  /// The signature is right, but a claim is missing or of the wrong type: `exp` is not a number, say.
+  case badClaims = "bad_claims"
   case wrongIssuer = "wrong_issuer"
   case wrongAudience = "wrong_audience"
   case expired
@@ -22,6 +24,7 @@ enum TokenRefusal: String, Error, Sendable, CaseIterable {
     case .unsupportedAlgorithm: "The access token's algorithm is not accepted."
     case .unknownKey: "The access token is signed with an unknown key."
     case .badSignature: "The access token's signature is wrong."
+    case .badClaims: "The access token has no exp, or a claim of the wrong type."
     case .wrongIssuer: "The access token is of another issuer."
     case .wrongAudience: "The access token is for another audience."
     case .expired: "The access token expired."

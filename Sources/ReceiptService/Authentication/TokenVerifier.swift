@@ -43,6 +43,9 @@ struct TokenVerifier: Sendable {
         throw error
       } catch let error as JWTError where error.errorType == .signatureVerificationFailed {
         continue
+      } catch let error as JWTError where error.errorType == .malformedToken {
+        // JWTKit decodes the claims after it has verified the signature.
+        throw TokenRefusal.badClaims
       } catch {
         refusal = .malformed
       }

@@ -43,7 +43,7 @@ struct UserClaims: JWTPayload {
     if let expected = issuer.issuer, iss != expected { throw .wrongIssuer }
     if let expected = issuer.audience, !(aud?.names.contains(expected) ?? false) { throw .wrongAudience }
     let now = instant.timeIntervalSince1970
-    guard let exp else { throw .malformed }
+    guard let exp else { throw .badClaims }
     guard exp > now else { throw .expired }
     if let nbf, nbf > now { throw .notYetValid }
     guard role != "anon", role != "service_role", let user = sub.flatMap({ UUID(rfc9562: $0) }) else {

@@ -34,6 +34,12 @@ extension BookmarkLimits {
     // The column is a 32-bit integer.
     free = try object.integer("free", in: 0...Int(Int32.max)) ?? free
     premium = try object.integer("premium", in: 0...Int(Int32.max)) ?? premium
+    guard free <= premium else {
+      throw ConfigurationProblem(
+        app.path(of: "userPreferences"),
+        "gives a customer without premium more bookmarks (free: \(free)) than one with it (premium: \(premium))"
+      )
+    }
   }
 }
 

@@ -10,14 +10,19 @@ public struct AppCatalog: Sendable {
   public let apps: [App]
   private let byBundleID: [String: App]
   private let byHost: [String: App]
+  /// The most days that an agent of support gives by one grant or trial extension.
+  let agentGrantDays: Int
   /// The first twelve digits of the SHA-256 of the file; empty without a file.
   let digest: String
 
-  /// Creates a catalog of apps with distinct bundle ids.
-  public init(apps: [App]) { self.init(apps: apps, digest: "") }
+  static let defaultAgentGrantDays = 14
 
-  private init(apps: [App], digest: String) {
+  /// Creates a catalog of apps with distinct bundle ids.
+  public init(apps: [App]) { self.init(apps: apps, agentGrantDays: Self.defaultAgentGrantDays, digest: "") }
+
+  private init(apps: [App], agentGrantDays: Int, digest: String) {
     self.apps = apps
+    self.agentGrantDays = agentGrantDays
     self.digest = digest
     byBundleID = Dictionary(apps.map { ($0.bundleID, $0) }, uniquingKeysWith: { first, _ in first })
     byHost = Dictionary(
@@ -41,7 +46,10 @@ public struct AppCatalog: Sendable {
   /// - Parameter name: the file name in errors.
   init(json: Data, named name: String) throws(ConfigurationProblem) {
     let top = try ConfigurationObject(Self.value(of: json, named: name), at: name + ": $")
-    try top.allowOnly(["apps"])
+    try top.allowOnly(["apps", "support"])
+    let support = try top.object("support")
+    try support?.allowOnly(["agentGrantDays"])
+    let agentGrantDays = try support?.integer("agentGrantDays", in: 0...SupportDesk.maximumDays)
     guard case .array(let elements) = try top.required("apps") else {
       throw ConfigurationProblem(name + ": apps", "must be a list")
     }
@@ -62,7 +70,8 @@ public struct AppCatalog: Sendable {
       apps.append(app)
     }
     self.init(
-      apps: apps, digest: SHA256.hash(data: json).prefix(6).map { String(format: "%02x", $0) }.joined())
+      apps: apps, agentGrantDays: agentGrantDays ?? Self.defaultAgentGrantDays,
+      digest: SHA256.hash(data: json).prefix(6).map { String(format: "%02x", $0) }.joined())
   }
 
   /// Checks the syntax first: Foundation's decoder takes trailing commas and does not say where an error is.

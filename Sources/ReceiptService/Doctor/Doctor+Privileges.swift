@@ -14,6 +14,7 @@ extension Doctor {
         "grants",
         "free_access",
         "reconcile_positions", "outbox_destinations", "entitlement_keys", "kpi_days", "configured_apps",
+        "people",
       ]
     ),
     (
@@ -21,6 +22,7 @@ extension Doctor {
       [
         "events", "kpi_daily_figures", "kpi_daily_money", "kpi_daily_cohorts", "kpi_daily_trials",
         "kpi_daily_value", "kpi_daily_prices", "kpi_losses_daily", "kpi_late_facts", "kpi_events_daily",
+        "people_tokens",
       ]
     ),
     ("SELECT UPDATE", ["client_write_modes", "client_writes"]),

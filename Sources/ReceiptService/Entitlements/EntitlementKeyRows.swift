@@ -29,8 +29,9 @@ enum EntitlementKeyRows {
     _ rotation: EntitlementKeyRotation, by author: SupportAuthor, at instant: Date
   ) -> Query {
     """
-    INSERT INTO support_actions (action, by, reason, details, at)
-    VALUES ('rotate-entitlement-key', \(author.by), \(author.reason),
+    INSERT INTO support_actions (action, by, actor, person_id, reason, details, at)
+    VALUES ('rotate-entitlement-key', \(author.by), \(author.actor.kind), \(author.actor.personID)::bigint,
+      \(author.reason),
       jsonb_build_object('kid', \(rotation.kid)::text, 'signs_from', \(rotation.signsFrom)::timestamptz,
         'withdrawn', \(rotation.withdrawn)::bigint), \(instant))
     """

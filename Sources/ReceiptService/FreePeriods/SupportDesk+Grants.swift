@@ -18,7 +18,7 @@ extension SupportDesk {
   ) async throws -> GrantResult {
     let app = try app(named: bundleID)
     try app.checkTier(tier)
-    try checkDays(days)
+    try checkDays(days, by: author)
     let customer = try app.customer(named: customer)
     try await checkSeen(customer, of: app, isForced: isForced)
     let instant = clock.now()

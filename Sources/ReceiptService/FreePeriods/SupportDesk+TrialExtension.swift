@@ -13,7 +13,7 @@ extension SupportDesk {
     of device: String, bundleID: String, days: Int, by author: SupportAuthor, isForced: Bool = false
   ) async throws -> TrialExtensionResult {
     let app = try app(named: bundleID)
-    try checkDays(days)
+    try checkDays(days, by: author)
     guard case .device(let device) = try app.customer(named: device) else {
       throw SupportRefusal.invalid("\(bundleID) has no trials: its customers are users.")
     }

@@ -51,7 +51,7 @@ enum ClaimStrength: Sendable, Hashable {
 /// An action that is recorded in `support_actions`.
 enum LedgerAction: Sendable {
   /// A person replayed a stored notification.
-  case replay(by: String, reason: String)
+  case replay(by: SupportAuthor)
   /// A status request for an overdue renewal; recorded where it changed the purchase's row.
   case overdueRenewal
 }

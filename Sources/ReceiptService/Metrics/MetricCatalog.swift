@@ -53,6 +53,9 @@ enum MetricCatalog {
     MetricDescription(
       .counter, "receiptd_token_refusals_total", help: "Refused access tokens, by reason."),
     MetricDescription(
+      .counter, "receiptd_refused_attempts_dropped_total",
+      help: "Refused requests that were not kept for support, by the limit that they exceeded."),
+    MetricDescription(
       .counter, "receiptd_jwks_refreshes_total",
       help: "Fetches of the public keys that verify tokens, by outcome."),
     MetricDescription(

@@ -11,6 +11,7 @@ public final class ServiceMetrics: Sendable {
   let outcomes: OutcomeMetrics
   let publicKeys: PublicKeyMetrics
   let tokenRefusals: TokenRefusalMetrics
+  let refusedAttempts: RefusedAttemptMetrics
   let ledger: LedgerMetrics
   let database: DatabaseMetrics
   let store: StoreMetrics
@@ -26,6 +27,7 @@ public final class ServiceMetrics: Sendable {
     outcomes = OutcomeMetrics(registry)
     publicKeys = PublicKeyMetrics(registry)
     tokenRefusals = TokenRefusalMetrics(registry)
+    refusedAttempts = RefusedAttemptMetrics(registry)
     ledger = LedgerMetrics(registry)
     database = DatabaseMetrics(registry)
     store = StoreMetrics(registry)

@@ -38,7 +38,8 @@ struct Replay: Sendable {
     let receipt = try await ledger.record(entry)
     return ReplayResult(
       outcome: receipt.outcome ?? "recorded", isProcessed: receipt.isProcessed,
-      failure: entry.notification?.failure.map(ReplayResult.Failure.init))
+      failure: entry.notification?.failure.map(ReplayResult.Failure.init)
+        ?? (receipt.isProcessed ? nil : ReplayResult.Failure(receipt.outcome, of: entry)))
   }
 
   private func entry(for kept: KeptPayload) throws(ReplayFailure) -> LedgerEntry {

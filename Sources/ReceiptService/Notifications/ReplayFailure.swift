@@ -9,7 +9,7 @@ public enum ReplayFailure: Error, Hashable, Sendable, CustomStringConvertible {
   public var description: String {
     switch self {
     case .notKept: "no notification with this UUID is stored"
-    case .notVerified(let reason): "its signature is not accepted any more: \(reason)"
+    case .notVerified(let reason): "\(reason); the signature is not accepted any more"
     }
   }
 }

@@ -66,7 +66,7 @@ extension Outbox {
 
   /// Makes a row due now in whatever state it is, and reopens its destination. Recorded in `support_actions`.
   /// - Returns: whether there is such a row.
-  func requeue(id: Int64, by author: String, reason: String) async throws -> Bool {
+  func requeue(id: Int64, by author: SupportAuthor) async throws -> Bool {
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let rows = try await connection.query(OutboxRows.requeue(id, at: instant))
@@ -76,7 +76,7 @@ extension Outbox {
       let kind: CustomerKind? = if let bundleID { catalog[bundleID]?.customer } else { .user }
       _ = try await connection.pipeline([
         OutboxRows.reopenDestination(of: id),
-        OutboxRows.insertAction(id, kind: kind, by: author, reason: reason, at: instant),
+        OutboxRows.insertAction(id, kind: kind, by: author, at: instant),
       ])
       return true
     }
@@ -84,10 +84,10 @@ extension Outbox {
 
   /// Makes all rows due that were given up, of one app or of all.
   /// - Returns: the number of rows.
-  func requeueDead(bundleID: String? = nil, by author: String, reason: String) async throws -> Int {
+  func requeueDead(bundleID: String? = nil, by author: SupportAuthor) async throws -> Int {
     let dead = try await pool.query(OutboxRows.dead(of: bundleID))
     var count = 0
-    for row in dead where try await requeue(id: row.decode("id"), by: author, reason: reason) { count += 1 }
+    for row in dead where try await requeue(id: row.decode("id"), by: author) { count += 1 }
     return count
   }
 }
@@ -112,11 +112,12 @@ extension OutboxRows {
   }
 
   static func insertAction(
-    _ id: Int64, kind: CustomerKind?, by author: String, reason: String, at instant: Date
+    _ id: Int64, kind: CustomerKind?, by author: SupportAuthor, at instant: Date
   ) -> Query {
     """
-    INSERT INTO support_actions (action, bundle_id, to_customer, customer_kind, by, reason, details, at)
-    SELECT 'requeue', bundle_id, key, \(kind?.rawValue)::text, \(author), \(reason),
+    INSERT INTO support_actions (action, bundle_id, to_customer, customer_kind, by, actor, person_id, reason, details, at)
+    SELECT 'requeue', bundle_id, key, \(kind?.rawValue)::text, \(author.by), \(author.actor.kind),
+      \(author.actor.personID)::bigint, \(author.reason),
       jsonb_build_object('outbox', id, 'destination', destination, 'endpoint', endpoint), \(instant)
     FROM outbox WHERE id = \(id)
     """

@@ -5,7 +5,7 @@ extension Service {
   /// - Parameter id: the id in `support_outbox`.
   /// - Throws: ``SupportRefusal`` if there is no such row, and errors of the database.
   public func requeue(_ id: Int64, by author: SupportAuthor) async throws -> RequeueResult {
-    guard try await outbox.requeue(id: id, by: author.by, reason: author.reason) else {
+    guard try await outbox.requeue(id: id, by: author) else {
       throw SupportRefusal.notFound("The outbox has no row \(id).")
     }
     return RequeueResult(requeued: 1)
@@ -16,8 +16,7 @@ extension Service {
   public func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueResult {
     let app = try support.app(named: bundleID)
     return RequeueResult(
-      requeued: try await outbox.requeueDead(
-        bundleID: app.bundleID, by: author.by, reason: author.reason))
+      requeued: try await outbox.requeueDead(bundleID: app.bundleID, by: author))
   }
 }
 

@@ -9,8 +9,8 @@ import Synchronization
 /// fifth of that rate for them. A device has no bucket, because any client can send its id: its requests count for their
 /// address, and requests from other addresses do not use up its rate.
 ///
-/// Expensive requests that fail have limits of their own: payloads with a forged signature, and unknown transaction ids. An
-/// unknown id costs four requests of the App Store's quota.
+/// Requests that fail have limits of their own: payloads with a forged signature, unknown tokens of the support API, and
+/// unknown transaction ids. An unknown id costs four requests of the App Store's quota.
 ///
 /// The webhook has no general limit, because the App Store may not send a refused notification again. It
 /// refuses an address that keeps sending forged payloads, and notifications of an unconfigured app beyond 1,000 a day.
@@ -23,6 +23,7 @@ final class ClientRateLimits: Sendable {
     let forgeries = RateLimiter<UInt128>(rate: RequestRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
     let unknownTransactions = RateLimiter<UInt128>(
       rate: RequestRate(oneEach: .seconds(5), burst: 10), capacity: 8_192)
+    let signIns = RateLimiter<UInt128>(rate: RequestRate(oneEach: .seconds(5), burst: 20), capacity: 8_192)
     let foreignApps = RateLimiter<String>(
       rate: RequestRate(
         oneEach: .seconds(86_400) / ClientRateLimits.foreignPerDay, burst: ClientRateLimits.foreignPerDay),
@@ -142,6 +143,20 @@ final class ClientRateLimits: Sendable {
   /// Counts a lookup of a transaction that the App Store does not know.
   func noteGuess(of request: Request) {
     _ = limiters?.unknownTransactions.take(request.clientAddress.subscriberBits, at: now)
+  }
+
+  /// Refuses an address that has sent many unknown tokens to the support API.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func checkSignIns(of request: Request) throws(Problem) {
+    guard let limiters, let wait = limiters.signIns.wait(request.clientAddress.subscriberBits, at: now) else {
+      return
+    }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Counts an unknown token.
+  func noteFailedSignIn(of request: Request) {
+    _ = limiters?.signIns.take(request.clientAddress.subscriberBits, at: now)
   }
 
   private var now: UInt64 { clock.uptime().nanoseconds }

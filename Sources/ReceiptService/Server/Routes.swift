@@ -57,7 +57,7 @@ extension Service {
     router.onImmediate(.get, "/healthz") { _ in .text(.ok, "ok\n") }
     addMetricsRoute(to: &router)
     router.on(.get, "/readyz") { request in try await self.readiness.respond(to: request) }
-    if let supportToken { addSupportRoutes(to: &router, token: supportToken) }
+    if supportToken != nil { addSupportRoutes(to: &router) }
     return router
   }
 

@@ -22,10 +22,8 @@ extension Service {
 
   /// Processes a kept notification again, and records the author and the reason in the same transaction.
   /// - Throws: ``ReplayFailure``, and errors of the database.
-  public func replay(
-    _ notificationUUID: UUID, by author: String, reason: String
-  ) async throws -> ReplayResult {
-    try await replay.run(notificationUUID, as: .replay(by: author, reason: reason))
+  public func replay(_ notificationUUID: UUID, by author: SupportAuthor) async throws -> ReplayResult {
+    try await replay.run(notificationUUID, as: .replay(by: author))
   }
 
   /// Processes waiting notifications again, until one attempt has reached all of them.

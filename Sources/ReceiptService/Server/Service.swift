@@ -36,11 +36,14 @@ public final class Service: Sendable {
   /// `nil` if the keys are files.
   let entitlementKeyRefresh: EntitlementKeyRefresh?
   let supportToken: String?
+  let signIn: SupportSignIn
   let databaseGauges: DatabaseGauges
   let businessGauges: BusinessGauges
   let jobRunner: JobRunner
   /// The actions of support.
   public let support: SupportDesk
+  /// The people with a token of their own.
+  public let people: People
   /// Extensions of renewal dates.
   public let renewalExtensions: RenewalExtensions
   /// The first six bytes of the SHA-256 of the configuration file, in hex.
@@ -192,6 +195,8 @@ public final class Service: Sendable {
       meters: BusinessGauges.Meters(metrics.registry))
     jobRunner = JobRunner(logger: logger, metrics: metrics)
     supportToken = settings.supportToken
+    people = People(pool: pool, clock: clock)
+    signIn = SupportSignIn(token: settings.supportToken, people: people, traffic: traffic)
     self.sharedResources = sharedResources
     self.authenticator = authenticator
     self.outboxClients = outboxClients

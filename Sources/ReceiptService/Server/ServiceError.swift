@@ -81,8 +81,21 @@ enum ServiceError {
   }
 
   static let noSupportToken = Problem(
-    status: .unauthorized, code: "unauthenticated", detail: "Send SUPPORT_TOKEN as a bearer token.",
-    message: "The support token is needed.", headers: [.wwwAuthenticate: "Bearer"])
+    status: .unauthorized, code: "unauthenticated",
+    detail: "Send a person's token or SUPPORT_TOKEN as a bearer token.",
+    message: "A token of support is needed.", headers: [.wwwAuthenticate: "Bearer"])
+
+  static let unknownSupportToken = Problem(
+    status: .unauthorized, code: "unauthenticated",
+    detail: "The token is neither SUPPORT_TOKEN nor that of a person who can sign in.",
+    message: "A token of support is needed.", headers: [.wwwAuthenticate: "Bearer error=\"invalid_token\""])
+
+  /// The actor's role, or the kind of its token, does not allow it.
+  static func notAllowed(_ detail: String) -> Problem {
+    Problem(
+      status: .forbidden, code: "forbidden", detail: detail,
+      message: "You may not do this. Ask a lead of support.")
+  }
 
   static func alreadyDone(_ detail: String) -> Problem {
     Problem(

@@ -38,7 +38,8 @@ final class SharedResources: Sendable {
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
     traffic = ClientRateLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)
-    refusedAttempts = RefusedAttemptLog(pool: pool, clock: self.clock, logger: logger)
+    refusedAttempts = RefusedAttemptLog(
+      pool: pool, clock: self.clock, logger: logger, metrics: metrics.refusedAttempts)
   }
 
   /// Whether load balancers should send no more requests.

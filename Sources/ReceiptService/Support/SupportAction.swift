@@ -6,7 +6,8 @@ import Subscriptions
 struct SupportAction: Sendable {
   /// The value of the column `action`: the command's name.
   var name: String
-  var bundleID: String
+  /// The app; `nil` if the action is about people.
+  var bundleID: String?
   /// The purchase; `nil` if the action is about a customer.
   var originalTransactionID: String?
   /// The customer that lost something.

@@ -9,12 +9,13 @@ enum SupportActionRows {
     let transactions = moves.map(\.subscription.current)
     return """
       INSERT INTO support_actions (action, bundle_id, original_transaction_id, from_customer,
-        to_customer, customer_kind, by, reason, at)
+        to_customer, customer_kind, by, actor, person_id, reason, at)
       SELECT *, \(instant)::timestamptz FROM unnest(
         \(moves.map(\.action))::text[],
         \(transactions.map(\.bundleID))::text[], \(transactions.map(\.originalTransactionID))::text[],
         \(moves.map { $0.previous?.id })::text[], \(moves.map(\.customer.id))::text[],
-        \(moves.map(\.customer.kindWord))::text[], \(moves.map(\.by))::text[],
+        \(moves.map(\.customer.kindWord))::text[], \(moves.map(\.actor.name))::text[],
+        \(moves.map(\.actor.kind))::text[], \(moves.map(\.actor.personID))::bigint[],
         \(moves.map(\.explanation))::text[])
       """
   }
@@ -23,8 +24,9 @@ enum SupportActionRows {
   static func insert(_ actions: [SupportAction], by author: SupportAuthor, at instant: Date) -> Query {
     """
     INSERT INTO support_actions (action, bundle_id, original_transaction_id, from_customer, to_customer,
-      customer_kind, details, by, reason, at)
-    SELECT *, \(author.by)::text, \(author.reason)::text, \(instant)::timestamptz FROM unnest(
+      customer_kind, details, by, actor, person_id, reason, at)
+    SELECT *, \(author.by)::text, \(author.actor.kind)::text, \(author.actor.personID)::bigint,
+      \(author.reason)::text, \(instant)::timestamptz FROM unnest(
       \(actions.map(\.name))::text[], \(actions.map(\.bundleID))::text[],
       \(actions.map(\.originalTransactionID))::text[],
       \(actions.map { $0.from?.id })::text[], \(actions.map { $0.to?.id })::text[],
@@ -35,7 +37,7 @@ enum SupportActionRows {
   /// The record of a ledger entry, if the entry needs one.
   static func insert(_ entry: LedgerEntry, _ receipt: LedgerReceipt) -> Query? {
     switch entry.action {
-    case .replay(let author, let reason): insertReplay(entry, receipt, by: author, reason: reason)
+    case .replay(let author): insertReplay(entry, receipt, by: author)
     case .overdueRenewal: insertRepair(entry, receipt)
     case nil: nil
     }
@@ -56,12 +58,13 @@ enum SupportActionRows {
 
   /// Records a replay of a notification by support.
   private static func insertReplay(
-    _ entry: LedgerEntry, _ receipt: LedgerReceipt, by author: String, reason: String
+    _ entry: LedgerEntry, _ receipt: LedgerReceipt, by author: SupportAuthor
   ) -> Query? {
     guard let uuid = entry.notification?.uuid, let outcome = receipt.outcome else { return nil }
     return """
-      INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, details, at)
-      SELECT 'replay', bundle_id, original_transaction_id, \(author), \(reason),
+      INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, actor, person_id, reason, details, at)
+      SELECT 'replay', bundle_id, original_transaction_id, \(author.by), \(author.actor.kind),
+        \(author.actor.personID)::bigint, \(author.reason),
         jsonb_build_object('notification_uuid', notification_uuid, 'outcome', \(outcome)::text), \(entry.instant)
       FROM notifications WHERE notification_uuid = \(uuid)
       """
@@ -73,11 +76,11 @@ extension OwnershipMove {
     if case .room = cause { "share" } else { "transfer" }
   }
 
-  fileprivate var by: String {
+  fileprivate var actor: SupportActor {
     switch cause {
-    case .support(let author): author.by
-    case .token: "app-store"
-    case .policy, .room: "policy"
+    case .support(let author): author.actor
+    case .token: .rule("app-store")
+    case .policy, .room: .rule("policy")
     }
   }
 

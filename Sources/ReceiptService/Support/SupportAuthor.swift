@@ -1,21 +1,34 @@
 /// The author of a support action, and the reason. Both are recorded permanently.
 public struct SupportAuthor: Sendable, Hashable {
-  /// The person's name.
-  public let by: String
-  /// The reason in that person's words.
+  /// The person, machine or operator, or the rule of receiptd.
+  public let actor: SupportActor
+  /// The reason in the actor's words.
   public let reason: String
 
-  /// - Throws: if either is empty, too long for a log line, or has control characters.
-  public init(by author: String, reason: String) throws(SupportRefusal) {
-    try Self.check(author, named: "by", maximum: 200)
+  /// The actor's name.
+  public var by: String { actor.name }
+
+  /// - Throws: if the reason, or a name that the caller chose, is empty, too long for a log line, or has control characters; for
+  ///   an operator with the name of a rule.
+  public init(by actor: SupportActor, reason: String) throws(SupportRefusal) {
+    switch actor {
+    case .machine(let name?): try Self.check(name, named: "by", maximum: 200)
+    case .operatorNamed(let name):
+      try Self.check(name, named: "by", maximum: 200)
+      guard !PersonName.isReserved(name) else {
+        throw .invalid(
+          "'\(name)' is the name of a part of receiptd in the record; give another one with --by.")
+      }
+    case .person, .machine(nil), .rule: break
+    }
     try Self.check(reason, named: "reason", maximum: 1_000)
-    by = author
+    self.actor = actor
     self.reason = reason
   }
 
   /// The author of an automatic action.
   private init(rule: String, reason: String) {
-    by = rule
+    actor = .rule(rule)
     self.reason = reason
   }
 

@@ -32,9 +32,15 @@ public struct SupportDesk: Sendable {
     throw .notFound("There is no app '\(bundleID)'; configured are \(known).")
   }
 
-  func checkDays(_ days: Int) throws(SupportRefusal) {
+  /// Checks the days of a grant or a trial extension. The limit of agents is the configuration's `support.agentGrantDays`.
+  func checkDays(_ days: Int, by author: SupportAuthor) throws(SupportRefusal) {
     guard (1...Self.maximumDays).contains(days) else {
       throw .invalid("'days' must be from 1 to \(Self.maximumDays).")
+    }
+    if case .person(let person) = author.actor, person.role < .lead, days > catalog.agentGrantDays {
+      throw .forbidden(
+        "An agent may give at most \(catalog.agentGrantDays) days at once, and \(person.name) has the role "
+          + "\(person.role.rawValue). A lead may give \(days) days.")
     }
   }
 }

@@ -8,6 +8,8 @@ public struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertible
     case notFound
     /// The action is possible once only, and was done before.
     case alreadyDone
+    /// The actor may not do it.
+    case forbidden
   }
 
   /// The kind of error.
@@ -25,5 +27,14 @@ public struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertible
 
   static func alreadyDone(_ reason: String) -> SupportRefusal {
     SupportRefusal(kind: .alreadyDone, description: reason)
+  }
+
+  /// The refusal of a command without a token, where people have tokens and the database's role does not own the tables.
+  public static let tokenNeeded = SupportRefusal.forbidden(
+    "This action is recorded with the name of a person: set RECEIPTD_TOKEN to your token. An operator with the rights of the "
+      + "tables' owner needs none (receiptd-admin --owner).")
+
+  static func forbidden(_ reason: String) -> SupportRefusal {
+    SupportRefusal(kind: .forbidden, description: reason)
   }
 }

@@ -37,9 +37,7 @@ struct AdoptCommand: AsyncParsableCommand {
       }
       csv = text
     }
-    // A write to a closed connection must fail with an error and not end the process.
-    signal(SIGPIPE, SIG_IGN)
-    try await Startup.withService { service in
+    try await Startup.withService(.adopt) { service, _ in
       let progress = ProgressLine()
       let reports: [AdoptionReport]
       do {

@@ -21,9 +21,7 @@ struct CustomerCommand: AsyncParsableCommand {
 
   func run() async throws {
     if logKey { return try await printLogHashes() }
-    // A write to a closed connection must fail with an error and not end the process.
-    signal(SIGPIPE, SIG_IGN)
-    try await Startup.withService { service in
+    try await Startup.withService(.customer) { service, _ in
       let report: CustomerReport
       do {
         report = try await service.support.customer(id)
@@ -36,7 +34,7 @@ struct CustomerCommand: AsyncParsableCommand {
   }
 
   private func printLogHashes() async throws {
-    try await Startup.withService { service in
+    try await Startup.withService(.customer) { service, _ in
       do {
         for (id, hash) in try await service.support.logHashes(of: id) { print("\(hash) \(id)") }
       } catch {

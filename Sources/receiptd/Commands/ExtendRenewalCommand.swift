@@ -47,11 +47,10 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Show the state of an extension with --all.", valueName: "request-identifier"))
   var status: String?
 
-  @Option(help: "The author of the action, for the record. The default is the user of this shell.")
-  var by = ProcessInfo.processInfo.environment["USER"] ?? ""
-
   @Option(help: "The reason for the action, for the record.")
   var reason: String?
+
+  @OptionGroup var author: AuthorOptions
 
   /// For how long the command follows an extension of all subscribers.
   private static let seconds = 20
@@ -64,7 +63,7 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
     guard days != nil, reasonCode != nil, reason != nil else {
       throw ValidationError("--days, --reason-code and --reason are needed.")
     }
-    if by.isEmpty { throw ValidationError("USER is not set; give --by.") }
+    try author.requireName()
     guard all == (product != nil), all != (originalTransactionID != nil) else {
       throw ValidationError("Give an original transaction id, or --all with --product.")
     }
@@ -74,22 +73,21 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    // A write to a closed connection must fail with an error and not end the process.
-    signal(SIGPIPE, SIG_IGN)
-    try await Startup.withService { service in
+    try await Startup.withService(.extendRenewal) { service, actor in
       do {
-        print(try await perform(service.renewalExtensions))
+        print(try await perform(service, actor))
       } catch {
         throw Startup.failure("extend-renewal: \(Startup.sentence(error))")
       }
     }
   }
 
-  private func perform(_ extensions: RenewalExtensions) async throws -> RenewalExtension {
+  private func perform(_ service: Service, _ actor: SupportActor?) async throws -> RenewalExtension {
+    let extensions = service.renewalExtensions
     if let status, let identifier = UUID(uuidString: status) {
       return try await extensions.refreshed(identifier)
     }
-    let author = try SupportAuthor(by: by, reason: reason ?? "")
+    let author = try await author.author(actor, reason ?? "", in: service)
     let (days, code) = (days ?? 0, reasonCode ?? 0)
     if let originalTransactionID {
       return try await extensions.extend(

@@ -22,7 +22,7 @@ struct ExtendTrialCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform("extend-trial") { desk, author in
+    try await options.perform(.extendTrial) { desk, author in
       try await desk.extendTrial(of: device, bundleID: bundle, days: days, by: author, isForced: force)
     }
   }

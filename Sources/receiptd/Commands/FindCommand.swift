@@ -24,9 +24,7 @@ struct FindCommand: AsyncParsableCommand {
   var json = false
 
   func run() async throws {
-    // A write to a closed connection must fail with an error and not end the process.
-    signal(SIGPIPE, SIG_IGN)
-    try await Startup.withService { service in
+    try await Startup.withService(.find) { service, _ in
       let result: FindResult
       do {
         result = try await service.support.find(what)

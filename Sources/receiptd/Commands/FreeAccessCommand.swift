@@ -24,7 +24,7 @@ struct FreeAccessCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform("free-access") { desk, author in
+    try await options.perform(.freeAccess) { desk, author in
       try await desk.setFreeAccess(state == .on, bundleID: bundle, by: author)
     }
   }

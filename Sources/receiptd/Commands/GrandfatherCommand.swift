@@ -18,7 +18,7 @@ struct GrandfatherCommand: AsyncParsableCommand {
   var dryRun = false
 
   func run() async throws {
-    try await Startup.withService { service in
+    try await Startup.withService(.grandfather) { service, _ in
       let reports: [GrandfatherReport]
       do {
         reports = try await service.grandfather(bundleID: bundle, isDryRun: dryRun)

@@ -26,7 +26,7 @@ struct GrantCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform("grant") { desk, author in
+    try await options.perform(.grant) { desk, author in
       try await desk.grant(
         to: customer, bundleID: bundle, tier: tier, days: days, by: author, isForced: force)
     }

@@ -24,7 +24,7 @@ struct KpiCommand: AsyncParsableCommand {
 
   func run() async throws {
     let (first, last) = try days()
-    try await Startup.withService { service in
+    try await Startup.withService(.kpi) { service, _ in
       do {
         try await service.countKPIs(from: first, through: last) { day, rows in
           print("\(day): \(rows) \(rows == 1 ? "row" : "rows")")

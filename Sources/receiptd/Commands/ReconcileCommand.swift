@@ -29,21 +29,18 @@ struct ReconcileCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    let settings = try Startup.settings()
-    // A write to a closed connection must fail with an error and not end the process.
-    signal(SIGPIPE, SIG_IGN)
-    let service = try await Startup.service(settings, Startup.logger(settings))
-    let reports = await service.reconcile(
-      since: since.flatMap { Self.date($0, before: Date()) }, bundleID: bundle)
-    await service.close()
-    for report in reports {
-      for line in report.lines { print(line) }
+    try await Startup.withService(.reconcile) { service, _ in
+      let reports = await service.reconcile(
+        since: since.flatMap { Self.date($0, before: Date()) }, bundleID: bundle)
+      for report in reports {
+        for line in report.lines { print(line) }
+      }
+      if reports.isEmpty {
+        let scope = bundle.map { "for \($0)" } ?? "for any app"
+        throw Startup.failure("reconcile: APP_STORE_KEY: no App Store Connect key is configured \(scope)")
+      }
+      if reports.contains(where: { $0.failure != nil }) { throw ExitCode.failure }
     }
-    if reports.isEmpty {
-      let scope = bundle.map { "for \($0)" } ?? "for any app"
-      throw Startup.failure("reconcile: APP_STORE_KEY: no App Store Connect key is configured \(scope)")
-    }
-    if reports.contains(where: { $0.failure != nil }) { throw ExitCode.failure }
   }
 
   static func date(_ text: String, before now: Date) -> Date? {

@@ -16,22 +16,19 @@ struct RefreshCommand: AsyncParsableCommand {
   @Argument(help: "Anything that `receiptd find` finds, or any transaction id.")
   var id: String
 
-  @Option(help: "The author, for the record. The default is the user of this shell.")
-  var by = ProcessInfo.processInfo.environment["USER"] ?? "operator"
-
   @Option(help: "The reason, for the record.")
   var reason = "asked by hand"
+
+  @OptionGroup var author: AuthorOptions
 
   @Flag(help: "The result as JSON, on one line.")
   var json = false
 
   func run() async throws {
-    // A write to a closed connection must fail with an error and not end the process.
-    signal(SIGPIPE, SIG_IGN)
-    try await Startup.withService { service in
+    try await Startup.withService(.refresh) { service, actor in
       let report: RefreshReport
       do {
-        report = try await service.support.refresh(id, by: SupportAuthor(by: by, reason: reason))
+        report = try await service.support.refresh(id, by: author.author(actor, reason, in: service))
       } catch {
         throw Startup.failure("refresh: \(Startup.sentence(error))")
       }

@@ -23,7 +23,7 @@ struct RefundAnswerCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform("refund-answer") { desk, author in
+    try await options.perform(.refundAnswer) { desk, author in
       try await desk.preferRefund(prefer, for: id, bundleID: bundle, by: author)
     }
   }

@@ -1,6 +1,8 @@
 import ArgumentParser
 import Foundation
+import HTTP
 import Identifiers
+import Postgres
 import ReceiptService
 
 /// `receiptd replay`
@@ -21,27 +23,35 @@ struct ReplayCommand: AsyncParsableCommand {
     })
   var notificationUUID: UUID
 
-  @Option(help: "The author of the replay, for the record.")
-  var by = ProcessInfo.processInfo.environment["USER"] ?? "operator"
-
   @Option(help: "The reason for the replay, for the record.")
   var reason = "replayed by hand"
 
+  @OptionGroup var author: AuthorOptions
+
   func run() async throws {
-    let settings = try Startup.settings()
-    // A write to a closed connection must fail with an error and not end the process.
-    signal(SIGPIPE, SIG_IGN)
-    let service = try await Startup.service(settings, Startup.logger(settings))
-    let result: ReplayResult
-    do {
-      result = try await service.replay(notificationUUID, by: by, reason: reason)
-    } catch {
-      await service.close()
-      throw Startup.failure("replay: \(error)")
+    try await Startup.withService(.replay) { service, actor in
+      let result: ReplayResult
+      do {
+        result = try await service.replay(
+          notificationUUID, by: author.author(actor, reason, in: service))
+      } catch {
+        throw Startup.failure("replay: \(Self.reason(error))")
+      }
+      let words = result.failure.map { "still waits: \($0)" } ?? result.outcome
+      print("\(notificationUUID.uuidString.lowercased()): \(words)")
+      if !result.isProcessed { throw ExitCode.failure }
     }
-    await service.close()
-    let words = [result.outcome, result.failure?.description].compactMap(\.self)
-    print("\(notificationUUID.uuidString.lowercased()): \(words.joined(separator: ": "))")
-    if !result.isProcessed { throw ExitCode.failure }
+  }
+
+  /// The code of docs/api.md, and a sentence.
+  private static func reason(_ error: any Error) -> String {
+    switch error {
+    case ReplayFailure.notKept: "not_found: \(error)"
+    case let failure as ReplayFailure: failure.description
+    case is SupportRefusal: Startup.sentence(error)
+    case let problem as Problem: "\(problem.code.rawValue): \(problem.detail)"
+    case let error as PostgresError where error.isUnavailable: "database_unavailable: \(error)"
+    default: "internal: the notification could not be processed: \(error)"
+    }
   }
 }

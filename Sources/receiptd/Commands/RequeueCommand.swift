@@ -24,7 +24,7 @@ struct RequeueCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    try await options.performWithService("requeue", warningAbout: [.deliveries]) { service, author in
+    try await options.performWithService(.requeue, warningAbout: [.deliveries]) { service, author in
       if let id { return try await service.requeue(id, by: author) }
       return try await service.requeueDead(of: bundle ?? "", by: author)
     }

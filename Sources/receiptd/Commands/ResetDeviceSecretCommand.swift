@@ -16,7 +16,7 @@ struct ResetDeviceSecretCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform("reset-device-secret") { desk, author in
+    try await options.perform(.resetDeviceSecret) { desk, author in
       try await desk.resetDeviceSecret(of: device, bundleID: bundle, by: author)
     }
   }

@@ -19,7 +19,7 @@ struct RevokeGrantCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform("revoke-grant") { desk, author in
+    try await options.perform(.revokeGrant) { desk, author in
       try await desk.revokeGrant(grant, by: author)
     }
   }

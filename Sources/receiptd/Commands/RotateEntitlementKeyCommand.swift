@@ -17,7 +17,7 @@ struct RotateEntitlementKeyCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.performWithService("rotate-entitlement-key") { service, author in
+    try await options.performWithService(.rotateEntitlementKey) { service, author in
       try await service.rotateEntitlementKey(isLeaked: leaked, by: author)
     }
   }

@@ -26,7 +26,7 @@ struct TransferCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform("transfer") { desk, author in
+    try await options.perform(.transfer) { desk, author in
       try await desk.transfer(
         originalTransactionID, to: customer, by: author, isForced: force, isDryRun: dryRun)
     }

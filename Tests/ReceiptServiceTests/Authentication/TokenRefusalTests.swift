@@ -21,7 +21,8 @@ import Testing
     arguments: [
       (["exp": "1000000000"], TokenRefusal.expired), (["iss": #""https://other.example""#], .wrongIssuer),
       (["aud": #""others""#], .wrongAudience), (["nbf": "4000000000"], .notYetValid),
-      (["role": #""anon""#], .noUser), (["sub": #""nobody""#], .noUser), (["exp": nil], .malformed),
+      (["role": #""anon""#], .noUser), (["sub": #""nobody""#], .noUser), (["exp": nil], .badClaims),
+      (["exp": #""4000000000""#], .badClaims), (["role": "1"], .badClaims),
     ] as [([String: String?], TokenRefusal)])
   func `a refused token's reason stands in the answer and in the metric`(
     changes: [String: String?], refusal: TokenRefusal
@@ -36,6 +37,29 @@ import Testing
           == "Bearer error=\"invalid_token\", error_description=\"\(refusal.sentence)\"")
       let scrape = try await harness.scrape()
       #expect(scrape["receiptd_token_refusals_total{reason=\"\(refusal.rawValue)\"}"] == 1)
+    }
+  }
+
+  @Test func `the issuer whose signature is right says why a token is refused, whatever other issuers say`()
+    async throws
+  {
+    let other = TestApps.json.replacing("com.example.climbing", with: "com.example.other").replacing(
+      "TEST_JWT_SECRET", with: "OTHER_JWT_SECRET")
+    let app = try #require(other.firstRange(of: "{ \"bundleID\""))
+    let end = try #require(other.firstRange(of: "{ \"bundleID\": \"com.example.family\""))
+    let configuration = TestApps.json.replacing(
+      "{ \"apps\": [",
+      with: "{ \"apps\": ["
+        + other[app.lowerBound..<end.lowerBound].replacing("1500000001", with: "1500000003"))
+    let secret = ["OTHER_JWT_SECRET": "another secret of at least 32 bytes, for tests"]
+    try await withHarness(configuration: configuration, environment: secret) { harness in
+      let user = UUID()
+      for exp in [nil, #""4000000000""#] as [String?] {
+        let token = Self.token(of: user, at: harness.clock.now, ["exp": exp])
+        let answer = try await harness.sync([], user: user, token: token)
+        #expect(answer.status == 401)
+        #expect(answer.string("detail") == TokenRefusal.badClaims.sentence)
+      }
     }
   }
 

@@ -64,6 +64,15 @@ import Testing
       "apps[1].tellAccountToken", "is for apps whose customers are users"
     ),
     (
+      #""customer": "user""#,
+      #""customer": "user", "userPreferences": {"free": 999, "premium": 2}"#, "apps[0].userPreferences",
+      "gives a customer without premium more bookmarks (free: 999) than one with it (premium: 2)"
+    ),
+    (
+      #""customer": "user""#, #""customer": "user", "userPreferences": {"free": 1000}"#,
+      "apps[0].userPreferences", "more bookmarks"
+    ),
+    (
       #""customer": "device""#, #""customer": "device", "devicesPerPurchase": 0"#,
       "apps[1].devicesPerPurchase", "must be from 1"
     ),

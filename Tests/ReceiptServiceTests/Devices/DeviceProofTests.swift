@@ -198,7 +198,8 @@ import Testing
       #expect(try await harness.validate(old).hasToken)
       _ = try await harness.launch("phone", account: "b", secret: phone)
       _ = try await harness.desk.transfer(
-        bought.originalTransactionID, to: "phone", by: SupportAuthor(by: "ada", reason: "ticket 812"),
+        bought.originalTransactionID, to: "phone",
+        by: SupportAuthor(by: .operatorNamed("ada"), reason: "ticket 812"),
         isForced: true)
       let answer = try await harness.validate(
         ["signedTransaction": bought.signedTransaction, "deviceID": "phone"], secret: stranger)

@@ -125,7 +125,7 @@ import Testing
       let actions = try await harness.actions()
       #expect(actions.map(\.action) == ["reset-device-secret"])
       #expect(actions.map(\.to) == ["phone"])
-      #expect(actions.map(\.by) == ["ada"])
+      #expect(actions.map(\.by) == ["machine for ada"])
       #expect(actions.map(\.reason) == ["ticket 812"])
       #expect(try await harness.children(of: "phone").status == 200)
       #expect(try await harness.resetSecret(of: "phone", bundleID: "none").code == "not_found")

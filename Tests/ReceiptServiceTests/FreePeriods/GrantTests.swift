@@ -157,8 +157,10 @@ import Testing
         #expect(kind == expected, "\(customer) \(bundleID) \(tier) \(days)")
       }
       #expect(try await refusal { _ = try await desk.revokeGrant(UUID(), by: ada) } == .notFound)
-      #expect(throws: SupportRefusal.self) { try SupportAuthor(by: "ada", reason: " ") }
-      #expect(throws: SupportRefusal.self) { try SupportAuthor(by: "a\u{1B}[2J", reason: "x") }
+      #expect(throws: SupportRefusal.self) { try SupportAuthor(by: .operatorNamed("ada"), reason: " ") }
+      #expect(throws: SupportRefusal.self) {
+        try SupportAuthor(by: .operatorNamed("a\u{1B}[2J"), reason: "x")
+      }
       #expect(try await harness.count("grants") == 0)
       #expect(try await harness.count("support_actions") == 0)
     }

@@ -10,7 +10,7 @@ import Testing
   /// The app's own tables, which its clients use.
   private static let apps: Set = ["profiles", "user_preferences"]
   /// The tables that only the server reads.
-  private static let secret: Set = ["entitlement_keys", "device_secrets", "log_keys"]
+  private static let secret: Set = ["entitlement_keys", "device_secrets", "log_keys", "people_tokens"]
 
   private struct Relation {
     var name: String

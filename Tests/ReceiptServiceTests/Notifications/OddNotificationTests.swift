@@ -155,7 +155,7 @@ import Testing
         #expect(try await harness.count("notifications") == 1)
         #expect(try await harness.count("jws_headers") == ids.count + (other == nil ? 0 : 1))
         // The stored payload is still the signed one.
-        let replayed = try await harness.service.replay(uuid, by: "ada", reason: "a test")
+        let replayed = try await harness.service.replay(uuid, by: #require(Harness.ada))
         #expect(replayed.outcome == "unchanged")
       }
     }

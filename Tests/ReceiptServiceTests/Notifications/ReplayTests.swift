@@ -36,9 +36,17 @@ import Testing
       #expect(try await outcomes(harness) == ["unknown_product"])
       #expect(try await harness.profileRow(of: user) == nil)
       let waiting = try await harness.pool.query(
-        "SELECT why, notifications FROM support_waiting_notifications")
+        "SELECT why, notifications, notification_uuids FROM support_waiting_notifications")
       #expect(try waiting[0].decode("why", as: String.self) == "unknown_product")
       #expect(try waiting[0].decode("notifications", as: Int.self) == 1)
+      let uuid = try #require(UUID(uuidString: bought.notification.uuid))
+      #expect(try waiting[0].decode("notification_uuids", as: [UUID].self) == [uuid])
+      let still = try await harness.service.replay(uuid, by: #require(Harness.ada))
+      #expect(!still.isProcessed)
+      #expect(
+        still.failure?.description
+          == "unknown_product: the catalog of \(TestApps.climbing) has no product \(Self.secret); add it and reload"
+      )
 
       let upgraded = try await harness.service(configuration: Self.completed)
       await upgraded.replayWaiting()
@@ -91,7 +99,7 @@ import Testing
       let before = try await harness.row(of: bought.originalTransactionID)
 
       let uuid = try #require(UUID(uuidString: bought.notification.uuid))
-      let result = try await harness.service.replay(uuid, by: "ada", reason: "to see")
+      let result = try await harness.service.replay(uuid, by: #require(Harness.makeAuthor("ada", "to see")))
       #expect(result.outcome == "unchanged")
       #expect(result.isProcessed)
       #expect(try await harness.row(of: bought.originalTransactionID) == before)
@@ -106,7 +114,7 @@ import Testing
   @Test func `an unknown notification cannot be replayed`() async throws {
     try await withHarness { harness in
       await #expect(throws: ReplayFailure.notKept) {
-        try await harness.service.replay(UUID(), by: "ada", reason: "to see")
+        try await harness.service.replay(UUID(), by: #require(Harness.ada))
       }
     }
   }

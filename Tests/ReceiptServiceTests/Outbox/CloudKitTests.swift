@@ -144,9 +144,9 @@ import Testing
       #expect(entry.state == "dead")
       #expect(entry.error == "BAD_REQUEST: no")
       let isRequeued = try await harness.service.outbox.requeue(
-        id: entry.id, by: "ada", reason: "schema mended")
+        id: entry.id, by: #require(Harness.ada))
       #expect(isRequeued)
-      #expect(try await !harness.service.outbox.requeue(id: 1_000_000, by: "ada", reason: "no such row"))
+      #expect(try await !harness.service.outbox.requeue(id: 1_000_000, by: #require(Harness.ada)))
       try await harness.service.outbox.run()
       #expect(cloud.writes.count == 20)
       #expect(try await harness.service.outbox.list().isEmpty)
@@ -171,7 +171,7 @@ import Testing
       try await harness.service.outbox.run()
       #expect(cloud.writes.map(\.name) == [FakeCloudKit.recordName("device-1")])
       let count = try await harness.service.outbox.requeueDead(
-        bundleID: TestApps.family, by: "ada", reason: "schema mended")
+        bundleID: TestApps.family, by: #require(Harness.ada))
       #expect(count == 2)
       try await harness.service.outbox.run()
       #expect(try await harness.outboxStates() == ["delivered": 3])

@@ -142,7 +142,7 @@ import Testing
       #expect(try await harness.outboxStates() == ["disabled": 4])
       let entry = try #require(try await harness.service.outbox.list().first)
       #expect(entry.error == "HTTP 410 Gone")
-      _ = try await harness.service.outbox.requeue(id: entry.id, by: "ada", reason: "they are back")
+      _ = try await harness.service.outbox.requeue(id: entry.id, by: #require(Harness.ada))
       try await harness.service.outbox.run()
       #expect(receiver.events.count == 5)
       #expect(try await harness.outboxStates() == ["delivered": 4])

@@ -12,7 +12,7 @@ extension Harness {
   static let ada = makeAuthor("ada", "ticket 812")
 
   static func makeAuthor(_ by: String, _ reason: String) -> SupportAuthor? {
-    try? SupportAuthor(by: by, reason: reason)
+    try? SupportAuthor(by: .operatorNamed(by), reason: reason)
   }
 
   struct Action: Equatable {

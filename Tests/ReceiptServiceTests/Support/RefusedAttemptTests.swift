@@ -108,6 +108,10 @@ import Testing
   @Test func `a flood of refusals is answered as usual and leaves a bounded number of rows`() async throws {
     try await withHarness { harness in
       try await flood(harness)
+      let dropped = try await harness.scrape().counts("receiptd_refused_attempts_dropped_total")
+      #expect(
+        dropped == ["{limit=\"address\"}": 20, "{limit=\"buffer\"}": 100, "{limit=\"day\"}": 100],
+        "\(dropped)")
     }
   }
 

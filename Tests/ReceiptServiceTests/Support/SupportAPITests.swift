@@ -72,7 +72,8 @@ import Testing
       #expect(
         try await harness.actions().map(\.action)
           == ["grant", "revoke-grant", "transfer", "free-access", "extend-trial", "replay"])
-      #expect(try await harness.actions().allSatisfy { $0.by == "ada" && $0.reason == "ticket 812" })
+      #expect(
+        try await harness.actions().allSatisfy { $0.by == "machine for ada" && $0.reason == "ticket 812" })
     }
   }
 

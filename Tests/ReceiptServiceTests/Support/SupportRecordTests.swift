@@ -109,7 +109,7 @@ extension Harness {
   @discardableResult
   fileprivate func replays(_ outcome: SignedOutcome) async throws -> ReplayResult {
     let uuid = try #require(UUID(uuidString: outcome.notification.uuid))
-    return try await service.replay(uuid, by: "ada", reason: "ticket 812")
+    return try await service.replay(uuid, by: #require(Harness.ada))
   }
 
   /// Makes a table refuse new rows.

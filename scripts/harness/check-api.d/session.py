@@ -8,14 +8,14 @@ import datetime
 import time
 
 import web
-from world import SUPPORT_TOKEN, user_token
+from world import user_token
 
 # An order in which each operation finds the objects that it names.
 ORDER = [
     "validate", "webhook", "putPremium", "getPremium", "startTrial", "getEntitlements", "pairChild", "listChildren",
     "unpairChild", "postEvents", "postConsent", "getKeys", "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer",
     "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "refundAnswer",
-    "extendRenewal", "setFreeAccess", "requeue", "replay",
+    "extendRenewal", "setFreeAccess", "requeue", "replay", "getNumbers", "listPeople", "addPerson", "removePerson",
 ]
 
 
@@ -56,12 +56,12 @@ class Session:
 
     @property
     def parameters(self):
-        return {"id": self.climb["originalTransactionID"], "what": self.climb["orderID"]}
+        return {"id": self.climb["originalTransactionID"], "what": self.climb["orderID"], "view": "kpi_daily"}
 
     def token(self, operation):
         if "userToken" in operation.schemes:
             return user_token(self.user)
-        return SUPPORT_TOKEN if "supportToken" in operation.schemes else None
+        return self.world.lead if "personToken" in operation.schemes else None
 
     def run(self):
         faults = []

@@ -1,6 +1,8 @@
 """receiptd, PostgreSQL, the simulated App Store, and tokens."""
 
 import json
+import os
+import subprocess
 
 from database import Database
 from server import Server
@@ -23,10 +25,12 @@ class World:
             self.database = Database(f"{folder}/postgres", "-c fsync=off").create()
             self.store = Store(binaries, folder, config)
             self.log = f"{folder}/receiptd.log"
-            self.server = Server(binaries, self.log, {
+            settings = {
                 **self.store.environment, "DATABASE_URL": self.database.url, "RECEIPTD_CONFIG": config,
                 "APP_STORE_URL": self.store.url, "APP_STORE_SANDBOX_URL": f"{self.store.url}/sandbox",
-                "SWIFTCLIMB_JWT_SECRET": SECRET, "SUPPORT_TOKEN": SUPPORT_TOKEN, "LOG_LEVEL": "error"})
+                "SWIFTCLIMB_JWT_SECRET": SECRET, "SUPPORT_TOKEN": SUPPORT_TOKEN, "LOG_LEVEL": "error"}
+            self.server = Server(binaries, self.log, settings)
+            self.lead = self._add_lead(binaries, settings)
             self.client_url = self.server.url
             self.admin_url = f"http://127.0.0.1:{self.server.admin_port}"
         except BaseException:
@@ -41,6 +45,14 @@ class World:
             # No calls to the network.
             app.get("auth", {}).pop("jwks", None)
         return {"apps": apps}
+
+    @staticmethod
+    def _add_lead(binaries, settings):
+        """The token of the person whose name the examples have."""
+        added = subprocess.run(
+            [f"{binaries}/receiptd", "people", "add", "ada", "--role", "lead", "--by", "root-of-the-server"],
+            env={**os.environ, **settings}, check=True, capture_output=True, text=True)
+        return added.stdout.split()[-1]
 
     def control(self, path, body):
         return self.store.control("POST", path, body)

@@ -158,6 +158,6 @@ def lose_all(machine):
         systemctl disable --now receiptd 2>/dev/null
         cd /
         runuser -u postgres -- dropdb receiptd
-        runuser -u postgres -- psql -qc 'DROP ROLE receiptd_app, receiptd_owner, receiptd_support'
+        runuser -u postgres -- psql -qc 'DROP ROLE receiptd_app, receiptd_owner, receiptd_support, receiptd_numbers'
         rm -r /etc/receiptd""")
     return "no database, no roles, no settings"

@@ -31,30 +31,37 @@ final class RefusedAttemptLog: Sendable {
   private let pool: PostgresPool
   private let clock: ServiceClock
   private let logger: Logger
+  private let metrics: RefusedAttemptMetrics
   private let buffer = Mutex(Buffer())
   private let addresses = RateLimiter<UInt128>(
     rate: RequestRate(
       oneEach: .seconds(86_400) / RefusedAttemptLog.perAddress, burst: RefusedAttemptLog.perAddress),
     capacity: 8_192)
 
-  init(pool: PostgresPool, clock: ServiceClock, logger: Logger) {
+  init(pool: PostgresPool, clock: ServiceClock, logger: Logger, metrics: RefusedAttemptMetrics) {
     self.pool = pool
     self.clock = clock
     self.logger = logger
+    self.metrics = metrics
   }
 
   /// Appends a refused request, if its response is 4xx and the limits allow it.
   /// - Returns: the attempt; `nil` if it is not kept.
   func note(_ request: Request, _ problem: Problem, in apps: AppOfRequest) -> RefusedAttempt? {
-    guard (400..<500).contains(problem.status.code),
-      addresses.take(request.clientAddress.subscriberBits, at: clock.uptime().nanoseconds) == nil
-    else { return nil }
+    guard (400..<500).contains(problem.status.code) else { return nil }
+    guard addresses.take(request.clientAddress.subscriberBits, at: clock.uptime().nanoseconds) == nil else {
+      metrics.drop(.address)
+      return nil
+    }
     let hasRoom = buffer.withLock { buffer in
       guard buffer.waiting.count >= Self.capacity else { return true }
       buffer.dropped += 1
       return false
     }
-    guard hasRoom else { return nil }
+    guard hasRoom else {
+      metrics.drop(.buffer)
+      return nil
+    }
     let attempt = RefusedAttempt(request, problem, in: apps, at: clock.now())
     buffer.withLock { $0.waiting.append(attempt) }
     return attempt
@@ -76,11 +83,15 @@ final class RefusedAttemptLog: Sendable {
     }
     guard !batch.isEmpty else { return }
     do {
-      _ = try await pool.query(RefusedAttemptRows.insert(batch, on: Day(of: clock.now())))
+      let inserted = try await pool.query(RefusedAttemptRows.insert(batch, on: Day(of: clock.now())))
+      metrics.drop(.day, batch.count - inserted.affected)
     } catch let error as PostgresError where error.isAnsweredUnavailable {
-      buffer.withLock { buffer in
-        buffer.waiting = Array((batch + buffer.waiting).prefix(Self.capacity))
+      let excess = buffer.withLock { buffer in
+        let waiting = batch + buffer.waiting
+        buffer.waiting = Array(waiting.prefix(Self.capacity))
+        return waiting.count - buffer.waiting.count
       }
+      metrics.drop(.buffer, excess)
       throw error
     }
   }

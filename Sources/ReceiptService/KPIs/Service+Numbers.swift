@@ -1,0 +1,33 @@
+import HTTP
+import HTTPTypes
+import Postgres
+
+extension Service {
+  /// The most days of one request.
+  private static let maximumDays = 400
+
+  /// `GET /support/v1/numbers/{view}`: the rows of a view, as ``NumbersView`` names them.
+  func numbers(_ request: Request) async throws -> Response {
+    let name: String = try request.parameters.require("view")
+    guard let view = NumbersView(rawValue: name) else {
+      let known = NumbersView.allCases.map(\.rawValue).joined(separator: ", ")
+      throw Problem.notFound("There is no view '\(name)'; there are \(known).")
+    }
+    let last = try Self.day("to", of: request) ?? Day(of: clock.now())
+    let first = try Self.day("from", of: request) ?? last.advanced(by: -31)
+    guard first <= last, last <= first.advanced(by: Self.maximumDays) else {
+      throw Problem.invalidRequest(
+        "'from' must not be after 'to', nor more than \(Self.maximumDays) days before it.")
+    }
+    let bundleID = request.query["bundleID"]
+    let rows = try await pool.query(view.select(from: first, through: last, bundleID: bundleID))[0]
+      .decode("rows", as: String.self)
+    return .text(.ok, #"{"view":"\#(name)","rows":\#(rows)}"#, contentType: "application/json")
+  }
+
+  private static func day(_ name: String, of request: Request) throws(Problem) -> Day? {
+    guard let text = request.query[name] else { return nil }
+    guard let day = Day(text) else { throw .invalidRequest("'\(name)' must be a day such as 2026-11-20.") }
+    return day
+  }
+}

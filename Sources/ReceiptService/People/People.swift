@@ -1,0 +1,81 @@
+import Postgres
+
+/// The people with a token of their own: signs them in, adds and removes them.
+///
+/// Nothing is cached: a person who was removed is refused by the next request on every server.
+public struct People: Sendable {
+  let pool: PostgresPool
+  let clock: ServiceClock
+
+  /// The person with a token.
+  /// - Returns: `nil` for a token of no person, or of a removed one.
+  /// - Throws: errors of the database.
+  func signIn(_ token: PersonToken) async throws -> Person? {
+    // The index finds the hash, not the token: the time of the lookup tells an attacker nothing that leads to a token.
+    try await pool.query(PersonRows.signIn(token, at: clock.now())).first.map(Person.init)
+  }
+
+  /// Whether a command without a token may act in the operator's name: no person can sign in, or the database's role owns the
+  /// tables.
+  /// - Throws: errors of the database.
+  public func mayActWithoutToken() async throws -> Bool {
+    try await pool.query(PersonRows.mayActWithoutToken)[0].decode("may_act")
+  }
+
+  /// All people, also those who were removed.
+  /// - Throws: errors of the database.
+  public func list() async throws -> PeopleList {
+    PeopleList(people: try await pool.query(PersonRows.all).map(Person.init))
+  }
+
+  /// Adds a person, or adds a removed one again, with a new token.
+  /// - Throws: ``SupportRefusal`` for a bad name, or a name that is in use; errors of the database.
+  public func add(_ name: String, role: SupportRole, by author: SupportAuthor) async throws -> AddedPerson {
+    let name = try PersonName(name)
+    let token = PersonToken()
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      guard
+        let person = try await connection.query(PersonRows.add(name, role, by: author, at: instant)).first
+          .map(Person.init)
+      else {
+        throw SupportRefusal.alreadyDone(
+          "There is a person '\(name.text)' already. For a new token or another role remove the person first."
+        )
+      }
+      _ = try await connection.pipeline([
+        PersonRows.insertToken(token, of: person), record("people-add", person, by: author),
+      ])
+      return AddedPerson(person: person, token: token.text)
+    }
+  }
+
+  /// Removes a person, whose token ends with the commit. A repeated call changes nothing.
+  /// - Throws: ``SupportRefusal`` for an unknown name; errors of the database.
+  public func remove(_ name: String, by author: SupportAuthor) async throws -> RemovedPerson {
+    let name = try PersonName(name)
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      let removed = try await connection.query(PersonRows.remove(name, by: author, at: instant)).first
+      guard let person = try removed.map(Person.init) else {
+        guard let known = try await connection.query(PersonRows.select(name)).first else {
+          throw SupportRefusal.notFound("There is no person '\(name.text)'.")
+        }
+        return RemovedPerson(person: try Person(known), isChanged: false)
+      }
+      _ = try await connection.pipeline([
+        PersonRows.deleteToken(of: person), record("people-remove", person, by: author),
+      ])
+      return RemovedPerson(person: person, isChanged: true)
+    }
+  }
+
+  private func record(_ action: String, _ person: Person, by author: SupportAuthor) -> Query {
+    SupportActionRows.insert(
+      [
+        SupportAction(
+          name: action,
+          details: ["person": .string(person.name), "role": .string(person.role.rawValue)])
+      ], by: author, at: clock.now())
+  }
+}

@@ -1,0 +1,45 @@
+/// The operations of the support API and of the command line, with the least role that each one needs.
+///
+/// The raw value is the first part of the route's path and the command's name, so neither exists without a role.
+public enum SupportOperation: String, CaseIterable, Sendable {
+  case numbers
+
+  case customer
+  case find
+  case refresh
+  case grant
+  case extendTrial = "extend-trial"
+
+  case adopt
+  case extendRenewal = "extend-renewal"
+  case freeAccess = "free-access"
+  case grandfather
+  case kpi
+  case people
+  case reconcile
+  case refundAnswer = "refund-answer"
+  case replay
+  case requeue
+  case resetDeviceSecret = "reset-device-secret"
+  case revokeGrant = "revoke-grant"
+  case rotateEntitlementKey = "rotate-entitlement-key"
+  case transfer
+
+  /// The least role.
+  public var leastRole: SupportRole {
+    switch self {
+    case .numbers: .numbers
+
+    // An agent gives at most `agentGrantDays` days at once; see `SupportDesk.checkDays(_:by:)`.
+    case .customer, .find, .refresh, .grant, .extendTrial: .agent
+
+    case .adopt, .extendRenewal, .freeAccess, .grandfather, .kpi, .people, .reconcile, .refundAnswer, .replay,
+      .requeue, .resetDeviceSecret, .revokeGrant, .rotateEntitlementKey, .transfer:
+      .lead
+    }
+  }
+
+  /// Whether `SUPPORT_TOKEN` is enough. It does not manage people: a stolen one must not create a person, who would stay after
+  /// the token was changed.
+  var isOpenToMachines: Bool { self != .people }
+}
