@@ -25,9 +25,13 @@ extension PurchaseChange {
     case .first: events.append(started(fact, isAgain: false))
     case .again: events.append(started(fact, isAgain: true))
     case .renewal:
-      events.append(event(.renewed, about: fact, occasion: [fact.transactionID], at: fact.purchaseDate))
-      if isRecovery(fact) {
-        events.append(event(.recovered, about: fact, occasion: [fact.transactionID], at: fact.purchaseDate))
+      let isRecovery = isRecovery(fact)
+      // A period that is paid in billing grace begins before the payment.
+      let instant =
+        isRecovery ? max(fact.purchaseDate, entry.notification?.signedAt ?? fact.signedAt) : fact.purchaseDate
+      events.append(event(.renewed, about: fact, occasion: [fact.transactionID], at: instant))
+      if isRecovery {
+        events.append(event(.recovered, about: fact, occasion: [fact.transactionID], at: instant))
       }
     case .change: events.append(productChange(to: fact, from: predecessor(of: fact)))
     case nil: break

@@ -67,6 +67,8 @@ struct PurchaseChange {
   /// off tells nothing new: the customer may have cancelled long ago.
   private func cancellation(_ renewal: RenewalFact) -> LifecycleEvent? {
     guard renewal.willAutoRenew == false, renewal.signedAt >= current.purchaseDate else { return nil }
+    // A family member whose sharing ended has cancelled nothing.
+    if current.revocationDate != nil, current.ownership != "PURCHASED" { return nil }
     let isNotified =
       entry.notification?.type == NotificationType.didChangeRenewalStatus.rawValue
       && entry.notification?.subtype == Subtype.autoRenewDisabled.rawValue
