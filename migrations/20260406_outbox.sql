@@ -1,5 +1,5 @@
--- The outbox: deliveries to profiles, CloudKit and webhooks, one row for each destination and customer, claimed while
--- it is sent; and calls to the App Store that must not be lost.
+-- The outbox: deliveries to profiles, CloudKit and webhooks, one row for each destination and customer or event, claimed
+-- while it is sent; the lifecycle events; and calls to the App Store that must not be lost.
 
 CREATE SEQUENCE public.outbox_changes;
 CREATE TABLE public.outbox (
@@ -30,11 +30,11 @@ CREATE INDEX outbox_lane_due_idx ON public.outbox (destination, bundle_id, endpo
 CREATE INDEX outbox_open_idx ON public.outbox (created_at) WHERE done_at IS NULL;
 COMMENT ON TABLE public.outbox IS 'Changes to write to other systems and tables, queued in the same commit as the row that caused them.';
 COMMENT ON COLUMN public.outbox.id IS 'In the order of arrival.';
-COMMENT ON COLUMN public.outbox.destination IS 'The kind of destination: cloudkit, webhook or profiles.';
+COMMENT ON COLUMN public.outbox.destination IS 'The kind of destination: cloudkit, webhook (a customer''s state), event (a lifecycle event, to a webhook), notification (an App Store notification that is forwarded) or profiles.';
 COMMENT ON COLUMN public.outbox.bundle_id IS 'The app. NULL for profiles, which several apps may share.';
-COMMENT ON COLUMN public.outbox.endpoint IS 'Which destination of that kind: a webhook''s address without its query.';
-COMMENT ON COLUMN public.outbox.key IS 'The customer: the id of the user or device. Of several states of one customer only the last matters.';
-COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery sends the customer''s state at the moment of sending.';
+COMMENT ON COLUMN public.outbox.endpoint IS 'Which destination of that kind: an address without its query.';
+COMMENT ON COLUMN public.outbox.key IS 'What is delivered. cloudkit, webhook, profiles: the id of the user or device; of several states of one customer only the last matters. event: the id in lifecycle_events. notification: the notification_uuid.';
+COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it.';
 COMMENT ON COLUMN public.outbox.change IS 'A new number for each change: a change that comes while an older state is being sent is sent after it.';
 COMMENT ON COLUMN public.outbox.created_at IS 'When the change was queued, or queued again.';
 COMMENT ON COLUMN public.outbox.attempts IS 'How many attempts were made since.';
@@ -44,7 +44,7 @@ COMMENT ON COLUMN public.outbox.claimed_until IS 'Until when no other server mak
 COMMENT ON COLUMN public.outbox.attempted_digest IS 'SHA-256 of the state that the attempts of this change send; another state is another change. NULL: no attempt yet.';
 COMMENT ON COLUMN public.outbox.delivered_digest IS 'SHA-256 of the state that the destination is known to have; the same state is not sent again. NULL: the destination''s state is unknown.';
 COMMENT ON COLUMN public.outbox.last_error IS 'The error of the last attempt.';
-COMMENT ON COLUMN public.outbox.done_at IS 'When the change was delivered. NULL: it is not delivered, or was queued again.';
+COMMENT ON COLUMN public.outbox.done_at IS 'When the change was delivered. NULL: it is not delivered, or was queued again. The rows of delivered events and notifications are deleted.';
 COMMENT ON COLUMN public.outbox.dead_at IS 'When receiptd gave the delivery up; support can requeue it.';
 
 CREATE TABLE public.outbox_destinations (
@@ -59,14 +59,63 @@ CREATE TABLE public.outbox_destinations (
   PRIMARY KEY (destination, bundle_id, endpoint)
 );
 COMMENT ON TABLE public.outbox_destinations IS 'The destinations of outbox rows and their state.';
-COMMENT ON COLUMN public.outbox_destinations.destination IS 'cloudkit or webhook.';
+COMMENT ON COLUMN public.outbox_destinations.destination IS 'cloudkit, webhook, event or notification.';
 COMMENT ON COLUMN public.outbox_destinations.bundle_id IS 'The app.';
-COMMENT ON COLUMN public.outbox_destinations.endpoint IS 'A webhook''s address without its query; empty for cloudkit.';
-COMMENT ON COLUMN public.outbox_destinations.first_seen_at IS 'When the destination was first configured.';
+COMMENT ON COLUMN public.outbox_destinations.endpoint IS 'An address without its query; empty for cloudkit.';
+COMMENT ON COLUMN public.outbox_destinations.first_seen_at IS 'When the destination was first configured. Events from before are not sent.';
 COMMENT ON COLUMN public.outbox_destinations.failures IS 'How many times in a row the destination could not be reached, or asked for a pause.';
 COMMENT ON COLUMN public.outbox_destinations.paused_until IS 'Until when receiptd sends nothing to the destination.';
 COMMENT ON COLUMN public.outbox_destinations.disabled_at IS 'When the destination answered 410 Gone. Rows wait until support requeues one of them.';
 COMMENT ON COLUMN public.outbox_destinations.last_error IS 'The last error of the destination as a whole. NULL: there is none.';
+
+-- Lifecycle events: written in the transaction of the change that causes them, and delivered through the outbox. The id is
+-- made of the event's cause, so a cause that is met again adds no second row. Deleted 90 days after created_at.
+--
+-- The customers' ids of an event are in these columns alone: user_id, device_id, former_user_id, former_device_id and
+-- child_device_ids. `data` has none.
+CREATE TABLE public.lifecycle_events (
+  id uuid PRIMARY KEY,
+  type text NOT NULL,
+  bundle_id text NOT NULL,
+  environment text NOT NULL,
+  user_id uuid,
+  device_id text,
+  former_user_id uuid,
+  former_device_id text,
+  child_device_ids jsonb,
+  original_transaction_id text,
+  transaction_id text,
+  trial_id uuid,
+  period_end timestamptz,
+  occurred_at timestamptz NOT NULL,
+  data jsonb NOT NULL,
+  checks_devices boolean NOT NULL DEFAULT false,
+  created_at timestamptz NOT NULL
+);
+CREATE INDEX lifecycle_events_original_transaction_id_idx ON public.lifecycle_events (original_transaction_id, type)
+  WHERE original_transaction_id IS NOT NULL;
+CREATE INDEX lifecycle_events_trial_id_idx ON public.lifecycle_events (trial_id, type) WHERE trial_id IS NOT NULL;
+CREATE INDEX lifecycle_events_created_at_idx ON public.lifecycle_events (created_at);
+CREATE INDEX lifecycle_events_customer_idx ON public.lifecycle_events ((coalesce(user_id::text, device_id)));
+CREATE INDEX lifecycle_events_checks_devices_idx ON public.lifecycle_events (created_at) WHERE checks_devices;
+COMMENT ON TABLE public.lifecycle_events IS 'Events in the life of purchases and trials, for the webhooks of apps that receive them, each once. Kept for 90 days.';
+COMMENT ON COLUMN public.lifecycle_events.id IS 'Made of the cause of the event; the webhook-id of every delivery.';
+COMMENT ON COLUMN public.lifecycle_events.type IS 'trial.started, trial.ending, trial.ended, subscription.started, renewed, cancelled, billing_issue, grace.started, grace.ending, recovered, expired, refunded, refund_reversed, product_changed, price_increase, paused_devices or transferred.';
+COMMENT ON COLUMN public.lifecycle_events.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.lifecycle_events.environment IS 'Production or Sandbox.';
+COMMENT ON COLUMN public.lifecycle_events.user_id IS 'The customer, if it is a user. NULL with device_id NULL: the purchase had no owner when the event was sent.';
+COMMENT ON COLUMN public.lifecycle_events.device_id IS 'The customer, if it is a device.';
+COMMENT ON COLUMN public.lifecycle_events.former_user_id IS 'transferred: the user who had the purchase before.';
+COMMENT ON COLUMN public.lifecycle_events.former_device_id IS 'transferred: the device that had the purchase before.';
+COMMENT ON COLUMN public.lifecycle_events.child_device_ids IS 'paused_devices: the ids of the paired devices that are paused, as a JSON array. NULL: another type.';
+COMMENT ON COLUMN public.lifecycle_events.original_transaction_id IS 'The purchase. NULL: the event is about a trial.';
+COMMENT ON COLUMN public.lifecycle_events.transaction_id IS 'The transaction: the purchase, renewal or refund that the event is about, otherwise the current one. NULL: the event is about a trial.';
+COMMENT ON COLUMN public.lifecycle_events.trial_id IS 'The row of trials. NULL: the event is about a purchase.';
+COMMENT ON COLUMN public.lifecycle_events.period_end IS 'Of events that time causes: the end of the paid time, of the grace period or of the trial. NULL: another type.';
+COMMENT ON COLUMN public.lifecycle_events.occurred_at IS 'When it happened, by the signed dates.';
+COMMENT ON COLUMN public.lifecycle_events.data IS 'The other members of the event''s data, as sent.';
+COMMENT ON COLUMN public.lifecycle_events.checks_devices IS 'Whether receiptd has yet to look if the event pauses paired devices.';
+COMMENT ON COLUMN public.lifecycle_events.created_at IS 'When receiptd learned it.';
 
 -- Calls to the App Store that follow from a committed fact: answers to its questions about refunds, and the users who first
 -- proved a purchase.

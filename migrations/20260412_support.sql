@@ -564,7 +564,7 @@ COMMENT ON COLUMN public.support_timeline.currency IS 'ISO 4217.';
 COMMENT ON COLUMN public.support_timeline.source IS 'How receiptd learned it: webhook (a notification), history (a notification that never arrived, found in the App Store''s history), proof (signed data of a client, or an answer of the App Store), App Store (for revoked), support, client, or time.';
 
 CREATE VIEW public.support_outbox AS
-SELECT o.id, o.destination, o.bundle_id, o.endpoint, o.key AS customer,
+SELECT o.id, o.destination, o.bundle_id, o.endpoint, o.customer,
   CASE
     WHEN o.dead_at IS NOT NULL THEN 'dead'
     WHEN o.done_at IS NOT NULL THEN 'delivered'
@@ -575,10 +575,21 @@ SELECT o.id, o.destination, o.bundle_id, o.endpoint, o.key AS customer,
   o.created_at, o.attempts,
   CASE WHEN o.done_at IS NULL AND o.dead_at IS NULL AND l.disabled_at IS NULL
     THEN greatest(o.next_attempt_at, l.paused_until) END AS next_attempt_at,
-  o.last_error, l.last_error AS place_error, o.done_at, o.dead_at
-FROM public.outbox o
+  o.last_error, l.last_error AS place_error, o.done_at, o.dead_at, o.event
+FROM (
+  SELECT states.*, key AS customer, NULL::text AS event FROM public.outbox AS states
+  WHERE destination NOT IN ('event', 'notification')
+  UNION ALL
+  SELECT events.*, coalesce(e.user_id::text, e.device_id), e.type
+  FROM public.outbox AS events JOIN public.lifecycle_events e ON e.id::text = events.key
+  WHERE destination = 'event'
+  UNION ALL
+  SELECT notifications.*, NULL, 'notification ' || key FROM public.outbox AS notifications
+  WHERE destination = 'notification'
+) AS o
 LEFT JOIN public.outbox_destinations l USING (destination, bundle_id, endpoint);
 COMMENT ON VIEW public.support_outbox IS 'Deliveries to other systems and tables, by destination and customer: filter by customer, or by done_at IS NULL for open deliveries.';
+COMMENT ON COLUMN public.support_outbox.event IS 'The type of a lifecycle event, or the UUID of a forwarded notification. NULL: the delivery sends a customer''s state.';
 COMMENT ON COLUMN public.support_outbox.state IS 'waiting, under way, delivered, disabled (the webhook answered 410), or dead (given up; receiptd requeue sends it again).';
 COMMENT ON COLUMN public.support_outbox.next_attempt_at IS 'When the next attempt is due.';
 COMMENT ON COLUMN public.support_outbox.last_error IS 'The error of the last attempt for this customer.';

@@ -83,6 +83,7 @@ BEGIN
     ('configured_apps', 'SELECT, INSERT, UPDATE'),
     ('outbox', 'SELECT, INSERT, UPDATE, DELETE'),
     ('outbox_destinations', 'SELECT, INSERT, UPDATE'),
+    ('lifecycle_events', 'SELECT, INSERT, UPDATE, DELETE'),
     ('store_calls', 'SELECT, INSERT, UPDATE'),
     ('renewal_extensions', 'SELECT, INSERT, UPDATE'),
     ('consents', 'SELECT, INSERT, UPDATE'),
@@ -158,7 +159,7 @@ DO $$
 DECLARE
   own CONSTANT text[] := ARRAY['subscriptions', 'transactions', 'renewals', 'jws_headers', 'notifications', 'trials',
     'devices', 'purchase_devices', 'grants', 'configured_apps', 'free_access', 'support_actions', 'outbox',
-    'outbox_destinations', 'store_calls', 'renewal_extensions', 'consents', 'reconcile_positions', 'reconcile_runs',
+    'outbox_destinations', 'lifecycle_events', 'store_calls', 'renewal_extensions', 'consents', 'reconcile_positions', 'reconcile_runs',
     'retention_positions', 'events', 'event_bytes_daily', 'kpi_days', 'kpi_daily_figures', 'kpi_daily_money',
     'kpi_daily_cohorts', 'kpi_daily_trials', 'kpi_daily_value', 'kpi_daily_prices', 'kpi_losses_daily', 'kpi_late_facts',
     'kpi_events_daily', 'schema_migrations', 'entitlement_keys', 'device_secrets', 'log_keys', 'client_write_modes',

@@ -51,6 +51,19 @@ public struct JSONWriter: Sendable {
     value.write(to: &self)
   }
 
+  /// The members of an object that is JSON already.
+  ///
+  /// - Parameter object: a valid JSON object.
+  public mutating func members(of object: [UInt8]) {
+    guard let start = object.firstIndex(of: UInt8(ascii: "{")),
+      let end = object.lastIndex(of: UInt8(ascii: "}"))
+    else { return }
+    let members = object[(start + 1)..<end]
+    guard members.contains(where: { $0 > UInt8(ascii: " ") }) else { return }
+    separate()
+    bytes.append(contentsOf: members)
+  }
+
   /// An array.
   @inlinable
   public mutating func array(_ elements: some Sequence<some JSONWritable>) {

@@ -283,6 +283,21 @@ import Testing
     }
   }
 
+  @Test func `replay-events needs a span and an app with a webhook`() async throws {
+    try await withTestDatabase { database in
+      #expect(try await run(["migrate"], database).status == 0)
+      let none = try await run(["replay-events", "--since", "2d", "--reason", "x"], database)
+      #expect(none.status == 1)
+      #expect(none.complaint.contains("No webhook of any app receives lifecycle events."))
+      let empty = try await run(
+        ["replay-events", "--since", "1d", "--until", "2d", "--reason", "x"], database)
+      #expect(empty.complaint.contains("--since must be before --until."))
+      let wrong = try await run(
+        ["replay-events", "--since", "2d", "--type", "unheard", "--reason", "x"], database)
+      #expect(wrong.complaint.contains("There is no event 'unheard'"))
+    }
+  }
+
   @Test func `a refused support command prints one line, and its exit status is not 0`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)

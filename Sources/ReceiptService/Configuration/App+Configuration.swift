@@ -10,7 +10,8 @@ extension App {
       "bundleID", "appAppleID", "name", "environments", "sandboxGrants", "customer", "transferPolicy",
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
       "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "hosts", "default",
-      "clientWrites", "userPreferences", "refundAnswers", "tellAccountToken",
+      "clientWrites", "userPreferences", "refundAnswers", "tellAccountToken", "reminders",
+      "forwardNotifications",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -50,6 +51,8 @@ extension App {
       storeKey: try readStoreKey(object),
       cloudKit: try CloudKitContainer(of: object),
       webhooks: try WebhookEndpoint.all(of: object),
+      reminders: try Reminders(of: object),
+      forwardedNotifications: try WebhookEndpoint.forwarding(of: object),
       bookmarkLimits: try BookmarkLimits(of: object))
     if customer == .user, auth == nil {
       throw ConfigurationProblem(

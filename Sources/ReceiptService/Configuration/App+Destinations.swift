@@ -43,12 +43,25 @@ extension BookmarkLimits {
   }
 }
 
+extension Reminders {
+  /// Reads the member `reminders` of an app; the usual days if it has none.
+  init(of app: ConfigurationObject) throws(ConfigurationProblem) {
+    self.init()
+    guard let object = try app.object("reminders") else { return }
+    try object.allowOnly(["trialEndingDays", "graceEndingDays"])
+    trialEndingDays = try object.integer("trialEndingDays", in: 1...365) ?? trialEndingDays
+    graceEndingDays = try object.integer("graceEndingDays", in: 1...365) ?? graceEndingDays
+  }
+}
+
 extension WebhookEndpoint {
   /// Reads the member `webhooks` of an app.
   static func all(of app: ConfigurationObject) throws(ConfigurationProblem) -> [WebhookEndpoint] {
     var endpoints: [WebhookEndpoint] = []
     for object in try app.objects("webhooks") ?? [] {
-      let endpoint = try WebhookEndpoint(object)
+      try object.allowOnly(["url", "secretEnv", "allowPrivateAddresses", "events"])
+      var endpoint = try WebhookEndpoint(object)
+      endpoint.events = try readEvents(object)
       guard !endpoints.contains(where: { $0.name == endpoint.name }) else {
         throw ConfigurationProblem(object.path(of: "url"), "'\(endpoint.name)' appears twice")
       }
@@ -57,8 +70,29 @@ extension WebhookEndpoint {
     return endpoints
   }
 
-  private init(_ object: ConfigurationObject) throws(ConfigurationProblem) {
+  /// Reads the member `forwardNotifications` of an app; `nil` if it has none.
+  static func forwarding(of app: ConfigurationObject) throws(ConfigurationProblem) -> WebhookEndpoint? {
+    guard let object = try app.object("forwardNotifications") else { return nil }
     try object.allowOnly(["url", "secretEnv", "allowPrivateAddresses"])
+    return try WebhookEndpoint(object)
+  }
+
+  /// - Returns: the types of the events to send; `nil` for all.
+  private static func readEvents(_ object: ConfigurationObject) throws(ConfigurationProblem) -> Set<String>? {
+    guard let names = try object.strings("events") else { return nil }
+    let known = [WebhookEvent.type] + LifecycleEventType.allCases.map(\.rawValue)
+    if names.isEmpty {
+      throw ConfigurationProblem(object.path(of: "events"), "must not be empty; leave it out for all events")
+    }
+    for (index, name) in names.enumerated() where !known.contains(name) {
+      throw ConfigurationProblem(
+        object.path(of: "events") + "[\(index)]",
+        "'\(name)' is no event; there are \(known.joined(separator: ", "))")
+    }
+    return Set(names)
+  }
+
+  private init(_ object: ConfigurationObject) throws(ConfigurationProblem) {
     let text = try object.requiredString("url")
     let isPrivate = try object.boolean("allowPrivateAddresses") ?? false
     guard let url = URL(string: text), url.host() != nil, url.scheme == "https" || url.scheme == "http" else {

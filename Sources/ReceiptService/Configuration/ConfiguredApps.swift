@@ -64,7 +64,7 @@ struct ConfiguredApps: Sendable {
 
   /// Adds outbox rows for devices with a sandbox trial or a shared sandbox purchase. Deliveries skip unchanged states.
   private func enqueueDevices(of app: App) async throws {
-    guard app.customer == .device, !app.outboxDestinations.isEmpty else { return }
+    guard app.customer == .device, !app.stateDestinations.isEmpty else { return }
     let devices = try await pool.query(SandboxRows.devices(of: app)).map {
       try $0.decode("device_id", as: String.self)
     }

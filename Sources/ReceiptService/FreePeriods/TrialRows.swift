@@ -34,11 +34,12 @@ enum TrialRows {
   /// Inserts a new trial.
   /// - Parameter environment: the app transaction's.
   static func start(
-    _ trial: Trial, bundleID: String, deviceID: String, appTransactionID: String?, environment: String
+    _ trial: Trial, id: UUID, bundleID: String, deviceID: String, appTransactionID: String?,
+    environment: String
   ) -> Query {
     """
-    INSERT INTO trials (bundle_id, device_id, app_transaction_id, started_at, ends_at, environment)
-    VALUES (\(bundleID), \(deviceID), \(appTransactionID)::text, \(trial.startedAt), \(trial.endsAt),
+    INSERT INTO trials (id, bundle_id, device_id, app_transaction_id, started_at, ends_at, environment)
+    VALUES (\(id), \(bundleID), \(deviceID), \(appTransactionID)::text, \(trial.startedAt), \(trial.endsAt),
       \(environment))
     """
   }

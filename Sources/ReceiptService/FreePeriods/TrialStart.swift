@@ -120,11 +120,18 @@ struct TrialStart: Sendable {
       case (nil, nil):
         guard let account else { throw Self.noAccount }
         let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
+        let id = UUID()
         try await write(
           TrialRows.start(
-            trial, bundleID: app.bundleID, deviceID: device, appTransactionID: account,
+            trial, id: id, bundleID: app.bundleID, deviceID: device, appTransactionID: account,
             environment: environment),
           device, of: app, at: instant, connection)
+        let started = DueTrial(id: id, deviceID: device, environment: environment, trial: trial)
+        if app.hasLifecycleEvents,
+          let event = LifecycleEventRows.insert([started.start(in: app)], in: catalog, at: instant)
+        {
+          _ = try await connection.query(event)
+        }
         return true
       }
     }

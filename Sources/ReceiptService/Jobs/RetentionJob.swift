@@ -2,8 +2,8 @@ import Foundation
 import Logging
 import Postgres
 
-/// Deletes notifications and transactions that are older than the settings allow, and refused requests that are older than
-/// ``RefusedAttemptLog/lifetime``, in batches.
+/// Deletes notifications and transactions that are older than the settings allow, refused requests that are older than
+/// ``RefusedAttemptLog/lifetime``, and lifecycle events that are older than ``LifecycleEvent/lifetime``, in batches.
 ///
 /// Any number of servers may run it: an advisory lock lets one of them delete at a time; the others find nothing to do.
 struct RetentionJob: Sendable {
@@ -33,20 +33,25 @@ struct RetentionJob: Sendable {
       guard months != nil || table == .notifications else { continue }
       deleted += try await deleteOldRows(of: table, olderThan: months)
     }
-    return try await deleted + deleteRefusedAttempts()
+    let instant = clock.now()
+    deleted += try await deleteInBatches {
+      RefusedAttemptRows.delete(before: instant - RefusedAttemptLog.lifetime, limit: $0)
+    }
+    let oldestEvent = instant - LifecycleEvent.lifetime
+    deleted += try await deleteInBatches { OutboxRows.deleteUndelivered(before: oldestEvent, limit: $0) }
+    return try await deleted
+      + deleteInBatches { LifecycleEventRows.delete(before: oldestEvent, limit: $0) }
   }
 
-  private static let batchOfRefusedAttempts = 2_000
+  private static let batch = 2_000
 
-  private func deleteRefusedAttempts() async throws -> Int {
-    let oldest = clock.now() - RefusedAttemptLog.lifetime
+  /// - Parameter query: deletes at most as many rows as its argument.
+  private func deleteInBatches(_ query: (Int) -> Query) async throws -> Int {
     var deleted = 0
     while !Task.isCancelled {
-      let rows = try await pool.query(
-        RefusedAttemptRows.delete(before: oldest, limit: Self.batchOfRefusedAttempts)
-      ).affected
+      let rows = try await pool.query(query(Self.batch)).affected
       deleted += rows
-      if rows < Self.batchOfRefusedAttempts { break }
+      if rows < Self.batch { break }
     }
     return deleted
   }

@@ -19,6 +19,8 @@ struct LedgerState {
   private(set) var replayedNotifications: [NewNotification] = []
   /// Changes of ownership.
   private(set) var moves: [OwnershipMove] = []
+  /// Lifecycle events of apps that receive them.
+  private(set) var lifecycleEvents: [LifecycleEvent] = []
 
   struct NewNotification {
     var notification: KeptNotification
@@ -88,7 +90,7 @@ struct LedgerState {
     // Without an app there is no catalog, so the purchase stays as it is.
     if let id = entry.originalTransactionID, let app = entry.app {
       receipt = purchases[id, default: Purchase()].record(
-        entry, freeAccess: freeAccessByApp[app], moves: &moves)
+        entry, freeAccess: freeAccessByApp[app], moves: &moves, lifecycleEvents: &lifecycleEvents)
     }
     if let notification = entry.notification {
       let outcome = outcome(of: notification, entry, receipt)
@@ -164,7 +166,8 @@ struct LedgerState {
 
 extension LedgerState.Purchase {
   fileprivate mutating func record(
-    _ entry: LedgerEntry, freeAccess: FreeAccess, moves: inout [OwnershipMove]
+    _ entry: LedgerEntry, freeAccess: FreeAccess, moves: inout [OwnershipMove],
+    lifecycleEvents: inout [LifecycleEvent]
   ) -> LedgerReceipt {
     var receipt = LedgerReceipt()
     receipt.freeAccess = freeAccess
@@ -172,6 +175,8 @@ extension LedgerState.Purchase {
       receipt.isContradiction = true
       return receipt
     }
+    // Copied only for apps with lifecycle events.
+    let formerFacts = entry.app?.hasLifecycleEvents == true ? facts : nil
     receipt.previousFirstPaidAt = facts.firstPaidAt
     for record in entry.transactions where add(record, at: entry.instant, &receipt) { receipt.isNews = true }
     receipt.firstPaidAt = facts.firstPaidAt
@@ -196,7 +201,14 @@ extension LedgerState.Purchase {
       isCounted: entry.app?.counts(
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
       holders: claim.holders)
-    moves += OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
+    let newMoves = OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
+    moves += newMoves
+    if let formerFacts, let app = entry.app {
+      lifecycleEvents +=
+        PurchaseChange(
+          app: app, entry: entry, before: formerFacts, after: facts, stored: now, moves: newMoves
+        ).events
+    }
     if now.holders != before?.holders ?? [] { hasNewHolders = true }
     stored = now
     isChanged = true

@@ -129,6 +129,13 @@ struct LedgerTransaction {
     let changed = state.changedSubscriptions
     var (queries, update) = statements(for: state, changed, at: instant)
     queries += zip(entries, receipts).compactMap(SupportActionRows.insert)
+    if let events = LifecycleEventRows.insert(state.lifecycleEvents, in: catalog, at: instant) {
+      queries.append(events)
+    }
+    let forwarded = state.newNotifications.map(\.notification)
+    if let rows = ForwardedNotificationRows.insert(forwarded, in: catalog, at: instant) {
+      queries.append(rows)
+    }
     let calls = zip(entries, receipts).compactMap(NewStoreCall.init)
     if !calls.isEmpty { queries.append(StoreCallRows.insert(calls, at: instant)) }
     let changes = state.customerChanges

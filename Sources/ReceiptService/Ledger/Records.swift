@@ -8,6 +8,8 @@ struct TransactionRecord: Sendable {
   var fact: TransactionFact
   /// Whether it is an automatic renewal (Apple's `transactionReason`) and not a purchase.
   var isRenewal: Bool
+  /// The reason and extent of a refund.
+  var revocation: Revocation
   /// The claims without a column, as a JSON object; `nil` if there are none.
   var otherClaims: JSONText?
   /// Whether the row keeps its other claims: this signature is older than the row's and adds its token alone.
@@ -17,6 +19,7 @@ struct TransactionRecord: Sendable {
   init(_ signed: Signed<TransactionInfo>) throws(UnsupportedEnvironment) {
     fact = try TransactionFact(signed.payload)
     isRenewal = signed.payload.transactionReason == .renewal
+    revocation = Revocation(signed.payload)
     otherClaims = Self.claimsWithColumns.remainder(of: signed.payloadBytes)
   }
 
@@ -27,15 +30,37 @@ struct TransactionRecord: Sendable {
   ]
 }
 
+/// The reason and extent of a refund or revocation.
+struct Revocation: Sendable {
+  /// Apple's `revocationReason`: 1 for an issue in the app, 0 for another reason.
+  var reason: Int?
+  /// Apple's `revocationType`.
+  var type: String?
+  /// Apple's `revocationPercentage`: the refunded share in thousandths of a percent.
+  var percentage: Int?
+
+  init(_ info: TransactionInfo) {
+    reason = info.revocationReason.map { Int($0.rawValue) }
+    type = info.revocationType?.rawValue.storable
+    percentage = info.revocationPercentage.map(Int.init)
+  }
+}
+
 /// A signed renewal info as the ledger stores it.
 struct RenewalRecord: Sendable {
   var fact: RenewalFact
+  /// The price of the next period, Apple's `renewalPrice` in thousandths of the currency's unit.
+  var price: Int64?
+  /// The currency of ``price`` (ISO 4217).
+  var currency: String?
   /// The claims without a column, as a JSON object; `nil` if there are none.
   var otherClaims: JSONText?
 
   /// - Throws: ``UnsupportedEnvironment/environment`` for an environment that the rules do not know.
   init(_ signed: Signed<RenewalInfo>) throws(UnsupportedEnvironment) {
     fact = try RenewalFact(signed.payload)
+    price = signed.payload.renewalPrice
+    currency = signed.payload.currency?.storable
     otherClaims = Self.claimsWithColumns.remainder(of: signed.payloadBytes)
   }
 

@@ -34,14 +34,17 @@ struct CloudKitSender: OutboxSender {
     self.clock = clock
   }
 
-  func content(of state: CustomerState) throws -> [UInt8] {
-    try JSONCoding.encode(CloudKitRecord(state, recordType: container.recordType, isComplete: false))
+  func bytes(of content: OutboxContent) throws -> [UInt8] {
+    guard case .state(let state) = content else { return [] }
+    return try JSONCoding.encode(CloudKitRecord(state, recordType: container.recordType, isComplete: false))
   }
 
   func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery {
     do {
-      let records = messages.map {
-        CloudKitRecord($0.state, recordType: container.recordType, isComplete: true)
+      // A container gets states alone.
+      let records = messages.compactMap { message -> CloudKitRecord? in
+        guard case .state(let state) = message.content else { return nil }
+        return CloudKitRecord(state, recordType: container.recordType, isComplete: true)
       }
       let response = try await modify(records)
       switch response.status {

@@ -24,7 +24,7 @@ enum CustomerChanges {
     var targets: [(destination: OutboxDestination, key: String)] = []
     for change in Set(changes) {
       guard let app = catalog[change.bundleID], app.customer == change.customer.kind else { continue }
-      for destination in app.outboxDestinations { targets.append((destination, change.customer.id)) }
+      for destination in app.stateDestinations { targets.append((destination, change.customer.id)) }
     }
     guard !targets.isEmpty else { return nil }
     return """
@@ -44,7 +44,7 @@ enum CustomerChanges {
   static func enqueueEveryone(of app: App, for destination: OutboxDestination? = nil, at instant: Date)
     -> Query?
   {
-    let destinations = destination.map { [$0] } ?? app.outboxDestinations
+    let destinations = destination.map { [$0] } ?? app.stateDestinations
     guard !destinations.isEmpty else { return nil }
     let isUser = app.customer == .user
     let id = isUser ? "user_id::text" : "device_id"

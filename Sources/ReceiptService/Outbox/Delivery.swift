@@ -1,16 +1,16 @@
 import Foundation
 
-/// One customer's state on its way to a destination.
+/// A customer's state, an event or a notification on its way to a destination.
 struct OutboxMessage: Sendable {
   /// The id of the outbox row.
   var id: Int64
-  /// The number of the change. A later change of the customer, or another content, has another number.
+  /// The number of the change. A later change of the row, or another content, has another number.
   var change: Int64
   /// The time of the change.
   var changedAt: Date
   /// The number of attempts before this one.
   var attempts: Int
-  var state: CustomerState
+  var content: OutboxContent
 }
 
 /// The outcome of one message.
@@ -56,10 +56,10 @@ protocol OutboxSender: Sendable {
   /// The timeout of one request, in seconds.
   var timeout: TimeInterval { get }
 
-  /// The content of a state as bytes, the same bytes for the same state. A content that was delivered is not sent again.
-  func content(of state: CustomerState) throws -> [UInt8]
+  /// What a change says, as bytes, the same bytes for the same content. What was delivered is not sent again.
+  func bytes(of content: OutboxContent) throws -> [UInt8]
 
-  /// Sends messages about different customers.
+  /// Sends messages of different rows.
   /// - Parameter hasTime: whether another request can end before the claim does.
   func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery
 }

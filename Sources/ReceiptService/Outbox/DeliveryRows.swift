@@ -1,7 +1,7 @@
 import Foundation
 import Postgres
 
-/// The queries on outbox rows for CloudKit and webhooks.
+/// The queries on outbox rows for CloudKit, webhooks and forwarded notifications.
 enum DeliveryRows {
   /// A row that was claimed.
   struct Claimed: Sendable {
@@ -142,6 +142,11 @@ enum DeliveryRows {
       WHERE outbox.id = updated.id AND claimed_by = \(claim)
       """,
     ]
+  }
+
+  /// Deletes those of these rows that are delivered. A row that was queued again meanwhile stays.
+  static func deleteDelivered(_ rows: [RowUpdate]) -> Query {
+    "DELETE FROM outbox WHERE id = ANY(\(rows.filter(\.isDone).map(\.id))) AND done_at IS NOT NULL"
   }
 }
 

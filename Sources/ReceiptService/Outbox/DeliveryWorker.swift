@@ -76,7 +76,7 @@ struct DeliveryWorker: Sendable {
   /// A claimed row with its message.
   private struct Prepared {
     var row: DeliveryRows.Claimed
-    /// `nil` if the row's key is not the id of a customer.
+    /// `nil` if the row names nothing that exists.
     var message: OutboxMessage?
     var digest: [UInt8]?
 
@@ -90,19 +90,15 @@ struct DeliveryWorker: Sendable {
   }
 
   private func prepare(_ rows: [DeliveryRows.Claimed], at instant: Date) async throws -> [Prepared] {
-    let customers = rows.map { Customer(id: $0.key, of: app) }
-    let customerRecords = try await pool.customerRecords(
-      users: customers.compactMap { $0?.userID }, devices: customers.compactMap { $0?.deviceID })
-    return try zip(rows, customers).map { row, customer in
-      guard let customer else { return Prepared(row: row) }
-      let state = CustomerState(
-        of: customer, in: app,
-        customerRecords: customerRecords.customerRecords(of: customer, in: app, at: instant), at: instant)
+    let contents = try await OutboxReader(app: app, pool: pool)
+      .contents(of: rows, for: destination.kind, at: instant)
+    return try zip(rows, contents).map { row, content in
+      guard let content else { return Prepared(row: row) }
       return Prepared(
         row: row,
         message: OutboxMessage(
-          id: row.id, change: row.change, changedAt: row.createdAt, attempts: row.attempts, state: state),
-        digest: Array(SHA256.hash(data: try sender.content(of: state))))
+          id: row.id, change: row.change, changedAt: row.createdAt, attempts: row.attempts, content: content),
+        digest: Array(SHA256.hash(data: try sender.bytes(of: content))))
     }
   }
 
@@ -144,7 +140,7 @@ struct DeliveryWorker: Sendable {
     let updates = prepared.map { item in
       let outcome: DeliveryOutcome =
         if item.message == nil {
-          .refused("the row's key is not the id of a customer of the app")
+          .refused(OutboxReader.missing(destination.kind))
         } else if item.isOvertaken {
           .untried
         } else if item.isNews {
@@ -155,6 +151,7 @@ struct DeliveryWorker: Sendable {
       return update(of: item, outcome, pause: pause, at: instant)
     }
     var queries = DeliveryRows.release(updates, by: claim, at: instant)
+    if destination.kind.deletesDelivered { queries.append(DeliveryRows.deleteDelivered(updates)) }
     switch delivery.problem {
     case .unavailable(let reason, _):
       queries.append(DestinationRows.pause(destination, until: instant + pause, because: reason))
@@ -185,7 +182,7 @@ struct DeliveryWorker: Sendable {
       update.digest = item.digest
       update.countsAsAttempt = item.isNews
       update.nextAttemptAt =
-        item.message?.state.entitlements.validUntil.map { $0 + Self.clockMargin } ?? .distantFuture
+        item.message?.content.changesAt.map { $0 + Self.clockMargin } ?? .distantFuture
     case .failed(let reason, let retryAfter):
       let backoff = Backoff.delivery.seconds(afterFailures: row.attempts + 1)
       update.nextAttemptAt = instant + max(backoff, min(retryAfter ?? 0, Self.maximumRetryAfter), pause)
@@ -223,7 +220,7 @@ struct DeliveryWorker: Sendable {
     }
     for update in updates where update.isDead {
       logger.error(
-        "the delivery of a customer's state was given up; support can requeue it",
+        "a delivery was given up; support can requeue it",
         metadata: metadata.merging([
           "outbox": "\(update.id)", "reason": "\(update.error ?? "too old")",
         ]) { $1 })

@@ -34,13 +34,18 @@ extension AppCatalog {
   ) throws(ConfigurationProblem) -> [OutboxDestination: any OutboxSender] {
     var senders: [OutboxDestination: any OutboxSender] = [:]
     for app in apps {
-      for endpoint in app.webhooks {
-        let destination = OutboxDestination(
-          kind: .webhook, bundleID: app.bundleID, endpoint: endpoint.name)
-        senders[destination] = try WebhookSender(
+      func add(
+        _ endpoint: WebhookEndpoint, for kinds: [OutboxDestination.Kind]
+      ) throws(ConfigurationProblem) {
+        let sender = try WebhookSender(
           endpoint, environment: environment,
           client: endpoint.allowsPrivateAddresses ? clients.open : clients.publicOnly, clock: clock)
+        for kind in kinds {
+          senders[OutboxDestination(kind: kind, bundleID: app.bundleID, endpoint: endpoint.name)] = sender
+        }
       }
+      for endpoint in app.webhooks { try add(endpoint, for: [.webhook, .event]) }
+      if let endpoint = app.forwardedNotifications { try add(endpoint, for: [.notification]) }
       guard app.writeTo.contains(.cloudkit) else { continue }
       guard let container = app.cloudKit else {
         logger.warning(

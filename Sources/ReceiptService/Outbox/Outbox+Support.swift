@@ -6,14 +6,14 @@ import Subscriptions
 public struct OutboxEntry: Sendable, Hashable {
   /// The id of the row, for requeueing.
   public var id: Int64
-  /// `cloudkit`, `webhook` or `profiles`.
+  /// `cloudkit`, `webhook`, `event`, `notification` or `profiles`.
   public var destination: String
   /// The app; `nil` for `profiles`.
   public var bundleID: String?
-  /// A webhook's address without its query.
+  /// The address without its query.
   public var endpoint: String
-  /// The user's or the device's id.
-  public var customer: String
+  /// The user's or the device's id; `nil` for a notification, or an event of a purchase without an owner.
+  public var customer: String?
   /// `waiting`, `under way`, `delivered`, `disabled` or `dead`.
   public var state: String
   /// The time of the latest change.
@@ -116,10 +116,11 @@ extension OutboxRows {
   ) -> Query {
     """
     INSERT INTO support_actions (action, bundle_id, to_customer, customer_kind, by, actor, person_id, reason, details, at)
-    SELECT 'requeue', bundle_id, key, \(kind?.rawValue)::text, \(author.by), \(author.actor.kind),
-      \(author.actor.personID)::bigint, \(author.reason),
-      jsonb_build_object('outbox', id, 'destination', destination, 'endpoint', endpoint), \(instant)
-    FROM outbox WHERE id = \(id)
+    SELECT 'requeue', bundle_id, CASE WHEN is_state THEN key END, CASE WHEN is_state THEN \(kind?.rawValue)::text END,
+      \(author.by), \(author.actor.kind), \(author.actor.personID)::bigint, \(author.reason),
+      jsonb_build_object('outbox', id, 'destination', destination, 'endpoint', endpoint)
+        || CASE WHEN is_state THEN '{}' ELSE jsonb_build_object('key', key) END, \(instant)
+    FROM outbox, LATERAL (SELECT destination NOT IN ('event', 'notification') AS is_state) AS kind WHERE id = \(id)
     """
   }
 

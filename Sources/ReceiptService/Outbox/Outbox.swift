@@ -3,7 +3,7 @@ import Logging
 import Postgres
 import Subscriptions
 
-/// The outbox: customers' states that wait for delivery to CloudKit and webhooks.
+/// The outbox: customers' states, lifecycle events and notifications that wait for delivery.
 ///
 /// Each destination has a worker of its own, so that an unreachable one delays no other. Any number of servers may deliver.
 struct Outbox: Sendable {

@@ -32,6 +32,16 @@ enum OutboxRows {
   /// Deletes a delivered row, because the app's own table has the status.
   static func done(_ id: Int64) -> Query { "DELETE FROM outbox WHERE id = \(id)" }
 
+  /// Deletes events and forwarded notifications that were given up, or that wait, for so long.
+  static func deleteUndelivered(before oldest: Date, limit: Int) -> Query {
+    """
+    DELETE FROM outbox WHERE id IN (
+      SELECT id FROM outbox
+      WHERE done_at IS NULL AND created_at < \(oldest) AND destination IN ('event', 'notification')
+      ORDER BY created_at LIMIT \(limit))
+    """
+  }
+
   static func postpone(_ id: Int64, until next: Date, because reason: String) -> Query {
     """
     UPDATE outbox SET next_attempt_at = \(next), attempts = attempts + 1, last_error = \(reason)

@@ -5,7 +5,7 @@ import HTTPTypes
 import JSON
 import Subscriptions
 
-/// Posts customers' states to an endpoint (Standard Webhooks 1.0).
+/// Posts customers' states, lifecycle events or forwarded notifications to an endpoint (Standard Webhooks 1.0).
 struct WebhookSender: OutboxSender {
   let endpoint: WebhookEndpoint
   let secrets: WebhookSecrets
@@ -40,8 +40,12 @@ struct WebhookSender: OutboxSender {
     self.clock = clock
   }
 
-  func content(of state: CustomerState) throws -> [UInt8] {
-    JSONWriter.bytes(of: WebhookEvent.Content(state))
+  func bytes(of content: OutboxContent) throws -> [UInt8] {
+    switch content {
+    case .state(let state): JSONWriter.bytes(of: WebhookEvent.Content(state))
+    case .event(let event): JSONWriter.bytes(of: event)
+    case .notification(let notification): JSONWriter.bytes(of: notification)
+    }
   }
 
   func send(_ messages: [OutboxMessage], hasTime: @Sendable () -> Bool) async -> Delivery {
@@ -61,7 +65,8 @@ struct WebhookSender: OutboxSender {
     do {
       let request = request(message)
       let length = request.body?.count ?? 0
-      guard length < Self.maximumBodyLength else {
+      // The App Store's own limits hold for its notifications.
+      if case .state = message.content, length >= Self.maximumBodyLength {
         return (
           .refused("the event has \(length) bytes; the limit is 20 kB: shorten the app's features"), nil
         )
@@ -88,10 +93,7 @@ struct WebhookSender: OutboxSender {
   }
 
   private func request(_ message: OutboxMessage) -> CurlRequest {
-    let body = JSONWriter.bytes(
-      of: WebhookEvent(timestamp: message.changedAt, data: WebhookEvent.Content(message.state)))
-    // The id of the change of the row, which has one content: the same on every retry, another one for another state.
-    let id = "msg_\(message.id)_\(message.change)"
+    let (id, body) = message.webhook
     let timestamp = Int64(clock.now().timeIntervalSince1970)
     var headers: HTTPFields = [.contentType: "application/json"]
     headers[Self.idField] = id
@@ -106,4 +108,21 @@ struct WebhookSender: OutboxSender {
   private static let idField = HTTPField.Name("webhook-id") ?? .accept
   private static let timestampField = HTTPField.Name("webhook-timestamp") ?? .accept
   private static let signatureField = HTTPField.Name("webhook-signature") ?? .accept
+}
+
+extension OutboxMessage {
+  /// The `webhook-id` and the body. An id has one body for good, on every retry.
+  fileprivate var webhook: (id: String, body: [UInt8]) {
+    switch content {
+    case .state(let state):
+      // The change of the row has one content; another state is another change.
+      (
+        "msg_\(id)_\(change)",
+        JSONWriter.bytes(of: WebhookEvent(timestamp: changedAt, data: WebhookEvent.Content(state)))
+      )
+    case .event(let event): (event.id.uuidString.lowercased(), JSONWriter.bytes(of: event))
+    case .notification(let notification):
+      (notification.uuid.uuidString.lowercased(), JSONWriter.bytes(of: notification))
+    }
+  }
 }

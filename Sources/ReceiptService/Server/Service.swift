@@ -26,6 +26,7 @@ public final class Service: Sendable {
   let readiness: Readiness
   let configuredApps: ConfiguredApps
   let sweep: ExpirySweep
+  let eventSweep: EventSweep
   let profileRetry: ProfileRetry
   let claimVerification: ClaimVerification
   let outbox: Outbox
@@ -177,6 +178,9 @@ public final class Service: Sendable {
       grants: GrantSweep(pool: pool, catalog: catalog, statusWriter: support.statusWriter, clock: clock),
       freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock),
       clockCorrection: sharedResources.clockCorrection)
+    eventSweep = EventSweep(
+      pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
+      clockCorrection: sharedResources.clockCorrection)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
       apis: patientAPIs, catalog: catalog, pool: pool,
@@ -244,7 +248,7 @@ public final class Service: Sendable {
   public func runJobs() async {
     let jobs =
       sweep.jobs + databaseGauges.jobs + [
-        configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
+        eventSweep.job, configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
         renewalExtensions.job, reconcileJob.job, kpiJob.job, businessGauges.job,
         authenticator.job, sharedResources.refusedAttempts.job,
       ]

@@ -55,8 +55,12 @@ public final class App: Sendable {
   public let storeKey: StoreKey?
   /// The app's CloudKit container; required if `writeTo` has `cloudkit`.
   public let cloudKit: CloudKitContainer?
-  /// The webhooks for changes of a customer's state.
+  /// The webhooks for changes of a customer's state and for lifecycle events.
   public let webhooks: [WebhookEndpoint]
+  /// When customers are reminded that a free period ends.
+  public let reminders: Reminders
+  /// The server that gets the App Store's notifications as they came; nil for none.
+  public let forwardedNotifications: WebhookEndpoint?
   /// The values of `bookmark_limit` in the table `user_preferences`.
   public let bookmarkLimits: BookmarkLimits
 
@@ -82,7 +86,8 @@ public final class App: Sendable {
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7,
     eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
     writeTo: Set<StatusDestination> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
-    webhooks: [WebhookEndpoint] = [], bookmarkLimits: BookmarkLimits = BookmarkLimits()
+    webhooks: [WebhookEndpoint] = [], reminders: Reminders = Reminders(),
+    forwardedNotifications: WebhookEndpoint? = nil, bookmarkLimits: BookmarkLimits = BookmarkLimits()
   ) {
     self.bundleID = bundleID
     self.appAppleID = appAppleID
@@ -110,6 +115,8 @@ public final class App: Sendable {
     self.storeKey = storeKey
     self.cloudKit = cloudKit
     self.webhooks = webhooks
+    self.reminders = reminders
+    self.forwardedNotifications = forwardedNotifications
     self.bookmarkLimits = bookmarkLimits
     var canonicalNames: [String: String] = [:]
     for product in products {

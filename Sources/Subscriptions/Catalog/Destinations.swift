@@ -49,7 +49,7 @@ public struct CloudKitContainer: Sendable, Hashable {
   }
 }
 
-/// A webhook for changes of a customer's state.
+/// A webhook for changes of a customer's state and for lifecycle events.
 public struct WebhookEndpoint: Sendable, Hashable {
   /// The URL for the events.
   public var url: String
@@ -57,14 +57,37 @@ public struct WebhookEndpoint: Sendable, Hashable {
   public var secretEnvironmentVariable: String
   /// Whether the server may have a private address.
   public var allowsPrivateAddresses: Bool
+  /// The types of the events to send; nil for all.
+  public var events: Set<String>?
 
   /// Creates an endpoint.
-  public init(url: String, secretEnvironmentVariable: String, allowsPrivateAddresses: Bool = false) {
+  public init(
+    url: String, secretEnvironmentVariable: String, allowsPrivateAddresses: Bool = false,
+    events: Set<String>? = nil
+  ) {
     self.url = url
     self.secretEnvironmentVariable = secretEnvironmentVariable
     self.allowsPrivateAddresses = allowsPrivateAddresses
+    self.events = events
   }
+
+  /// Whether events of this type are sent to it.
+  public func receives(_ type: String) -> Bool { events?.contains(type) ?? true }
 
   /// The URL without its query, which may have a secret; for logs.
   public var name: String { String(url.prefix { $0 != "?" }) }
+}
+
+/// When customers are reminded that a free period ends.
+public struct Reminders: Sendable, Hashable {
+  /// How many days before its end a trial is said to end.
+  public var trialEndingDays: Int
+  /// How many days before its end a grace period is said to end.
+  public var graceEndingDays: Int
+
+  /// Creates the settings.
+  public init(trialEndingDays: Int = 3, graceEndingDays: Int = 2) {
+    self.trialEndingDays = trialEndingDays
+    self.graceEndingDays = graceEndingDays
+  }
 }

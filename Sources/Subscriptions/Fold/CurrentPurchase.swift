@@ -21,6 +21,13 @@ extension SubscriptionFacts {
     return current
   }
 
+  /// The purchases in the order in which they took effect, without those that another one replaced before they began.
+  public var standing: [TransactionFact] {
+    let overtaken = overtaken
+    return transactions.values.filter { !overtaken.contains($0.transactionID) }
+      .sorted { $0.isReplaced(by: $1) }
+  }
+
   /// The valid period that lasts until the start of this one; nil if there is none.
   func paidUntilStart(of current: TransactionFact) -> TransactionFact? {
     latest(

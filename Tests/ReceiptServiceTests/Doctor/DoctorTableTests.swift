@@ -90,7 +90,7 @@ import Testing
       #expect(results.filter { !$0.isOK } == [])
       #expect(
         results.contains {
-          $0.subject == "table subscriptions" && $0.message.contains("4 rows are from before receiptd")
+          $0.subject == "table subscriptions" && $0.message.contains("wait for the first fact about them: 4")
         })
     }
   }

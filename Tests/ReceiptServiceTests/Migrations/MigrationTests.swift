@@ -142,7 +142,7 @@ import Testing
         for relation in [
           "subscriptions", "transactions", "renewals", "notifications", "profiles", "user_preferences",
           "trials", "devices", "grants", "support_actions", "outbox", "outbox_destinations",
-          "schema_migrations", "people", "store_calls", "renewal_extensions", "consents",
+          "lifecycle_events", "schema_migrations", "people", "store_calls", "renewal_extensions", "consents",
           "purchase_devices", "configured_apps", "support_outbox", "support_customers",
           "support_subscriptions", "support_timeline", "support_transactions", "kpi_daily", "events",
           "event_bytes_daily", "kpi_days",

@@ -117,8 +117,12 @@ import Testing
         { "url": "https://a.example/x?token=1", "secretEnv": "S" }, { "url": "https://b.example/", "secretEnv": "S" }]
       """#
     let app = try #require(try catalog(members)[TestApps.family])
-    #expect(app.outboxDestinations.count == 3)
+    #expect(app.outboxDestinations.count == 5)
     let destinations = try senders(members, ["S": WebhookReceiver.secret])
-    #expect(destinations.map(\.endpoint).sorted() == ["https://a.example/x", "https://b.example/"])
+    #expect(
+      destinations.map { "\($0.kind) \($0.endpoint)" }.sorted() == [
+        "event https://a.example/x", "event https://b.example/", "webhook https://a.example/x",
+        "webhook https://b.example/",
+      ])
   }
 }

@@ -99,8 +99,13 @@ final class WebhookReceiver: Sendable {
       with: #""name": "Climbing", "webhooks": [\#(webhooks.joined(separator: ", "))],"#)
   }
 
-  static func webhook(_ url: String, isPrivate: Bool = true) -> String {
-    #"{ "url": "\#(url)", "secretEnv": "TEST_WEBHOOK_SECRET", "allowPrivateAddresses": \#(isPrivate) }"#
+  /// - Parameter events: the types of events; `nil` for all.
+  static func webhook(
+    _ url: String, isPrivate: Bool = true, events: [String]? = ["customer.updated"]
+  ) -> String {
+    let list = events.map { #", "events": ["\#($0.joined(separator: #"", ""#))"]"# } ?? ""
+    return
+      #"{ "url": "\#(url)", "secretEnv": "TEST_WEBHOOK_SECRET", "allowPrivateAddresses": \#(isPrivate)\#(list) }"#
   }
 }
 

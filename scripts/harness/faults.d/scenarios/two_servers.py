@@ -18,7 +18,8 @@ def run(world, repetitions):
     receiver = Receiver()
     world.on_exit.append(receiver.close)
     world.configure(webhooks=[
-        {"url": receiver.url, "secretEnv": "FAULTS_WEBHOOK_SECRET", "allowPrivateAddresses": True}])
+        {"url": receiver.url, "secretEnv": "FAULTS_WEBHOOK_SECRET", "allowPrivateAddresses": True,
+         "events": ["customer.updated"]}])
     database = world.add_database()
     servers = [world.add_server(database.url), world.add_server(database.url)]
     world.start_load()

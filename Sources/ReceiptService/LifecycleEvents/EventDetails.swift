@@ -1,0 +1,124 @@
+import Foundation
+import HTTP
+import JSON
+import Subscriptions
+
+/// The members of an event's `data` that have no column. They hold no id of a customer, so that erasing a customer needs the
+/// columns alone.
+struct EventDetails: JSONWritable {
+  /// The purchase at the moment of the change.
+  var subscription: SubscriptionResponse?
+  var transaction: Transaction?
+  /// Why it was cancelled, refunded, or expired.
+  var reason: String?
+  var isResubscription: Bool?
+  var refund: Refund?
+  var grace: Grace?
+  var formerProductID: String?
+  var price: Price?
+  var trial: TrialPeriod?
+  /// The event that paused devices.
+  var cause: UUID?
+  /// The number of paired devices that the customer may have now.
+  var limit: Int?
+
+  /// The JSON.
+  var bytes: [UInt8] { JSONWriter.bytes(of: self) }
+
+  /// A purchase or a renewal.
+  struct Transaction: JSONWritable {
+    var fact: TransactionFact
+    /// The product by the catalog's name.
+    var productID: String
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("currency", fact.currency)
+        json.member("expiryDate", fact.expiresDate)
+        json.member("isFree", fact.priceMilliunits == 0)
+        json.member("priceMilliunits", fact.priceMilliunits)
+        json.member("productID", productID)
+        json.member("purchaseDate", fact.purchaseDate)
+        json.member("transactionID", fact.transactionID)
+      }
+    }
+  }
+
+  /// A refund of a transaction.
+  struct Refund: JSONWritable {
+    var revocation: Revocation
+    var revokedAt: Date
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("percentage", revocation.percentage.map { Double($0) / 1_000 })
+        json.member("refundedAt", revokedAt)
+        json.member("type", revocation.type)
+      }
+    }
+  }
+
+  /// A period of access after the paid time.
+  struct Grace: JSONWritable {
+    /// `appStore` for Apple's billing grace, `app` for the app's own.
+    var source: String
+    /// `nil` during free access, which pauses it.
+    var endsAt: Date?
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("endsAt", endsAt)
+        json.member("source", source)
+      }
+    }
+  }
+
+  /// A price of the next period.
+  struct Price: JSONWritable {
+    var currency: String?
+    var milliunits: Int64?
+    /// Whether the customer has agreed, or needs not agree.
+    var isAccepted: Bool
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("currency", currency)
+        json.member("isAccepted", isAccepted)
+        json.member("priceMilliunits", milliunits)
+      }
+    }
+  }
+
+  /// The app's own trial.
+  struct TrialPeriod: JSONWritable {
+    var startedAt: Date
+    /// `nil` during free access, which pauses it.
+    var endsAt: Date?
+    /// Whether the customer has bought something; only at the end.
+    var isConverted: Bool?
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("endsAt", endsAt)
+        json.member("isConverted", ifPresent: isConverted)
+        json.member("startedAt", startedAt)
+      }
+    }
+  }
+
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("cause", ifPresent: cause?.uuidString.lowercased())
+      json.member("formerProductID", ifPresent: formerProductID)
+      json.member("grace", ifPresent: grace)
+      json.member("isResubscription", ifPresent: isResubscription)
+      json.member("limit", ifPresent: limit)
+      json.member("price", ifPresent: price)
+      json.member("reason", ifPresent: reason)
+      json.member("refund", ifPresent: refund)
+      json.member("subscription", ifPresent: subscription)
+      json.member("transaction", ifPresent: transaction)
+      json.member("trial", ifPresent: trial)
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import Foundation
+import Identifiers
+import Postgres
+import Subscriptions
+
+/// What a row of the outbox delivers.
+enum OutboxContent: Sendable {
+  case state(CustomerState)
+  case event(StoredLifecycleEvent)
+  case notification(ForwardedNotification)
+
+  /// When the content changes with time alone, so that it must be sent again; `nil` for never.
+  var changesAt: Date? {
+    if case .state(let state) = self { state.entitlements.validUntil } else { nil }
+  }
+}
+
+/// Reads what the rows of a destination deliver, right before they are sent.
+struct OutboxReader: Sendable {
+  let app: App
+  let pool: PostgresPool
+
+  /// The content of each row, in the same order; `nil` where the row names nothing that exists.
+  func contents(
+    of rows: [DeliveryRows.Claimed], for kind: OutboxDestination.Kind, at instant: Date
+  ) async throws -> [OutboxContent?] {
+    switch kind {
+    case .cloudkit, .webhook: try await states(of: rows, at: instant)
+    case .event: try await events(of: rows)
+    case .notification: try await notifications(of: rows)
+    }
+  }
+
+  /// Why a row cannot be delivered.
+  static func missing(_ kind: OutboxDestination.Kind) -> String {
+    switch kind {
+    case .cloudkit, .webhook: "the row's key is not the id of a customer of the app"
+    case .event: "the event is older than 90 days and was deleted"
+    case .notification: "the notification was deleted"
+    }
+  }
+
+  private func states(
+    of rows: [DeliveryRows.Claimed], at instant: Date
+  ) async throws -> [OutboxContent?] {
+    let customers = rows.map { Customer(id: $0.key, of: app) }
+    let customerRecords = try await pool.customerRecords(
+      users: customers.compactMap { $0?.userID }, devices: customers.compactMap { $0?.deviceID })
+    return customers.map { customer in
+      customer.map {
+        .state(
+          CustomerState(
+            of: $0, in: app, customerRecords: customerRecords.customerRecords(of: $0, in: app, at: instant),
+            at: instant))
+      }
+    }
+  }
+
+  private func events(of rows: [DeliveryRows.Claimed]) async throws -> [OutboxContent?] {
+    // One id has one body: after an attempt the event keeps its customer.
+    let unsent = rows.filter { $0.attempts == 0 }.compactMap { UUID(rfc9562: $0.key) }
+    let ids = rows.compactMap { UUID(rfc9562: $0.key) }
+    let answers = try await pool.transaction(
+      pipeline: [LifecycleEventRows.nameOwners(of: unsent), LifecycleEventRows.select(ids)])
+    let events = try Dictionary(
+      answers[1].map(StoredLifecycleEvent.init).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+    return rows.map { row in UUID(rfc9562: row.key).flatMap { events[$0] }.map { .event($0) } }
+  }
+
+  private func notifications(of rows: [DeliveryRows.Claimed]) async throws -> [OutboxContent?] {
+    var contents: [OutboxContent?] = []
+    for row in rows {
+      guard let uuid = UUID(rfc9562: row.key),
+        let kept = try await pool.query(NotificationRows.payload(of: uuid)).first
+      else {
+        contents.append(nil)
+        continue
+      }
+      contents.append(
+        .notification(
+          ForwardedNotification(uuid: uuid, signedPayload: try KeptPayload(kept).signedPayload)))
+    }
+    return contents
+  }
+}

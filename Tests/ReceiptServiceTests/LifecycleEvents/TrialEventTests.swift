@@ -1,0 +1,136 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTP
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+extension Harness {
+  /// Starts the trial of the device app.
+  func startTrial(_ device: String, account: String? = nil) async throws -> Answer {
+    let answer = try await launch(device, account: account, bundleID: TestApps.family, of: TestApps.family)
+    #expect(answer.status == 201 || account != nil)
+    return answer
+  }
+}
+
+@Suite struct TrialEventTests {
+  @Test func `a trial is told when it starts, three days before its end, and at its end`() async throws {
+    try await withEvents { harness, receiver in
+      let start = harness.clock.now
+      _ = try await harness.startTrial("phone")
+      try await harness.sweepAndDeliver()
+      #expect(receiver.types == ["trial.started"])
+      try await harness.becomes(start + 26.9 * 86_400)
+      #expect(receiver.types == ["trial.started"])
+      try await harness.becomes(start + 27.1 * 86_400)
+      try await harness.timePasses(days: 1)
+      #expect(receiver.types == ["trial.ending", "trial.started"])
+      let ending = try receiver.first(.trialEnding)
+      #expect(ending.text("customer.id") == "phone")
+      #expect(ending.text("trial.endsAt") == RFC3339.string(from: start + 30 * 86_400))
+      try await harness.becomes(start + 30 * 86_400 + 20)
+      try await harness.timePasses(days: 1)
+      #expect(receiver.types == ["trial.ended", "trial.ending", "trial.started"])
+      #expect(try receiver.first(.trialEnded).value("data.trial.isConverted") as? Bool == false)
+    }
+  }
+
+  @Test func `an extended trial has a reminder and an end of its own`() async throws {
+    try await withEvents { harness, receiver in
+      _ = try await harness.startTrial("phone")
+      try await harness.timePasses(days: 28)
+      #expect(receiver.types == ["trial.ending", "trial.started"])
+      _ = try await harness.service.support.extendTrial(
+        of: "phone", bundleID: TestApps.family, days: 10, by: try #require(Harness.ada))
+      try await harness.timePasses(days: 5)
+      #expect(receiver.types == ["trial.ending", "trial.started"])
+      try await harness.timePasses(days: 5)
+      try await harness.timePasses(days: 3)
+      #expect(receiver.types == ["trial.ended", "trial.ending", "trial.ending", "trial.started"])
+    }
+  }
+
+  @Test func `a customer who has bought gets no reminder, and free access postpones the end`() async throws {
+    try await withEvents { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      _ = try await harness.startTrial("payer")
+      _ = try await harness.startTrial("waiter")
+      _ = try await harness.deviceBuys("payer")
+      try await harness.timePasses(days: 20)
+      _ = try await harness.service.support.setFreeAccess(
+        true, bundleID: TestApps.family, by: try #require(Harness.ada))
+      try await harness.timePasses(days: 8)
+      #expect(!receiver.types.contains("trial.ending"))
+      _ = try await harness.service.support.setFreeAccess(
+        false, bundleID: TestApps.family, by: try #require(Harness.ada))
+      try await harness.timePasses(days: 6)
+      #expect(!receiver.types.contains("trial.ending"))
+      try await harness.timePasses(days: 2)
+      #expect(
+        receiver.events.filter { $0.type == "trial.ending" }.map { $0.text("customer.id") } == ["waiter"])
+      try await harness.timePasses(days: 3)
+      #expect(receiver.events.filter { $0.type == "trial.ended" }.count == 2)
+    }
+  }
+
+  @Test func `each device that continues a trial is told its end, and only the first its start`() async throws
+  {
+    try await withEvents { harness, receiver in
+      _ = try await harness.startTrial("old", account: "account-1")
+      _ = try await harness.startTrial("new", account: "account-1")
+      try await harness.timePasses(days: 31)
+      #expect(receiver.types == ["trial.ended", "trial.ended", "trial.started"])
+    }
+  }
+
+  @Test func `the grace period of the app is told at its start, two days before its end, and at its end`()
+    async throws
+  {
+    try await withEvents { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try await harness.deviceBuys("phone")
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      let end = try #require(bought.transaction.expiresDate)
+      try await harness.becomes(end + 10)
+      #expect(receiver.types == ["cancelled", "grace.started", "subscription.started"])
+      #expect(try receiver.first(.graceStarted).text("grace.source") == "app")
+      try await harness.becomes(end + 4.9 * 86_400)
+      #expect(!receiver.types.contains("grace.ending"))
+      try await harness.becomes(end + 5.1 * 86_400)
+      #expect(receiver.types == ["cancelled", "grace.ending", "grace.started", "subscription.started"])
+      try await harness.becomes(end + 7.1 * 86_400)
+      try await harness.timePasses(days: 1)
+      #expect(
+        receiver.types == ["cancelled", "expired", "grace.ending", "grace.started", "subscription.started"])
+    }
+  }
+
+  @Test func `devices beyond the limit of a lower tier are told as paused`() async throws {
+    try await withEvents { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+      _ = try await harness.device("phone", shows: bought)
+      for number in 1...3 {
+        let answer = try await harness.send(
+          .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
+          json: #"{"childDeviceID": "child-\#(number)"}"#)
+        #expect(answer.status == 201)
+        harness.clock.advance(seconds: 1)
+      }
+      try await harness.happens(.changeProduct(TestApps.individual), to: bought.originalTransactionID)
+      try await harness.sweepAndDeliver()
+      #expect(!receiver.types.contains("paused_devices"))
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      for _ in 0..<2 { try await harness.sweepAndDeliver() }
+      let paused = receiver.events.filter { $0.type == "paused_devices" }
+      #expect(paused.count == 1)
+      #expect(paused.first?.value("data.pausedDevices") as? [String] == ["child-2", "child-3"])
+      #expect(paused.first?.value("data.limit") as? Int == 1)
+    }
+  }
+}
