@@ -48,6 +48,7 @@ import Testing
     "refund-answer": (recordedLeads, [user, "--prefer", "none"] + reason),
     "extend-renewal": (recordedLeads, ["1", "--days", "1", "--reason-code", "0"] + reason),
     "free-access": (recordedLeads, ["on", "--bundle", "com.screentimerewards"] + reason),
+    "replay-events": (recordedLeads, ["--since", "7d"] + reason),
     "requeue": (recordedLeads, ["--bundle", "com.screentimerewards"] + reason),
     "replay": (recordedLeads, [user]), "rotate-entitlement-key": (recordedLeads, reason),
     "people": (.roles([.lead], isRecorded: true), ["add", "somebody", "--role", "lead"]),

@@ -19,6 +19,7 @@ public enum SupportOperation: String, CaseIterable, Sendable {
   case reconcile
   case refundAnswer = "refund-answer"
   case replay
+  case replayEvents = "replay-events"
   case requeue
   case resetDeviceSecret = "reset-device-secret"
   case revokeGrant = "revoke-grant"
@@ -34,7 +35,7 @@ public enum SupportOperation: String, CaseIterable, Sendable {
     case .customer, .find, .refresh, .grant, .extendTrial: .agent
 
     case .adopt, .extendRenewal, .freeAccess, .grandfather, .kpi, .people, .reconcile, .refundAnswer, .replay,
-      .requeue, .resetDeviceSecret, .revokeGrant, .rotateEntitlementKey, .transfer:
+      .replayEvents, .requeue, .resetDeviceSecret, .revokeGrant, .rotateEntitlementKey, .transfer:
       .lead
     }
   }

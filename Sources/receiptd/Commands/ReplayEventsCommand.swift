@@ -33,7 +33,7 @@ struct ReplayEventsCommand: AsyncParsableCommand {
 
   func run() async throws {
     let span = try span(at: Date())
-    try await options.performWithService("replay-events", warningAbout: [.deliveries]) { service, author in
+    try await options.performWithService(.replayEvents, warningAbout: [.deliveries]) { service, author in
       try await service.replayEvents(in: span, bundleID: bundle, type: type, isDryRun: dryRun, by: author)
     }
   }

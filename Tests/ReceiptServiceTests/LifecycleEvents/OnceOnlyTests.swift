@@ -48,8 +48,7 @@ import Testing
       }
       for notification in story.notifications { await harness.arrives(notification) }
       for row in try await harness.pool.query("SELECT notification_uuid FROM notifications") {
-        _ = try await harness.service.replay(
-          row.decode("notification_uuid"), by: "ada", reason: "a test")
+        _ = try await harness.service.replay(row.decode("notification_uuid"), by: #require(Harness.ada))
       }
       try await harness.sweepAndDeliver()
       #expect(receiver.types == story.types)

@@ -2,6 +2,7 @@ import AppStoreSimulator
 import Foundation
 import HTTP
 import HTTPTypes
+import Postgres
 import Testing
 
 @testable import ReceiptService
