@@ -78,7 +78,7 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
     signal(SIGPIPE, SIG_IGN)
     try await Startup.withService { service in
       do {
-        print(try await perform(service.renewalExtensions))
+        print("\(try await perform(service.renewalExtensions))".wrappedForTerminal())
       } catch {
         throw Startup.failure("extend-renewal: \(Startup.sentence(error))")
       }

@@ -16,14 +16,18 @@ struct RefreshCommand: AsyncParsableCommand {
   @Argument(help: "Anything that `receiptd find` finds, or any transaction id.")
   var id: String
 
-  @Option(help: "The author, for the record. The default is the user of this shell.")
-  var by = ProcessInfo.processInfo.environment["USER"] ?? "operator"
+  @Option(help: "The author of the action, for the record. The default is SUDO_USER, else USER.")
+  var by = SupportOptions.person(in: ProcessInfo.processInfo.environment)
 
   @Option(help: "The reason, for the record.")
   var reason = "asked by hand"
 
   @Flag(help: "The result as JSON, on one line.")
   var json = false
+
+  func validate() throws {
+    if by.isEmpty { throw ValidationError("USER is not set; give --by.") }
+  }
 
   func run() async throws {
     // A write to a closed connection must fail with an error and not end the process.

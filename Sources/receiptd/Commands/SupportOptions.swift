@@ -17,7 +17,7 @@ struct SupportOptions: ParsableArguments {
   }
 
   /// The person at the terminal. `sudo` and `receiptd-admin` name that person in SUDO_USER, and another one in USER.
-  private static func person(in environment: [String: String]) -> String {
+  static func person(in environment: [String: String]) -> String {
     ["SUDO_USER", "USER"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty } ?? ""
   }
 
@@ -36,7 +36,7 @@ struct SupportOptions: ParsableArguments {
   ) async throws {
     try await Startup.withService(warningAbout: uses) { service in
       do {
-        print(try await action(service, SupportAuthor(by: by, reason: reason)))
+        print("\(try await action(service, SupportAuthor(by: by, reason: reason)))".wrappedForTerminal())
       } catch {
         throw Startup.failure("\(command): \(Startup.sentence(error))")
       }
