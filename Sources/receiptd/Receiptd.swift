@@ -15,6 +15,7 @@ struct Receiptd: AsyncParsableCommand {
       ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, RefundAnswerCommand.self,
       ExtendRenewalCommand.self, FreeAccessCommand.self, RequeueCommand.self, FindCommand.self,
       CustomerCommand.self, RefreshCommand.self,
+      ExportCustomerCommand.self, EraseCustomerCommand.self,
       GrandfatherCommand.self, AdoptCommand.self,
       KpiCommand.self, RotateEntitlementKeyCommand.self, VersionCommand.self,
     ])

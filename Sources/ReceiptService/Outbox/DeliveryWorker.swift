@@ -97,7 +97,8 @@ struct DeliveryWorker: Sendable {
       guard let customer else { return Prepared(row: row) }
       let state = CustomerState(
         of: customer, in: app,
-        customerRecords: customerRecords.customerRecords(of: customer, in: app, at: instant), at: instant)
+        customerRecords: customerRecords.customerRecords(of: customer, in: app, at: instant),
+        isErased: row.isErased, at: instant)
       return Prepared(
         row: row,
         message: OutboxMessage(

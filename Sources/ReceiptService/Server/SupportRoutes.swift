@@ -68,6 +68,17 @@ extension Service {
           body.originalTransactionID, to: body.to, by: SupportAuthor(by: body.by, reason: body.reason),
           isForced: body.force ?? false, isDryRun: body.dryRun ?? false))
     }
+    on(.get, "export-customer/{customer}") { request in
+      try .json(.ok, await self.support.exportCustomer(request.parameters.require("customer")))
+    }
+    on(.post, "erase-customer") { request in
+      let body: EraseCustomerBody = try request.requiredJSON()
+      return try .json(
+        .ok,
+        await self.support.eraseCustomer(
+          body.customer, by: SupportAuthor(by: body.by, reason: body.reason), isForced: body.force ?? false,
+          isDryRun: body.dryRun ?? false))
+    }
     on(.post, "refund-answer") { request in
       let body: RefundAnswerBody = try request.requiredJSON()
       return try await .json(
@@ -139,6 +150,8 @@ private func mappingRefusals(_ body: () async throws -> Response) async throws -
   } catch let failure as ReplayFailure {
     throw switch failure {
     case .notKept: Problem.notFound("No notification with this UUID is kept.")
+    case .erased:
+      Problem.invalidRequest("The notification's customer was erased: there is nothing to replay.")
     case .notVerified(let reason):
       Problem.invalidRequest("The notification's signature is not accepted any more: \(reason)")
     }
@@ -198,6 +211,14 @@ private struct ResetDeviceSecretBody: Decodable {
 private struct TransferBody: Decodable {
   var originalTransactionID: String
   var to: String
+  var force: Bool?
+  var dryRun: Bool?
+  var by: String
+  var reason: String
+}
+
+private struct EraseCustomerBody: Decodable {
+  var customer: String
   var force: Bool?
   var dryRun: Bool?
   var by: String

@@ -15,7 +15,7 @@ ORDER = [
     "validate", "webhook", "putPremium", "getPremium", "startTrial", "getEntitlements", "pairChild", "listChildren",
     "unpairChild", "postEvents", "postConsent", "getKeys", "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer",
     "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "refundAnswer",
-    "extendRenewal", "setFreeAccess", "requeue", "replay",
+    "extendRenewal", "setFreeAccess", "requeue", "replay", "exportCustomer", "eraseCustomer",
 ]
 
 
@@ -56,7 +56,8 @@ class Session:
 
     @property
     def parameters(self):
-        return {"id": self.climb["originalTransactionID"], "what": self.climb["orderID"]}
+        return {
+            "id": self.climb["originalTransactionID"], "what": self.climb["orderID"], "customer": self.user}
 
     def token(self, operation):
         if "userToken" in operation.schemes:
