@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS public.client_write_modes (
   existed_before boolean NOT NULL,
   mode text CHECK (mode IN ('accept', 'observe', 'refuse')),
   free_bookmark_limit integer NOT NULL DEFAULT 2,
+  bundle_ids text[] NOT NULL DEFAULT '{}',
   counted_since timestamptz NOT NULL DEFAULT now()
 );
 ALTER TABLE public.client_write_modes ENABLE ROW LEVEL SECURITY;
@@ -20,6 +21,7 @@ COMMENT ON COLUMN public.client_write_modes.table_name IS 'profiles or user_pref
 COMMENT ON COLUMN public.client_write_modes.existed_before IS 'Whether the table had premium columns before receiptd: then old builds of clients may write them.';
 COMMENT ON COLUMN public.client_write_modes.mode IS 'accept, observe or refuse (clientWrites in the configuration). NULL: no server has started yet; accept where the columns existed before, else refuse.';
 COMMENT ON COLUMN public.client_write_modes.free_bookmark_limit IS 'The bookmark_limit of a user without premium, for user_preferences.';
+COMMENT ON COLUMN public.client_write_modes.bundle_ids IS 'The apps that write their status to the table. Empty: no server has started yet.';
 COMMENT ON COLUMN public.client_write_modes.counted_since IS 'Since when client writes are counted.';
 INSERT INTO public.client_write_modes (table_name, existed_before)
 VALUES ('profiles', EXISTS (

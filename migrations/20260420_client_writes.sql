@@ -2,7 +2,8 @@
 --
 -- Supabase lets users update their own profile row. Triggers watch the premium columns when a role that acts for users writes
 -- them; client_write_modes has the mode of each table:
---   accept   the client's values are written, and the write is counted: old builds go on as before.
+--   accept   the client's values are written, and the write is counted: old builds go on as before. A weaker status than the one
+--            that the server knows is not written.
 --   observe  the rest of the statement is applied, the premium columns keep the server's values, and the claim is noted.
 --   refuse   the statement fails (42501), so that no user can grant premium to their own account.
 -- Values that are the stored ones, up to a second, are no change in any mode: apps write back whole rows, with timestamps of
@@ -65,6 +66,44 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     ELSE a IS NOT DISTINCT FROM b END
 $$;
 COMMENT ON FUNCTION public.receiptd_is_same_second(timestamptz, timestamptz) IS 'Whether two times differ by less than a second, or are both NULL.';
+
+-- Until when a user has premium by the purchases and grants that receiptd knows. NULL: the user has none that gives access now.
+CREATE OR REPLACE FUNCTION public.receiptd_known_until(relation text, customer uuid) RETURNS timestamptz
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH app AS (SELECT unnest(bundle_ids) AS bundle_id FROM public.client_write_modes WHERE table_name = relation)
+  SELECT max(until) FROM (
+    SELECT coalesce(greatest(s.expiry_date, s.grace_expires_at), 'infinity') AS until
+    FROM public.subscriptions s JOIN app USING (bundle_id)
+    WHERE s.user_id = customer AND s.is_counted AND s.status IN ('active', 'grace')
+    UNION ALL
+    SELECT coalesce(g.ends_at, 'infinity') FROM public.grants g JOIN app USING (bundle_id)
+    WHERE g.user_id = customer AND g.is_counted AND g.revoked_at IS NULL AND g.starts_at <= now()) AS known
+  WHERE until > now()
+$$;
+COMMENT ON FUNCTION public.receiptd_known_until(text, uuid) IS 'Until when a user has premium by known purchases and grants. NULL: none gives access now.';
+
+-- Until when a row of profiles says that its user has premium.
+CREATE OR REPLACE FUNCTION public.receiptd_profile_until(expires timestamptz, product text, transaction_id text)
+RETURNS timestamptz
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(expires, CASE WHEN product <> '' OR transaction_id <> '' THEN 'infinity' ELSE '-infinity' END::timestamptz)
+$$;
+COMMENT ON FUNCTION public.receiptd_profile_until(timestamptz, text, text) IS 'Until when a row of profiles says that its user has premium.';
+
+-- Has the server write the status of a user within seconds. It never fails, because that would fail the client's statement.
+CREATE OR REPLACE FUNCTION public.receiptd_queue_status(customer uuid) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  INSERT INTO public.outbox (destination, key, payload)
+  SELECT 'profiles', customer::text, '{}'
+  WHERE NOT EXISTS (
+    SELECT FROM public.outbox
+    WHERE destination = 'profiles' AND key = customer::text AND done_at IS NULL AND dead_at IS NULL);
+EXCEPTION WHEN OTHERS THEN
+  RAISE LOG 'receiptd: the status of a user could not be queued: % (%)', SQLERRM, SQLSTATE;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_queue_status(uuid) IS 'Queues the premium status of a user, which the server then writes to the app''s own tables.';
 
 -- The user for whom PostgREST runs the statement. NULL: the statement carries no user.
 CREATE OR REPLACE FUNCTION public.receiptd_caller() RETURNS text
@@ -139,6 +178,9 @@ DECLARE
   -- The row that the statement changes, meets in an ON CONFLICT, or replaces. NULLs: there is none.
   stored record;
   replaced jsonb;
+  new_until timestamptz;
+  stored_until timestamptz;
+  known_until timestamptz;
 BEGIN
   IF TG_OP = 'UPDATE' THEN
     stored := OLD;
@@ -156,6 +198,8 @@ BEGIN
         NEW.premium_expires_at := stored.premium_expires_at;
         NEW.premium_product_id := stored.premium_product_id;
         NEW.premium_original_transaction_id := stored.premium_original_transaction_id;
+      ELSIF stored.id IS NULL AND public.receiptd_known_until('profiles', NEW.id) IS NOT NULL THEN
+        PERFORM public.receiptd_queue_status(NEW.id);
       END IF;
       RETURN NEW;
     END IF;
@@ -181,6 +225,24 @@ BEGIN
     PERFORM public.receiptd_note_client_write('profiles', NEW.id, mode_now, NEW.premium_original_transaction_id,
       NEW.premium_product_id, NEW.premium_expires_at, NULL);
   END IF;
+  IF mode_now = 'accept' AND (TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL) THEN
+    -- An old build may write back a row that it read before a renewal, or clear it. A payer's status stays. A stored status
+    -- that lasts longer than any known purchase is a client's own: the client may lower it, and the server writes what it knows.
+    new_until := public.receiptd_profile_until(
+      NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id);
+    stored_until := public.receiptd_profile_until(
+      stored.premium_expires_at, stored.premium_product_id, stored.premium_original_transaction_id);
+    known_until := public.receiptd_known_until('profiles', NEW.id);
+    IF new_until <= known_until - interval '1 second' THEN
+      IF stored_until < known_until + interval '1 second' AND stored_until > new_until THEN
+        NEW.premium_expires_at := stored.premium_expires_at;
+        NEW.premium_product_id := stored.premium_product_id;
+        NEW.premium_original_transaction_id := stored.premium_original_transaction_id;
+      ELSE
+        PERFORM public.receiptd_queue_status(NEW.id);
+      END IF;
+    END IF;
+  END IF;
   IF mode_now = 'observe' THEN
     NEW.premium_expires_at := stored.premium_expires_at;
     NEW.premium_product_id := stored.premium_product_id;
@@ -199,6 +261,7 @@ DECLARE
     SELECT free_bookmark_limit FROM public.client_write_modes WHERE table_name = 'user_preferences'), 2);
   stored record;
   replaced jsonb;
+  has_row boolean := true;
   is_new boolean := false;
 BEGIN
   IF TG_OP = 'UPDATE' THEN
@@ -210,8 +273,9 @@ BEGIN
     ELSE
       stored := jsonb_populate_record(NULL::public.user_preferences, replaced);
     END IF;
-    is_new := stored.user_id IS NULL OR replaced IS NOT NULL;
-    IF stored.user_id IS NULL THEN
+    has_row := stored.user_id IS NOT NULL;
+    is_new := NOT has_row OR replaced IS NOT NULL;
+    IF NOT has_row THEN
       SELECT NULL::uuid AS user_id, false AS is_premium, free_limit AS bookmark_limit INTO stored;
     END IF;
     -- The values of a free user, which are the columns' defaults (2 is that of the limit), claim no premium. An ON CONFLICT
@@ -220,6 +284,9 @@ BEGIN
       IF is_new THEN
         NEW.is_premium := stored.is_premium;
         NEW.bookmark_limit := stored.bookmark_limit;
+      END IF;
+      IF NOT has_row AND public.receiptd_known_until('user_preferences', NEW.user_id) IS NOT NULL THEN
+        PERFORM public.receiptd_queue_status(NEW.user_id);
       END IF;
       RETURN NEW;
     END IF;
@@ -238,6 +305,18 @@ BEGIN
   END IF;
   IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR is_new THEN
     PERFORM public.receiptd_note_client_write('user_preferences', NEW.user_id, mode_now, NULL, NULL, NULL, NEW.is_premium);
+  END IF;
+  -- As for profiles: a client's write does not take a payer's status.
+  IF mode_now = 'accept' AND (TG_OP = 'UPDATE' OR is_new)
+    AND (NEW.is_premium IS NOT TRUE OR NEW.bookmark_limit < stored.bookmark_limit)
+    AND public.receiptd_known_until('user_preferences', NEW.user_id) IS NOT NULL
+  THEN
+    IF stored.is_premium THEN
+      NEW.is_premium := true;
+      NEW.bookmark_limit := greatest(NEW.bookmark_limit, stored.bookmark_limit);
+    ELSE
+      PERFORM public.receiptd_queue_status(NEW.user_id);
+    END IF;
   END IF;
   IF mode_now = 'observe' THEN
     NEW.is_premium := stored.is_premium;
@@ -366,7 +445,8 @@ DECLARE
 BEGIN
   FOREACH signature IN ARRAY ARRAY['receiptd_guard_profiles()', 'receiptd_guard_user_preferences()',
     'receiptd_note_client_write(text, uuid, text, text, text, timestamptz, boolean)',
-    'receiptd_client_write_mode(text)', 'receiptd_caller()', 'receiptd_make_room(text, uuid)',
+    'receiptd_client_write_mode(text)', 'receiptd_known_until(text, uuid)',
+    'receiptd_profile_until(timestamptz, text, text)', 'receiptd_queue_status(uuid)', 'receiptd_caller()', 'receiptd_make_room(text, uuid)',
     'receiptd_forget_added_row()', 'receiptd_is_same_second(timestamptz, timestamptz)',
     'receiptd_touch_updated_at()', 'receiptd_keep_created_at()']
   LOOP

@@ -68,11 +68,14 @@ struct ClientWriteModes: Sendable {
       }
       let mode = mode(of: table, existedBefore: stored.existedBefore)
       let limit = freeBookmarkLimit(in: table)
+      let bundleIDs = apps(writingTo: table).map(\.bundleID).sorted()
       _ = try await pool.query(
         """
-        UPDATE client_write_modes SET mode = \(mode.rawValue), free_bookmark_limit = \(limit)
+        UPDATE client_write_modes
+        SET mode = \(mode.rawValue), free_bookmark_limit = \(limit), bundle_ids = \(bundleIDs)
         WHERE table_name = \(stored.table)
-          AND (mode, free_bookmark_limit::bigint) IS DISTINCT FROM (\(mode.rawValue)::text, \(limit)::bigint)
+          AND (mode, free_bookmark_limit::bigint, bundle_ids)
+            IS DISTINCT FROM (\(mode.rawValue)::text, \(limit)::bigint, \(bundleIDs)::text[])
         """)
     }
   }

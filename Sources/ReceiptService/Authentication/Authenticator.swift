@@ -90,6 +90,13 @@ struct Authenticator: Sendable {
     return (user, apps)
   }
 
+  /// The one app for which the token is valid; `nil` where several are.
+  /// - Throws: as ``user(of:)``.
+  func onlyApp(of request: Request) async throws -> App? {
+    let apps = try await user(of: request).apps
+    return apps.count == 1 ? apps.first : nil
+  }
+
   private func refuse(_ refusal: TokenRefusal) -> Problem {
     metrics.tokenRefusals.count(refusal)
     return ServiceError.invalidToken(refusal)

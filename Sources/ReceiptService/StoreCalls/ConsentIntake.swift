@@ -31,7 +31,7 @@ struct ConsentIntake: Sendable {
     try request.requireJSON()
     let body = try request.decodeJSON(Body.self)
     let secret = try DeviceSecret(of: request)
-    let app = try await app(of: request, body)
+    let app = try await tokenApp(of: request, body) ?? namedApp(of: request, body)
     let customer = try await customer(body.deviceID, secret, of: app, request)
     let instant = clock.now()
     let written = ConsentRows.write(body.consent, of: customer, bundleID: app.bundleID, at: instant)
@@ -46,14 +46,16 @@ struct ConsentIntake: Sendable {
         consent: body.consent, since: rows.first?.decode("changed_at") ?? instant, serverTime: instant))
   }
 
-  /// The named app, else the one app for which the user's token is valid, else as for the other routes.
-  private func app(of request: Request, _ body: Body) async throws -> App {
-    if body.bundleID == nil, body.deviceID == nil {
-      let (_, valid) = try await authenticator.user(of: request)
-      if valid.count == 1 { return valid[0] }
-    }
-    return try apps.app(
-      of: request, named: body.bundleID, customers: body.deviceID == nil ? .user : .device)
+  /// The one app for which the user's token is valid. `nil` where the body names an app or a device, or several apps take the
+  /// token.
+  private func tokenApp(of request: Request, _ body: Body) async throws -> App? {
+    guard body.bundleID == nil, body.deviceID == nil else { return nil }
+    return try await authenticator.onlyApp(of: request)
+  }
+
+  /// The app as on the other routes.
+  private func namedApp(of request: Request, _ body: Body) throws -> App {
+    try apps.app(of: request, named: body.bundleID, customers: body.deviceID == nil ? .user : .device)
   }
 
   private func customer(

@@ -128,6 +128,22 @@ import Testing
     }
   }
 
+  @Test func `a row is not replaced where a table refers to another column of it`() async throws {
+    try await LiveApps.with { live in
+      _ = try await live.pool.query(
+        "ALTER TABLE user_preferences ADD COLUMN serial text UNIQUE DEFAULT gen_random_uuid()")
+      _ = try await live.pool.query(
+        "CREATE TABLE themes (owner text REFERENCES user_preferences (serial) ON DELETE CASCADE)")
+      let user = try await Self.newUser(live)
+      try await Self.grant(live, user, of: Thaqalayn.bundleID)
+      _ = try await live.pool.query(
+        "INSERT INTO themes SELECT serial FROM user_preferences WHERE user_id = \(user)")
+      #expect(await Self.sqlState { try await live.signsUp(user) } == "23505")
+      #expect(try await live.harness.isPremiumInPreferences(user) == true)
+      #expect(try await live.harness.count("themes") == 1)
+    }
+  }
+
   @Test func `a row that was deleted is forgotten, so that a row of the app is never replaced`() async throws
   {
     try await LiveApps.with { live in
