@@ -142,6 +142,7 @@ struct StoreCall: Sendable {
     deadline = try row.decode("deadline")
     attempts = try row.decode("attempts")
     body = try row.decode("body")
-    isUncertain = body != nil && (try row.decode("last_error", as: String?.self)) == StoreCallRows.underWay
+    let lastError: String? = try row.decode("last_error")
+    isUncertain = body != nil && lastError == StoreCallRows.underWay
   }
 }
