@@ -131,7 +131,10 @@ ALTER TABLE public.subscriptions
   ADD COLUMN IF NOT EXISTS phase_statuses text[],
   ADD COLUMN IF NOT EXISTS phase_store_statuses text[],
   ADD COLUMN IF NOT EXISTS next_change_at timestamptz,
-  ADD COLUMN IF NOT EXISTS store_asked_at timestamptz;
+  ADD COLUMN IF NOT EXISTS store_asked_at timestamptz,
+  ADD COLUMN IF NOT EXISTS erased_as text,
+  ADD COLUMN IF NOT EXISTS erased_at timestamptz,
+  ADD COLUMN IF NOT EXISTS erased_tokens text[];
 SELECT public.receiptd_fit_columns('public.subscriptions', '{
     "original_transaction_id": "text", "device_id": "text", "transaction_id": "text", "product_id": "text",
     "tier": "text", "status": "text", "purchase_date": "timestamptz", "expiry_date": "timestamptz",
@@ -142,7 +145,8 @@ SELECT public.receiptd_fit_columns('public.subscriptions', '{
     "kind": "text", "renews_as": "text", "upcoming_product_id": "text", "upcoming_tier": "text",
     "owned_because": "text", "taken_from": "text", "app_account_token": "uuid", "app_transaction_id": "text",
     "is_counted": "boolean", "phase_starts": "timestamptz[]", "phase_statuses": "text[]",
-    "phase_store_statuses": "text[]", "next_change_at": "timestamptz", "store_asked_at": "timestamptz"}',
+    "phase_store_statuses": "text[]", "next_change_at": "timestamptz", "store_asked_at": "timestamptz",
+    "erased_as": "text", "erased_at": "timestamptz", "erased_tokens": "text[]"}',
   '{original_transaction_id,created_at,updated_at}');
 
 -- receiptd inserts rows and names its own columns only.
@@ -209,6 +213,9 @@ COMMENT ON COLUMN public.subscriptions.phase_statuses IS 'The status in each pha
 COMMENT ON COLUMN public.subscriptions.phase_store_statuses IS 'The store status in each phase.';
 COMMENT ON COLUMN public.subscriptions.next_change_at IS 'When the status next changes with time alone.';
 COMMENT ON COLUMN public.subscriptions.store_asked_at IS 'When receiptd last asked the App Store about it, because a renewal was overdue and no notification had come.';
+COMMENT ON COLUMN public.subscriptions.erased_as IS 'The pseudonym of the customer that owned it and was erased. NULL: none was. The purchase has no owner until a signed transaction proves it again.';
+COMMENT ON COLUMN public.subscriptions.erased_at IS 'When that customer was erased.';
+COMMENT ON COLUMN public.subscriptions.erased_tokens IS 'SHA-256 in hex of each appAccountToken of an erased customer, so that a later payload with the token names no owner. NULL: none.';
 
 -- Indexes, each in a transaction of its own: readers go on, writers wait for one index at a time. The definitions are in the
 -- words of pg_get_indexdef().
@@ -277,6 +284,12 @@ SELECT public.receiptd_fit_index('public.subscriptions', 'subscriptions_status_s
 -- Reconciling looks for renewals that are overdue, app by app.
 SELECT public.receiptd_fit_index('public.subscriptions', 'subscriptions_renewal_due_idx',
   'USING btree (bundle_id, environment, expiry_date) WHERE ((revoked_at IS NULL) AND (expiry_date IS NOT NULL))');
+
+-- migrate: new transaction
+
+-- The trial of an erased customer belongs to the purchase of the same pseudonym.
+SELECT public.receiptd_fit_index('public.subscriptions', 'subscriptions_erased_as_idx',
+  'USING btree (erased_as) WHERE (erased_as IS NOT NULL)');
 
 -- migrate: new transaction
 

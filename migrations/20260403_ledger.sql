@@ -72,7 +72,7 @@ CREATE INDEX notifications_unknown_app_idx
   WHERE processed_at IS NULL AND outcome = 'unknown_app';
 CREATE INDEX notifications_renewal_status_idx ON public.notifications (signed_at)
   WHERE type = 'DID_CHANGE_RENEWAL_STATUS';
-COMMENT ON TABLE public.notifications IS 'Every App Store Server Notification with Apple''s signature, once each, whether it could be processed or not.';
+COMMENT ON TABLE public.notifications IS 'Every App Store Server Notification with Apple''s signature, once each, whether it could be processed or not. Of a notification about an erased customer only the impersonal claims are kept, so it cannot be replayed.';
 COMMENT ON COLUMN public.notifications.notification_uuid IS 'Apple''s notificationUUID: the same on every retry.';
 COMMENT ON COLUMN public.notifications.type IS 'Apple''s notificationType.';
 COMMENT ON COLUMN public.notifications.subtype IS 'Apple''s subtype.';
@@ -84,7 +84,7 @@ COMMENT ON COLUMN public.notifications.signed_at IS 'Apple''s signedDate.';
 COMMENT ON COLUMN public.notifications.received_at IS 'When receiptd first received the notification.';
 COMMENT ON COLUMN public.notifications.processed_at IS 'When the notification took effect. NULL: it waits for a replay.';
 COMMENT ON COLUMN public.notifications.replayed_at IS 'When receiptd last processed the notification again.';
-COMMENT ON COLUMN public.notifications.outcome IS 'The result: applied (a fact was new), unchanged (a later fact was known), recorded (it carries no facts). Or the reason why it waits: unknown_app (deleted 30 days after receipt, unless the app is configured by then), unknown_environment, unknown_type, unknown_product, failed.';
+COMMENT ON COLUMN public.notifications.outcome IS 'The result: applied (a fact was new), unchanged (a later fact was known), recorded (it carries no facts). Or the reason why it waits: unknown_app (deleted 30 days after receipt, unless the app is configured by then), unknown_environment, unknown_type, unknown_product, failed. Or erased: it waited when its customer was erased.';
 COMMENT ON COLUMN public.notifications.failure IS 'The fault of a notification that Apple signed but that cannot be read, or whose transaction or renewal info fails verification: untrusted_root, signature_invalid, certificate_not_valid_at_signed_date, malformed_payload, inner_mismatch or another. NULL: no such fault.';
 COMMENT ON COLUMN public.notifications.failure_detail IS 'The part that failed and the fault, in words.';
 COMMENT ON COLUMN public.notifications.envelope_header IS 'For a replay: the header of the notification itself.';

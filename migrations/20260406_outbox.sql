@@ -34,7 +34,7 @@ COMMENT ON COLUMN public.outbox.destination IS 'The kind of destination: cloudki
 COMMENT ON COLUMN public.outbox.bundle_id IS 'The app. NULL for profiles, which several apps may share.';
 COMMENT ON COLUMN public.outbox.endpoint IS 'Which destination of that kind: an address without its query.';
 COMMENT ON COLUMN public.outbox.key IS 'What is delivered. cloudkit, webhook, profiles: the id of the user or device; of several states of one customer only the last matters. event: the id in lifecycle_events. notification: the notification_uuid.';
-COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it.';
+COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it. {"erased": true}: it tells that the customer was erased, and the row is deleted after the delivery.';
 COMMENT ON COLUMN public.outbox.change IS 'A new number for each change: a change that comes while an older state is being sent is sent after it.';
 COMMENT ON COLUMN public.outbox.created_at IS 'When the change was queued, or queued again.';
 COMMENT ON COLUMN public.outbox.attempts IS 'How many attempts were made since.';
@@ -158,7 +158,7 @@ COMMENT ON COLUMN public.store_calls.next_attempt_at IS 'When receiptd looks at 
 COMMENT ON COLUMN public.store_calls.body IS 'What is sent, written before the first attempt. NULL: nothing yet.';
 COMMENT ON COLUMN public.store_calls.last_error IS 'Why it was not sent at the last look.';
 COMMENT ON COLUMN public.store_calls.settled_at IS 'When it was settled. NULL: it waits.';
-COMMENT ON COLUMN public.store_calls.outcome IS 'sent; refused (by the App Store); late; no_consent; no_answer (the app''s policy); not_needed (refunded or moved already); repeated (another request of the transaction was answered). NULL: it waits.';
+COMMENT ON COLUMN public.store_calls.outcome IS 'sent; refused (by the App Store); late; no_consent; no_answer (the app''s policy); not_needed (refunded or moved already); repeated (another request of the transaction was answered); unknown (a server began to send it, and the App Store may have it). NULL: it waits.';
 
 CREATE TABLE public.renewal_extensions (
   request_identifier uuid PRIMARY KEY,

@@ -67,7 +67,7 @@ CREATE INDEX support_actions_from_user_idx ON public.support_actions ((
 CREATE INDEX support_actions_from_device_idx ON public.support_actions ((
   CASE WHEN customer_kind = 'device' OR customer_kind IS NULL AND from_customer !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
     THEN from_customer END)) WHERE from_customer IS NOT NULL;
-COMMENT ON TABLE public.support_actions IS 'Actions of people, and of the app''s own policies, on customers: never changed, never deleted.';
+COMMENT ON TABLE public.support_actions IS 'Actions of people, and of the app''s own policies, on customers: never deleted, and never changed but for the identity of an erased customer.';
 COMMENT ON COLUMN public.support_actions.id IS 'In the order in which the actions were done.';
 COMMENT ON COLUMN public.support_actions.at IS 'When it was done.';
 COMMENT ON COLUMN public.support_actions.action IS 'The action: transfer, grant, revoke-grant, extend-trial, free-access, replay, ...';
@@ -80,7 +80,7 @@ COMMENT ON COLUMN public.support_actions.customer_kind IS 'The kind of from_cust
 COMMENT ON COLUMN public.support_actions.by IS 'The name of the actor: the person''s name in people; machine, or machine for <a name that the caller gave>; the operator''s name; or the rule of receiptd.';
 COMMENT ON COLUMN public.support_actions.actor IS 'How the actor was known. person: by a token of their own. machine: by SUPPORT_TOKEN. operator: a command without a token, with the rights of the database''s role; the name is the operator''s own word. receiptd: a rule of receiptd.';
 COMMENT ON COLUMN public.support_actions.person_id IS 'The person, for actor person.';
-COMMENT ON COLUMN public.support_actions.reason IS 'The reason that the person gave.';
+COMMENT ON COLUMN public.support_actions.reason IS 'The reason that the person gave. (erased): the customer was erased.';
 COMMENT ON COLUMN public.support_actions.details IS 'Further details.';
 
 -- Any client can send requests that are refused, so a server keeps a limited number of each address and day.
@@ -156,7 +156,13 @@ SELECT t.transaction_id, t.original_transaction_id, t.bundle_id, t.environment, 
   coalesce((
     SELECT max(n.source) FROM public.notifications n
     WHERE n.original_transaction_id = t.original_transaction_id AND n.processed_at IS NOT NULL
-      AND substring(n.transaction_claims FROM '"transactionId" *: *"([^"]*)"') = t.transaction_id), 'proof') AS source
+      AND substring(n.transaction_claims FROM '"transactionId" *: *"([^"]*)"') = t.transaction_id), 'proof') AS source,
+  CASE WHEN t.revoked_at IS NOT NULL THEN coalesce((
+    SELECT max(n.source) FROM public.notifications n
+    WHERE n.original_transaction_id = t.original_transaction_id AND n.processed_at IS NOT NULL
+      AND n.type IN ('REFUND', 'REVOKE')
+      AND substring(n.transaction_claims FROM '"transactionId" *: *"([^"]*)"') = t.transaction_id), 'proof')
+  END AS revocation_source
 FROM public.transactions t;
 COMMENT ON VIEW public.support_transactions IS 'transactions, with price, refund and offer in words: filter by transaction_id or original_transaction_id.';
 COMMENT ON COLUMN public.support_transactions.event IS 'purchase (also a change of product, or a new start after an end) or renewal.';
@@ -166,6 +172,8 @@ COMMENT ON COLUMN public.support_transactions.refunded IS 'The refunded part of 
 COMMENT ON COLUMN public.support_transactions.offer IS 'The offer of the period. NULL: there is none.';
 COMMENT ON COLUMN public.support_transactions.storefront IS 'The country of the App Store (ISO 3166-1 alpha-3).';
 COMMENT ON COLUMN public.support_transactions.source IS 'How receiptd learned it: webhook (a notification), history (a notification that never arrived, found in the App Store''s history), or proof (signed data of a client, or an answer of the App Store).';
+
+COMMENT ON COLUMN public.support_transactions.revocation_source IS 'How receiptd learned of the refund or the revocation, in the words of source. NULL: there is none.';
 
 CREATE VIEW public.support_subscriptions AS
 SELECT
@@ -200,6 +208,7 @@ SELECT
   CASE WHEN NOT change.is_done THEN s.upcoming_product_id END AS upcoming_product_id,
   coalesce(s.is_counted, false) AS is_counted,
   s.taken_from,
+  s.erased_at,
   coalesce(latest.original_purchase_date, s.purchase_date) AS first_purchase_date,
   latest.storefront,
   latest.offer,
@@ -271,6 +280,7 @@ COMMENT ON COLUMN public.support_subscriptions.total_paid IS 'The prices of all 
 COMMENT ON COLUMN public.support_subscriptions.upcoming_product_id IS 'The product of the next period, if the App Store charged it ahead of time and it differs.';
 COMMENT ON COLUMN public.support_subscriptions.is_counted IS 'Whether it can give access: the catalog knows its product, and a sandbox purchase belongs to a tester.';
 COMMENT ON COLUMN public.support_subscriptions.taken_from IS 'The customer from whom support moved the purchase.';
+COMMENT ON COLUMN public.support_subscriptions.erased_at IS 'When the customer that owned it was erased. NULL: never.';
 
 CREATE VIEW public.support_customers AS
 SELECT
@@ -399,7 +409,7 @@ SELECT t.revoked_at, t.bundle_id, s.user_id, s.device_id, t.original_transaction
       ELSE coalesce(', refund of ' || t.refunded || ' ' || t.currency, '') END
     || CASE WHEN s.transaction_id = t.transaction_id THEN ', access ended' ELSE '' END,
   t.transaction_id, t.transaction_id, t.product_id, -t.refunded, t.currency,
-  'App Store'
+  t.revocation_source
 FROM public.support_transactions t
 LEFT JOIN public.subscriptions s USING (original_transaction_id)
 WHERE t.revoked_at IS NOT NULL
@@ -435,6 +445,10 @@ SELECT n.received_at, n.bundle_id, s.user_id, s.device_id, n.original_transactio
       THEN coalesce(', ' || regexp_replace(
           (substring(n.renewal_claims FROM '"renewalPrice" *: *([0-9]+)')::numeric * 0.001)::text, '0$', '')
         || coalesce(' ' || substring(n.renewal_claims FROM '"currency" *: *"([^"]*)"'), ''), '')
+    WHEN n.type = 'RENEWAL_EXTENDED'
+      THEN coalesce(', until ' || to_char(to_timestamp(
+          substring(n.transaction_claims FROM '"expiresDate" *: *([0-9]+)')::numeric::double precision / 1000)
+        AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', '')
     ELSE '' END,
   n.notification_uuid::text, NULL::text, NULL::text, NULL::numeric, NULL::text, n.source
 FROM public.notifications n
@@ -468,7 +482,7 @@ SELECT t.revoked_at, t.bundle_id, NULL::uuid, d.device_id, NULL::text,
       ELSE coalesce(', refund of ' || t.refunded || ' ' || t.currency, '') END
     || CASE WHEN s.transaction_id = t.transaction_id THEN ', access ended' ELSE '' END || ', shared',
   t.transaction_id, NULL::text, t.product_id, -t.refunded, t.currency,
-  'App Store'
+  t.revocation_source
 FROM public.purchase_devices d
 JOIN public.subscriptions s ON s.original_transaction_id = d.original_transaction_id
   AND s.device_id IS DISTINCT FROM d.device_id
@@ -509,7 +523,9 @@ FROM public.support_actions a
 WHERE a.from_customer IS NOT NULL AND a.from_customer IS DISTINCT FROM a.to_customer
 UNION ALL
 SELECT a.at, a.bundle_id, s.user_id, s.device_id, a.original_transaction_id,
-  a.action, a.by || ': ' || a.reason, a.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'support'
+  a.action, a.by || ': ' || a.reason || CASE WHEN a.action LIKE 'extend-renewal%'
+    THEN coalesce(', by ' || (a.details ->> 'days') || ' days', '')
+      || coalesce(', renews at ' || (a.details ->> 'renewsAt'), '') ELSE '' END, a.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'support'
 FROM public.support_actions a
 LEFT JOIN public.subscriptions s USING (original_transaction_id)
 WHERE a.from_customer IS NULL AND a.to_customer IS NULL
@@ -561,7 +577,7 @@ COMMENT ON COLUMN public.support_timeline.transaction_id IS 'The transaction, if
 COMMENT ON COLUMN public.support_timeline.product_id IS 'The product of a transaction.';
 COMMENT ON COLUMN public.support_timeline.price IS 'The price of a transaction; negative for a refund.';
 COMMENT ON COLUMN public.support_timeline.currency IS 'ISO 4217.';
-COMMENT ON COLUMN public.support_timeline.source IS 'How receiptd learned it: webhook (a notification), history (a notification that never arrived, found in the App Store''s history), proof (signed data of a client, or an answer of the App Store), App Store (for revoked), support, client, or time.';
+COMMENT ON COLUMN public.support_timeline.source IS 'How receiptd learned it: webhook (a notification), history (a notification that never arrived, found in the App Store''s history), proof (signed data of a client, or an answer of the App Store), support, client, or time.';
 
 CREATE VIEW public.support_outbox AS
 SELECT o.id, o.destination, o.bundle_id, o.endpoint, o.customer,
@@ -620,3 +636,86 @@ COMMENT ON COLUMN public.log_keys.is_only IS 'Always true: there is one row.';
 COMMENT ON COLUMN public.log_keys.key IS 'The key of HMAC-SHA256; 244 of its 256 bits are random.';
 INSERT INTO public.log_keys (key)
 VALUES (decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'));
+
+-- Erasing a customer. `CustomerTables` lists the rule of each table; these functions do what the role that serves may not do
+-- by itself.
+
+-- The digest is keyed, because an appTransactionId has few digits. The same account has the same digest, so a trial stays the
+-- only one of its Apple Account, and the conversions of trials stay countable.
+CREATE FUNCTION public.receiptd_erased_account(account text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF account IS NULL OR account LIKE 'erased:%' THEN
+    RETURN account;
+  END IF;
+  RETURN 'erased:' || encode(sha256((SELECT key FROM public.log_keys) || convert_to(account, 'UTF8')), 'hex');
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_erased_account(text) IS 'The keyed digest that stands for Apple''s appTransactionId of an erased customer.';
+
+-- An Apple Account may have several devices or users of an app. Its number stays as long as one of them is a customer, so that
+-- trials, purchases and the proofs of a device still belong together.
+CREATE FUNCTION public.receiptd_has_account(app text, account text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (
+      SELECT FROM public.trials WHERE bundle_id = app AND app_transaction_id = account AND device_id NOT LIKE 'erased-%')
+    OR EXISTS (
+      SELECT FROM public.subscriptions
+      WHERE app_transaction_id = account AND bundle_id = app AND coalesce(user_id::text, device_id) IS NOT NULL)
+$$;
+COMMENT ON FUNCTION public.receiptd_has_account(text, text) IS 'Whether a customer that is not erased has an Apple Account of an app (appTransactionId).';
+
+-- Money and terms; no token, no account, no free text. The argument is text because claims are kept as Apple signed them.
+CREATE FUNCTION public.receiptd_impersonal_claims(claims text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (
+    SELECT jsonb_object_agg(claim.key, claim.value) FROM jsonb_each(claims::jsonb) AS claim
+    WHERE claim.key IN ('transactionId', 'originalTransactionId', 'bundleId', 'environment', 'productId', 'type',
+      'inAppOwnershipType', 'purchaseDate', 'originalPurchaseDate', 'expiresDate', 'revocationDate', 'revocationReason',
+      'revocationPercentage', 'revocationType', 'isUpgraded', 'price', 'currency', 'signedDate', 'storefront',
+      'storefrontId', 'subscriptionGroupIdentifier', 'transactionReason', 'offerType', 'offerIdentifier',
+      'offerDiscountType', 'offerPeriod', 'quantity', 'autoRenewProductId', 'autoRenewStatus',
+      'isInBillingRetryPeriod', 'gracePeriodExpiresDate', 'expirationIntent', 'renewalDate', 'renewalPrice',
+      'priceIncreaseStatus', 'recentSubscriptionStartDate'));
+EXCEPTION WHEN data_exception THEN
+  -- Apple's JSON may have U+0000, which jsonb refuses.
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_impersonal_claims(text) IS 'The claims of a signed payload that tell nothing of the customer: money, product, dates, country. NULL: none.';
+
+-- Servers add to support_actions and never change it; this is the one exception. The same call inserts the record of the
+-- erasure, so no record changes without a record.
+CREATE FUNCTION public.receiptd_erase_actions(
+  customer_id text, kind text, bundle_ids text[], purchases text[], pseudonym text, author text, actor text,
+  person bigint, explanation text, counts jsonb, instant timestamptz) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  erased bigint;
+BEGIN
+  IF pseudonym !~ '^(erased-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' OR EXISTS (
+    SELECT FROM public.support_actions WHERE from_customer = pseudonym OR to_customer = pseudonym)
+  THEN
+    RAISE EXCEPTION 'a pseudonym is new and random' USING ERRCODE = '22023';
+  END IF;
+  UPDATE public.support_actions a SET
+    from_customer = CASE WHEN a.from_customer = customer_id THEN pseudonym ELSE a.from_customer END,
+    to_customer = CASE WHEN a.to_customer = customer_id THEN pseudonym ELSE a.to_customer END,
+    reason = '(erased)', details = NULL
+  WHERE a.action <> 'erase-customer'
+    AND (a.from_customer = customer_id OR a.to_customer = customer_id OR a.original_transaction_id = ANY (purchases)
+      OR strpos(lower(a.reason), lower(customer_id)) > 0 OR strpos(lower(a.details::text), lower(customer_id)) > 0);
+  GET DIAGNOSTICS erased = ROW_COUNT;
+  INSERT INTO public.support_actions (action, bundle_id, to_customer, customer_kind, by, actor, person_id, reason, details, at)
+  SELECT 'erase-customer', app, pseudonym, kind, author, receiptd_erase_actions.actor, person, explanation, counts, instant
+  FROM unnest(CASE WHEN cardinality(bundle_ids) = 0 THEN ARRAY[NULL::text] ELSE bundle_ids END) AS app;
+  -- The rows of the app's own tables that receiptd added and no client has written since. All others are the app's.
+  IF kind = 'user' THEN
+    PERFORM public.receiptd_make_room('profiles', customer_id::uuid);
+    PERFORM public.receiptd_make_room('user_preferences', customer_id::uuid);
+  END IF;
+  RETURN erased;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz) IS 'Replaces an erased customer in support_actions, deletes the reasons and details about the customer, deletes the rows that receiptd added to the app''s own tables, and records the erasure. Runs with the owner''s rights, for the role that serves.';

@@ -77,7 +77,7 @@ BEGIN
     -- A server adds to these records and never changes them.
     ('support_actions', 'SELECT, INSERT'),
     ('reconcile_runs', 'SELECT, INSERT'),
-    ('store_orders', 'SELECT, INSERT'),
+    ('store_orders', 'SELECT, INSERT, DELETE'),
     ('refused_attempts', 'SELECT, INSERT, DELETE'),
     ('reconcile_positions', 'SELECT, INSERT, UPDATE'),
     ('configured_apps', 'SELECT, INSERT, UPDATE'),
@@ -89,7 +89,7 @@ BEGIN
     ('consents', 'SELECT, INSERT, UPDATE'),
     ('entitlement_keys', 'SELECT, INSERT, UPDATE'),
     ('log_keys', 'SELECT'),
-    ('events', 'SELECT, INSERT, DELETE'),
+    ('events', 'SELECT, INSERT, DELETE, UPDATE (customer_id, properties)'),
     ('event_bytes_daily', 'SELECT, INSERT, UPDATE, DELETE'),
     ('kpi_days', 'SELECT, INSERT, UPDATE'),
     ('kpi_daily_figures', 'SELECT, INSERT, DELETE'),
@@ -104,11 +104,11 @@ BEGIN
     ('retention_positions', 'SELECT'),
     ('client_write_modes', 'SELECT, UPDATE'),
     -- Rows are inserted by triggers, with the owner's rights.
-    ('client_writes', 'SELECT, UPDATE'),
+    ('client_writes', 'SELECT, UPDATE, DELETE'),
     ('adoptions', 'SELECT, INSERT, UPDATE'),
     ('adoption_runs', 'SELECT, INSERT, UPDATE'),
-    -- Triggers delete from it, with the owner's rights.
-    ('added_profile_rows', 'SELECT, INSERT'),
+    -- Triggers delete from it too, with the owner's rights.
+    ('added_profile_rows', 'SELECT, INSERT, DELETE'),
     -- To check that all migrations were applied.
     ('schema_migrations', 'SELECT'),
     -- Of the app's own tables, only the columns that receiptd writes; and created_at, below.
@@ -144,7 +144,10 @@ BEGIN
   GRANT USAGE ON SEQUENCE public.outbox_changes TO receiptd_app;
   -- Functions that run with the owner's rights.
   GRANT EXECUTE ON FUNCTION public.receiptd_forget_notifications(integer),
-    public.receiptd_forget_transactions(integer) TO receiptd_app;
+    public.receiptd_forget_transactions(integer),
+    public.receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz) TO receiptd_app;
+  GRANT EXECUTE ON FUNCTION public.receiptd_erased_account(text), public.receiptd_has_account(text, text),
+    public.receiptd_impersonal_claims(text) TO receiptd_app;
   -- For the views of figures, which run with the rights of the role that reads them.
   GRANT EXECUTE ON FUNCTION public.receiptd_currency_digits(text) TO receiptd_app;
 END
@@ -174,7 +177,9 @@ DECLARE
   apps CONSTANT text[] := ARRAY['profiles', 'user_preferences'];
   functions CONSTANT text[] := ARRAY['receiptd_refuse_header_change()',
     'receiptd_forget_from(integer)', 'receiptd_forget_notifications(integer)',
-    'receiptd_forget_transactions(integer)', 'receiptd_open_to_application()', 'receiptd_currency_digits(text)'];
+    'receiptd_forget_transactions(integer)', 'receiptd_open_to_application()', 'receiptd_currency_digits(text)',
+    'receiptd_erased_account(text)', 'receiptd_has_account(text, text)', 'receiptd_impersonal_claims(text)',
+    'receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz)'];
   clients CONSTANT text[] := ARRAY(SELECT rolname::text FROM pg_roles WHERE rolname IN ('anon', 'authenticated'));
   has_service_role CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'service_role');
   has_support CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_support');

@@ -16,6 +16,7 @@ struct Receiptd: AsyncParsableCommand {
       ExtendRenewalCommand.self, FreeAccessCommand.self, RequeueCommand.self, ReplayEventsCommand.self,
       FindCommand.self,
       CustomerCommand.self, RefreshCommand.self,
+      ExportCustomerCommand.self, EraseCustomerCommand.self,
       GrandfatherCommand.self, AdoptCommand.self,
       PeopleCommand.self, KpiCommand.self, RotateEntitlementKeyCommand.self, VersionCommand.self,
     ])

@@ -45,6 +45,7 @@ import Testing
     "revoke-grant": (recordedLeads, [user] + reason),
     "reset-device-secret": (recordedLeads, ["phone", "--bundle", "com.screentimerewards"] + reason),
     "transfer": (recordedLeads, ["1", "--to", user] + reason),
+    "export-customer": (leads, [user]), "erase-customer": (recordedLeads, [user, "--force"] + reason),
     "refund-answer": (recordedLeads, [user, "--prefer", "none"] + reason),
     "extend-renewal": (recordedLeads, ["1", "--days", "1", "--reason-code", "0"] + reason),
     "free-access": (recordedLeads, ["on", "--bundle", "com.screentimerewards"] + reason),

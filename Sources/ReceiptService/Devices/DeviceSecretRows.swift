@@ -63,12 +63,13 @@ enum DeviceSecretRows {
       WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device)
     ), evidence AS (
       SELECT coalesce(environment = \(proof?.environment)::text AND (
-        app_transaction_id = \(proof?.appTransactionID)::text
+        app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID)))
         OR original_transaction_id = \(proof?.originalTransactionID)::text), false) AS matches
       FROM had WHERE is_evidence
       UNION ALL
       SELECT coalesce(environment = \(proof?.environment)::text
-        AND app_transaction_id = \(proof?.appTransactionID)::text, false)
+        AND app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID))),
+        false)
       FROM begun
     )
     SELECT NOT (EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)

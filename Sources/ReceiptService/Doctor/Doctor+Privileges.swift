@@ -25,8 +25,10 @@ extension Doctor {
         "people_tokens",
       ]
     ),
-    ("SELECT UPDATE", ["client_write_modes", "client_writes"]),
-    ("SELECT INSERT", ["jws_headers", "support_actions", "reconcile_runs", "added_profile_rows"]),
+    ("SELECT UPDATE", ["client_write_modes"]),
+    ("SELECT UPDATE DELETE", ["client_writes"]),
+    ("SELECT INSERT", ["jws_headers", "support_actions", "reconcile_runs"]),
+    ("SELECT INSERT DELETE", ["added_profile_rows", "store_orders"]),
   ]
 
   /// The tables that `serve` needs.
@@ -35,6 +37,8 @@ extension Doctor {
   /// The functions that `serve` calls. They run with the rights of the tables' owner.
   private static let neededFunctions = [
     "receiptd_forget_notifications(integer)", "receiptd_forget_transactions(integer)",
+    "receiptd_erased_account(text)", "receiptd_has_account(text, text)", "receiptd_impersonal_claims(text)",
+    "receiptd_erase_actions(text, text, text[], text[], text, text, text, jsonb, timestamptz)",
   ]
 
   /// SQL: whether row level security hides rows of the table `guarded` from the connected role. It does without a policy that

@@ -19,16 +19,17 @@ struct TableShape {
         "text":
           """
         original_transaction_id device_id transaction_id product_id tier status bundle_id environment store_status \
-        ownership currency kind renews_as upcoming_product_id upcoming_tier owned_because taken_from app_transaction_id
+        ownership currency kind renews_as upcoming_product_id upcoming_tier owned_because taken_from app_transaction_id \
+        erased_as
         """,
         "timestamp with time zone":
           """
         purchase_date expiry_date last_validated_at created_at updated_at status_since grace_expires_at revoked_at \
-        signed_at next_change_at store_asked_at
+        signed_at next_change_at store_asked_at erased_at
         """,
         "uuid": "user_id app_account_token", "boolean": "auto_renew_enabled is_counted",
         "bigint": "price_milliunits", "timestamp with time zone[]": "phase_starts",
-        "text[]": "phase_statuses phase_store_statuses",
+        "text[]": "phase_statuses phase_store_statuses erased_tokens",
       ]),
     required: ["original_transaction_id", "created_at", "updated_at"], key: "original_transaction_id",
     isFilledByServer: true, triggers: [])

@@ -14,7 +14,7 @@ enum GrandfatherRows {
       AND environment = \(environment.rawValue)
     UNION ALL
     SELECT app_transaction_id FROM grants
-    WHERE bundle_id = \(bundleID) AND app_transaction_id = \(account)
+    WHERE bundle_id = \(bundleID) AND app_transaction_id IN (\(account), receiptd_erased_account(\(account)))
       AND environment = \(environment.rawValue)
     """
   }

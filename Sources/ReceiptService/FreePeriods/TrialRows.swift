@@ -11,12 +11,15 @@ enum TrialRows {
     var originalID: UUID
     var deviceID: String
     var appTransactionID: String?
+    /// Whether the account that was asked for started it, also before it was erased.
+    var isOfAccount: Bool
 
     init(_ row: Row) throws {
       id = try row.decode("id")
       originalID = try row.decode("original_id")
       deviceID = try row.decode("device_id")
       appTransactionID = try row.decode("app_transaction_id")
+      isOfAccount = try row.decode("is_of_account")
     }
   }
 
@@ -25,9 +28,11 @@ enum TrialRows {
     bundleID: String, deviceID: String, appTransactionID: String?, environment: String
   ) -> Query {
     """
-    SELECT id, coalesce(continues, id) AS original_id, device_id, app_transaction_id FROM trials
-    WHERE bundle_id = \(bundleID) AND environment = \(environment)
-      AND (device_id = \(deviceID) OR app_transaction_id = \(appTransactionID)::text)
+    SELECT id, coalesce(continues, id) AS original_id, device_id, app_transaction_id, coalesce(
+      app_transaction_id IN (\(appTransactionID)::text, receiptd_erased_account(\(appTransactionID))), false) AS is_of_account
+    FROM trials
+    WHERE bundle_id = \(bundleID) AND environment = \(environment) AND (device_id = \(deviceID)
+      OR app_transaction_id IN (\(appTransactionID)::text, receiptd_erased_account(\(appTransactionID))))
     """
   }
 

@@ -105,7 +105,7 @@ struct TrialStart: Sendable {
       ])
       let trials = try answers[1].map(TrialRows.DeviceTrial.init)
       let own = trials.first { $0.deviceID == device }
-      let accountTrial = account.flatMap { account in trials.first { $0.appTransactionID == account } }
+      let accountTrial = trials.first(where: \.isOfAccount)
       switch (own, accountTrial) {
       case (let own?, nil):
         guard let account, own.appTransactionID == nil else { return false }

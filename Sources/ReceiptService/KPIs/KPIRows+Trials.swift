@@ -25,7 +25,7 @@ extension KPIRows {
       FROM bought b
       CROSS JOIN LATERAL (
         SELECT (
-          SELECT device_id FROM subscriptions WHERE original_transaction_id = b.original_transaction_id
+          SELECT coalesce(erased_as, device_id) FROM subscriptions WHERE original_transaction_id = b.original_transaction_id
         ) AS device_id
       ) AS s
       CROSS JOIN LATERAL (

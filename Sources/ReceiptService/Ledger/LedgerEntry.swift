@@ -107,6 +107,8 @@ struct StoredSubscription: Sendable {
   var isCounted: Bool
   /// The devices that share it, and those that are barred from it, in apps that share purchases.
   var holders: [Holder] = []
+  /// The customers of this purchase that were erased; `nil` for none.
+  var erasure: PurchaseErasure?
 
   /// The customers who have it: the owner, and the devices that share it.
   var customers: Set<Customer> {

@@ -153,6 +153,11 @@ struct LedgerState {
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
 
+  /// The purchases of this batch whose facts are kept without what tells of an erased customer.
+  var erasedPurchases: [String] {
+    purchases.filter { $0.value.isChanged && $0.value.stored?.erasure != nil }.keys.sorted()
+  }
+
   /// The customers who have or had a purchase that changed, each with its app.
   var customerChanges: Set<CustomerChange> {
     purchases.values.reduce(into: []) { changes, purchase in
@@ -178,7 +183,10 @@ extension LedgerState.Purchase {
     // Copied only for apps with lifecycle events.
     let formerFacts = entry.app?.hasLifecycleEvents == true ? facts : nil
     receipt.previousFirstPaidAt = facts.firstPaidAt
-    for record in entry.transactions where add(record, at: entry.instant, &receipt) { receipt.isNews = true }
+    for record in entry.transactions
+    where add(stored?.erasure?.stripped(record) ?? record, at: entry.instant, &receipt) {
+      receipt.isNews = true
+    }
     receipt.firstPaidAt = facts.firstPaidAt
     for record in entry.renewals where facts.add(record.fact) {
       newRenewal = record
@@ -200,7 +208,7 @@ extension LedgerState.Purchase {
       decidedToken: token ?? stored?.decidedToken,
       isCounted: entry.app?.counts(
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
-      holders: claim.holders)
+      holders: claim.holders, erasure: stored?.erasure)
     let newMoves = OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
     moves += newMoves
     if let formerFacts, let app = entry.app {
@@ -297,9 +305,12 @@ extension LedgerState.Purchase {
       owner?.customer == entry.claimant
       || stored?.holders.contains { Customer.device($0.deviceID) == entry.claimant } ?? false
     let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
+    // The id of a transaction may be known to others; the purchase of an erased customer takes a signed proof.
+    let isErased = stored?.erasure?.ownerErasedAt != nil
     return switch entry.claim {
-    case .proof, .oldBuild: entry.claimant
-    case .name: isKnown || !isTaken ? entry.claimant : nil
+    case .proof: entry.claimant
+    case .oldBuild: isKnown || !isErased ? entry.claimant : nil
+    case .name: isKnown || !isTaken && !isErased ? entry.claimant : nil
     case .nothing: isKnown ? entry.claimant : nil
     }
   }

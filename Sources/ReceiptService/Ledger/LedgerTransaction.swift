@@ -238,6 +238,11 @@ struct LedgerTransaction {
       if !shared.isEmpty { queries += HolderRows.replace(shared) }
     }
     if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
+    let erased = state.erasedPurchases
+    if !erased.isEmpty {
+      queries.append(ImpersonalFacts.subscriptions(erased))
+      queries += ImpersonalFacts.reduce(erased, includesWaiting: false, at: instant)
+    }
     return (queries, update)
   }
 }

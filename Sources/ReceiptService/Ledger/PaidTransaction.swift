@@ -30,7 +30,7 @@ enum PaidTransaction {
     (
       SELECT min(t.purchase_date) FROM subscriptions s JOIN transactions t USING (original_transaction_id)
       WHERE s.bundle_id = r.bundle_id
-        AND (s.device_id = r.device_id OR s.app_transaction_id = r.app_transaction_id)
+        AND (s.device_id = r.device_id OR s.app_transaction_id = r.app_transaction_id OR s.erased_as = r.device_id)
         AND t.environment = 'Production' AND t.ownership = 'PURCHASED' AND \(condition) AND NOT (\(isRestored)))
     """
 }

@@ -80,10 +80,10 @@ enum SubscriptionRows {
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
     price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,
     app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted,
-    upcoming_product_id, upcoming_tier, taken_from
+    upcoming_product_id, upcoming_tier, taken_from, erased_at, erased_tokens
     """
 
-  /// Writes subscriptions with their statuses at `instant`.
+  /// Writes subscriptions with their statuses at `instant`. The columns of an erasure stay as they are.
   ///
   /// - Parameter validated: for each, whether a client has just proved it.
   static func upsert(_ stored: [StoredSubscription], validated: [Bool], at instant: Date) -> Query {
@@ -197,7 +197,7 @@ enum SubscriptionRows {
         signedAt: try row.decode("signed_at")),
       owner: try owner(row, token: token),
       decidedToken: token,
-      isCounted: try row.decode("is_counted"))
+      isCounted: try row.decode("is_counted"), erasure: try PurchaseErasure(row))
   }
 
   private static func phases(_ row: Row) throws -> [Phase] {

@@ -67,6 +67,9 @@ struct KeptPayload: Sendable, Equatable {
     return whole.compactJWS
   }
 
+  /// Whether ``ImpersonalFacts`` removed the payload.
+  var isErased: Bool { envelope.signature.isEmpty }
+
   var parts: [Part] { [envelope] + [transaction, renewalInfo].compactMap(\.self) }
 }
 

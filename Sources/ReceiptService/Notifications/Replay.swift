@@ -30,7 +30,9 @@ struct Replay: Sendable {
     guard let row = try await pool.query(NotificationRows.payload(of: uuid)).first else {
       throw ReplayFailure.notKept
     }
-    var entry = try entry(for: KeptPayload(row))
+    let kept = try KeptPayload(row)
+    if kept.isErased { throw ReplayFailure.erased }
+    var entry = try entry(for: kept)
     // Keep the stored UUID: it may differ from the payload's.
     entry.notification?.uuid = uuid
     entry.isReplay = true

@@ -2,6 +2,8 @@
 public enum ReplayFailure: Error, Hashable, Sendable, CustomStringConvertible {
   /// No notification with this UUID is stored.
   case notKept
+  /// Its customer was erased, and the payload with the customer.
+  case erased
   /// The signature is not accepted any more.
   case notVerified(String)
 
@@ -9,6 +11,7 @@ public enum ReplayFailure: Error, Hashable, Sendable, CustomStringConvertible {
   public var description: String {
     switch self {
     case .notKept: "no notification with this UUID is stored"
+    case .erased: "its customer was erased, so only the impersonal claims are kept"
     case .notVerified(let reason): "\(reason); the signature is not accepted any more"
     }
   }

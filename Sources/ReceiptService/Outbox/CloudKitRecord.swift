@@ -8,7 +8,8 @@ import Subscriptions
 struct CloudKitRecord: Encodable {
   var recordName: String
   var recordType: String
-  var fields: Fields
+  /// `nil` deletes the record.
+  var fields: Fields?
 
   /// All fields, because `forceUpdate` changes only the fields of the request.
   struct Fields: Encodable {
@@ -33,6 +34,7 @@ struct CloudKitRecord: Encodable {
   init(_ state: CustomerState, recordType: String, isComplete: Bool) {
     recordName = Self.name(of: state.customer, in: state.app)
     self.recordType = recordType
+    if state.isErased { return }
     let entitlements = state.entitlements
     let features = String(decoding: JSONWriter.bytes(of: entitlements.features), as: UTF8.self)
     fields = Fields(
@@ -68,8 +70,13 @@ extension Date {
 /// The body of `records/modify`.
 struct CloudKitModification: Encodable {
   struct Operation: Encodable {
-    var operationType = "forceUpdate"
+    var operationType: String
     var record: CloudKitRecord
+
+    init(_ record: CloudKitRecord) {
+      operationType = record.fields == nil ? "forceDelete" : "forceUpdate"
+      self.record = record
+    }
   }
 
   var operations: [Operation]

@@ -24,7 +24,8 @@ struct CloudKitResponse {
   private static let authentication: Set = ["AUTHENTICATION_FAILED", "AUTHENTICATION_REQUIRED"]
 
   /// The outcomes of a response of status 200 for the records with these names.
-  static func delivery(of body: [UInt8], for names: [String]) -> Delivery {
+  /// - Parameter deletions: the names of records to delete; one that does not exist is deleted.
+  static func delivery(of body: [UInt8], for names: [String], deletions: Set<String> = []) -> Delivery {
     guard let response = try? JSONDecoder().decode(Body.self, from: Data(body)),
       let records = response.records
     else {
@@ -40,6 +41,7 @@ struct CloudKitResponse {
         return .failed("CloudKit's response does not contain the record")
       }
       guard let code = record.serverErrorCode else { return .delivered }
+      if code == "NOT_FOUND", deletions.contains(name) { return .delivered }
       // These codes concern the whole container. The longest pause counts.
       if authentication.contains(code) {
         problem = .unavailable(record.message)

@@ -48,7 +48,10 @@ struct CloudKitSender: OutboxSender {
       }
       let response = try await modify(records)
       switch response.status {
-      case 200: return CloudKitResponse.delivery(of: response.body, for: records.map(\.recordName))
+      case 200:
+        return CloudKitResponse.delivery(
+          of: response.body, for: records.map(\.recordName),
+          deletions: Set(records.filter { $0.fields == nil }.map(\.recordName)))
       case 400 where messages.count > 1: return await sendSingly(messages, hasTime: hasTime)
       case 400:
         return Delivery(outcomes: [.refused(CloudKitResponse.message(of: response.body) ?? "HTTP 400")])
@@ -83,7 +86,7 @@ struct CloudKitSender: OutboxSender {
   private func modify(_ records: [CloudKitRecord]) async throws -> CurlResponse {
     let path = "/database/1/\(container.name)/\(container.environment.rawValue)/public/records/modify"
     let body = try JSONCoding.encode(
-      CloudKitModification(operations: records.map { CloudKitModification.Operation(record: $0) }))
+      CloudKitModification(operations: records.map(CloudKitModification.Operation.init)))
     return try await client.send(
       CurlRequest(
         method: .post, url: (container.address ?? Self.apple) + path,

@@ -17,9 +17,10 @@ struct CustomerChange: Sendable, Hashable {
 enum CustomerChanges {
   /// Adds one row for each customer and each destination of its app. An existing row is reset, so that it is due again,
   /// also if it is being sent, was delivered, or was given up.
+  /// - Parameter isErased: whether to tell that the customers were erased. A later change of one replaces that.
   /// - Returns: `nil` if no app of these customers has a destination.
   static func enqueue(
-    _ changes: some Sequence<CustomerChange>, in catalog: AppCatalog, at instant: Date
+    _ changes: some Sequence<CustomerChange>, in catalog: AppCatalog, isErased: Bool = false, at instant: Date
   ) -> Query? {
     var targets: [(destination: OutboxDestination, key: String)] = []
     for change in Set(changes) {
@@ -29,7 +30,8 @@ enum CustomerChanges {
     guard !targets.isEmpty else { return nil }
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
-      SELECT change.*, '{}', \(instant)::timestamptz, \(instant)::timestamptz
+      SELECT change.*, CASE WHEN \(isErased) THEN '{"erased": true}' ELSE '{}' END::jsonb, \(instant)::timestamptz,
+        \(instant)::timestamptz
       FROM \(rows: targets.count)
         \(each: targets.map(\.destination.kind.rawValue)), \(each: targets.map(\.key)),
         \(each: targets.map(\.destination.bundleID)), \(each: targets.map(\.destination.endpoint)))) AS change
@@ -69,7 +71,7 @@ enum CustomerChanges {
     ON CONFLICT (destination, key, bundle_id, endpoint) DO UPDATE SET
       change = nextval('outbox_changes'), created_at = excluded.created_at, attempts = 0,
       next_attempt_at = excluded.next_attempt_at, last_error = NULL, done_at = NULL, dead_at = NULL,
-      attempted_digest = NULL
+      attempted_digest = NULL, payload = excluded.payload
     """
 }
 

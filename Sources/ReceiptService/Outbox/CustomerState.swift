@@ -10,8 +10,14 @@ struct CustomerState: Sendable {
   var subscription: Subscription?
   /// The time of the state.
   var instant: Date
+  /// Whether the customer was erased: the destination is told that, and no state.
+  var isErased: Bool
 
-  init(of customer: Customer, in app: App, customerRecords: CustomerRecords, at instant: Date) {
+  init(
+    of customer: Customer, in app: App, customerRecords: CustomerRecords, isErased: Bool = false,
+    at instant: Date
+  ) {
+    self.isErased = isErased
     self.app = app
     self.customer = customer
     self.instant = instant

@@ -12,6 +12,8 @@ enum DeliveryRows {
     var attempts: Int
     /// The digest of the content that the destination had before this claim.
     var deliveredDigest: [UInt8]?
+    /// Whether the row tells that its customer was erased.
+    var isErased: Bool
     /// The number of consecutive failures of the destination as a whole.
     var destinationFailures: Int
 
@@ -22,6 +24,7 @@ enum DeliveryRows {
       createdAt = try row.decode("created_at")
       attempts = try row.decode("attempts")
       deliveredDigest = try row.decode("delivered_digest")
+      isErased = try row.decode("is_erased")
       destinationFailures = try row.decode("destination_failures")
     }
   }
@@ -70,7 +73,7 @@ enum DeliveryRows {
       attempts = CASE WHEN done_at IS NULL THEN attempts ELSE 0 END,
       attempted_digest = CASE WHEN done_at IS NULL THEN attempted_digest END
     FROM due WHERE outbox.id = due.id
-    RETURNING outbox.id, key, change, created_at, attempts, due.delivered_digest,
+    RETURNING outbox.id, key, change, created_at, attempts, due.delivered_digest, payload ? 'erased' AS is_erased,
       (SELECT failures FROM destination) AS destination_failures
     """
   }
@@ -141,6 +144,8 @@ enum DeliveryRows {
         AS updated (id, change, is_done, is_dead, digest, counted, next, error)
       WHERE outbox.id = updated.id AND claimed_by = \(claim)
       """,
+      // The destination knows of the erasure, so the id has no further use.
+      "DELETE FROM outbox WHERE id = ANY(\(ids)) AND payload ? 'erased' AND done_at IS NOT NULL",
     ]
   }
 

@@ -46,12 +46,12 @@ struct OutboxReader: Sendable {
     let customers = rows.map { Customer(id: $0.key, of: app) }
     let customerRecords = try await pool.customerRecords(
       users: customers.compactMap { $0?.userID }, devices: customers.compactMap { $0?.deviceID })
-    return customers.map { customer in
+    return zip(rows, customers).map { row, customer in
       customer.map {
         .state(
           CustomerState(
             of: $0, in: app, customerRecords: customerRecords.customerRecords(of: $0, in: app, at: instant),
-            at: instant))
+            isErased: row.isErased, at: instant))
       }
     }
   }

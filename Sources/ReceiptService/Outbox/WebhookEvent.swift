@@ -3,9 +3,8 @@ import HTTP
 import JSON
 import Subscriptions
 
-/// The event `customer.updated`, as Standard Webhooks 1.0 lays it out.
+/// The events `customer.updated` and `customer.erased`, as Standard Webhooks 1.0 lays them out.
 struct WebhookEvent {
-  static let type = "customer.updated"
   /// The time of the change, the same on every retry.
   var timestamp: Date
   var data: Content
@@ -14,7 +13,8 @@ struct WebhookEvent {
   struct Content {
     var bundleID: String
     var customer: CustomerAnswer
-    var entitlements: Entitled
+    /// `nil` for an erased customer.
+    var entitlements: Entitled?
     var subscription: SubscriptionResponse?
   }
 
@@ -36,9 +36,14 @@ struct WebhookEvent {
 extension WebhookEvent.Content {
   init(_ state: CustomerState) {
     let entitlements = state.entitlements
+    let customer = WebhookEvent.CustomerAnswer(kind: state.customer.kind.rawValue, id: state.customer.id)
+    if state.isErased {
+      self.init(bundleID: state.app.bundleID, customer: customer)
+      return
+    }
     self.init(
       bundleID: state.app.bundleID,
-      customer: WebhookEvent.CustomerAnswer(kind: state.customer.kind.rawValue, id: state.customer.id),
+      customer: customer,
       entitlements: WebhookEvent.Entitled(
         tier: entitlements.tier, status: entitlements.status.rawValue,
         isAccessGranted: entitlements.isAccessGranted, features: entitlements.features,
@@ -52,7 +57,7 @@ extension WebhookEvent: JSONWritable {
     json.object { json in
       json.member("data", data)
       json.member("timestamp", timestamp)
-      json.member("type", Self.type)
+      json.member("type", data.entitlements == nil ? "customer.erased" : "customer.updated")
     }
   }
 }
@@ -62,6 +67,7 @@ extension WebhookEvent.Content: JSONWritable {
     json.object { json in
       json.member("bundleID", bundleID)
       json.member("customer", customer)
+      guard let entitlements else { return }
       json.member("entitlements", entitlements)
       json.member("subscription", subscription)
     }

@@ -11,6 +11,8 @@ public enum SupportOperation: String, CaseIterable, Sendable {
   case extendTrial = "extend-trial"
 
   case adopt
+  case eraseCustomer = "erase-customer"
+  case exportCustomer = "export-customer"
   case extendRenewal = "extend-renewal"
   case freeAccess = "free-access"
   case grandfather
@@ -34,7 +36,7 @@ public enum SupportOperation: String, CaseIterable, Sendable {
     // An agent gives at most `agentGrantDays` days at once; see `SupportDesk.checkDays(_:by:)`.
     case .customer, .find, .refresh, .grant, .extendTrial: .agent
 
-    case .adopt, .extendRenewal, .freeAccess, .grandfather, .kpi, .people, .reconcile, .refundAnswer, .replay,
+    case .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .freeAccess, .grandfather, .kpi, .people, .reconcile, .refundAnswer, .replay,
       .replayEvents, .requeue, .resetDeviceSecret, .revokeGrant, .rotateEntitlementKey, .transfer:
       .lead
     }

@@ -30,6 +30,12 @@ struct RefreshBody: Decodable {
   var id: String
 }
 
+struct EraseCustomerBody: Decodable {
+  var customer: String
+  var force: Bool?
+  var dryRun: Bool?
+}
+
 struct GrantBody: Decodable {
   var customer: String
   var bundleID: String

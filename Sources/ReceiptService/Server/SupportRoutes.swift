@@ -71,6 +71,15 @@ extension Service {
           body.originalTransactionID, to: body.to, by: author, isForced: body.force ?? false,
           isDryRun: body.dryRun ?? false))
     }
+    on(.get, .exportCustomer, "/{customer}") { request, _ in
+      try .json(.ok, await self.support.exportCustomer(request.parameters.require("customer")))
+    }
+    act(.eraseCustomer) { (body: EraseCustomerBody, author) in
+      try await .json(
+        .ok,
+        self.support.eraseCustomer(
+          body.customer, by: author, isForced: body.force ?? false, isDryRun: body.dryRun ?? false))
+    }
     act(.refundAnswer) { (body: RefundAnswerBody, author) in
       try await .json(
         .ok, self.support.preferRefund(body.prefer, for: body.id, bundleID: body.bundleID, by: author))
@@ -120,6 +129,8 @@ private func mappingRefusals(_ body: () async throws -> Response) async throws -
   } catch let failure as ReplayFailure {
     throw switch failure {
     case .notKept: Problem.notFound("No notification with this UUID is kept.")
+    case .erased:
+      Problem.invalidRequest("The notification's customer was erased: there is nothing to replay.")
     case .notVerified(let reason):
       Problem.invalidRequest("The notification's signature is not accepted any more: \(reason)")
     }

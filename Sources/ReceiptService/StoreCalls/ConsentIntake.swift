@@ -34,8 +34,12 @@ struct ConsentIntake: Sendable {
     let app = try await tokenApp(of: request, body) ?? namedApp(of: request, body)
     let customer = try await customer(body.deviceID, secret, of: app, request)
     let instant = clock.now()
-    let rows = try await pool.query(
-      ConsentRows.write(body.consent, of: customer, bundleID: app.bundleID, at: instant))
+    let written = ConsentRows.write(body.consent, of: customer, bundleID: app.bundleID, at: instant)
+    // A question about a refund may wait for the consent, and its time may be almost over.
+    let answers = try await pool.transaction(
+      pipeline: [written]
+        + (body.consent ? [StoreCallRows.wake(customer, of: app.bundleID, at: instant)] : []))
+    let rows = answers[0]
     return try .json(
       .ok,
       Answer(

@@ -28,13 +28,17 @@ enum RefundAnswerRows {
     """
   }
 
-  /// Support's latest preference for a purchase, or else for its owner.
+  /// Support's latest preference for a purchase, or else for its owner or a device that shares it.
   static func preference(of originalTransactionID: String) -> Query {
     """
     SELECT a.details ->> 'prefer' AS prefer, a.by, a.reason FROM subscriptions s
     JOIN support_actions a ON a.action = \(preferenceAction) AND a.bundle_id = s.bundle_id
       AND (a.original_transaction_id = s.original_transaction_id
-        OR a.to_customer = coalesce(s.user_id::text, s.device_id))
+        OR a.to_customer = coalesce(s.user_id::text, s.device_id)
+        OR a.to_customer IN (
+          SELECT d.device_id FROM purchase_devices d
+          WHERE d.original_transaction_id = s.original_transaction_id AND d.is_proven AND NOT d.is_barred
+            AND s.user_id IS NULL))
     WHERE s.original_transaction_id = \(originalTransactionID)
     ORDER BY a.original_transaction_id IS NULL, a.id DESC LIMIT 1
     """

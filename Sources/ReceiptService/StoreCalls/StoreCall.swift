@@ -39,6 +39,8 @@ enum StoreCallOutcome: String, Sendable, CaseIterable {
   case notNeeded = "not_needed"
   /// The answer to another request of the same transaction was sent.
   case repeated
+  /// A server began to send it and did not learn the end: the App Store may have it.
+  case unknown
 }
 
 /// A call to put into the queue, in the commit of the fact that causes it.
@@ -124,6 +126,8 @@ struct StoreCall: Sendable {
   var attempts: Int
   /// What an earlier attempt sent.
   var body: JSONText?
+  /// Whether an earlier attempt has no known end, so that the App Store may have the body.
+  var isUncertain: Bool
 
   init?(_ row: Row) throws {
     guard let kind = StoreCallKind(rawValue: try row.decode("kind")) else { return nil }
@@ -138,5 +142,7 @@ struct StoreCall: Sendable {
     deadline = try row.decode("deadline")
     attempts = try row.decode("attempts")
     body = try row.decode("body")
+    let lastError: String? = try row.decode("last_error")
+    isUncertain = body != nil && lastError == StoreCallRows.underWay
   }
 }

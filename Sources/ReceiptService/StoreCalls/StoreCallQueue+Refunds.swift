@@ -11,9 +11,10 @@ extension StoreCallQueue {
         call, .notNeeded, "the transaction is not stored", recording: record(call, nil))
     }
     switch answer.decision(at: clock.now()) {
-    case .wait(let reason): try await pause(call, reason)
+    case .wait(let reason): try await pause(call, call.isUncertain ? StoreCallRows.underWay : reason)
     case .settle(let outcome, let reason):
-      try await settle(call, outcome, reason, recording: record(call, answer))
+      // An earlier attempt had begun, so the App Store may have the answer.
+      try await settle(call, call.isUncertain ? .unknown : outcome, reason, recording: record(call, answer))
     case .send(let decided):
       let request = try await recorded(decided, for: call)
       try await send(call, recording: record(call, answer)) { api throws(AppStoreServerError) in
@@ -26,6 +27,7 @@ extension StoreCallQueue {
   private func recorded(_ request: ConsumptionRequest, for call: StoreCall) async throws -> ConsumptionRequest
   {
     if let body = call.body {
+      _ = try await pool.query(StoreCallRows.record(body, of: call.id))
       return try JSONDecoder().decode(ConsumptionRequest.self, from: Data(body.text.utf8))
     }
     _ = try await pool.query(
@@ -70,6 +72,8 @@ extension StoreCallQueue {
       let sentence =
         switch outcome {
         case .sent: "told the App Store: \(answer?.sentence ?? "")"
+        case .unknown:
+          "sent or unknown: \(StoreCallRows.underWay); then: \(reason ?? "nothing")"
         case .refused: "the App Store refused the answer: \(reason ?? "")"
         default: "not answered: \(reason ?? outcome.rawValue)"
         }

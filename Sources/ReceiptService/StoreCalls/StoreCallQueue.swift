@@ -60,7 +60,7 @@ struct StoreCallQueue: Sendable {
     let instant = clock.now()
     if instant >= call.deadline { return try await settle(call, .late, reason) }
     _ = try await pool.query(
-      StoreCallRows.postpone(call, until: instant + Self.wait, because: reason, failed: false))
+      StoreCallRows.pause(call, from: instant, until: instant + Self.wait, because: reason))
   }
 
   /// Sends a call, and writes down the outcome.
@@ -85,7 +85,7 @@ struct StoreCallQueue: Sendable {
       }
       metrics.jobs.queuedStoreCall(call, "failed")
       let next = clock.now() + Self.backoff.seconds(afterFailures: call.attempts + 1)
-      _ = try await pool.query(StoreCallRows.postpone(call, until: next, because: reason, failed: true))
+      _ = try await pool.query(StoreCallRows.postpone(call, until: next, because: reason))
       return
     }
     try await settle(call, .sent, nil, recording: actions)

@@ -33,20 +33,50 @@ enum StoreCallRows {
             AND earlier.id < call.id)
       ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
     RETURNING id, kind, bundle_id, environment, original_transaction_id, transaction_id, user_id, asked_at,
-      deadline, attempts, body
+      deadline, attempts, body, last_error
     """
   }
+
+  /// The column `last_error` between the beginning and the end of an attempt. A server that finds it does not know whether the
+  /// App Store has the call.
+  static let underWay = "an attempt has begun, and its end is not known"
 
   /// Writes what is about to be sent.
   static func record(_ body: JSONText, of id: Int64) -> Query {
-    "UPDATE store_calls SET body = \(body) WHERE id = \(id) AND settled_at IS NULL"
+    """
+    UPDATE store_calls SET body = \(body), last_error = \(underWay) WHERE id = \(id) AND settled_at IS NULL
+    """
   }
 
-  /// Writes when to look at a call again, and why it was not settled.
-  static func postpone(_ call: StoreCall, until next: Date, because reason: String, failed: Bool) -> Query {
+  /// Makes the open questions about refunds of a customer's purchases due, after the customer has consented.
+  static func wake(_ customer: Customer, of bundleID: String, at instant: Date) -> Query {
+    """
+    UPDATE store_calls SET next_attempt_at = \(instant)
+    WHERE settled_at IS NULL AND kind = \(StoreCallKind.consumption.rawValue) AND bundle_id = \(bundleID)
+      AND next_attempt_at > \(instant) AND body IS NULL AND original_transaction_id IN (
+        SELECT original_transaction_id FROM subscriptions WHERE user_id = \(customer.userID)
+        UNION SELECT original_transaction_id FROM subscriptions
+        WHERE device_id = \(customer.deviceID) AND user_id IS NULL
+        UNION SELECT original_transaction_id FROM purchase_devices
+        WHERE device_id = \(customer.deviceID) AND NOT is_barred)
+    """
+  }
+
+  /// Writes when to look at a call again that waits. One that was woken since this look began stays due.
+  static func pause(_ call: StoreCall, from instant: Date, until next: Date, because reason: String) -> Query
+  {
+    """
+    UPDATE store_calls SET last_error = \(reason),
+      next_attempt_at = CASE WHEN next_attempt_at <= \(instant) THEN next_attempt_at ELSE least(\(next), deadline) END
+    WHERE id = \(call.id) AND settled_at IS NULL
+    """
+  }
+
+  /// Writes when to make a call again that failed, and why.
+  static func postpone(_ call: StoreCall, until next: Date, because reason: String) -> Query {
     """
     UPDATE store_calls SET next_attempt_at = least(\(next), deadline), last_error = \(reason),
-      attempts = attempts + \(failed ? 1 : 0)
+      attempts = attempts + 1
     WHERE id = \(call.id) AND settled_at IS NULL
     """
   }

@@ -22,9 +22,14 @@ extension SupportDesk {
         try $0.decode("original_transaction_id", as: String.self)
       }
       let open = try await connection.query(StoreCallRows.openRefundRequests(of: purchases))
+      var lacksConsent = false
+      for purchase in purchases {
+        let row = try await connection.query(RefundAnswerRows.customer(of: purchase)).first
+        if try row?.decode("is_given", as: Bool?.self) != true { lacksConsent = true }
+      }
       return RefundPreferenceResult(
         id: id, prefer: choice, purchases: purchases.sorted(), openRequests: open.count,
-        answerBy: try open.map { try $0.decode("deadline", as: Date.self) }.min())
+        answerBy: try open.map { try $0.decode("deadline", as: Date.self) }.min(), lacksConsent: lacksConsent)
     }
   }
 
@@ -65,6 +70,9 @@ extension SupportDesk {
     WHERE original_transaction_id = ANY(\(actions.compactMap(\.originalTransactionID)))
       OR user_id = ANY(\(actions.compactMap { $0.to?.userID }))
       OR device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND user_id IS NULL
+      OR user_id IS NULL AND original_transaction_id IN (
+        SELECT d.original_transaction_id FROM purchase_devices d
+        WHERE d.device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND d.is_proven AND NOT d.is_barred)
     """
   }
 }
@@ -81,13 +89,19 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
   let openRequests: Int
   /// When the first of them ends; `null` for none.
   @Nullable var answerBy: Date?
+  /// Whether the customer of one of the purchases has not consented: then the App Store is told nothing.
+  let lacksConsent: Bool
 
-  init(id: String, prefer: RefundChoice, purchases: [String], openRequests: Int, answerBy: Date?) {
+  init(
+    id: String, prefer: RefundChoice, purchases: [String], openRequests: Int, answerBy: Date?,
+    lacksConsent: Bool
+  ) {
     self.id = id
     self.prefer = prefer
     self.purchases = purchases
     self.openRequests = openRequests
     self.answerBy = answerBy
+    self.lacksConsent = lacksConsent
   }
 
   /// One line.
@@ -99,6 +113,8 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
       case .none: "the App Store is told facts without a preference"
       }
     let open = answerBy.map { "; a request waits for an answer until \($0.rfc3339)" } ?? "; no request waits"
-    return "\(id): \(preference)\(open)"
+    let consent =
+      lacksConsent ? "; the customer has not consented, and without that the App Store is told nothing" : ""
+    return "\(id): \(preference)\(open)\(consent)"
   }
 }

@@ -60,7 +60,7 @@ struct AdoptCommand: AsyncParsableCommand {
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         print(String(decoding: try encoder.encode(reports), as: UTF8.self))
       } else {
-        for report in reports { print(report) }
+        for report in reports { print(report.description.wrappedForTerminal()) }
       }
       if reports.contains(where: { !$0.isComplete }) { throw ExitCode.failure }
     }

@@ -13,7 +13,7 @@ struct DoctorCommand: AsyncParsableCommand {
   func run() async throws {
     let doctor = ReceiptService.Doctor(environment: ProcessInfo.processInfo.environment)
     let isOK = await doctor.check { result in
-      print(result.line)
+      print(result.line.wrappedForTerminal())
       // Flush each line, because the next check may take long and the output may be a pipe.
       fflush(nil)
     }

@@ -75,7 +75,7 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
   func run() async throws {
     try await Startup.withService(.extendRenewal) { service, actor in
       do {
-        print(try await perform(service, actor))
+        print("\(try await perform(service, actor))".wrappedForTerminal())
       } catch {
         throw Startup.failure("extend-renewal: \(Startup.sentence(error))")
       }

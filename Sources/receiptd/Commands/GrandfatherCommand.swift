@@ -25,7 +25,7 @@ struct GrandfatherCommand: AsyncParsableCommand {
       } catch {
         throw Startup.failure("grandfather: \(Startup.sentence(error))")
       }
-      for report in reports { print(report) }
+      for report in reports { print(report.description.wrappedForTerminal()) }
       if reports.isEmpty {
         throw Startup.failure(
           "grandfather: \(bundle.map { "no app '\($0)'" } ?? "no app") with the key 'grandfather' is configured"

@@ -33,7 +33,7 @@ struct ReconcileCommand: AsyncParsableCommand {
       let reports = await service.reconcile(
         since: since.flatMap { Self.date($0, before: Date()) }, bundleID: bundle)
       for report in reports {
-        for line in report.lines { print(line) }
+        for line in report.lines { print(line.wrappedForTerminal()) }
       }
       if reports.isEmpty {
         let scope = bundle.map { "for \($0)" } ?? "for any app"

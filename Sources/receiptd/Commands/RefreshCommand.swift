@@ -24,6 +24,8 @@ struct RefreshCommand: AsyncParsableCommand {
   @Flag(help: "The result as JSON, on one line.")
   var json = false
 
+  func validate() throws { try author.requireName() }
+
   func run() async throws {
     try await Startup.withService(.refresh) { service, actor in
       let report: RefreshReport

@@ -63,7 +63,7 @@ struct SupportOptions: ParsableArguments {
   ) async throws {
     try await Startup.withService(operation, warningAbout: uses) { service, actor in
       do {
-        print(try await action(service, author.author(actor, reason, in: service)))
+        print("\(try await action(service, author.author(actor, reason, in: service)))".wrappedForTerminal())
       } catch {
         throw Startup.failure("\(operation.rawValue): \(Startup.sentence(error))")
       }

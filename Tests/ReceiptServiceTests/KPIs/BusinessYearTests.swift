@@ -41,6 +41,33 @@ import Testing
     }
   }
 
+  @Test func `erasing every customer changes no KPI, also when all days are counted again`() async throws {
+    try await withScreenTime { harness in
+      try await trials(harness)
+      let customers = try await purchases(harness)
+      try await secondMonth(customers, harness)
+      try harness.becomes("03-25")
+      try await harness.countWhatIsDue()
+      let once = try await harness.everythingCounted()
+      let views = try await harness.everythingShown()
+      #expect(once.count > 50 && views.count > 50)
+      let devices = try await harness.pool.query(
+        """
+        SELECT device_id FROM trials UNION SELECT device_id FROM subscriptions WHERE device_id IS NOT NULL
+        UNION SELECT device_id FROM purchase_devices
+        """
+      ).map { try $0.decode("device_id", as: String.self) }
+      #expect(devices.count > 3)
+      for device in devices { try await harness.erase(device) }
+      try await harness.service.countKPIs(
+        from: harness.day("01-01"), through: harness.day("03-25"), report: { _, _ in })
+      let (counted, shown) = (try await harness.everythingCounted(), try await harness.everythingShown())
+      #expect(Set(counted).symmetricDifference(once) == [])
+      #expect(Set(shown).symmetricDifference(views) == [])
+      #expect(counted.count == once.count && shown.count == views.count)
+    }
+  }
+
   private func trials(_ harness: Harness) async throws {
     try harness.becomes("01-10")
     for name in ["ann", "ben", "cid", "dot"] {

@@ -89,6 +89,21 @@ extension Harness {
     return try rows.map { try $0.decode("row", as: String.self) }
   }
 
+  /// All rows of all views of KPIs in order, without their times of counting.
+  func everythingShown() async throws -> [String] {
+    let rows = try await pool.query(
+      """
+      SELECT row FROM (
+        SELECT 'daily ' || (to_jsonb(d) - 'as_of')::text AS row FROM kpi_daily d
+        UNION ALL SELECT 'revenue ' || r::text FROM kpi_revenue_daily r
+        UNION ALL SELECT 'cohorts ' || c::text FROM kpi_cohorts c
+        UNION ALL SELECT 'trials ' || t::text FROM kpi_trial_cohorts t
+        UNION ALL SELECT 'value ' || v::text FROM kpi_lifetime_value v
+        UNION ALL SELECT 'prices ' || p::text FROM kpi_price_changes p) AS shown ORDER BY row
+      """)
+    return try rows.map { try $0.decode("row", as: String.self) }
+  }
+
   /// An Apple Account buys, and the notification arrives.
   @discardableResult
   func account(

@@ -38,6 +38,8 @@ final class FakeCloudKit: Sendable {
   struct State: Sendable {
     var asked: [Asked] = []
     var writes: [Write] = []
+    /// The names of deleted records.
+    var deleted: [String] = []
     /// Replaces the response; the names are those of the records.
     var fault: (@Sendable ([String]) -> Response?)?
     /// Refuses one record with `serverErrorCode` and `retryAfter`.
@@ -87,6 +89,8 @@ final class FakeCloudKit: Sendable {
 
   var writes: [Write] { held.state.withLock { $0.writes } }
 
+  var deleted: [String] { held.state.withLock { $0.deleted } }
+
   func writes(of name: String) -> [Write] { writes.filter { $0.name == name } }
 
   var asked: [Asked] { held.state.withLock { $0.asked } }
@@ -111,10 +115,11 @@ final class FakeCloudKit: Sendable {
       return state.meanwhile
     }
     try await meanwhile?()
-    let writes = try writes(in: request.body)
+    let (writes, deletions) = try operations(in: request.body)
     return held.state.withLock { state in
       if let answer = state.fault?(writes.map(\.name)) { return answer }
-      var records: [[String: Any]] = []
+      state.deleted += deletions
+      var records: [[String: Any]] = deletions.map { ["recordName": $0, "deleted": true] }
       for write in writes {
         if let (code, retryAfter) = state.recordFault?(write.name) {
           var record: [String: Any] = ["recordName": write.name, "serverErrorCode": code, "reason": "no"]
@@ -132,10 +137,16 @@ final class FakeCloudKit: Sendable {
 
   private static func name(_ text: String) throws -> HTTPField.Name { try #require(HTTPField.Name(text)) }
 
-  private static func writes(in body: [UInt8]) throws -> [Write] {
+  private static func operations(in body: [UInt8]) throws -> (writes: [Write], deletions: [String]) {
     let json = try JSONSerialization.jsonObject(with: Data(body)) as? [String: Any]
     let operations = try #require(json?["operations"] as? [[String: Any]])
-    return try operations.map { operation in
+    let deletions = try operations.filter { $0["operationType"] as? String == "forceDelete" }.map {
+      operation in
+      let record = try #require(operation["record"] as? [String: Any])
+      #expect(record["fields"] == nil)
+      return try #require(record["recordName"] as? String)
+    }
+    let writes = try operations.filter { $0["operationType"] as? String != "forceDelete" }.map { operation in
       #expect(operation["operationType"] as? String == "forceUpdate")
       let record = try #require(operation["record"] as? [String: Any])
       let fields = try #require(record["fields"] as? [String: [String: Any]])
@@ -149,6 +160,7 @@ final class FakeCloudKit: Sendable {
         validUntil: fields["validUntil"]?["value"] as? Int,
         updatedAt: try #require(fields["updatedAt"]?["value"] as? Int))
     }
+    return (writes, deletions)
   }
 
   /// Whether OpenSSL verifies a request's signature.

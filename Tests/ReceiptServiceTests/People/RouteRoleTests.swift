@@ -21,6 +21,7 @@ import Testing
     "POST refresh": [.agent, .lead, .machine], "POST grant": [.agent, .lead, .machine],
     "POST extend-trial": [.agent, .lead, .machine], "POST revoke-grant": [.lead, .machine],
     "POST reset-device-secret": [.lead, .machine], "POST transfer": [.lead, .machine],
+    "GET export-customer/{customer}": [.lead, .machine], "POST erase-customer": [.lead, .machine],
     "POST refund-answer": [.lead, .machine], "POST extend-renewal": [.lead, .machine],
     "POST free-access": [.lead, .machine], "POST requeue": [.lead, .machine],
     "POST replay": [.lead, .machine], "GET people": [.lead], "POST people/add": [.lead],
@@ -98,6 +99,7 @@ private final class Requests {
     case "numbers/{view}": return ("numbers/kpi_daily", nil)
     case "customer/{id}": return ("customer/\(id)", nil)
     case "find/{what}": return ("find/\(id)", nil)
+    case "export-customer/{customer}": return ("export-customer/\(id)", nil)
     case "people" where route.hasPrefix("GET"): return (path, nil)
     default: return (path, try await members(of: path, id))
     }
@@ -132,6 +134,9 @@ private final class Requests {
         "originalTransactionID": bought.originalTransactionID, "to": UUID().uuidString.lowercased(),
         "force": true,
       ]
+    case "erase-customer":
+      let (user, _) = try await harness.customer()
+      return ["customer": user.uuidString.lowercased(), "force": true]
     case "refund-answer": return ["id": bought.originalTransactionID, "prefer": "none"]
     case "extend-renewal":
       let (_, other) = try await harness.customer()

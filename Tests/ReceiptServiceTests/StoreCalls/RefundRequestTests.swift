@@ -43,6 +43,64 @@ import Testing
     }
   }
 
+  @Test func `an answer that a server had begun to send is sent or unknown after the consent is withdrawn`()
+    async throws
+  {
+    try await withHarness(configuration: Self.facts) { harness in
+      let (user, bought) = try await harness.customer()
+      _ = try await harness.consent(true, of: user)
+      try await harness.requestsRefund(of: bought)
+      // The server died after it had written the answer, and perhaps had sent it.
+      let body = #"{"customerConsented": true, "deliveryStatus": "DELIVERED", "sampleContentProvided": true}"#
+      let call = try await harness.value("SELECT id AS value FROM store_calls", as: Int64.self)
+      _ = try await harness.pool.query(StoreCallRows.record(JSONText(body), of: call))
+      _ = try await harness.consent(false, of: user)
+      harness.clock.advance(seconds: 12 * 3_600 + 60)
+      try await harness.service.storeCalls.run()
+      #expect(harness.store.consumptionReports.isEmpty)
+      #expect(try await harness.storeCalls().map(\.outcome) == ["unknown"])
+      let record = try #require(try await harness.refundRecords().first)
+      #expect(record.hasPrefix("policy: sent or unknown: "), "\(record)")
+    }
+  }
+
+  @Test
+  func `a consent in the last minutes wakes the waiting answer, and support is told that it is missing`()
+    async throws
+  {
+    try await withHarness(configuration: Self.facts) { harness in
+      let ada = try #require(Harness.ada)
+      let (user, bought) = try await harness.customer()
+      try await harness.requestsRefund(of: bought)
+      harness.clock.advance(seconds: 12 * 3_600 - 120)
+      try await harness.service.storeCalls.run()
+      let missing = try await harness.desk.preferRefund(.grant, for: bought.transactionID, by: ada)
+      #expect(missing.description.contains("the customer has not consented"), "\(missing)")
+      _ = try await harness.consent(true, of: user)
+      harness.clock.advance(seconds: 5)
+      try await harness.service.storeCalls.run()
+      #expect(harness.store.consumptionReports.count == 1)
+      let given = try await harness.desk.preferRefund(.grant, for: bought.transactionID, by: ada)
+      #expect(!given.description.contains("has not consented"))
+    }
+  }
+
+  @Test func `a preference for a device that shares the purchase counts`() async throws {
+    let configuration = try ScreenTime.configuration().replacing(
+      #""bundleID": "com.screentimerewards","#,
+      with: #""bundleID": "com.screentimerewards", "refundAnswers": "facts","#)
+    try await withHarness(configuration: configuration) { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.individual)
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.device("tablet", shows: bought)
+      let told = try await harness.desk.preferRefund(.decline, for: "tablet", by: #require(Harness.ada))
+      #expect(told.purchases == [bought.originalTransactionID])
+      let preference = try await harness.pool.query(
+        RefundAnswerRows.preference(of: bought.originalTransactionID))
+      #expect(try RefundAnswerRows.decodePreference(preference)?.choice == .decline)
+    }
+  }
+
   @Test func `without consent nothing is sent, and that is written down at the deadline`() async throws {
     try await withHarness(configuration: Self.facts) { harness in
       let (user, bought) = try await harness.customer()

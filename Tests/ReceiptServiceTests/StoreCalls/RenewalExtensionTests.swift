@@ -37,7 +37,12 @@ import Testing
       #expect(try await harness.actions().map(\.action) == ["extend-renewal"])
       let timeline = try await harness.pool.query(
         "SELECT what FROM support_timeline WHERE user_id = \(user) AND event = 'extend-renewal'")
-      #expect(try timeline.first?.decode("what", as: String.self) == "ada: ticket 812")
+      #expect(
+        try timeline.first?.decode("what", as: String.self)
+          == "ada: ticket 812, by 5 days, renews at \((end + 5 * 86_400).rfc3339)")
+      let told = try await harness.desk.customer(user.uuidString).description
+        .split(whereSeparator: \.isWhitespace).joined(separator: " ")
+      #expect(told.contains("RENEWAL_EXTENDED: applied, until "), "\(told)")
     }
   }
 

@@ -37,6 +37,25 @@ import Testing
     }
   }
 
+  @Test func `refresh tells a changed renewal price and a changed product of the next period`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let (_, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      harness.clock.advance(days: 1)
+      // Both notifications are lost.
+      _ = try harness.store.perform(.announcePrice(5_990), on: id)
+      let priced = try #require(try await harness.desk.refresh(id, by: ada).purchases.first).changes
+      #expect(
+        priced.contains(FieldChange(field: "renewalPrice", before: "4.99 USD", after: "5.99 USD")),
+        "\(priced)")
+      harness.clock.advance(days: 1)
+      _ = try harness.store.perform(.changeProduct(TestApps.annual), on: id)
+      let changed = try #require(try await harness.desk.refresh(id, by: ada).purchases.first).changes
+      #expect(!changed.isEmpty)
+    }
+  }
+
   @Test func `refresh records lost renewals and the refund of an earlier period`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)

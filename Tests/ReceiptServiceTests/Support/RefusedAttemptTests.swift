@@ -91,6 +91,25 @@ import Testing
           Query(unescaped: "SELECT what FROM support_timeline WHERE event = 'refused' AND \(condition)"))
         #expect(events.count == 1, "\(condition)")
       }
+      // Refused requests alone make no customer, because any client can name any id.
+      let unseen = try await harness.desk.customer(boris.uuidString)
+      #expect(unseen.isEmpty)
+      #expect(unseen.description.contains("never seen"))
+      #expect(unseen.description.contains("belongs_to_another_customer"))
+      let unknown = try await harness.send(
+        .get, "/support/v1/customer/\(boris)", token: Harness.supportToken, to: harness.adminAddress)
+      #expect(unknown.status == 404)
+      #expect(unknown.string("detail")?.contains("nly refused requests name") == true)
+      #expect(
+        try await refusal {
+          _ = try await harness.desk.grant(
+            to: boris.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1,
+            by: #require(Harness.ada))
+        } == .notFound)
+      _ = try await harness.desk.grant(
+        to: boris.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1,
+        by: #require(Harness.ada),
+        isForced: true)
       let report = try await harness.desk.customer(boris.uuidString)
       #expect(report.description.contains("refused requests (UTC)"))
       #expect(report.description.contains("belongs_to_another_customer"))

@@ -16,6 +16,7 @@ ORDER = [
     "unpairChild", "postEvents", "postConsent", "getKeys", "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer",
     "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "refundAnswer",
     "extendRenewal", "setFreeAccess", "requeue", "replay", "getNumbers", "listPeople", "addPerson", "removePerson",
+    "exportCustomer", "eraseCustomer",
 ]
 
 
@@ -56,7 +57,9 @@ class Session:
 
     @property
     def parameters(self):
-        return {"id": self.climb["originalTransactionID"], "what": self.climb["orderID"], "view": "kpi_daily"}
+        return {
+            "id": self.climb["originalTransactionID"], "what": self.climb["orderID"], "view": "kpi_daily",
+            "customer": self.user}
 
     def token(self, operation):
         if "userToken" in operation.schemes:

@@ -39,7 +39,7 @@ public struct FindResult: Sendable {
   var id: String
   /// The answer in a sentence.
   let detail: String
-  /// The matches; empty unless it was found.
+  /// The matches. If nothing was found, at most the refused requests that name the id.
   var search = CustomerSearch()
 
   /// Whether something has the id.

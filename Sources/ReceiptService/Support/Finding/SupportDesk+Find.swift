@@ -7,7 +7,8 @@ extension SupportDesk {
   /// Finds the customers and purchases of anything that a customer holds: an order id, a transaction id, a user's UUID, a
   /// device's id, the request id of an error message, or an e-mail address.
   ///
-  /// An order id that is not known is looked up at the App Store once; the answer is kept.
+  /// An order id that is not known is looked up at the App Store once; the answer is kept. An id that only refused requests
+  /// name was never seen; the answer has the requests.
   /// - Throws: errors of the database.
   public func find(_ text: String) async throws -> FindResult {
     let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
@@ -104,6 +105,13 @@ extension SupportDesk {
         .notAnID,
         "no id of these apps looks like this: order ids begin with M, transaction ids are digits, "
           + "user ids are UUIDs")
+    }
+    let refusals = try await pool.query(RefusedAttemptRows.last(5, naming: id)).map(RefusedAttempt.init)
+    guard refusals.isEmpty else {
+      return FindResult(
+        asked: asked, outcome: .neverSeen, id: id,
+        detail: "only refused requests name \(id), and any client can name any id",
+        search: CustomerSearch(refusals: refusals))
     }
     return answer(.neverSeen, "no record contains \(id); check the id with the customer")
   }

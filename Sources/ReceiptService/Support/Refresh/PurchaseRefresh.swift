@@ -84,6 +84,22 @@ struct PurchaseRefresh: Sendable {
     return transactions
   }
 
+  /// The price of the next period, if it differs from what is recorded.
+  private func news(in renewal: RenewalRecord) async throws -> [FieldChange] {
+    let prices = try await pool.query(
+      """
+      SELECT round((told.claims ->> 'renewalPrice')::numeric * 0.001, 2)::text || ' ' || (told.claims ->> 'currency') AS price
+      FROM (
+        SELECT 1 AS place, other_claims AS claims FROM renewals
+        WHERE original_transaction_id = \(renewal.fact.originalTransactionID) AND signed_at < \(renewal.fact.signedAt)
+        UNION ALL SELECT 2, \(renewal.otherClaims)::jsonb
+      ) AS told ORDER BY told.place
+      """
+    ).map { try $0.decode("price", as: String?.self) }
+    guard prices.count == 2, prices[0] != prices[1] else { return [] }
+    return [FieldChange(field: "renewalPrice", before: prices[0], after: prices[1])]
+  }
+
   /// The transactions of an entry that are not recorded yet, and the refunds that differ from what is recorded.
   private func news(in entry: LedgerEntry) async throws -> [FieldChange] {
     let facts = entry.transactions.map(\.fact)
@@ -100,6 +116,7 @@ struct PurchaseRefresh: Sendable {
       changes.append(
         FieldChange(field: "recorded transactions", before: "\(known.count)", after: "\(facts.count)"))
     }
+    if let renewal = entry.renewals.first { changes += try await news(in: renewal) }
     for fact in facts {
       let revocation = fact.revocationDate?.rfc3339
       guard let recorded = known[fact.transactionID], recorded != revocation else { continue }

@@ -1,4 +1,5 @@
 import Foundation
+import Identifiers
 import Postgres
 import Subscriptions
 
@@ -52,6 +53,18 @@ enum RefusedAttemptRows {
   static func last(_ count: Int, requestID: String) -> Query {
     """
     SELECT \(unescaped: columns) FROM refused_attempts WHERE request_id = \(requestID)
+    ORDER BY at DESC, id DESC LIMIT \(count)
+    """
+  }
+
+  /// The last attempts that named a user or a device.
+  static func last(_ count: Int, naming id: String) -> Query {
+    """
+    (SELECT \(unescaped: columns), id FROM refused_attempts WHERE user_id = \(UUID(rfc9562: id))
+     ORDER BY at DESC, id DESC LIMIT \(count))
+    UNION ALL
+    (SELECT \(unescaped: columns), id FROM refused_attempts WHERE device_id = \(id)
+     ORDER BY at DESC, id DESC LIMIT \(count))
     ORDER BY at DESC, id DESC LIMIT \(count)
     """
   }

@@ -44,6 +44,7 @@ extension ReportedPurchase: JSONWritable {
       json.member("devices", devices)
       json.member("endReason", plan.endReason)
       json.member("environment", environment)
+      json.member("erasedAt", erasedAt)
       json.member("expiryDate", expiryDate)
       json.member("firstPurchaseDate", plan.firstPurchaseDate)
       json.member("gracePeriodExpiryDate", gracePeriodExpiryDate)

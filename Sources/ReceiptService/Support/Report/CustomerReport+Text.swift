@@ -12,7 +12,7 @@ extension CustomerReport: CustomStringConvertible {
     if !unclaimed.isEmpty {
       if !output.isEmpty { output.skip() }
       output.heading("purchases without an owner")
-      for purchase in unclaimed { purchase.write(to: &output) }
+      for purchase in unclaimed { purchase.write(to: &output, showsApp: true) }
     }
     return output.text
   }
@@ -48,7 +48,7 @@ extension ReportedCustomer {
     let hidden = eventsHidden == 1 ? "1 earlier one is hidden" : "\(eventsHidden) earlier ones are hidden"
     output.heading("last events (UTC)\(eventsHidden == 0 ? "" : "; \(hidden)")")
     for event in events {
-      let source = ["purchase", "renewal"].contains(event.event) ? " (\(event.source))" : ""
+      let source = ["purchase", "renewal", "revoked"].contains(event.event) ? " (\(event.source))" : ""
       output.line("\(event.at.rfc3339)  \(event.event): \(event.what)\(source)", hanging: 22)
     }
   }

@@ -14,5 +14,7 @@ public struct CustomerReport: Sendable {
   let serverTime: Date
 
   /// Whether nothing has the id.
-  public var isEmpty: Bool { customers.isEmpty && unclaimed.isEmpty && found.search.refusals.isEmpty }
+  public var isEmpty: Bool {
+    customers.isEmpty && unclaimed.isEmpty && (found.search.refusals.isEmpty || !found.isFound)
+  }
 }

@@ -66,6 +66,9 @@ struct CustomerSearch: Sendable {
   /// No matches.
   init() {}
 
+  /// No matches, and the refused requests that name an id.
+  init(refusals: [RefusedAttempt]) { self.refusals = refusals }
+
   private static let maximumRefusals = 5
 
   /// Adds customers.
@@ -105,7 +108,8 @@ struct CustomerSearch: Sendable {
     """
   }
 
-  /// The rows of all tables that name the customer, the app's own tables and clients' events too.
+  /// The rows of all tables that name the customer, the app's own tables and clients' events too. A refused request makes no
+  /// customer: any client can name any id.
   private static func customers(_ id: String, _ user: UUID?, in catalog: AppCatalog) -> Query {
     let apps = catalog.apps.map(\.bundleID)
     let userApps = catalog.apps.filter { $0.customer == .user }
@@ -131,10 +135,6 @@ struct CustomerSearch: Sendable {
       UNION SELECT 'device', bundle_id, NULL, \(id)::text FROM support_actions
       WHERE customer_kind = 'device' AND bundle_id IS NOT NULL
         AND (from_customer = \(id) OR to_customer = \(id))
-      UNION SELECT 'user', bundle_id, user_id, NULL FROM refused_attempts
-      WHERE user_id = \(user) AND bundle_id IS NOT NULL
-      UNION SELECT 'device', bundle_id, NULL, device_id FROM refused_attempts
-      WHERE device_id = \(id) AND bundle_id IS NOT NULL
       UNION SELECT 'user', app.bundle_id, \(user)::uuid, NULL
       FROM unnest(\(userApps.filter { $0.writeTo.contains(.profiles) }.map(\.bundleID))::text[]) AS app (bundle_id)
       WHERE EXISTS (SELECT FROM profiles WHERE profiles.id = \(user)::uuid)

@@ -30,6 +30,9 @@ extension Subscription {
   fileprivate func explanation(isOpen: Bool, at instant: Date) -> String {
     let name = "the purchase \(current.originalTransactionID)"
     let phase = phase(at: instant)
+    if let revoked = current.revocationDate, current.ownership == "FAMILY_SHARED" {
+      return "\(name) is no longer shared by the family since \(revoked.rfc3339)"
+    }
     if let revoked = current.revocationDate { return "\(name) was refunded or revoked at \(revoked.rfc3339)" }
     switch (phase.status, phase.storeStatus) {
     case (.grace, .billingGrace): return "\(name) could not be charged and is in Apple's billing grace"
@@ -67,7 +70,8 @@ extension ReportedPurchase {
       // Nothing is certain to follow a period that ended unpaid, also while Apple tries to charge.
       willRenew: subscription.willRenew(at: instant) && phase.storeStatus != .billingRetry,
       renewsAs: subscription.renewsAs, plan: details.plans[id] ?? PurchasePlan(),
-      ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id, devices: details.holders[id] ?? [],
+      ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id,
+      erasedAt: stored.erasure?.ownerErasedAt, devices: details.holders[id] ?? [],
       opensSomething: counts && phase.status.grantsAccess,
       note: counts ? nil : Self.note(subscription, in: app))
   }

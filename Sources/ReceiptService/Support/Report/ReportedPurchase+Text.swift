@@ -1,8 +1,10 @@
 import Foundation
 
 extension ReportedPurchase {
-  func write(to output: inout TerminalText) {
+  /// - Parameter showsApp: whether to name the app, where no customer above it does.
+  func write(to output: inout TerminalText, showsApp: Bool = false) {
     output.line("\(originalTransactionID)  \(status) (App Store: \(storeStatus))")
+    if showsApp { output.line("app \(bundleID)", indent: 4) }
     output.line("\(productID), tier \(tier ?? "none"), \(environment), \(ownership)", indent: 4)
     output.line(bought, indent: 4)
     if let cost { output.line(cost, indent: 4) }
@@ -21,6 +23,7 @@ extension ReportedPurchase {
     if let ownedBecause {
       output.line("owned because: \(ownedBecause)\(takenFrom.map { ", taken from \($0)" } ?? "")", indent: 4)
     }
+    if let erasedAt { output.line("its customer was erased \(erasedAt.rfc3339)", indent: 4) }
     if !devices.isEmpty { output.line("shared by the devices", indent: 4) }
     for device in devices {
       // `adopt` gives a device the oldest time, so that any proof is newer.

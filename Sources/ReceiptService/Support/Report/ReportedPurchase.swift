@@ -24,6 +24,8 @@ struct ReportedPurchase: Sendable {
   var ownedBecause: String?
   /// The customer that support took it from.
   var takenFrom: String?
+  /// When the customer that owned it was erased.
+  var erasedAt: Date?
   /// The devices that share it, the one that has had it for the longest time first; empty if one device has it.
   var devices: [ReportedHolder]
   var opensSomething: Bool

@@ -44,6 +44,17 @@ struct TerminalText {
 }
 
 extension String {
+  /// The lines of this text with at most 80 columns. The rest of a longer line is indented by four, beyond its own indent.
+  /// A line that fits stays as it is.
+  public func wrappedForTerminal() -> String {
+    var output = TerminalText()
+    for line in split(separator: "\n", omittingEmptySubsequences: false) {
+      let indent = line.prefix { $0 == " " }.count
+      output.line(String(line.dropFirst(indent)), indent: indent, hanging: 4)
+    }
+    return output.text
+  }
+
   /// The text with `?` for characters that move the cursor or change the writing direction.
   fileprivate var shown: String {
     String(

@@ -1,0 +1,110 @@
+import Crypto
+import Foundation
+import Postgres
+import Subscriptions
+
+/// What the erasure of a customer means for a purchase that stays: its money counts, and later facts of the App Store must
+/// not bring the customer back.
+struct PurchaseErasure: Sendable {
+  /// When the customer that owned it was erased; `nil` if only a token of an erased customer was removed from it.
+  var ownerErasedAt: Date?
+  /// SHA-256 in hex of each `appAccountToken` that was removed. The App Store goes on signing them.
+  var tokenDigests: Set<String>
+
+  /// - Returns: `nil` for a purchase without an erased customer.
+  init?(_ row: Row) throws {
+    ownerErasedAt = try row.decode("erased_at")
+    tokenDigests = Set(try row.decode("erased_tokens", as: [String]?.self) ?? [])
+    if ownerErasedAt == nil, tokenDigests.isEmpty { return nil }
+  }
+
+  /// A signed transaction without the token of an erased customer. A token of another customer names an owner as ever.
+  func stripped(_ record: TransactionRecord) -> TransactionRecord {
+    guard let token = record.fact.appAccountToken, tokenDigests.contains(Self.digest(of: token)) else {
+      return record
+    }
+    var record = record
+    record.fact.appAccountToken = nil
+    record.fact.tokenSignedAt = nil
+    return record
+  }
+
+  /// The digest of a token as SQL makes it, of the UUID in lower case. A token is random, so the digest needs no key.
+  static func digest(of token: UUID) -> String {
+    SHA256.hash(data: Data(token.uuidString.lowercased().utf8)).map { String(format: "%02x", $0) }.joined()
+  }
+}
+
+/// The statements that reduce the kept facts of purchases to what tells nothing of the customer.
+///
+/// The ledger runs them in the transaction that stores a later fact of such a purchase, so no commit has a raw payload.
+enum ImpersonalFacts {
+  /// - Parameter includesWaiting: whether notifications that wait for a replay are reduced too, which ends their wait.
+  static func reduce(_ purchases: [String], includesWaiting: Bool, at instant: Date) -> [Query] {
+    [transactions(purchases), renewals(purchases), notifications(purchases, includesWaiting, at: instant)]
+  }
+
+  static func transactions(_ purchases: [String]) -> Query {
+    """
+    UPDATE transactions t SET other_claims = receiptd_impersonal_claims(t.other_claims::text),
+      app_transaction_id = CASE
+        WHEN s.erased_as IS NULL OR receiptd_has_account(t.bundle_id, t.app_transaction_id) THEN t.app_transaction_id
+        ELSE receiptd_erased_account(t.app_transaction_id) END
+    FROM subscriptions s
+    WHERE t.original_transaction_id = ANY(\(purchases)) AND s.original_transaction_id = t.original_transaction_id
+    """
+  }
+
+  static func renewals(_ purchases: [String]) -> Query {
+    """
+    UPDATE renewals SET other_claims = receiptd_impersonal_claims(other_claims::text)
+    WHERE original_transaction_id = ANY(\(purchases))
+    """
+  }
+
+  static func notifications(_ purchases: [String], _ includesWaiting: Bool, at instant: Date) -> Query {
+    """
+    UPDATE notifications SET
+      outcome = CASE WHEN processed_at IS NULL THEN 'erased' ELSE outcome END,
+      processed_at = coalesce(processed_at, \(instant)), failure = NULL, failure_detail = NULL,
+      envelope_claims = '{}', envelope_signature = '',
+      transaction_header = NULL, transaction_signature = NULL,
+      transaction_claims = receiptd_impersonal_claims(transaction_claims)::text,
+      renewal_header = NULL, renewal_signature = NULL,
+      renewal_claims = receiptd_impersonal_claims(renewal_claims)::text
+    WHERE original_transaction_id = ANY(\(purchases)) AND envelope_claims <> '{}'
+      AND (processed_at IS NOT NULL OR \(includesWaiting))
+    """
+  }
+
+  /// The subscription's own copy of the account.
+  static func subscriptions(_ purchases: [String]) -> Query {
+    """
+    UPDATE subscriptions SET app_transaction_id = receiptd_erased_account(app_transaction_id)
+    WHERE original_transaction_id = ANY(\(purchases)) AND erased_as IS NOT NULL
+      AND NOT receiptd_has_account(bundle_id, app_transaction_id)
+    """
+  }
+
+  /// Replaces the Apple Accounts of erased customers by their digests, where no customer has them any more.
+  static func accounts(_ accounts: [String]) -> [Query] {
+    [
+      """
+      UPDATE trials SET app_transaction_id = receiptd_erased_account(app_transaction_id)
+      WHERE app_transaction_id = ANY(\(accounts)) AND NOT receiptd_has_account(bundle_id, app_transaction_id)
+      """,
+      """
+      UPDATE transactions SET app_transaction_id = receiptd_erased_account(app_transaction_id)
+      WHERE original_transaction_id IN (
+          SELECT original_transaction_id FROM subscriptions
+          WHERE app_transaction_id = ANY(\(accounts)) AND erased_as IS NOT NULL)
+        AND NOT receiptd_has_account(bundle_id, app_transaction_id)
+      """,
+      """
+      UPDATE subscriptions SET app_transaction_id = receiptd_erased_account(app_transaction_id)
+      WHERE app_transaction_id = ANY(\(accounts)) AND erased_as IS NOT NULL
+        AND NOT receiptd_has_account(bundle_id, app_transaction_id)
+      """,
+    ]
+  }
+}

@@ -1,0 +1,162 @@
+import Postgres
+
+extension CustomerTable {
+  /// What receiptd knows of a customer beside purchases.
+  static let customerTables = [
+    trials, devices, secrets, grants, consents, events, clientWrites, addedRows, adoptions, profiles,
+    preferences,
+  ]
+
+  private static let trials = CustomerTable(
+    "trials", "of the pseudonym; a keyed digest of the account prevents a second trial",
+    columns:
+      "id bundle_id device_id app_transaction_id environment started_at ends_at extended_days continues",
+    export: { "SELECT to_jsonb(t) AS row FROM trials t WHERE device_id = \($0.device)" },
+    erase: { customer in
+      [
+        """
+        UPDATE trials SET device_id = \(customer.pseudonym) WHERE device_id = \(customer.device)
+        """
+      ]
+    })
+
+  private static let devices = CustomerTable(
+    "devices", "deleted, with the children's names",
+    columns: "id bundle_id device_id child_device_id name paired_at",
+    export: { customer in
+      """
+      SELECT to_jsonb(d) || CASE WHEN device_id = \(customer.device) THEN '{}'
+        ELSE '{"device_id": "another customer"}' END AS row
+      FROM devices d WHERE device_id = \(customer.device) OR child_device_id = \(customer.device)
+      """
+    },
+    erase: { ["DELETE FROM devices WHERE device_id = \($0.device) OR child_device_id = \($0.device)"] })
+
+  private static let secrets = CustomerTable(
+    "device_secrets", "deleted", columns: "bundle_id device_id secret_hash set_at",
+    export: {
+      "SELECT to_jsonb(d) - 'secret_hash' AS row FROM device_secrets d WHERE device_id = \($0.device)"
+    },
+    erase: { ["DELETE FROM device_secrets WHERE device_id = \($0.device)"] })
+
+  /// An award that support revoked keeps the account's digest, so that it is not given again.
+  private static let grants = CustomerTable(
+    "grants", "ended; of the pseudonym, without the reason",
+    columns: """
+      id bundle_id user_id device_id tier environment is_counted starts_at ends_at reason granted_by app_transaction_id \
+      created_at revoked_at revoked_by next_change_at followed_until
+      """,
+    export: { customer in
+      """
+      SELECT to_jsonb(g) AS row FROM grants g
+      WHERE user_id = \(customer.user) OR device_id = \(customer.device) ORDER BY starts_at
+      """
+    },
+    erase: { customer in
+      [
+        """
+        UPDATE grants SET reason = '(erased)',
+          user_id = CASE WHEN user_id IS NOT NULL THEN \(customer.user == nil ? nil : customer.pseudonym)::uuid END,
+          device_id = CASE WHEN device_id IS NOT NULL THEN \(customer.pseudonym) END,
+          app_transaction_id = CASE WHEN revoked_at IS NOT NULL THEN receiptd_erased_account(app_transaction_id) END,
+          revoked_by = CASE WHEN revoked_at IS NULL AND coalesce(ends_at > \(customer.instant), true)
+            THEN 'erase-customer' ELSE revoked_by END,
+          revoked_at = CASE WHEN revoked_at IS NULL AND coalesce(ends_at > \(customer.instant), true)
+            THEN \(customer.instant) ELSE revoked_at END,
+          followed_until = greatest(followed_until, \(customer.instant))
+        WHERE user_id = \(customer.user) OR device_id = \(customer.device)
+        """
+      ]
+    })
+
+  /// Past answers to the App Store needed the consent, so its times are kept.
+  private static let consents = CustomerTable(
+    "consents", "of the pseudonym", columns: "bundle_id customer is_given changed_at given_at withdrawn_at",
+    export: { customer in
+      """
+      SELECT to_jsonb(c) AS row FROM consents c
+      WHERE customer = \(customer.id) AND bundle_id = ANY(\(customer.appIDs))
+      """
+    },
+    erase: {
+      [
+        "UPDATE consents SET customer = \($0.pseudonym) WHERE bundle_id = ANY(\($0.appIDs)) AND customer = \($0.id)"
+      ]
+    })
+
+  private static let events = CustomerTable(
+    "events", "of the pseudonym, without properties",
+    columns: "bundle_id customer_id id name at received_at properties",
+    export: { customer in
+      """
+      SELECT to_jsonb(e) AS row FROM events e
+      WHERE bundle_id = ANY(\(customer.appIDs)) AND customer_id = \(customer.id) ORDER BY at
+      """
+    },
+    erase: { customer in
+      [
+        """
+        UPDATE events SET customer_id = \(customer.pseudonym), properties = NULL
+        WHERE bundle_id = ANY(\(customer.appIDs)) AND customer_id = \(customer.id)
+        """
+      ]
+    })
+
+  private static let clientWrites = CustomerTable(
+    "client_writes", "deleted",
+    columns: """
+      id table_name user_id original_transaction_id product_id expires_at is_premium mode writes daily_writes first_at \
+      last_at attempts next_attempt_at verified_at outcome
+      """,
+    export: { "SELECT to_jsonb(w) AS row FROM client_writes w WHERE user_id = \($0.user)" },
+    erase: { ["DELETE FROM client_writes WHERE user_id = \($0.user)"] })
+
+  /// The function `receiptd_erase_actions` deletes the rows themselves, and a trigger the notes of them.
+  private static let addedRows = CustomerTable(
+    "added_profile_rows", "deleted, with the row of the app's table if receiptd added it",
+    columns: "table_name user_id added_at",
+    export: { "SELECT to_jsonb(a) AS row FROM added_profile_rows a WHERE user_id = \($0.user)" },
+    erase: { _ in [] })
+
+  private static let adoptions = CustomerTable(
+    "adoptions", "of the pseudonym",
+    columns:
+      "bundle_id customer original_transaction_id source outcome detail purchase_id grant_id run_id at",
+    export: { customer in
+      """
+      SELECT to_jsonb(a) AS row FROM adoptions a
+      WHERE customer = \(customer.id) AND bundle_id = ANY(\(customer.appIDs))
+      """
+    },
+    erase: { customer in
+      [
+        """
+        UPDATE adoptions SET customer = \(customer.pseudonym), detail = NULL
+        WHERE customer = \(customer.id) AND bundle_id = ANY(\(customer.appIDs))
+        """
+      ]
+    })
+
+  /// Written by ``ProfileWriter``, which may have to wait for the row.
+  private static let profiles = CustomerTable(
+    "profiles", "free; the row is the app's",
+    columns: "id premium_expires_at premium_product_id premium_original_transaction_id",
+    export: { customer in
+      """
+      SELECT jsonb_build_object('id', id, 'premium_expires_at', premium_expires_at, 'premium_product_id',
+        premium_product_id, 'premium_original_transaction_id', premium_original_transaction_id) AS row
+      FROM profiles WHERE id = \(customer.user)
+      """
+    },
+    erase: { _ in [] })
+
+  private static let preferences = CustomerTable(
+    "user_preferences", "free; the row is the app's", columns: "user_id is_premium bookmark_limit",
+    export: { customer in
+      """
+      SELECT jsonb_build_object('user_id', user_id, 'is_premium', is_premium, 'bookmark_limit', bookmark_limit) AS row
+      FROM user_preferences WHERE user_id = \(customer.user)
+      """
+    },
+    erase: { _ in [] })
+}

@@ -1,0 +1,150 @@
+import Postgres
+
+extension CustomerTable {
+  /// What support and jobs wrote about a customer.
+  static let supportTables = [refusals, storeCalls, extensions, lifecycleEvents, outbox, actions]
+
+  private static let refusals = CustomerTable(
+    "refused_attempts", "deleted",
+    columns: "id at bundle_id route user_id device_id transaction_id code request_id address_prefix",
+    export: { customer in
+      """
+      SELECT to_jsonb(r) AS row FROM refused_attempts r
+      WHERE user_id = \(customer.user) OR device_id = \(customer.device) ORDER BY at
+      """
+    },
+    erase: { customer in
+      [
+        """
+        DELETE FROM refused_attempts
+        WHERE user_id = \(customer.user) OR device_id = \(customer.device) OR transaction_id IN (
+          SELECT transaction_id FROM transactions WHERE original_transaction_id = ANY(\(customer.purchases)))
+        """
+      ]
+    })
+
+  /// An open question about a refund gets no answer: there is no consent any more.
+  private static let storeCalls = CustomerTable(
+    "store_calls", "settled, without user and body",
+    columns: """
+      id kind key bundle_id environment original_transaction_id transaction_id user_id request_reason asked_at deadline \
+      attempts next_attempt_at body last_error settled_at outcome
+      """,
+    export: { customer in
+      """
+      SELECT to_jsonb(c) AS row FROM store_calls c
+      WHERE original_transaction_id = ANY(\(customer.purchases)) ORDER BY asked_at
+      """
+    },
+    erase: { customer in
+      [
+        """
+        UPDATE store_calls SET user_id = CASE WHEN user_id = \(customer.user) THEN NULL ELSE user_id END,
+          body = NULL, last_error = NULL,
+          outcome = CASE WHEN settled_at IS NOT NULL THEN outcome WHEN body IS NOT NULL THEN 'unknown'
+            WHEN kind = 'consumption' THEN 'no_consent' ELSE 'not_needed' END,
+          settled_at = coalesce(settled_at, \(customer.instant))
+        WHERE original_transaction_id = ANY(\(customer.purchases)) OR user_id = \(customer.user)
+          AND original_transaction_id = ANY(\(customer.formerPurchases))
+        """
+      ]
+    })
+
+  private static let extensions = CustomerTable(
+    "renewal_extensions", "without the reason",
+    columns: """
+      request_identifier bundle_id environment original_transaction_id product_id storefronts days reason_code by reason \
+      requested_at accepted_at next_attempt_at attempts completed_at expires_before effective_at succeeded failed last_error
+      """,
+    export: { customer in
+      """
+      SELECT to_jsonb(e) AS row FROM renewal_extensions e
+      WHERE original_transaction_id = ANY(\(customer.purchases)) ORDER BY requested_at
+      """
+    },
+    erase: { customer in
+      [
+        """
+        UPDATE renewal_extensions SET reason = '(erased)'
+        WHERE original_transaction_id = ANY(\(customer.purchases))
+        """
+      ]
+    })
+
+  /// Events that wait are not sent any more: they name the customer.
+  private static let lifecycleEvents = CustomerTable(
+    "lifecycle_events", "of the pseudonym; waiting ones are not sent",
+    columns: """
+      id type bundle_id environment user_id device_id former_user_id former_device_id child_device_ids \
+      original_transaction_id transaction_id trial_id period_end occurred_at data checks_devices created_at
+      """,
+    export: { customer in
+      """
+      SELECT to_jsonb(e) || CASE WHEN former_user_id IS NULL AND former_device_id IS NULL THEN '{}'
+        ELSE '{"former_user_id": "another customer", "former_device_id": "another customer"}' END AS row
+      FROM lifecycle_events e WHERE user_id = \(customer.user) OR device_id = \(customer.device) ORDER BY occurred_at
+      """
+    },
+    erase: { customer in
+      let user = customer.user == nil ? nil : customer.pseudonym
+      return [
+        """
+        DELETE FROM outbox WHERE destination = 'event' AND key IN (
+          SELECT id::text FROM lifecycle_events
+          WHERE user_id = \(customer.user) OR device_id = \(customer.device)
+            OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
+            OR child_device_ids ? \(customer.id))
+        """,
+        """
+        UPDATE lifecycle_events SET
+          user_id = CASE WHEN user_id = \(customer.user) THEN \(user)::uuid ELSE user_id END,
+          device_id = CASE WHEN device_id = \(customer.device) THEN \(customer.pseudonym) ELSE device_id END,
+          former_user_id = CASE WHEN former_user_id = \(customer.user) THEN \(user)::uuid ELSE former_user_id END,
+          former_device_id = CASE WHEN former_device_id = \(customer.device) THEN \(customer.pseudonym)
+            ELSE former_device_id END,
+          child_device_ids = NULL
+        WHERE user_id = \(customer.user) OR device_id = \(customer.device)
+          OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
+          OR child_device_ids ? \(customer.id)
+        """,
+      ]
+    })
+
+  /// The rows that tell the app's destinations of the erasure are added before, and have the id until they are delivered.
+  private static let outbox = CustomerTable(
+    "outbox", "the destinations are told; then deleted",
+    columns: """
+      id destination bundle_id endpoint key payload change created_at attempts next_attempt_at claimed_by claimed_until \
+      attempted_digest delivered_digest last_error done_at dead_at
+      """,
+    export: { customer in
+      """
+      SELECT to_jsonb(o) - '{attempted_digest,delivered_digest,claimed_by,claimed_until}'::text[] AS row
+      FROM outbox o WHERE key = \(customer.id)
+      """
+    },
+    erase: {
+      ["DELETE FROM outbox WHERE key = \($0.id) AND destination <> 'profiles' AND NOT payload ? 'erased'"]
+    })
+
+  /// The function `receiptd_erase_actions` does it, after all other tables: it records their counts.
+  private static let actions = CustomerTable(
+    "support_actions", "of the pseudonym, without reasons and details",
+    columns: """
+      id at action bundle_id original_transaction_id from_customer to_customer customer customer_kind by actor \
+      person_id reason details
+      """,
+    export: { customer in
+      """
+      SELECT jsonb_build_object('id', id, 'at', at, 'action', action, 'bundle_id', bundle_id,
+        'original_transaction_id', original_transaction_id,
+        'from_customer', CASE WHEN from_customer <> \(customer.id) THEN 'another customer' ELSE from_customer END,
+        'to_customer', CASE WHEN to_customer <> \(customer.id) THEN 'another customer' ELSE to_customer END,
+        'by', by, 'reason', reason, 'details', details) AS row
+      FROM support_actions
+      WHERE from_customer = \(customer.id) OR to_customer = \(customer.id)
+        OR original_transaction_id = ANY(\(customer.purchases)) ORDER BY support_actions.id
+      """
+    },
+    erase: { _ in [] })
+}

@@ -1,0 +1,61 @@
+import Foundation
+import Subscriptions
+
+/// The result of erasing a customer.
+public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
+  /// Whether nothing was written.
+  let isDryRun: Bool
+  /// What was erased: a user, a device, or one of each with the same id.
+  private(set) var erased: [Erased] = []
+
+  /// A customer that was erased.
+  struct Erased: Encodable, Sendable {
+    /// `user` or `device`.
+    let kind: String
+    /// The apps that knew the customer.
+    let bundleIDs: [String]
+    /// The random id that replaces the customer's, in `support_actions` and elsewhere; `null` in a dry run.
+    @Nullable var pseudonym: String?
+    /// The number of changed rows by table.
+    let rows: [String: Int]
+    /// The subscriptions that go on at the App Store until the customer cancels them.
+    let runningSubscriptions: [String]
+  }
+
+  init(isDryRun: Bool) { self.isDryRun = isDryRun }
+
+  mutating func add(_ erasure: (counts: [String: Int], running: [String]), of customer: ErasedCustomer) {
+    erased.append(
+      Erased(
+        kind: customer.customer.kindWord, bundleIDs: customer.bundleIDs,
+        pseudonym: isDryRun ? nil : customer.pseudonym, rows: erasure.counts,
+        runningSubscriptions: erasure.running))
+  }
+
+  /// Why a customer with a running subscription is erased with `--force` alone.
+  static func warning(_ subscriptions: [String]) -> String {
+    "\(subscriptions.joined(separator: ", ")) goes on at the App Store: erasing neither ends nor refunds it, and takes the "
+      + "access away. Have the customer cancel it in the settings of the Apple Account; then, or if the customer wants it "
+      + "now, repeat with --force (support API: \"force\": true)."
+  }
+
+  /// Text for a terminal with 80 columns.
+  public var description: String {
+    var output = TerminalText()
+    for customer in erased {
+      let apps = customer.bundleIDs.joined(separator: ", ")
+      output.heading(
+        customer.pseudonym.map { "the \(customer.kind) is erased, and is \($0) now" }
+          ?? "the \(customer.kind) would be erased")
+      output.line("apps: \(apps)")
+      for table in CustomerTable.all {
+        guard let rows = customer.rows[table.name] else { continue }
+        output.line("\(table.name): \(rows) (\(table.rule))")
+      }
+      for subscription in customer.runningSubscriptions {
+        output.line("\(subscription) goes on at the App Store until the customer cancels it")
+      }
+    }
+    return output.text
+  }
+}

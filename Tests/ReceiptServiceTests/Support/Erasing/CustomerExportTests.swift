@@ -1,0 +1,52 @@
+import AppStoreSimulator
+import Foundation
+import HTTP
+import Testing
+
+@testable import ReceiptService
+
+@Suite struct CustomerExportTests {
+  private func text(_ export: CustomerExport) throws -> String {
+    String(decoding: try JSONCoding.encode(export), as: UTF8.self)
+  }
+
+  @Test func `the export has all rows of the customer, under the tables' own descriptions`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone", account: "anna", secret: ScreenTime.secret(1))
+      let bought = try harness.store.buy(
+        PurchaseRequest(bundleID: ScreenTime.bundleID, productID: ScreenTime.family, accountID: "anna"))
+      try await harness.arrives(bought)
+      let proof = ["signedTransaction": bought.signedTransaction, "deviceID": "phone"]
+      _ = try await harness.validate(proof, secret: ScreenTime.secret(1))
+      _ = try await harness.pair("ipad", to: "phone", name: "Kim", secret: ScreenTime.secret(1))
+      let export = try await harness.desk.exportCustomer("phone")
+      #expect(
+        Set(export.tables.map(\.table)).isSuperset(of: [
+          "subscriptions", "transactions", "renewals", "notifications", "trials", "devices", "device_secrets",
+        ]))
+      #expect(export.tables.allSatisfy { !$0.description.isEmpty })
+      let json = try text(export)
+      for fact in ["Kim", "ipad", bought.transactionID, "\"price_milliunits\":12990"] {
+        #expect(json.contains(fact), "\(fact)")
+      }
+      #expect(!json.contains("secret_hash"))
+    }
+  }
+
+  @Test func `the export names no other customer`() async throws {
+    try await withHarness { harness in
+      let (anna, bought) = try await harness.customer()
+      let boris = UUID()
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: boris.uuidString, by: #require(Harness.ada), isForced: true)
+      for (own, other) in [(anna, boris), (boris, anna)] {
+        let json = try text(try await harness.desk.exportCustomer(own.uuidString)).lowercased()
+        #expect(json.contains(own.uuidString.lowercased()))
+        #expect(json.contains("another customer"))
+        // The token that Apple signed is the first owner's, and a part of the second one's purchase.
+        if own == anna { #expect(!json.contains(other.uuidString.lowercased()), "\(json)") }
+      }
+      #expect(try await refusal { _ = try await harness.desk.exportCustomer(UUID().uuidString) } == .notFound)
+    }
+  }
+}

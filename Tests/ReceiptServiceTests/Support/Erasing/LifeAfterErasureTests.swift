@@ -1,0 +1,157 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// What happens to the purchases of an erased customer later.
+@Suite struct LifeAfterErasureTests {
+  @Test func `later notifications count as money, and bring neither the id nor the token back`() async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      try await harness.erase(user.uuidString)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      let renewed = try await harness.happens(.renew, to: id)
+      harness.clock.advance(days: 1)
+      try await harness.happens(.setAutoRenew(false), to: id)
+      try await harness.happens(.refundLatest, to: id)
+      let row = try await harness.row(of: id)
+      #expect(row.status == "cancelled" && row.transactionID == renewed.transactionID)
+      #expect(row.userID == nil)
+      #expect(try await harness.count("transactions") == 2)
+      #expect(try await harness.count("notifications") == 4)
+      let token = user.uuidString.lowercased()
+      #expect(try await harness.tables(with: token) == [])
+      #expect(try await harness.tables(with: #require(bought.transaction.appTransactionId)) == [])
+      // What support and the numbers need is still there.
+      let paid = try await harness.pool.query(
+        "SELECT source, price::text, refunded::text FROM support_transactions ORDER BY purchase_date")
+      #expect(try paid.map { try $0.decode("source", as: String.self) } == ["webhook", "webhook"])
+      #expect(try paid[1].decode("refunded", as: String.self) == "4.99")
+      // A repeated notification is a duplicate, and cannot be replayed.
+      await harness.arrives(bought.notification)
+      await #expect(throws: ReplayFailure.erased) {
+        _ = try await harness.service.replay(
+          #require(UUID(uuidString: bought.notification.uuid)), by: #require(Harness.ada))
+      }
+      let page = try await harness.desk.customer(id).description
+      #expect(page.contains("purchases without an owner"), "\(page)")
+      #expect(page.contains("its customer was erased"))
+      #expect(page.split(separator: "\n").allSatisfy { $0.count <= 80 })
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `a user who shows the signed transaction again owns the purchase, whatever the old token names`(
+    isSameUser: Bool
+  ) async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      try await harness.erase(user.uuidString)
+      let person = isSameUser ? user : UUID()
+      let answer = try await harness.sync(
+        [bought.signedTransaction], user: person, token: harness.token(for: person))
+      #expect(answer.bool("isPremium") == true)
+      #expect(try await harness.row(of: id).userID == person)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: id)
+      #expect(try await harness.row(of: id).userID == person)
+      #expect(try await harness.isPremium(person))
+      if !isSameUser { #expect(try await harness.tables(with: user.uuidString) == []) }
+    }
+  }
+
+  @Test func `a token of another user names the owner of an erased customer's purchase`() async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      try await harness.erase(user.uuidString)
+      let other = UUID()
+      harness.clock.advance(seconds: 60)
+      var named = bought.transaction
+      named.appAccountToken = other
+      named.signedDate = harness.clock.now
+      #expect(try await harness.validate(["signedTransaction": harness.sign(named)]).status == 200)
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == other)
+    }
+  }
+
+  @Test func `a bare transaction id does not take an erased customer's purchase`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.individual)
+      try await harness.erase("phone")
+      let answer = try await harness.validate([
+        "transactionID": bought.transactionID, "deviceID": "thief", "bundleID": ScreenTime.bundleID,
+      ])
+      // The answer is about the purchase; the device gets nothing.
+      #expect(answer.status == 200)
+      #expect(try await harness.entitlements("thief").bool("entitlements.isAccessGranted") == false)
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == nil)
+      _ = try await harness.device("phone", shows: bought)
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "phone")
+    }
+  }
+
+  @Test func `an erasure gives the Apple Account no second trial, and a returned device can set a secret`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone", account: "anna")
+      harness.clock.advance(days: 10)
+      try await harness.erase("phone")
+      let again = try await harness.launch("phone", account: "anna", secret: ScreenTime.secret(1))
+      #expect(again.status == 200)
+      #expect(again.date("trial.endsAt") == harness.clock.now + 20 * ScreenTime.day)
+      #expect(try await harness.count("device_secrets") == 1)
+      #expect(try await harness.launch("tablet", account: "anna").status == 200)
+      #expect(try await harness.launch("phone of Boris", account: "boris").status == 201)
+    }
+  }
+
+  @Test func `the other devices of a shared purchase keep it, and one of them owns it`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("old-phone", buys: ScreenTime.individual)
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.device("new-phone", shows: bought)
+      try await harness.erase("old-phone")
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "new-phone")
+      #expect(try await harness.entitlements("new-phone").bool("entitlements.isAccessGranted") == true)
+      #expect(try await harness.entitlements("old-phone").bool("entitlements.isAccessGranted") == false)
+      #expect(try await harness.tables(with: "old-phone", except: ["outbox"]) == [])
+      // A device that shares a purchase is erased alone.
+      _ = try await harness.device("third-phone", shows: bought)
+      try await harness.erase("third-phone")
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "new-phone")
+      #expect(try await harness.tables(with: "third-phone", except: ["outbox"]) == [])
+    }
+  }
+
+  @Test func `a paired device is erased without its parent`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.device("parent", buys: ScreenTime.family)
+      _ = try await harness.pair("kid-1", to: "parent", name: "Kim")
+      try await harness.erase("kid-1")
+      #expect(try await harness.tables(with: "kid-1", except: ["outbox"]) == [])
+      #expect(try await harness.entitlements("parent").bool("entitlements.isAccessGranted") == true)
+    }
+  }
+
+  @Test func `an erased grant ends, and no sweep writes the pseudonym anywhere`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      _ = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 3,
+        by: #require(Harness.ada), isForced: true)
+      #expect(try await harness.isPremium(user))
+      try await harness.erase(user.uuidString)
+      #expect(try await !harness.isPremium(user))
+      try await harness.pass(days: 5)
+      #expect(try await harness.count("profiles") == 0)
+      #expect(try await harness.count("user_preferences") == 0)
+    }
+  }
+}
