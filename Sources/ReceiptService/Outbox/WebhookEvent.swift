@@ -5,6 +5,9 @@ import Subscriptions
 
 /// The events `customer.updated` and `customer.erased`, as Standard Webhooks 1.0 lays them out.
 struct WebhookEvent {
+  /// The type of a state. A webhook that receives it also gets `customer.erased`.
+  static let type = "customer.updated"
+
   /// The time of the change, the same on every retry.
   var timestamp: Date
   var data: Content
@@ -57,7 +60,7 @@ extension WebhookEvent: JSONWritable {
     json.object { json in
       json.member("data", data)
       json.member("timestamp", timestamp)
-      json.member("type", data.entitlements == nil ? "customer.erased" : "customer.updated")
+      json.member("type", data.entitlements == nil ? "customer.erased" : Self.type)
     }
   }
 }

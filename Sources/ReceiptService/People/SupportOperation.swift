@@ -36,7 +36,8 @@ public enum SupportOperation: String, CaseIterable, Sendable {
     // An agent gives at most `agentGrantDays` days at once; see `SupportDesk.checkDays(_:by:)`.
     case .customer, .find, .refresh, .grant, .extendTrial: .agent
 
-    case .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .freeAccess, .grandfather, .kpi, .people, .reconcile, .refundAnswer, .replay,
+    case .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .freeAccess, .grandfather, .kpi, .people,
+      .reconcile, .refundAnswer, .replay,
       .replayEvents, .requeue, .resetDeviceSecret, .revokeGrant, .rotateEntitlementKey, .transfer:
       .lead
     }
