@@ -92,7 +92,7 @@ import Testing
       let result = try await Self.run("doctor", environment)
       #expect(result.status == 1)
       #expect(
-        result.text.contains(
+        result.text.replacing("\n    ", with: " ").contains(
           "FAIL  pooler: DATABASE_URL leads to a pooler in transaction mode; set DATABASE_POOLER=transaction"),
         "\(result.text)")
       #expect(result.text.contains("ok    database: PostgreSQL"))

@@ -38,7 +38,7 @@ extension Doctor {
   private static let neededFunctions = [
     "receiptd_forget_notifications(integer)", "receiptd_forget_transactions(integer)",
     "receiptd_erased_account(text)", "receiptd_has_account(text, text)", "receiptd_impersonal_claims(text)",
-    "receiptd_erase_actions(text, text, text[], text[], text, text, text, jsonb, timestamptz)",
+    "receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz)",
   ]
 
   /// SQL: whether row level security hides rows of the table `guarded` from the connected role. It does without a policy that

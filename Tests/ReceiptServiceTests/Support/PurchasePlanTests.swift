@@ -240,7 +240,7 @@ import Testing
       #expect(
         events == [
           "purchase 4.99 proof", "renewal 4.99 webhook", "access ended - time", "purchase 4.99 webhook",
-          "revoked -4.99 App Store",
+          "revoked -4.99 webhook",
         ])
       let what = try rows.map { try $0.decode("what", as: String.self) }
       #expect(what[2] == "\(TestApps.monthly): cancelled by the customer" || what[2] == TestApps.monthly)
