@@ -80,7 +80,7 @@ extension CustomerTable {
       """,
     export: { customer in
       """
-      SELECT to_jsonb(e) || CASE WHEN former_user_id IS NULL AND former_device_id IS NULL THEN '{}'
+      SELECT to_jsonb(e) || CASE WHEN former_user_id IS NULL AND former_device_id IS NULL THEN '{}'::jsonb
         ELSE '{"former_user_id": "another customer", "former_device_id": "another customer"}' END AS row
       FROM lifecycle_events e WHERE user_id = \(customer.user) OR device_id = \(customer.device) ORDER BY occurred_at
       """

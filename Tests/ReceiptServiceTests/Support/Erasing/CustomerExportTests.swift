@@ -25,6 +25,7 @@ import Testing
           "subscriptions", "transactions", "renewals", "notifications", "trials", "devices", "device_secrets",
         ]))
       #expect(export.tables.allSatisfy { !$0.description.isEmpty })
+      #expect(export.tables.flatMap(\.rows).allSatisfy { $0.kind == "an object" })
       let json = try text(export)
       for fact in ["Kim", "ipad", bought.transactionID, "\"price_milliunits\":12990"] {
         #expect(json.contains(fact), "\(fact)")
