@@ -32,6 +32,7 @@ extension Doctor {
       "contested purchases",
       "\(count) claimed by several customers and bound to none, so no renewal reaches their rows: "
         + named.joined(separator: "; "),
-      "receiptd transfer \(try first.decode("purchase", as: String.self)) --to CUSTOMER --reason \"…\", for each")
+      "receiptd transfer \(try first.decode("purchase", as: String.self)) --to CUSTOMER --reason \"…\", for each"
+    )
   }
 }
