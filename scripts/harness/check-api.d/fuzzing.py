@@ -104,7 +104,7 @@ def known(properties, session):
             session.climb["notification"]["signedPayload"], session.family["notification"]["signedPayload"]],
         "originalTransactionID": [
             session.climb["originalTransactionID"], session.family["originalTransactionID"]],
-        "notificationUUID": [session.climb["notification"]["uuid"]],
+        "notificationUUID": [session.replayed["uuid"]],
     }
     for name, schema in properties.items():
         if name in names and schema.get("type") == "string":

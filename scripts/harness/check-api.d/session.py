@@ -32,6 +32,9 @@ class Session:
         self.family = world.control(buy, {
             "bundleID": "com.screentimerewards", "productID": "com.screentimerewards.family.monthly",
             "account": "family"})
+        # Of another customer: generated requests erase `self.user`, whose notifications cannot be replayed then.
+        self.replayed = world.control(buy, {
+            "bundleID": "com.swiftclimb.app", "productID": "com.swiftclimb.premium.annual"})["notification"]
         self.launch = world.control(
             "app-transactions", {"bundleID": "com.screentimerewards", "account": "family"})
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -48,7 +51,7 @@ class Session:
             "signedAppTransaction": self.launch["signedAppTransaction"],
             "originalTransactionID": self.family["originalTransactionID"], "grant": self.grant,
             "id": self.family["originalTransactionID"],
-            "notificationUUID": self.climb["notification"]["uuid"],
+            "notificationUUID": self.replayed["uuid"],
             "events": [{**event, "at": self.now} for event in body.get("events", [])],
         }
         if name in ("forged", "unknownTransaction"):
@@ -70,6 +73,9 @@ class Session:
         faults = []
         if set(ORDER) != set(self.description.operations):
             faults.append(f"not in the session's order: {set(ORDER) ^ set(self.description.operations)}")
+        web.call(
+            "POST", self.world.client_url + self.description.operations["webhook"].target({}),
+            {"signedPayload": self.replayed["signedPayload"]})
         for operation in map(self.description.operations.get, ORDER):
             examples = operation.request_examples or self._names_of_answers(operation)
             if operation.id == "getCustomer":
