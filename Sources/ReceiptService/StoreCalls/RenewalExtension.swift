@@ -30,6 +30,10 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   @Nullable var completedAt: Date? = nil
   /// The new renewal date of the one subscription.
   @Nullable var renewsAt: Date? = nil
+  /// How many active subscriptions receiptd knows that a dry run for all subscribers concerns.
+  @Nullable var subscribers: Int64? = nil
+  /// How many of these were extended within a day already.
+  @Nullable var extendedAlready: Int64? = nil
   /// How many subscriptions were extended.
   @Nullable var succeeded: Int64? = nil
   /// How many could not be extended.
@@ -46,7 +50,7 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   private enum CodingKeys: CodingKey {
     case requestIdentifier, bundleID, environment, originalTransactionID, productID, storefronts, days,
       reasonCode,
-      isDryRun, acceptedAt, completedAt, renewsAt, succeeded, failed, error
+      isDryRun, subscribers, extendedAlready, acceptedAt, completedAt, renewsAt, succeeded, failed, error
   }
 
   /// Whether it has ended, also by a refusal.
@@ -111,7 +115,12 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
         : "\(originalTransactionID): extended by \(days) days, \(renews)"
     }
     let scope = "\(productID) (\(environment), \(storefronts?.joined(separator: ", ") ?? "all storefronts"))"
-    if isDryRun { return "\(scope): would be extended by \(days) days" }
+    if isDryRun {
+      let already =
+        extendedAlready.map { $0 == 0 ? "" : ", \($0) of them extended within a day already" } ?? ""
+      return
+        "\(scope): \(subscribers ?? 0) known subscribers would be extended by \(days) days\(already)"
+    }
     if completedAt != nil, let succeeded, let failed {
       return
         "\(scope): \(succeeded) extended by \(days) days, \(failed) could not be extended (\(requestIdentifier))"

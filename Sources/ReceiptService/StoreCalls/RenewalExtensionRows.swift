@@ -58,13 +58,27 @@ enum RenewalExtensionRows {
     """
   }
 
-  /// The latest request for all subscribers of a product.
-  static func latest(of asked: RenewalExtension) -> Query {
+  /// The latest other request for all subscribers of the same product.
+  static func latest(otherThan asked: RenewalExtension) -> Query {
     """
     SELECT \(unescaped: columns) FROM renewal_extensions
     WHERE original_transaction_id IS NULL AND product_id = \(asked.productID) AND bundle_id = \(asked.bundleID)
-      AND environment = \(asked.environment)
+      AND environment = \(asked.environment) AND request_identifier <> \(asked.id)
     ORDER BY requested_at DESC LIMIT 1
+    """
+  }
+
+  /// The active subscriptions that a request for all subscribers concerns, and how many of them were extended since
+  /// `start` already.
+  static func subscribers(of asked: RenewalExtension, since start: Date) -> Query {
+    """
+    SELECT count(*) AS subscribers, count(*) FILTER (WHERE EXISTS (
+      SELECT FROM renewal_extensions e WHERE e.original_transaction_id = s.original_transaction_id
+        AND e.accepted_at IS NOT NULL AND e.requested_at >= \(start))) AS extended_already
+    FROM subscriptions s JOIN transactions t ON t.transaction_id = s.transaction_id
+    WHERE s.bundle_id = \(asked.bundleID) AND s.environment = \(asked.environment) AND s.store_status = 'active'
+      AND s.expiry_date > \(asked.requestedAt) AND s.ownership = 'PURCHASED' AND t.product_id = \(asked.productID)
+      AND (\(asked.storefronts)::text[] IS NULL OR t.other_claims ->> 'storefront' = ANY(\(asked.storefronts)))
     """
   }
 

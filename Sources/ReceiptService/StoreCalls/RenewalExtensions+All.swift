@@ -40,37 +40,48 @@ extension RenewalExtensions {
       bundleID: app.bundleID, environment: environment, productID: productID, storefronts: codes, days: days,
       reasonCode: reasonCode, requestedAt: instant)
     let started = try await pool.withTransaction { connection async throws -> RenewalExtension? in
-      let latest = try await connection.query(RenewalExtensionRows.latest(of: asked)).first.map(
-        RenewalExtension.init)
-      if let latest {
-        if !latest.isComplete {
-          guard latest.isSameRequest(as: asked) else {
-            throw SupportRefusal.alreadyDone(
-              "Another extension of \(productID) has not ended: \(latest.requestIdentifier).")
-          }
-          return isDryRun ? nil : latest
-        }
-        if !isForced, latest.error == nil, instant.timeIntervalSince(latest.requestedAt) < Self.pause {
+      if let latest = try await latest(otherThan: asked, connection), !latest.isComplete {
+        guard latest.isSameRequest(as: asked) else {
           throw SupportRefusal.alreadyDone(
-            "\(productID) was extended by \(latest.days) days at \(latest.requestedAt.rfc3339); extend it again "
-              + "with --force.")
+            "Another extension of \(productID) has not ended: \(latest.requestIdentifier).")
         }
+        return isDryRun ? nil : latest
+      }
+      if !isDryRun {
+        let inserted = try await connection.query(
+          RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: instant))
+        guard inserted.affected > 0 else {
+          throw SupportRefusal.alreadyDone("Another person has just started an extension of \(productID).")
+        }
+      }
+      // Look after the insert: a request that was under way until the insert has an end that this query sees.
+      if !isForced, let latest = try await latest(otherThan: asked, connection), latest.error == nil,
+        instant.timeIntervalSince(latest.requestedAt) < Self.pause
+      {
+        throw SupportRefusal.alreadyDone(
+          "\(productID) was extended by \(latest.days) days at \(latest.requestedAt.rfc3339); extend it again "
+            + "with --force.")
       }
       if isDryRun { return nil }
-      let inserted = try await connection.query(
-        RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: instant))
-      guard inserted.affected > 0 else {
-        throw SupportRefusal.alreadyDone("Another person has just started an extension of \(productID).")
-      }
       _ = try await connection.query(record(asked, "extend-all-renewals", by: author, at: instant))
       return asked
     }
     guard let started else {
       var plan = asked
       plan.isDryRun = true
+      let row = try await pool.query(
+        RenewalExtensionRows.subscribers(of: asked, since: instant - Self.pause))[0]
+      plan.subscribers = try row.decode("subscribers")
+      plan.extendedAlready = try row.decode("extended_already")
       return plan
     }
     return try await refreshed(started.id)
+  }
+
+  private func latest(
+    otherThan asked: RenewalExtension, _ connection: PostgresConnection
+  ) async throws -> RenewalExtension? {
+    try await connection.query(RenewalExtensionRows.latest(otherThan: asked)).first.map(RenewalExtension.init)
   }
 
   /// A request, after the App Store was asked for its state.

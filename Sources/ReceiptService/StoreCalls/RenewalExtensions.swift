@@ -65,23 +65,7 @@ public struct RenewalExtensions: Sendable {
     ).first.map(
       RenewalExtension.init)
     guard let open, open.isSameRequest(as: asked) else {
-      if !isForced, let former = try await lastDone(originalTransactionID, since: asked.requestedAt - 86_400)
-      {
-        throw SupportRefusal.alreadyDone(
-          "\(originalTransactionID) was extended by \(former.days) days at \(former.requestedAt.rfc3339). To extend it "
-            + "again, repeat with --force (support API: \"force\": true); Apple allows two within 365 days.")
-      }
-      _ = try await pool.query(
-        RenewalExtensionRows.abandon(
-          originalTransactionID, before: asked.requestedAt - 86_400, at: asked.requestedAt))
-      let lease = asked.requestedAt + Self.lease
-      let inserted = try await pool.query(
-        RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: lease))
-      guard inserted.affected > 0 else {
-        throw SupportRefusal.alreadyDone(
-          "Another extension of \(originalTransactionID) is under way. Repeat it with the same options in a minute."
-        )
-      }
+      try await start(asked, isForced: isForced, by: author)
       return try await send(asked, to: api, by: author)
     }
     let leased = try await pool.query(
@@ -121,10 +105,31 @@ public struct RenewalExtensions: Sendable {
     return try row.map { try SubscriptionRows.decode($0).subscription.current.expiresDate } ?? nil
   }
 
-  private func lastDone(_ originalTransactionID: String, since start: Date) async throws -> RenewalExtension?
-  {
-    try await pool.query(RenewalExtensionRows.done(originalTransactionID, since: start)).first.map(
-      RenewalExtension.init)
+  /// Stores a new request for one subscription, leased by this process.
+  /// - Throws: ``SupportRefusal`` if another one is under way or, unless forced, ended within a day.
+  private func start(
+    _ asked: RenewalExtension, isForced: Bool, by author: SupportAuthor
+  ) async throws {
+    let id = asked.originalTransactionID ?? ""
+    let yesterday = asked.requestedAt - 86_400
+    try await pool.withTransaction { connection in
+      _ = try await connection.query(
+        RenewalExtensionRows.abandon(id, before: yesterday, at: asked.requestedAt))
+      let inserted = try await connection.query(
+        RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: asked.requestedAt + Self.lease))
+      guard inserted.affected > 0 else {
+        throw SupportRefusal.alreadyDone(
+          "Another extension of \(id) is under way. Repeat it with the same options in a minute.")
+      }
+      if isForced { return }
+      // Look after the insert: a request that was under way until the insert has an end that this query sees.
+      if let row = try await connection.query(RenewalExtensionRows.done(id, since: yesterday)).first {
+        let former = try RenewalExtension(row)
+        throw SupportRefusal.alreadyDone(
+          "\(id) was extended by \(former.days) days at \(former.requestedAt.rfc3339). To extend it again, repeat with "
+            + "--force (support API: \"force\": true); Apple allows two within 365 days.")
+      }
+    }
   }
 
   private func send(

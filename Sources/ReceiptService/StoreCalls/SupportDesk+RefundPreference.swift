@@ -108,13 +108,14 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
   public var description: String {
     let preference =
       switch prefer {
-      case .grant: "the App Store is told to prefer a refund"
-      case .decline: "the App Store is told to prefer no refund"
-      case .none: "the App Store is told facts without a preference"
+      case .grant: "the next answer will prefer a refund"
+      case .decline: "the next answer will prefer no refund"
+      case .none: "the next answer will have facts without a preference"
       }
     let open = answerBy.map { "; a request waits for an answer until \($0.rfc3339)" } ?? "; no request waits"
     let consent =
       lacksConsent ? "; the customer has not consented, and without that the App Store is told nothing" : ""
-    return "\(id): \(preference)\(open)\(consent)"
+    let purchase = purchases.isEmpty ? "; the customer has no purchase yet" : ""
+    return "\(id): \(preference)\(open)\(consent)\(purchase)"
   }
 }

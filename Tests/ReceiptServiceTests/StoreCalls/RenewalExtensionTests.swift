@@ -178,7 +178,10 @@ import Testing
           ofProduct: TestApps.monthly, days: days, reasonCode: Self.outage, isDryRun: isDryRun,
           isForced: isForced, by: ada)
       }
-      #expect(try await extend(isDryRun: true).isDryRun)
+      let plan = try await extend(isDryRun: true)
+      #expect(plan.isDryRun)
+      #expect(plan.subscribers == 3)
+      #expect(plan.extendedAlready == 0)
       let started = try await extend()
       #expect(!started.isComplete)
       #expect(started.acceptedAt != nil)

@@ -20,16 +20,18 @@ public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
     let rows: [String: Int]
     /// The subscriptions that go on at the App Store until the customer cancels them.
     let runningSubscriptions: [String]
+    /// Whether the user is still in `auth.users`, as far as receiptd may read it.
+    let hasSignUp: Bool
   }
 
   init(isDryRun: Bool) { self.isDryRun = isDryRun }
 
-  mutating func add(_ erasure: (counts: [String: Int], running: [String]), of customer: ErasedCustomer) {
+  mutating func add(_ erasure: SupportDesk.Erasure, of customer: ErasedCustomer) {
     erased.append(
       Erased(
         kind: customer.customer.kindWord, bundleIDs: customer.bundleIDs,
         pseudonym: isDryRun ? nil : customer.pseudonym, rows: erasure.counts,
-        runningSubscriptions: erasure.running))
+        runningSubscriptions: erasure.running, hasSignUp: erasure.hasSignUp))
   }
 
   /// Why a customer with a running subscription is erased with `--force` alone.
@@ -55,6 +57,7 @@ public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
       for subscription in customer.runningSubscriptions {
         output.line("\(subscription) goes on at the App Store until the customer cancels it")
       }
+      if customer.hasSignUp { output.line("the sign-up is still in auth.users: delete it there") }
     }
     return output.text
   }

@@ -31,8 +31,15 @@ extension SupportDesk {
     return report
   }
 
-  /// The counts of one customer, and the subscriptions that go on at the App Store.
-  private typealias Erasure = (counts: [String: Int], running: [String])
+  /// What was erased of one customer, and what stays elsewhere.
+  struct Erasure {
+    /// The number of changed rows by table.
+    var counts: [String: Int]
+    /// The subscriptions that go on at the App Store.
+    var running: [String]
+    /// Whether the user is still in `auth.users`.
+    var hasSignUp: Bool
+  }
 
   private func erase(
     _ customer: ErasedCustomer, by author: SupportAuthor, isForced: Bool, isDryRun: Bool
@@ -52,14 +59,16 @@ extension SupportDesk {
           guard isForced || isDryRun || running.isEmpty else {
             throw SupportRefusal.invalid(ErasureReport.warning(running))
           }
-          let counts = try await erase(locked, by: author, on: connection)
-          if isDryRun { throw DryRun(counts: counts, running: running) }
-          return (counts, running)
+          let hasSignUp = try await hasSignUp(customer, connection)
+          let counts = try await erase(locked, by: author, hasSignUp: hasSignUp, on: connection)
+          let erasure = Erasure(counts: counts, running: running, hasSignUp: hasSignUp)
+          if isDryRun { throw DryRun(erasure: erasure) }
+          return erasure
         }
       } catch is NewPurchase {
         continue
       } catch let dryRun as DryRun {
-        return (dryRun.counts, dryRun.running)
+        return dryRun.erasure
       }
     }
     throw ServiceError.databaseUnavailable
@@ -70,8 +79,12 @@ extension SupportDesk {
 
   /// Rolls back a dry run.
   private struct DryRun: Error {
-    let counts: [String: Int]
-    let running: [String]
+    let erasure: Erasure
+  }
+
+  private func hasSignUp(_ customer: ErasedCustomer, _ connection: PostgresConnection) async throws -> Bool {
+    guard let user = customer.user, try await UserDirectory.canRead("id", connection) else { return false }
+    return try await UserDirectory.has(user, connection)
   }
 
   /// The customer's own subscriptions that the App Store may charge again or that are paid for.
@@ -89,7 +102,7 @@ extension SupportDesk {
   }
 
   private func erase(
-    _ customer: ErasedCustomer, by author: SupportAuthor, on connection: PostgresConnection
+    _ customer: ErasedCustomer, by author: SupportAuthor, hasSignUp: Bool, on connection: PostgresConnection
   ) async throws -> [String: Int] {
     let changes = customer.appIDs.map { CustomerChange(bundleID: $0, customer: customer.customer) }
     let known = changes.filter { customer.bundleIDs.contains($0.bundleID) }
@@ -104,6 +117,11 @@ extension SupportDesk {
       let answers = try await connection.pipeline(table.erase(customer))
       let affected = answers.reduce(0) { $0 + Int($1.affected) }
       if affected > 0 { counts[table.name] = affected }
+    }
+    guard !counts.isEmpty || !hasSignUp else {
+      throw SupportRefusal.notFound(
+        "receiptd has no record of the user \(customer.id). The sign-up is still in auth.users: delete it there."
+      )
     }
     _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts))
     if let user = customer.user {

@@ -206,6 +206,25 @@ import Testing
     }
   }
 
+  @Test func `an erasure says that the sign-up is left, and a second one finds only the sign-up`()
+    async throws
+  {
+    try await withHarness(role: nil) { harness in
+      let (user, _) = try await harness.customer()
+      _ = try await harness.pool.query("CREATE SCHEMA auth")
+      _ = try await harness.pool.query("CREATE TABLE auth.users (id uuid PRIMARY KEY, email text)")
+      _ = try await harness.pool.query("INSERT INTO auth.users VALUES (\(user), 'anna@example.com')")
+      let ada = try #require(Harness.ada)
+      let report = try await harness.desk.eraseCustomer(user.uuidString, by: ada, isForced: true)
+      #expect(report.description.contains("the sign-up is still in auth.users: delete it there"))
+      #expect(
+        try await refusal { _ = try await harness.desk.eraseCustomer(user.uuidString, by: ada) } == .notFound)
+      #expect(try await harness.actions().map(\.action) == ["erase-customer"])
+      _ = try await harness.pool.query("DELETE FROM auth.users")
+      #expect(try await harness.desk.find(user.uuidString).isFound == false)
+    }
+  }
+
   @Test func `an order leads to the customer and erases nobody`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
