@@ -32,6 +32,15 @@ import Testing
     text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
   }
 
+  @Test func `migrate names the setting of its folder if it cannot read it`() async throws {
+    try await withTestDatabase { database in
+      let result = try await run(
+        ["migrate"], database, environment: ["RECEIPTD_MIGRATIONS": "/nowhere"])
+      #expect(result.status == 1)
+      #expect(result.complaint == "receiptd: RECEIPTD_MIGRATIONS: /nowhere cannot be read\n")
+    }
+  }
+
   @Test func `a command prints no warnings about settings that it does not use`() async throws {
     try await withTestDatabase { database in
       #expect(try await run(["migrate"], database).status == 0)
@@ -164,7 +173,8 @@ import Testing
       #expect(preferred.status == 0, "\(preferred.complaint)")
       #expect(
         Self.unfolded(preferred.text)
-          == "\(user): the App Store is told to prefer no refund; no request waits")
+          == "\(user): the next answer will prefer no refund; no request waits; the customer has no purchase yet"
+      )
       let extend = ["extend-renewal", "1", "--days", "3", "--reason-code", "3", "--reason", "outage"]
       let unknown = try await run(extend, database)
       #expect(unknown.status == 1)

@@ -50,7 +50,8 @@ struct ProfileRetry: Sendable {
       _ = try await connection.query(
         isWritten
           ? OutboxRows.done(id)
-          : OutboxRows.postpone(id, until: next, because: "the table refused the row"))
+          : OutboxRows.postpone(
+            id, until: next, because: "the table refused the row; the log names the constraint"))
       return true
     }
   }

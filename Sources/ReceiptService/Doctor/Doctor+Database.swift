@@ -28,6 +28,7 @@ extension Doctor {
         results.append(privileges)
         if privileges.isOK {
           results.append(try await headers(pool))
+          results += try await backlog(pool)
           if let catalog { results.append(try await grants(pool, catalog)) }
         }
         results += try await subscriptions(pool)
@@ -44,8 +45,12 @@ extension Doctor {
         if let result = try await Self.publicPremium(pool) { results.append(result) }
       }
     } catch {
-      results.append(
-        .fail("database", "\(error)", "check DATABASE_URL, and whether PostgreSQL listens there"))
+      // A session that cannot start on a full disk: PostgreSQL names a file, and not the disk.
+      let remedy =
+        "\(error)".contains("could not write")
+        ? "look for a full disk on PostgreSQL's machine (df)"
+        : "check DATABASE_URL, and whether PostgreSQL listens there"
+      results.append(.fail("database", "\(error)", remedy))
     }
     await pool.close(grace: .seconds(1))
     return results

@@ -74,7 +74,7 @@ extension Doctor {
     -> CheckResult
   {
     let wrongKey =
-      "check APP_STORE_KEY_ID, APP_STORE_ISSUER_ID and that the key is an In-App Purchase key, not revoked"
+      "if the clock is right, check APP_STORE_KEY_ID, APP_STORE_ISSUER_ID and that the key is an In-App Purchase key, not revoked"
     switch error {
     case .rejected(let rejection) where rejection.status == 404 || rejection.status == 400:
       return .ok(subject, "accepted")
@@ -88,9 +88,9 @@ extension Doctor {
     case .rejected(let rejection):
       return .fail(
         subject, "answered \(rejection.status) \(rejection.message ?? "")", "try again in a few minutes")
-    case .transport(let reason):
-      return .fail(subject, "cannot be reached: \(reason)", "check the network, the proxy and APP_STORE_URL")
-    default: return .fail(subject, "\(error)", "check APP_STORE_URL and APP_STORE_SANDBOX_URL")
+    case .transport:
+      return .fail(subject, error.reason, "check the network, the proxy and APP_STORE_URL")
+    default: return .fail(subject, error.reason, "check APP_STORE_URL and APP_STORE_SANDBOX_URL")
     }
   }
 }

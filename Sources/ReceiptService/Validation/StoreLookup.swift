@@ -159,7 +159,8 @@ extension AppStoreServerError {
     switch self {
     case .rejected(let rejection):
       "status \(rejection.status), code \(rejection.code.map { "\($0.rawValue)" } ?? "none")"
-    case .unauthorizedWithoutJSON: "401: the App Store rejects the key, its id or the issuer id"
+    case .unauthorizedWithoutJSON:
+      "401: the App Store rejects the key, its id or the issuer id, or the clock is wrong"
     case .transactionNotFound: "not found"
     case .transport(let error): "no response: \((error as? CurlError)?.message ?? "\(error)")"
     case .undecodableAnswer(let status, let detail): "status \(status), \(detail)"

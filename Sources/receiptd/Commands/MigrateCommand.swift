@@ -41,7 +41,7 @@ struct MigrateCommand: AsyncParsableCommand {
       }
     } catch {
       await pool.close()
-      throw Startup.failure("migrate: \(error)")
+      throw Startup.migrationFailure(error)
     }
     await pool.close()
   }

@@ -88,11 +88,17 @@ enum Startup {
       }
     } catch let error as PostgresError where error.isUnavailable {
       throw failure("DATABASE_URL: \(error)")
-    } catch let error as MigrationError where error.report == nil {
-      throw failure("RECEIPTD_MIGRATIONS: \(error)")
     } catch {
-      throw failure("migrate: \(error)")
+      throw migrationFailure(error)
     }
+  }
+
+  /// Names the setting unless the database refused a migration.
+  static func migrationFailure(_ error: any Error) -> ExitCode {
+    if let error = error as? MigrationError, error.report == nil {
+      return failure("RECEIPTD_MIGRATIONS: \(error)")
+    }
+    return failure("migrate: \(error)")
   }
 
   static func listen(_ server: HTTPServer, _ settings: String, _ logger: Logger) throws {
