@@ -95,6 +95,20 @@ import Testing
         == "basic")
   }
 
+  @Test func `a grant of the highest tier and free access count during a trial, and a lower grant after it`()
+  {
+    let highest = CustomerRecords(trial: trial(), grants: [grant("family", 5, 8)])
+    #expect(entitlements(highest, at: 4).status == .trial)
+    #expect(entitlements(highest, at: 6).tier == "family")
+    #expect(entitlements(highest, at: 6).validUntil == day(8))
+    #expect(entitlements(highest, at: 9).status == .trial)
+    let lower = CustomerRecords(trial: trial(), grants: [grant("basic", 5, 40)])
+    #expect(entitlements(lower, at: 6).status == .trial)
+    #expect(entitlements(lower, at: 31).tier == "basic")
+    let free = FreeAccess([FreeAccess.Period(startsAt: day(10), endsAt: nil)])
+    #expect(entitlements(CustomerRecords(trial: trial(), freeAccess: free), at: 11).tier == "family")
+  }
+
   @Test func `the profile of a lifetime grant has a product and no expiry`() {
     let status = PremiumStatus(
       entitlements(CustomerRecords(grants: [grant("basic", 0, nil)]), at: 3), at: day(3))

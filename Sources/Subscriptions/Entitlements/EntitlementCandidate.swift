@@ -3,7 +3,8 @@ import Foundation
 /// A possible source of a customer's entitlements at one instant: a purchase, a grant, the trial, or free access.
 ///
 /// The strongest candidate decides. Full access is stronger than the app's own grace period, which is stronger than no
-/// access. Then the higher tier, the later end and the later start decide.
+/// access. Then the higher tier, the later end and the later start decide. A trial is as strong as the highest tier, and
+/// yields to a source that opens that tier: its features are the app's own choice, and may be fewer.
 struct EntitlementCandidate {
   enum Access: Int, Comparable {
     case none, ownGrace, full
@@ -30,6 +31,7 @@ struct EntitlementCandidate {
     if access != other.access { return access < other.access }
     // Without access the rank does not count: the source that ended last decides.
     if access > .none, rank != other.rank { return rank < other.rank }
+    if access == .full, (tier == nil) != (other.tier == nil) { return tier == nil }
     if lasts != other.lasts { return lasts < other.lasts }
     if began != other.began { return began < other.began }
     return name < other.name
