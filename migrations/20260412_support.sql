@@ -155,11 +155,11 @@ SELECT t.transaction_id, t.original_transaction_id, t.bundle_id, t.environment, 
   -- The notification about this very transaction.
   coalesce((
     SELECT max(n.source) FROM public.notifications n
-    WHERE n.original_transaction_id = t.original_transaction_id AND n.processed_at IS NOT NULL
+    WHERE n.original_transaction_id = t.original_transaction_id
       AND substring(n.transaction_claims FROM '"transactionId" *: *"([^"]*)"') = t.transaction_id), 'proof') AS source,
   CASE WHEN t.revoked_at IS NOT NULL THEN coalesce((
     SELECT max(n.source) FROM public.notifications n
-    WHERE n.original_transaction_id = t.original_transaction_id AND n.processed_at IS NOT NULL
+    WHERE n.original_transaction_id = t.original_transaction_id
       AND n.type IN ('REFUND', 'REVOKE')
       AND substring(n.transaction_claims FROM '"transactionId" *: *"([^"]*)"') = t.transaction_id), 'proof')
   END AS revocation_source
@@ -504,7 +504,11 @@ SELECT a.at, a.bundle_id,
   CASE WHEN a.customer_kind = 'device' OR a.customer_kind IS NULL AND a.to_customer !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
     THEN a.to_customer END,
   a.original_transaction_id, a.action,
-  a.by || ': ' || a.reason || coalesce(' (from ' || a.from_customer || ')', '') || ' (to ' || a.to_customer || ')',
+  a.by || ': ' || a.reason || CASE
+    WHEN a.action = 'refund-preference' THEN coalesce(', prefers ' || (a.details ->> 'prefer'), '')
+    WHEN a.action = 'refresh' AND a.details ? 'failures' THEN ', incomplete: the App Store could not be asked'
+    ELSE '' END
+    || coalesce(' (from ' || a.from_customer || ')', '') || ' (to ' || a.to_customer || ')',
   a.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'support'
 FROM public.support_actions a
 WHERE a.to_customer IS NOT NULL
@@ -523,9 +527,12 @@ FROM public.support_actions a
 WHERE a.from_customer IS NOT NULL AND a.from_customer IS DISTINCT FROM a.to_customer
 UNION ALL
 SELECT a.at, a.bundle_id, s.user_id, s.device_id, a.original_transaction_id,
-  a.action, a.by || ': ' || a.reason || CASE WHEN a.action LIKE 'extend-renewal%'
-    THEN coalesce(', by ' || (a.details ->> 'days') || ' days', '')
-      || coalesce(', renews at ' || (a.details ->> 'renewsAt'), '') ELSE '' END, a.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'support'
+  a.action, a.by || ': ' || a.reason || CASE
+    WHEN a.action = 'refund-preference' THEN coalesce(', prefers ' || (a.details ->> 'prefer'), '')
+    WHEN a.action = 'refresh' AND a.details ? 'failures' THEN ', incomplete: the App Store could not be asked'
+    WHEN a.action LIKE 'extend-renewal%' THEN coalesce(', by ' || (a.details ->> 'days') || ' days', '')
+      || coalesce(', renews at ' || (a.details ->> 'renewsAt'), '')
+    ELSE '' END, a.id::text, NULL::text, NULL::text, NULL::numeric, NULL::text, 'support'
 FROM public.support_actions a
 LEFT JOIN public.subscriptions s USING (original_transaction_id)
 WHERE a.from_customer IS NULL AND a.to_customer IS NULL
@@ -614,7 +621,8 @@ COMMENT ON COLUMN public.support_outbox.place_error IS 'The last error of the de
 CREATE VIEW public.support_waiting_notifications AS
 SELECT outcome AS why, bundle_id, environment, type, subtype, count(*) AS notifications,
   min(received_at) AS oldest, max(received_at) AS newest, failure,
-  (array_agg(notification_uuid ORDER BY received_at))[1:10] AS notification_uuids
+  (array_agg(notification_uuid ORDER BY received_at))[1:10] AS notification_uuids,
+  (array_agg(DISTINCT substring(transaction_claims FROM '"productId" *: *"([^"]*)"')))[1:10] AS product_ids
 FROM public.notifications
 WHERE processed_at IS NULL
 GROUP BY 1, 2, 3, 4, 5, 9;
@@ -624,6 +632,7 @@ COMMENT ON COLUMN public.support_waiting_notifications.notifications IS 'How man
 COMMENT ON COLUMN public.support_waiting_notifications.oldest IS 'When the first of them was received.';
 COMMENT ON COLUMN public.support_waiting_notifications.newest IS 'When the last of them was received.';
 COMMENT ON COLUMN public.support_waiting_notifications.notification_uuids IS 'The ten oldest of them, for receiptd replay.';
+COMMENT ON COLUMN public.support_waiting_notifications.product_ids IS 'The products of their transactions; NULL among them: one has no transaction.';
 COMMENT ON COLUMN public.support_waiting_notifications.failure IS 'For failed: the fault of the notification or of a part of it. NULL: receiptd could not write it, and tries again every hour.';
 
 -- The key of the customers' hashes in the log.

@@ -30,13 +30,20 @@ struct EventDetails: JSONWritable {
     var fact: TransactionFact
     /// The product by the catalog's name.
     var productID: String
+    /// Apple signs the purchaser's price into a family member's transaction too; the member pays nothing.
+    private var price: Int64? { fact.ownership == "FAMILY_SHARED" ? nil : fact.priceMilliunits }
+
+    init(fact: TransactionFact, productID: String) {
+      self.fact = fact
+      self.productID = productID
+    }
 
     func write(to json: inout JSONWriter) {
       json.object { json in
-        json.member("currency", fact.currency)
+        json.member("currency", price == nil ? nil : fact.currency)
         json.member("expiryDate", fact.expiresDate)
-        json.member("isFree", fact.priceMilliunits == 0)
-        json.member("priceMilliunits", fact.priceMilliunits)
+        json.member("isFree", price == 0)
+        json.member("priceMilliunits", price)
         json.member("productID", productID)
         json.member("purchaseDate", fact.purchaseDate)
         json.member("transactionID", fact.transactionID)

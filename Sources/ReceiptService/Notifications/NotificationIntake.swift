@@ -130,13 +130,14 @@ struct NotificationIntake: Sendable {
       environment: payload.environment?.rawValue.storable, signedAt: payload.signedDate, receivedAt: instant,
       source: source, pendingReason: reading.pendingReason, payload: KeptPayload(notification))
     if let pendingReason = reading.pendingReason {
+      var metadata: Logger.Metadata = [
+        "notification": "\(kept.uuid.uuidString.lowercased())", "reason": "\(pendingReason.rawValue)",
+        "type": "\(kept.type)", "app": "\(kept.bundleID ?? "")",
+        "environment": "\(kept.environment ?? "")",
+      ]
+      if let product = reading.transactions.first?.fact.productID { metadata["product"] = "\(product)" }
       logger.error(
-        "a notification cannot be processed yet; it is stored until a replay",
-        metadata: [
-          "notification": "\(kept.uuid.uuidString.lowercased())", "reason": "\(pendingReason.rawValue)",
-          "type": "\(kept.type)", "app": "\(kept.bundleID ?? "")",
-          "environment": "\(kept.environment ?? "")",
-        ])
+        "a notification cannot be processed yet; it is stored until a replay", metadata: metadata)
     }
     var entry = LedgerEntry(
       app: reading.app, originalTransactionID: reading.originalTransactionID,

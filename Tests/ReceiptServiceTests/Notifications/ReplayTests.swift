@@ -36,11 +36,16 @@ import Testing
       #expect(try await outcomes(harness) == ["unknown_product"])
       #expect(try await harness.profileRow(of: user) == nil)
       let waiting = try await harness.pool.query(
-        "SELECT why, notifications, notification_uuids FROM support_waiting_notifications")
+        "SELECT why, notifications, notification_uuids, product_ids FROM support_waiting_notifications")
       #expect(try waiting[0].decode("why", as: String.self) == "unknown_product")
       #expect(try waiting[0].decode("notifications", as: Int.self) == 1)
       let uuid = try #require(UUID(uuidString: bought.notification.uuid))
       #expect(try waiting[0].decode("notification_uuids", as: [UUID].self) == [uuid])
+      #expect(try waiting[0].decode("product_ids", as: [String].self) == [Self.secret])
+      let sources = try await harness.pool.query("SELECT source FROM support_transactions").map {
+        try $0.decode("source", as: String.self)
+      }
+      #expect(sources == ["webhook"])
       let still = try await harness.service.replay(uuid, by: #require(Harness.ada))
       #expect(!still.isProcessed)
       #expect(

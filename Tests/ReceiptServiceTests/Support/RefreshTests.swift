@@ -56,6 +56,21 @@ import Testing
     }
   }
 
+  @Test func `refresh tells the price of the next period where none was recorded`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let user = UUID()
+      let bought = try harness.buy(token: user)
+      // A client's proof has the transaction alone.
+      #expect(try await harness.validate(["signedTransaction": bought.signedTransaction]).status == 200)
+      let changes = try #require(
+        try await harness.desk.refresh(bought.transactionID, by: ada).purchases.first
+      ).changes
+      #expect(
+        changes.contains(FieldChange(field: "renewalPrice", before: nil, after: "4.99 USD")), "\(changes)")
+    }
+  }
+
   @Test func `refresh records lost renewals and the refund of an earlier period`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
@@ -103,6 +118,11 @@ import Testing
       let failures = try #require(answer["failures"] as? [String])
       #expect(failures.count == 1)
       #expect(failures.first?.hasPrefix(bought.originalTransactionID) == true)
+      let events = try #require(try await harness.desk.customer(user.uuidString).customers.first).events
+      #expect(
+        events.contains {
+          $0.event == "refresh" && $0.what.contains("incomplete: the App Store could not be asked")
+        })
       #expect(try await harness.isPremium(user))
     }
   }

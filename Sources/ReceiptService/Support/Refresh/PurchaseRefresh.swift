@@ -84,20 +84,22 @@ struct PurchaseRefresh: Sendable {
     return transactions
   }
 
+  private static func price(in claims: StaticString) -> String {
+    "round((\(claims) ->> 'renewalPrice')::numeric * 0.001, 2)::text || ' ' || (\(claims) ->> 'currency')"
+  }
+
   /// The price of the next period, if it differs from what is recorded.
   private func news(in renewal: RenewalRecord) async throws -> [FieldChange] {
-    let prices = try await pool.query(
+    let rows = try await pool.query(
       """
-      SELECT round((told.claims ->> 'renewalPrice')::numeric * 0.001, 2)::text || ' ' || (told.claims ->> 'currency') AS price
-      FROM (
-        SELECT 1 AS place, other_claims AS claims FROM renewals
-        WHERE original_transaction_id = \(renewal.fact.originalTransactionID) AND signed_at < \(renewal.fact.signedAt)
-        UNION ALL SELECT 2, \(renewal.otherClaims)::jsonb
-      ) AS told ORDER BY told.place
-      """
-    ).map { try $0.decode("price", as: String?.self) }
-    guard prices.count == 2, prices[0] != prices[1] else { return [] }
-    return [FieldChange(field: "renewalPrice", before: prices[0], after: prices[1])]
+      SELECT \(unescaped: Self.price(in: "r.other_claims")) AS before, \(unescaped: Self.price(in: "told.claims")) AS after
+      FROM (SELECT \(renewal.otherClaims)::jsonb AS claims) AS told
+      LEFT JOIN renewals r ON r.original_transaction_id = \(renewal.fact.originalTransactionID)
+      WHERE r.signed_at IS NULL OR r.signed_at < \(renewal.fact.signedAt)
+      """)
+    guard let row = rows.first else { return [] }
+    let (before, after): (String?, String?) = (try row.decode("before"), try row.decode("after"))
+    return before == after ? [] : [FieldChange(field: "renewalPrice", before: before, after: after)]
   }
 
   /// The transactions of an entry that are not recorded yet, and the refunds that differ from what is recorded.

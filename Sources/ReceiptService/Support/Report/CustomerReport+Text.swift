@@ -55,7 +55,9 @@ extension ReportedCustomer {
 
   private var access: String {
     let tier = entitlements.tier.map { "\($0), " } ?? ""
-    guard entitlements.isAccessGranted else { return "none (\(entitlements.status))" }
+    guard entitlements.isAccessGranted else {
+      return purchases.isEmpty && grants.isEmpty && trial == nil ? "none" : "none (\(entitlements.status))"
+    }
     let until = accessUntil.map { ", until \($0.rfc3339)" } ?? ""
     // The app's own grace follows, or another source with another status.
     let change = entitlements.validUntil.flatMap { $0 == accessUntil ? nil : $0.rfc3339 }
