@@ -20,6 +20,9 @@ import Testing
       #expect(found.search.customers == [CustomerSearch.Match(.user(user), of: TestApps.climbing)])
       #expect(found.search.purchases == [bought.originalTransactionID])
       #expect(found.description.split(separator: "\n").allSatisfy { $0.count <= 80 })
+      #expect(found.search.transactions.map(\.transactionID) == [bought.transactionID])
+      let named = try #require(found.search.transactions.first)
+      #expect(named.description == "purchase of \(TestApps.monthly), \(harness.clock.now.rfc3339), 4.99 USD")
       #expect(try await harness.row(of: bought.originalTransactionID).userID == user)
 
       harness.store.add(.close)

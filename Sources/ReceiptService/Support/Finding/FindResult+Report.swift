@@ -11,6 +11,7 @@ extension FindResult: CustomStringConvertible {
       output.member("customer", "\(match.customer.kindWord) \(match.customer.id) (\(match.bundleID))")
     }
     for purchase in search.purchases { output.member("purchase", purchase) }
+    for transaction in search.transactions { output.member("transaction", transaction.description) }
     if !search.refusals.isEmpty { output.heading("refused requests (UTC)") }
     for attempt in search.refusals { attempt.write(to: &output) }
     return output.text
@@ -40,6 +41,7 @@ extension FindResult: JSONWritable {
       json.member("outcome", outcome.rawValue)
       json.member("purchases", search.purchases)
       json.member("refusedAttempts", search.refusals)
+      json.member("transactions", search.transactions)
     }
   }
 }

@@ -26,6 +26,8 @@ struct CustomerSearch: Sendable {
   private(set) var customers: [Match] = []
   /// The original transaction ids of purchases with that id, with or without an owner.
   private(set) var purchases: [String] = []
+  /// The transactions with that id, or of that order.
+  private(set) var transactions: [NamedTransaction] = []
   /// The refused requests with that id, if it is a request's id.
   private(set) var refusals: [RefusedAttempt] = []
   /// What the id names.
@@ -38,7 +40,10 @@ struct CustomerSearch: Sendable {
   init(_ id: String, in catalog: AppCatalog, _ connection: PostgresConnection) async throws {
     self.init()
     try await add(id, in: catalog, connection)
-    guard isEmpty else { return }
+    guard isEmpty else {
+      if kinds.contains(.transaction) { try await addTransactions([id], connection) }
+      return
+    }
     // A client chooses the id of its request, so a request with the form of another id is not found by it.
     let mayBeRequest =
       !id.isTransactionID && !OrderLookup.isOrderID(id.uppercased()) && UUID(rfc9562: id) == nil
@@ -48,7 +53,10 @@ struct CustomerSearch: Sendable {
     ])
     let transactions = try answers[0].map { try $0.decode("transaction_id", as: String.self) }
     for transaction in transactions { try await add(transaction, in: catalog, connection) }
-    if !transactions.isEmpty { kinds = [.order] }
+    if !transactions.isEmpty {
+      kinds = [.order]
+      try await addTransactions(transactions, connection)
+    }
     refusals = try answers[1].map(RefusedAttempt.init)
     guard !refusals.isEmpty else { return }
     for attempt in refusals {
@@ -94,6 +102,10 @@ struct CustomerSearch: Sendable {
       if let kind = FoundKind(rawValue: try row.decode("kind", as: String.self)) { kinds.insert(kind) }
     }
     add(try answers.flatMap { try $0.compactMap { try Match($0) } })
+  }
+
+  private mutating func addTransactions(_ ids: [String], _ connection: PostgresConnection) async throws {
+    transactions = try await connection.query(NamedTransaction.select(ids)).map(NamedTransaction.init)
   }
 
   private static func purchases(_ id: String) -> Query {
