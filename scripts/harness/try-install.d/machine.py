@@ -7,7 +7,6 @@ import subprocess
 
 from processes import wait_until
 
-MIRROR = "http://deb.debian.org/debian"
 # The packages of every Debian that boots; the document installs the rest.
 PACKAGES = "systemd-sysv,dbus"
 ENVIRONMENT = {"HOME": "/root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -20,7 +19,7 @@ class Machine:
         self.nspawn = self.network = self.leader = None
         if not os.path.exists(f"{base}/bin/bash"):
             with open(self.log, "w", encoding="utf-8") as log:
-                subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", base, MIRROR],
+                subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", base],
                                check=True, stdout=log)
         subprocess.run(["cp", "-a", "--reflink=auto", base, folder], check=True)
         with open(f"{folder}/etc/resolv.conf", "w", encoding="utf-8") as file:
