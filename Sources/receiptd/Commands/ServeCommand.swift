@@ -39,6 +39,7 @@ struct ServeCommand: AsyncParsableCommand {
       service.adminRouter, service, logger)
     try Startup.listen(operators, "ADMIN_HOST and ADMIN_PORT", logger)
     try Startup.listen(clients, "HOST and PORT", logger)
+    logger.info("uses the configuration", metadata: ["digest": "\(service.configurationDigest)"])
 
     let live = LiveService(service, clients: clients, operators: operators, logger: logger)
     await live.startJobs()
