@@ -34,7 +34,7 @@ COMMENT ON COLUMN public.outbox.destination IS 'The kind of destination: cloudki
 COMMENT ON COLUMN public.outbox.bundle_id IS 'The app. NULL for profiles, which several apps may share.';
 COMMENT ON COLUMN public.outbox.endpoint IS 'Which destination of that kind: an address without its query.';
 COMMENT ON COLUMN public.outbox.key IS 'What is delivered. cloudkit, webhook, profiles: the id of the user or device; of several states of one customer only the last matters. event: the id in lifecycle_events. notification: the notification_uuid.';
-COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it. {"erased": true}: it tells that the customer was erased, and the row is deleted after the delivery.';
+COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it. {"erased": true}: it tells that the customer was erased, and the row is deleted after the delivery. With "returned": true it then tells the state, because the customer came back.';
 COMMENT ON COLUMN public.outbox.change IS 'A new number for each change: a change that comes while an older state is being sent is sent after it.';
 COMMENT ON COLUMN public.outbox.created_at IS 'When the change was queued, or queued again.';
 COMMENT ON COLUMN public.outbox.attempts IS 'How many attempts were made since.';
@@ -90,7 +90,9 @@ CREATE TABLE public.lifecycle_events (
   occurred_at timestamptz NOT NULL,
   data jsonb NOT NULL,
   checks_devices boolean NOT NULL DEFAULT false,
-  created_at timestamptz NOT NULL
+  created_at timestamptz NOT NULL,
+  first_sent_at timestamptz,
+  erased_at timestamptz
 );
 CREATE INDEX lifecycle_events_original_transaction_id_idx ON public.lifecycle_events (original_transaction_id, type)
   WHERE original_transaction_id IS NOT NULL;
@@ -103,7 +105,7 @@ COMMENT ON COLUMN public.lifecycle_events.id IS 'Made of the cause of the event;
 COMMENT ON COLUMN public.lifecycle_events.type IS 'trial.started, trial.ending, trial.ended, subscription.started, renewed, cancelled, billing_issue, grace.started, grace.ending, recovered, expired, refunded, refund_reversed, product_changed, price_increase, paused_devices or transferred.';
 COMMENT ON COLUMN public.lifecycle_events.bundle_id IS 'The app.';
 COMMENT ON COLUMN public.lifecycle_events.environment IS 'Production or Sandbox.';
-COMMENT ON COLUMN public.lifecycle_events.user_id IS 'The customer, if it is a user. NULL with device_id NULL: the purchase had no owner when the event was sent.';
+COMMENT ON COLUMN public.lifecycle_events.user_id IS 'The customer, if it is a user. NULL with device_id NULL: the purchase had no owner when the event was first sent.';
 COMMENT ON COLUMN public.lifecycle_events.device_id IS 'The customer, if it is a device.';
 COMMENT ON COLUMN public.lifecycle_events.former_user_id IS 'transferred: the user who had the purchase before.';
 COMMENT ON COLUMN public.lifecycle_events.former_device_id IS 'transferred: the device that had the purchase before.';
@@ -116,6 +118,8 @@ COMMENT ON COLUMN public.lifecycle_events.occurred_at IS 'When it happened, by t
 COMMENT ON COLUMN public.lifecycle_events.data IS 'The other members of the event''s data, as sent.';
 COMMENT ON COLUMN public.lifecycle_events.checks_devices IS 'Whether receiptd has yet to look if the event pauses paired devices.';
 COMMENT ON COLUMN public.lifecycle_events.created_at IS 'When receiptd learned it.';
+COMMENT ON COLUMN public.lifecycle_events.first_sent_at IS 'When it was first sent: from then on its content stays as it is. NULL: it was not sent.';
+COMMENT ON COLUMN public.lifecycle_events.erased_at IS 'When a customer that it named was erased: it is not sent any more. NULL: never.';
 
 -- Calls to the App Store that follow from a committed fact: answers to its questions about refunds, and the users who first
 -- proved a purchase.

@@ -44,7 +44,8 @@ enum EventSweepRows {
       endsAt: .distantPast, id: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
   }
 
-  /// The trials of an app, one row for each device, that end soon or have ended and whose event is not written down.
+  /// The trials of an app, one row for each device, that end soon or have ended and whose event is not written down. No webhook
+  /// gets the pseudonym of an erased device.
   /// - Parameter pause: the time of free access, by which an end may be later than `ends_at`.
   static func trials(
     of app: App, pause: TimeInterval, after place: TrialPlace, at instant: Date, limit: Int
@@ -61,6 +62,7 @@ enum EventSweepRows {
       WHERE original.continues IS NULL AND original.ends_at > \(oldest) AND original.ends_at <= \(reminder)
         AND original.bundle_id = \(app.bundleID)
         AND (original.ends_at, own.id) > (\(place.endsAt)::timestamptz, \(place.id)::uuid)
+        AND own.device_id NOT LIKE 'erased-%'
         AND NOT EXISTS (
           SELECT FROM lifecycle_events AS event
           WHERE event.trial_id = own.id AND event.period_end >= original.ends_at

@@ -56,28 +56,38 @@ enum LifecycleEventRows {
       """
   }
 
-  /// Writes the owners of purchases that had none when their event was written.
-  /// - Parameter ids: events that no attempt has sent yet.
-  static func nameOwners(of ids: [UUID]) -> Query {
-    """
-    UPDATE lifecycle_events AS event SET user_id = owned.user_id, device_id = owned.device_id
-    FROM subscriptions AS owned
-    WHERE event.id = ANY(\(ids)) AND event.user_id IS NULL AND event.device_id IS NULL
-      AND owned.original_transaction_id = event.original_transaction_id
-      AND (owned.user_id IS NOT NULL OR owned.device_id IS NOT NULL)
-    """
+  /// Fixes the contents of events that are about to be sent for the first time: a purchase that had no owner when its event was
+  /// written may have one now. An id has one body for good, for all webhooks, so a later owner is not named.
+  static func fix(_ ids: [UUID], at instant: Date) -> [Query] {
+    [
+      // In the order in which the erasure of a customer locks them.
+      "SELECT FROM lifecycle_events WHERE id = ANY(\(ids)) AND first_sent_at IS NULL ORDER BY id FOR UPDATE",
+      """
+      UPDATE lifecycle_events AS event SET user_id = owned.user_id, device_id = owned.device_id
+      FROM subscriptions AS owned
+      WHERE event.id = ANY(\(ids)) AND event.first_sent_at IS NULL AND event.erased_at IS NULL
+        AND event.user_id IS NULL AND event.device_id IS NULL
+        AND owned.original_transaction_id = event.original_transaction_id
+        AND (owned.user_id IS NOT NULL OR owned.device_id IS NOT NULL)
+      """,
+      """
+      UPDATE lifecycle_events SET first_sent_at = \(instant)
+      WHERE id = ANY(\(ids)) AND first_sent_at IS NULL AND erased_at IS NULL
+      """,
+    ]
   }
 
-  /// The events with these ids, for ``StoredLifecycleEvent``.
+  /// The events with these ids, for ``StoredLifecycleEvent``; none whose customer was erased.
   static func select(_ ids: [UUID]) -> Query {
     """
     SELECT id, type, bundle_id, environment, user_id, device_id, former_user_id, former_device_id, child_device_ids,
       original_transaction_id, transaction_id, occurred_at, data
-    FROM lifecycle_events WHERE id = ANY(\(ids))
+    FROM lifecycle_events WHERE id = ANY(\(ids)) AND erased_at IS NULL
     """
   }
 
-  /// Queues the events of a span again, under their ids, for the webhooks that receive them now.
+  /// Queues the events of a span again, under their ids, for the webhooks that receive them now. Events of erased customers
+  /// are left out.
   /// - Parameters:
   ///   - types: the types of each webhook, by its name.
   ///   - span: when receiptd learned the events.
@@ -92,6 +102,7 @@ enum LifecycleEventRows {
       \(types.map(\.endpoint))::text[]) AS place (type, bundle_id, endpoint)
       ON place.type = event.type AND place.bundle_id = event.bundle_id
     WHERE event.created_at >= \(span.lowerBound) AND event.created_at < \(span.upperBound)
+      AND event.erased_at IS NULL
     ORDER BY 1, 2, 3, 4
     ON CONFLICT (destination, key, bundle_id, endpoint) DO UPDATE SET
       change = nextval('outbox_changes'), created_at = excluded.created_at, attempts = 0,
@@ -109,6 +120,7 @@ enum LifecycleEventRows {
     JOIN unnest(\(types.map(\.type))::text[], \(types.map(\.bundleID))::text[]) AS place (type, bundle_id)
       ON place.type = event.type AND place.bundle_id = event.bundle_id
     WHERE event.created_at >= \(span.lowerBound) AND event.created_at < \(span.upperBound)
+      AND event.erased_at IS NULL
     GROUP BY 1 ORDER BY 1
     """
   }

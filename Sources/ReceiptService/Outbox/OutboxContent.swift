@@ -26,7 +26,7 @@ struct OutboxReader: Sendable {
   ) async throws -> [OutboxContent?] {
     switch kind {
     case .cloudkit, .webhook: try await states(of: rows, at: instant)
-    case .event: try await events(of: rows)
+    case .event: try await events(of: rows, at: instant)
     case .notification: try await notifications(of: rows)
     }
   }
@@ -35,7 +35,7 @@ struct OutboxReader: Sendable {
   static func missing(_ kind: OutboxDestination.Kind) -> String {
     switch kind {
     case .cloudkit, .webhook: "the row's key is not the id of a customer of the app"
-    case .event: "the event is older than 90 days and was deleted"
+    case .event: "the event is older than 90 days and was deleted, or its customer was erased"
     case .notification: "the notification was deleted"
     }
   }
@@ -56,14 +56,15 @@ struct OutboxReader: Sendable {
     }
   }
 
-  private func events(of rows: [DeliveryRows.Claimed]) async throws -> [OutboxContent?] {
-    // One id has one body: after an attempt the event keeps its customer.
-    let unsent = rows.filter { $0.attempts == 0 }.compactMap { UUID(rfc9562: $0.key) }
+  private func events(
+    of rows: [DeliveryRows.Claimed], at instant: Date
+  ) async throws -> [OutboxContent?] {
     let ids = rows.compactMap { UUID(rfc9562: $0.key) }
     let answers = try await pool.transaction(
-      pipeline: [LifecycleEventRows.nameOwners(of: unsent), LifecycleEventRows.select(ids)])
+      pipeline: LifecycleEventRows.fix(ids, at: instant) + [LifecycleEventRows.select(ids)])
     let events = try Dictionary(
-      answers[1].map(StoredLifecycleEvent.init).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+      answers[answers.count - 1].map(StoredLifecycleEvent.init).map { ($0.id, $0) },
+      uniquingKeysWith: { first, _ in first })
     return rows.map { row in UUID(rfc9562: row.key).flatMap { events[$0] }.map { .event($0) } }
   }
 

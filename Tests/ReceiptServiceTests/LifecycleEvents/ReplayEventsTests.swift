@@ -59,6 +59,56 @@ import Testing
     }
   }
 
+  @Test func `an event has the same body for good, also after a claim, a transfer and an erasure`()
+    async throws
+  {
+    try await withEvents { harness, receiver in
+      let ada = try #require(Harness.ada)
+      let bought = try harness.buy()
+      try await harness.arrives(bought)
+      harness.clock.advance(seconds: 31)
+      try await harness.service.outbox.run()
+      func replay() async throws {
+        _ = try await harness.service.replayEvents(
+          in: (harness.clock.now - 86_400)..<(harness.clock.now + 60), type: "subscription.started", by: ada)
+        try await harness.service.outbox.run()
+      }
+      let user = UUID()
+      _ = try await harness.sync([bought.signedTransaction], user: user, token: harness.token(for: user))
+      try await replay()
+      try await harness.erase(user.uuidString)
+      try await replay()
+      let bodies = receiver.events.filter { $0.type == "subscription.started" }.map(\.body)
+      #expect(bodies.count == 3)
+      #expect(Set(bodies).count == 1)
+      #expect(try receiver.first(.subscriptionStarted).value("data.customer") is NSNull)
+    }
+  }
+
+  @Test func `an event of an erased customer is neither replayed nor requeued`() async throws {
+    try await withEvents { harness, receiver in
+      let ada = try #require(Harness.ada)
+      let (user, _) = try await harness.customer()
+      try await harness.service.outbox.run()
+      try await harness.erase(user.uuidString)
+      try await harness.service.outbox.run()
+      let span = (harness.clock.now - 60)..<(harness.clock.now + 60)
+      let sent = receiver.events.count
+      let replayed = try await harness.service.replayEvents(in: span, by: ada)
+      #expect(replayed.description == "0 events queued again")
+      // A replay that began before the erasure may have queued it.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, dead_at)
+        SELECT 'event', e.id::text, e.bundle_id, d.endpoint, '{}', now()
+        FROM lifecycle_events e JOIN outbox_destinations d ON d.destination = 'event' AND d.bundle_id = e.bundle_id
+        """)
+      #expect(try await harness.service.requeueDead(of: TestApps.climbing, by: ada).requeued == 1)
+      try await harness.service.outbox.run()
+      #expect(receiver.events.count == sent)
+    }
+  }
+
   @Test func `events and undelivered rows are deleted after 90 days`() async throws {
     try await withEvents { harness, receiver in
       _ = try await harness.customer()

@@ -16,7 +16,7 @@ extension CustomerTable {
       """,
     export: { customer in
       """
-      SELECT to_jsonb(s) || CASE WHEN taken_from IS NULL THEN '{}'::jsonb
+      SELECT to_jsonb(s) - '{erased_as,erased_at,erased_tokens}'::text[] || CASE WHEN taken_from IS NULL THEN '{}'::jsonb
         ELSE '{"taken_from": "another customer"}' END AS row
       FROM subscriptions s WHERE original_transaction_id = ANY(\(customer.purchases))
       """

@@ -32,8 +32,9 @@ extension CustomerTable {
       """,
     export: { customer in
       """
-      SELECT to_jsonb(c) AS row FROM store_calls c
-      WHERE original_transaction_id = ANY(\(customer.purchases)) ORDER BY asked_at
+      SELECT to_jsonb(c) || CASE WHEN user_id IS NULL OR user_id = \(customer.user) THEN '{}'::jsonb
+        ELSE '{"user_id": "another customer", "body": null}' END AS row
+      FROM store_calls c WHERE original_transaction_id = ANY(\(customer.purchases)) ORDER BY asked_at
       """
     },
     erase: { customer in
@@ -76,7 +77,8 @@ extension CustomerTable {
     "lifecycle_events", "of the pseudonym; waiting ones are not sent",
     columns: """
       id type bundle_id environment user_id device_id former_user_id former_device_id child_device_ids \
-      original_transaction_id transaction_id trial_id period_end occurred_at data checks_devices created_at
+      original_transaction_id transaction_id trial_id period_end occurred_at data checks_devices created_at first_sent_at \
+      erased_at
       """,
     export: { customer in
       """
@@ -96,16 +98,20 @@ extension CustomerTable {
             OR child_device_ids ? \(customer.id))
         """,
         """
-        UPDATE lifecycle_events SET
+        UPDATE lifecycle_events SET erased_at = \(customer.instant),
           user_id = CASE WHEN user_id = \(customer.user) THEN \(user)::uuid ELSE user_id END,
           device_id = CASE WHEN device_id = \(customer.device) THEN \(customer.pseudonym) ELSE device_id END,
           former_user_id = CASE WHEN former_user_id = \(customer.user) THEN \(user)::uuid ELSE former_user_id END,
           former_device_id = CASE WHEN former_device_id = \(customer.device) THEN \(customer.pseudonym)
             ELSE former_device_id END,
           child_device_ids = NULL
-        WHERE user_id = \(customer.user) OR device_id = \(customer.device)
-          OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
-          OR child_device_ids ? \(customer.id)
+        FROM (
+          SELECT id AS named FROM lifecycle_events
+          WHERE user_id = \(customer.user) OR device_id = \(customer.device)
+            OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
+            OR child_device_ids ? \(customer.id)
+          ORDER BY id FOR UPDATE) AS locked
+        WHERE id = named
         """,
       ]
     })

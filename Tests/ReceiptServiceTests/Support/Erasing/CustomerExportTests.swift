@@ -34,6 +34,34 @@ import Testing
     }
   }
 
+  @Test func `the export of a later owner names no former owner, also in calls to the App Store`()
+    async throws
+  {
+    try await withHarness(configuration: Harness.apps(#""tellAccountToken": true"#)) { harness in
+      let (anna, boris, clara) = (UUID(), UUID(), UUID())
+      let bought = try harness.buy()
+      func shows(as user: UUID) async throws {
+        let token = try await harness.token(for: user)
+        #expect(try await harness.sync([bought.signedTransaction], user: user, token: token).status == 200)
+      }
+      try await shows(as: anna)
+      try await harness.service.storeCalls.run()
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: boris.uuidString, by: #require(Harness.ada), isForced: true)
+      let calls = try #require(
+        try await harness.desk.exportCustomer(boris.uuidString).tables.first { $0.table == "store_calls" })
+      let call = String(decoding: try JSONCoding.encode(calls.rows), as: UTF8.self)
+      #expect(call.contains(#""user_id":"another customer""#), "\(call)")
+      #expect(!call.lowercased().contains(anna.uuidString.lowercased()), "\(call)")
+      // The second customer's own export keeps what the customer's purchase has.
+      try await harness.erase(boris.uuidString)
+      try await shows(as: clara)
+      let own = try text(try await harness.desk.exportCustomer(clara.uuidString))
+      #expect(own.contains(clara.uuidString.lowercased()))
+      for column in ["erased_as", "erased_tokens"] { #expect(!own.contains(column), "\(own)") }
+    }
+  }
+
   @Test func `the export names no other customer`() async throws {
     try await withHarness { harness in
       let (anna, bought) = try await harness.customer()
