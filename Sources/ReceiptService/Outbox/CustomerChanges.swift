@@ -17,7 +17,8 @@ struct CustomerChange: Sendable, Hashable {
 enum CustomerChanges {
   /// Adds one row for each customer and each destination of its app. An existing row is reset, so that it is due again,
   /// also if it is being sent, was delivered, or was given up.
-  /// - Parameter isErased: whether to tell that the customers were erased. A later change of one replaces that.
+  /// - Parameter isErased: whether to tell that the customers were erased, to all webhooks of their apps. If one comes back
+  ///   before that is delivered, the state follows it.
   /// - Returns: `nil` if no app of these customers has a destination.
   static func enqueue(
     _ changes: some Sequence<CustomerChange>, in catalog: AppCatalog, isErased: Bool = false, at instant: Date
@@ -25,7 +26,9 @@ enum CustomerChanges {
     var targets: [(destination: OutboxDestination, key: String)] = []
     for change in Set(changes) {
       guard let app = catalog[change.bundleID], app.customer == change.customer.kind else { continue }
-      for destination in app.stateDestinations { targets.append((destination, change.customer.id)) }
+      for destination in isErased ? app.erasureDestinations : app.stateDestinations {
+        targets.append((destination, change.customer.id))
+      }
     }
     guard !targets.isEmpty else { return nil }
     return """
@@ -40,7 +43,8 @@ enum CustomerChanges {
       """
   }
 
-  /// Adds rows for every customer of an app that has a purchase, a grant or a trial, for example when free access begins.
+  /// Adds rows for every customer of an app that has a purchase, a grant or a trial, for example when free access begins. The
+  /// pseudonyms of erased customers are none.
   /// - Parameter destination: the only destination to add rows for; `nil` for all.
   /// - Returns: `nil` if the app has no destination.
   static func enqueueEveryone(of app: App, for destination: OutboxDestination? = nil, at instant: Date)
@@ -61,6 +65,8 @@ enum CustomerChanges {
           AS place (destination, endpoint),
         (\(unescaped: customers)) AS customer (id, bundle_id)
       WHERE customer.bundle_id = \(app.bundleID) AND customer.id IS NOT NULL
+        AND NOT EXISTS (
+          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = customer.id)
       ORDER BY 1, 2, 3, 4
       \(unescaped: resetExisting)
       """
@@ -71,7 +77,9 @@ enum CustomerChanges {
     ON CONFLICT (destination, key, bundle_id, endpoint) DO UPDATE SET
       change = nextval('outbox_changes'), created_at = excluded.created_at, attempts = 0,
       next_attempt_at = excluded.next_attempt_at, last_error = NULL, done_at = NULL, dead_at = NULL,
-      attempted_digest = NULL, payload = excluded.payload
+      attempted_digest = NULL,
+      payload = CASE WHEN outbox.payload ? 'erased' AND NOT excluded.payload ? 'erased'
+        THEN outbox.payload || '{"returned": true}' ELSE excluded.payload END
     """
 }
 

@@ -48,9 +48,12 @@ enum DeliveryRows {
   ///
   /// A delivered row is due again when its state changes with time (a trial ends, a grant begins). It starts over then.
   ///
+  /// A webhook that receives lifecycle events alone gets no states, also none from before its configuration was changed.
+  ///
   /// The claim clears the delivered digest and the outcome sets it again, because the response to a request can be lost.
   static func claim(
-    _ destination: OutboxDestination, by claim: UUID, limit: Int, at instant: Date, until end: Date
+    _ destination: OutboxDestination, erasuresOnly: Bool, by claim: UUID, limit: Int, at instant: Date,
+    until end: Date
   ) -> Query {
     """
     WITH destination AS (
@@ -63,7 +66,7 @@ enum DeliveryRows {
       WHERE destination = \(destination.kind.rawValue) AND bundle_id = \(destination.bundleID)
         AND endpoint = \(destination.endpoint) AND dead_at IS NULL
         AND next_attempt_at <= \(instant) AND (claimed_until IS NULL OR claimed_until <= \(instant))
-        AND EXISTS (SELECT FROM destination)
+        AND EXISTS (SELECT FROM destination) AND (NOT \(erasuresOnly) OR payload ? 'erased')
       ORDER BY next_attempt_at, id
       LIMIT (SELECT CASE WHEN failures > 0 THEN 1 ELSE \(limit)::bigint END FROM destination)
       FOR UPDATE SKIP LOCKED)
@@ -144,7 +147,13 @@ enum DeliveryRows {
         AS updated (id, change, is_done, is_dead, digest, counted, next, error)
       WHERE outbox.id = updated.id AND claimed_by = \(claim)
       """,
-      // The destination knows of the erasure, so the id has no further use.
+      // The destination knows of the erasure. The state of a customer who came back follows; otherwise the id has no further
+      // use.
+      """
+      UPDATE outbox SET payload = '{}', change = nextval('outbox_changes'), created_at = \(instant), attempts = 0,
+        next_attempt_at = \(instant), done_at = NULL, attempted_digest = NULL, delivered_digest = NULL
+      WHERE id = ANY(\(ids)) AND payload ? 'returned' AND done_at IS NOT NULL
+      """,
       "DELETE FROM outbox WHERE id = ANY(\(ids)) AND payload ? 'erased' AND done_at IS NOT NULL",
     ]
   }

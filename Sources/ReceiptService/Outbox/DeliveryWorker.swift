@@ -39,8 +39,10 @@ struct DeliveryWorker: Sendable {
     let instant = clock.now()
     let claim = UUID()
     let end = instant + sender.timeout + Self.claimMargin
+    let erasuresOnly = destination.kind == .webhook && !app.receivesStates(destination)
     let rows = try await pool.query(
-      DeliveryRows.claim(destination, by: claim, limit: sender.batchSize, at: instant, until: end))
+      DeliveryRows.claim(
+        destination, erasuresOnly: erasuresOnly, by: claim, limit: sender.batchSize, at: instant, until: end))
     let claimed = try rows.map(DeliveryRows.Claimed.init)
     guard let first = claimed.first else { return 0 }
     let prepared = try await record(prepare(claimed, at: instant), by: claim, at: instant)

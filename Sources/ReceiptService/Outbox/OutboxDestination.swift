@@ -25,7 +25,7 @@ struct OutboxDestination: Sendable, Hashable {
 extension App {
   /// The destinations of this app's configuration.
   var outboxDestinations: [OutboxDestination] {
-    var destinations = stateDestinations
+    var destinations = erasureDestinations
     for endpoint in eventEndpoints {
       destinations.append(OutboxDestination(kind: .event, bundleID: bundleID, endpoint: endpoint.name))
     }
@@ -39,14 +39,27 @@ extension App {
   /// The destinations of customers' states.
   ///
   /// A container without a key is one of them: its rows wait, one for each customer, until the key is configured.
-  var stateDestinations: [OutboxDestination] {
-    var destinations = webhooks.filter { $0.receives(WebhookEvent.type) }.map {
+  var stateDestinations: [OutboxDestination] { erasureDestinations.filter(receivesStates) }
+
+  /// The destinations that are told of an erasure: those of states, and the webhooks that receive lifecycle events alone,
+  /// because events name customers too.
+  var erasureDestinations: [OutboxDestination] {
+    var destinations = webhooks.map {
       OutboxDestination(kind: .webhook, bundleID: bundleID, endpoint: $0.name)
     }
     if writeTo.contains(.cloudkit) {
       destinations.append(OutboxDestination(kind: .cloudkit, bundleID: bundleID))
     }
     return destinations
+  }
+
+  /// Whether a destination receives customers' states.
+  func receivesStates(_ destination: OutboxDestination) -> Bool {
+    switch destination.kind {
+    case .cloudkit: true
+    case .webhook: webhooks.contains { $0.name == destination.endpoint && $0.receives(WebhookEvent.type) }
+    case .event, .notification: false
+    }
   }
 
   /// The webhooks that receive some type of lifecycle event.

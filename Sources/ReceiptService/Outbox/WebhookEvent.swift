@@ -5,7 +5,7 @@ import Subscriptions
 
 /// The events `customer.updated` and `customer.erased`, as Standard Webhooks 1.0 lays them out.
 struct WebhookEvent {
-  /// The type of a state. A webhook that receives it also gets `customer.erased`.
+  /// The type of a state. Every webhook gets `customer.erased`.
   static let type = "customer.updated"
 
   /// The time of the change, the same on every retry.

@@ -86,7 +86,8 @@ import Testing
       let destination = OutboxDestination(kind: .cloudkit, bundleID: TestApps.family)
       let (dead, instant) = (UUID(), harness.clock.now)
       let claimed = try await harness.pool.query(
-        DeliveryRows.claim(destination, by: dead, limit: 200, at: instant, until: instant + 90))
+        DeliveryRows.claim(
+          destination, erasuresOnly: false, by: dead, limit: 200, at: instant, until: instant + 90))
       #expect(claimed.count == 2)
       try await harness.note(devices: ["device-1"])
       try await harness.service.outbox.run()
@@ -120,7 +121,8 @@ import Testing
       let destination = OutboxDestination(kind: .cloudkit, bundleID: TestApps.family)
       let instant = harness.clock.now
       let claimed = try await harness.pool.query(
-        DeliveryRows.claim(destination, by: UUID(), limit: 200, at: instant, until: instant + 90))
+        DeliveryRows.claim(
+          destination, erasuresOnly: false, by: UUID(), limit: 200, at: instant, until: instant + 90))
       #expect(claimed.count == 1)
       try await harness.happens(.reverseRefund(transactionID: nil), to: bought.originalTransactionID)
       harness.clock.advance(seconds: 91)

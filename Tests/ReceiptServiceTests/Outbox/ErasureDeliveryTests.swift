@@ -1,0 +1,113 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// What the webhooks of an app are told of an erased customer.
+@Suite struct ErasureDeliveryTests {
+  @Test func `an erasure that waits is told although the customer comes back, and the state follows`()
+    async throws
+  {
+    try await withWebhook { harness, receiver in
+      let (user, bought) = try await harness.customer()
+      try await harness.service.outbox.run()
+      try await harness.erase(user.uuidString)
+      receiver.answer(503)
+      try await harness.service.outbox.run()
+      let back = try await harness.sync(
+        [bought.signedTransaction], user: user, token: harness.token(for: user))
+      #expect(back.bool("isPremium") == true)
+      for _ in 0..<3 {
+        harness.clock.advance(seconds: 600)
+        try await harness.service.outbox.run()
+      }
+      #expect(
+        receiver.events.map(\.type) == [
+          "customer.updated", "customer.erased", "customer.erased", "customer.updated",
+        ])
+      let bodies = Dictionary(grouping: receiver.events, by: \.id).mapValues { Set($0.map(\.body)) }
+      #expect(bodies.values.allSatisfy { $0.count == 1 })
+      #expect(try await harness.outboxStates() == ["delivered": 1])
+    }
+  }
+
+  @Test func `a customer who comes back while the erasure is sent is told after it`() async throws {
+    try await withWebhook { harness, receiver in
+      let (user, bought) = try await harness.customer()
+      try await harness.service.outbox.run()
+      try await harness.erase(user.uuidString)
+      receiver.meanwhile {
+        _ = try await harness.sync([bought.signedTransaction], user: user, token: harness.token(for: user))
+      }
+      try await harness.service.outbox.run()
+      #expect(receiver.events.map(\.type).first { $0 != "customer.updated" } == "customer.erased")
+      #expect(receiver.events.last?.type == "customer.updated")
+      #expect(receiver.events.last?.text("entitlements.status") == "active")
+    }
+  }
+
+  @Test func `a customer who is erased again before the first erasure is told leaves no row`() async throws {
+    try await withWebhook { harness, receiver in
+      let (user, bought) = try await harness.customer()
+      for _ in 0..<2 {
+        _ = try await harness.sync([bought.signedTransaction], user: user, token: harness.token(for: user))
+        try await harness.erase(user.uuidString)
+      }
+      try await harness.service.outbox.run()
+      #expect(receiver.events.map(\.type) == ["customer.erased"])
+      #expect(try await harness.count("outbox") == 0)
+    }
+  }
+
+  @Test func `a webhook for lifecycle events alone is told of an erasure, and of no state`() async throws {
+    try await withEvents(["subscription.started"]) { harness, receiver in
+      let (user, _) = try await harness.customer()
+      try await harness.service.outbox.run()
+      try await harness.erase(user.uuidString)
+      try await harness.service.outbox.run()
+      #expect(receiver.events.map(\.type) == ["subscription.started", "customer.erased"])
+      #expect(receiver.events.last?.text("customer.id") == user.uuidString.lowercased())
+      #expect(try await harness.count("outbox") == 0)
+    }
+  }
+
+  @Test func `a webhook that no longer receives states gets none that wait`() async throws {
+    try await withWebhook { harness, receiver in
+      let (user, _) = try await harness.customer()
+      let webhook = WebhookReceiver.webhook(receiver.url, events: ["refunded"])
+      let changed = try await harness.service(
+        configuration: WebhookReceiver.configuration([webhook]),
+        settings: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret])
+      try await changed.outbox.register()
+      try await changed.outbox.run()
+      #expect(receiver.events.isEmpty)
+      _ = try await changed.support.eraseCustomer(
+        user.uuidString, by: #require(Harness.ada), isForced: true)
+      try await changed.outbox.run()
+      #expect(receiver.events.map(\.type) == ["customer.erased"])
+      await changed.close()
+    }
+  }
+
+  @Test func `no webhook gets the pseudonym of an erased customer`() async throws {
+    try await withEvents(nil) { harness, receiver in
+      _ = try await harness.startTrial("phone-1")
+      _ = try await harness.desk.grant(
+        to: "phone-1", bundleID: TestApps.family, tier: "family", days: 90, by: #require(Harness.ada))
+      try await harness.service.outbox.run()
+      try await harness.erase("phone-1")
+      try await harness.timePasses(days: 28)
+      _ = try await harness.desk.setFreeAccess(
+        true, bundleID: TestApps.family, by: #require(Harness.ada))
+      try await harness.sweepAndDeliver()
+      _ = try await harness.desk.setFreeAccess(
+        false, bundleID: TestApps.family, by: #require(Harness.ada))
+      try await harness.timePasses(days: 31)
+      let told = receiver.events.map { String(decoding: $0.body, as: UTF8.self) }
+      #expect(told.contains { $0.contains("phone-1") })
+      #expect(told.filter { $0.contains("erased-") } == [])
+    }
+  }
+}
