@@ -2,6 +2,7 @@ import AppStore
 import AppStoreSimulator
 import Foundation
 import HTTPTypes
+import Postgres
 import Testing
 
 @testable import ReceiptService
@@ -104,6 +105,44 @@ import Testing
         #expect(try await refusal { _ = try await desk.refresh(unknown, by: ada) } == .notFound, "\(unknown)")
       }
       #expect(try await harness.actions().map(\.action) == ["refresh"])
+    }
+  }
+
+  @Test func `a refresh beside an erasure brings the erased id to no record`() async throws {
+    try await withHarness(role: nil) { harness in
+      let (user, bought) = try await harness.customer()
+      harness.store.add(.slow(1).at(.statuses).next(1))
+      let author = try #require(Harness.makeAuthor("ada", "asked by \(user.uuidString)"))
+      async let report = harness.desk.refresh(user.uuidString, by: author)
+      try await Task.sleep(for: .milliseconds(400))
+      try await harness.erase(user.uuidString)
+      #expect(try await report.purchases.map(\.originalTransactionID) == [bought.originalTransactionID])
+      #expect(
+        try await harness.tables(with: user.uuidString, except: ["profiles", "user_preferences"]) == [])
+      #expect(try await harness.actions().map(\.reason) == ["asked by letter", "(erased)"])
+      #expect(try await harness.desk.find(user.uuidString).outcome == .neverSeen)
+    }
+  }
+
+  @Test func `the record of a refresh has no e-mail address and no order id`() async throws {
+    try await withHarness(role: nil) { harness in
+      let ada = try #require(Harness.ada)
+      let (user, bought) = try await harness.customer()
+      _ = try await harness.pool.query("CREATE SCHEMA auth")
+      _ = try await harness.pool.query("CREATE TABLE auth.users (id uuid PRIMARY KEY, email text)")
+      _ = try await harness.pool.query("INSERT INTO auth.users VALUES (\(user), 'anna@example.com')")
+      let order = try #require(bought.orderID)
+      for id in ["Anna@Example.com", order, user.uuidString] {
+        _ = try await harness.desk.refresh(id, by: ada)
+      }
+      let asked = try await harness.pool.query(
+        "SELECT details ->> 'asked' AS asked, to_customer FROM support_actions ORDER BY id")
+      #expect(
+        try asked.map { try $0.decode("asked", as: String.self) } == ["e-mail address", "order", "user"])
+      #expect(
+        try asked.map { try $0.decode("to_customer", as: String.self) }
+          == Array(repeating: user.uuidString.lowercased(), count: 3))
+      #expect(try await harness.tables(with: "anna@example.com") == [])
     }
   }
 

@@ -12,11 +12,11 @@ extension SupportDesk {
     guard found.isFound || found.outcome == .askApple && found.id.isTransactionID else {
       throw SupportRefusal.notFound("Nothing to ask about: \(found.detail).")
     }
-    let customers = found.search.customers
     let targets = found.isFound ? try await targets(of: found.search) : try await located(found.id)
     guard !targets.isEmpty else {
       throw SupportRefusal.notFound("Nothing to ask about: \(found.detail) has no purchase.")
     }
+    let recorded = try await pool.withConnection { try await self.recorded(found.search.customers, $0) }
     var report = RefreshReport(asked: text)
     let refresh = PurchaseRefresh(signed: signed, ledger: ledger, pool: pool, clock: clock)
     for target in targets {
@@ -32,10 +32,62 @@ extension SupportDesk {
       }
     }
     report.purchases.sort { $0.originalTransactionID < $1.originalTransactionID }
-    _ = try await pool.query(
-      SupportActionRows.insert(
-        actions(report, of: customers), by: author, at: clock.now()))
+    try await record(report, of: found, recorded, by: author)
     return report
+  }
+
+  /// Records the refresh. A customer may have been erased while the App Store was asked: then the record names neither the
+  /// customer nor what support wrote about the customer, as if the erasure had come afterwards.
+  /// - Parameter recorded: those of the customers that the database had when the App Store was asked.
+  private func record(
+    _ report: RefreshReport, of found: FindResult, _ recorded: Set<CustomerSearch.Match>,
+    by author: SupportAuthor
+  ) async throws {
+    let matches = found.search.customers
+    let asked = found.isFound ? found.search.kinds : [.transaction]
+    let erased = try SupportAuthor(by: author.actor, reason: "(erased)")
+    let instant = clock.now()
+    try await pool.withTransaction { connection in
+      _ = try await connection.query(CustomerStatusWriter.lock(matches.map(\.customer)))
+      let gone = recorded.subtracting(try await self.recorded(matches, connection))
+      let known = matches.filter { !gone.contains($0) }
+      let goneApps = Set(gone.map(\.bundleID))
+      let unnamed = report.purchases.filter { purchase in
+        !known.contains { $0.bundleID == purchase.bundleID }
+      }
+      let actions =
+        known.map { match in
+          SupportAction(
+            name: "refresh", bundleID: match.bundleID, to: match.customer,
+            details: report.details(asked) { $0.bundleID == match.bundleID })
+        }
+        + unnamed.filter { !goneApps.contains($0.bundleID) }.map { purchase in
+          SupportAction(
+            name: "refresh", bundleID: purchase.bundleID,
+            originalTransactionID: purchase.originalTransactionID,
+            details: report.details(asked) { $0.originalTransactionID == purchase.originalTransactionID })
+        }
+      let erasedActions = unnamed.filter { goneApps.contains($0.bundleID) }.map {
+        SupportAction(
+          name: "refresh", bundleID: $0.bundleID, originalTransactionID: $0.originalTransactionID)
+      }
+      _ = try await connection.pipeline([
+        SupportActionRows.insert(actions, by: author, at: instant),
+        SupportActionRows.insert(erasedActions, by: erased, at: instant),
+      ])
+    }
+  }
+
+  /// Those of the customers that any record names.
+  private func recorded(
+    _ customers: [CustomerSearch.Match], _ connection: PostgresConnection
+  ) async throws -> Set<CustomerSearch.Match> {
+    var recorded: Set<CustomerSearch.Match> = []
+    for match in customers {
+      let search = try await CustomerSearch(match.customer.id, in: catalog, connection)
+      if search.customers.contains(match) { recorded.insert(match) }
+    }
+    return recorded
   }
 
   /// A transaction to ask about.
@@ -96,30 +148,17 @@ extension SupportDesk {
     }
     return api
   }
-
-  /// One action for each customer; without a customer, one for each purchase.
-  private func actions(_ report: RefreshReport, of customers: [CustomerSearch.Match]) -> [SupportAction] {
-    let purchases = report.purchases.filter { purchase in
-      !customers.contains { $0.bundleID == purchase.bundleID }
-    }
-    return customers.map { match in
-      SupportAction(
-        name: "refresh", bundleID: match.bundleID, to: match.customer,
-        details: report.details { $0.bundleID == match.bundleID })
-    }
-      + purchases.map { purchase in
-        SupportAction(
-          name: "refresh", bundleID: purchase.bundleID,
-          originalTransactionID: purchase.originalTransactionID,
-          details: report.details { $0.originalTransactionID == purchase.originalTransactionID })
-      }
-  }
 }
 
 extension RefreshReport {
-  /// The column `details`: what changed in the purchases that fit.
-  fileprivate func details(where fits: (RefreshedPurchase) -> Bool) -> [String: JSONValue] {
-    var details: [String: JSONValue] = ["asked": .string(asked)]
+  /// The column `details`: what changed in the purchases that fit. It has the kind of the id that support gave and not the id,
+  /// which may be an e-mail address, an order, or another device's.
+  fileprivate func details(
+    _ asked: Set<FoundKind>, where fits: (RefreshedPurchase) -> Bool
+  ) -> [String: JSONValue] {
+    var details: [String: JSONValue] = [
+      "asked": .string(asked.map(\.words).sorted().joined(separator: ", "))
+    ]
     for purchase in purchases where fits(purchase) {
       details[purchase.originalTransactionID] = .array(
         purchase.changes.map { .string("\($0.field): \($0.before ?? "none") -> \($0.after ?? "none")") })
