@@ -20,6 +20,7 @@ import Testing
   private static let deviceBundleID = "com.example.secrecy.devices"
   private static let device = "6F1C2B7E-9D0A-4E55-8C1B-3A4D5E6F7081"
   private static let child = "0B5C7D2E-CHILD"
+  private static let typed = "TYPED-7C21-PHONE"
   private static let deviceSecret = "wT9kQ2m7yHq0ZJ4nXv6bLr1sFd8gUe3oPa5iCxNzKtA"
   private static let databasePassword = "open-sesame-4711"
   private static let userSecret = "the shared secret of users, 32 bytes and more"
@@ -135,7 +136,7 @@ import Testing
       #expect(!log.contains("eyJ"))
       #expect(!log.contains("Bearer "))
       // The log has the template of the route, not the path or the query, which contain ids.
-      for id in [Self.device, Self.child, tale.user] where !id.isEmpty {
+      for id in [Self.device, Self.child, Self.typed, tale.user] where !id.isEmpty {
         #expect(!log.contains(id), "\(id)")
         #expect(!log.contains(id.lowercased()), "\(id)")
         #expect(!String(decoding: metrics.body, as: UTF8.self).contains(id), "\(id)")
@@ -272,6 +273,17 @@ import Testing
         "reason": "\(token)"}
       """
     #expect(try await say(.post, support + "grant", grant, token: Self.supportToken) == 201)
+    // The details of these refusals name a customer, or quote an id that support typed.
+    let export = support + "export-customer/\(bought.originalTransactionID)"
+    #expect(try await say(.get, export, "", token: Self.supportToken) == 400)
+    #expect(try await say(.get, support + "customer/\(Self.typed)", "", token: Self.supportToken) == 404)
+    let absent = """
+      {"customer": "\(Self.typed)", "bundleID": "\(Self.deviceBundleID)", "tier": "family", "days": 1, "by": "ada",
+        "reason": "x"}
+      """
+    #expect(try await say(.post, support + "grant", absent, token: Self.supportToken) == 404)
+    let choice = #"{"id": "\#(Self.typed)", "prefer": "\#(Self.typed)", "reason": "x"}"#
+    #expect(try await say(.post, support + "refund-answer", choice, token: Self.supportToken) == 400)
 
     let launch = try store.appTransaction(of: Self.deviceBundleID).signed
     tale.signed += [launch] + launch.split(separator: ".").map(String.init)

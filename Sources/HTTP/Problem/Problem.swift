@@ -18,6 +18,8 @@ public struct Problem: Error, Sendable, Hashable {
   public var message: String
   /// Further header fields of the response, such as `Retry-After`, `Allow` or `WWW-Authenticate`.
   public var headers: HTTPFields
+  /// What the request log has in place of ``detail``, where that may name a customer.
+  public var loggedDetail: String?
   /// Further fields of the request log's line; clients do not get them.
   public var logFields: [String: String] = [:]
 

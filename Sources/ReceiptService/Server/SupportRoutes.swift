@@ -13,9 +13,15 @@ extension Service {
       router.on(method, "/support/v1/" + operation.rawValue + rest) { request in
         try await self.answering {
           let actor = try await self.signIn.actor(of: request)
-          return try await mappingRefusals {
-            try actor.check(operation)
-            return try await handler(request, actor)
+          do {
+            return try await mappingRefusals {
+              try actor.check(operation)
+              return try await handler(request, actor)
+            }
+          } catch var problem as Problem where problem.status.kind == .clientError {
+            // The detail quotes ids that support typed, and names the customers that they lead to.
+            problem.loggedDetail = problem.title
+            throw problem
           }
         }
       }

@@ -27,7 +27,7 @@ struct RequestLog: Sendable {
     if (400..<500).contains(summary.status) { metadata["client"] = "\(summary.clientAddress)" }
     if let problem = summary.problem {
       metadata["code"] = "\(problem.code.rawValue)"
-      metadata["reason"] = "\(problem.detail)"
+      metadata["reason"] = "\(problem.loggedDetail ?? problem.detail)"
       for (name, value) in problem.logFields { metadata[name] = "\(value)" }
     }
     logger.log(level: level, "answered", metadata: metadata)
