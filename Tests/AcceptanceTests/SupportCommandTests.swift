@@ -118,6 +118,19 @@ import Testing
     }
   }
 
+  @Test func `an error shows no control characters of an id`() async throws {
+    try await withTestDatabase { database in
+      #expect(try await run(["migrate"], database).status == 0)
+      let id = "X\u{9b}31m\u{202e}EVIL"
+      for command in [["customer", id], ["erase-customer", id, "--reason", "x"], ["export-customer", id]] {
+        let result = try await run(command, database)
+        #expect(result.complaint.contains("X?31m?EVIL") || result.text.contains("X?31m?EVIL"), "\(command)")
+        #expect(
+          !(result.complaint + result.text).contains { $0 == "\u{9b}" || $0 == "\u{202e}" }, "\(command)")
+      }
+    }
+  }
+
   @Test func `receiptd --version prints the version`() async throws {
     try await withTestDatabase { database in
       let printed = try await run(["--version"], database)

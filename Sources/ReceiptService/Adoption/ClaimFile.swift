@@ -108,7 +108,7 @@ struct ClaimFile: Sendable {
         continue
       }
       let ids = ["original_store_transaction_id", "original_transaction_id", "store_transaction_id"]
-      guard let id = ids.lazy.compactMap({ row[$0] }).first else {
+      guard let id = ids.lazy.compactMap({ row[$0] }).first, id.isTransactionID else {
         skipped["it has no transaction id", default: 0] += 1
         continue
       }

@@ -12,18 +12,20 @@ struct DeviceID: Sendable {
   /// compares bytes; without it one device could be two in the database.
   ///
   /// - Parameter member: the name of the value in the request, for the error.
-  /// - Throws: 400 `invalid_request` for an id that is empty, longer than 255 bytes, or has control characters: ids
-  ///   appear in logs and in support's terminal.
+  /// - Throws: 400 `invalid_request` for an id that is empty, longer than 255 bytes, or has control or invisible characters:
+  ///   support reads ids in a terminal, and two ids must not look the same.
   init(_ name: String, named member: String = "deviceID") throws(Problem) {
-    let isASCII = name.utf8.allSatisfy { $0 < 0x80 }
-    let name =
-      isASCII || name.utf8.count > Self.maximumLength ? name : name.precomposedStringWithCanonicalMapping
-    guard (1...Self.maximumLength).contains(name.utf8.count),
-      name.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F })
-    else {
+    let name = Self.normalized(name)
+    guard (1...Self.maximumLength).contains(name.utf8.count), !name.hasInvisibleCharacters else {
       throw .invalidRequest(
-        "'\(member)' must be 1 to \(Self.maximumLength) bytes without control characters.")
+        "'\(member)' must be 1 to \(Self.maximumLength) bytes without control or invisible characters.")
     }
     self.name = name
+  }
+
+  /// The form of an id in the database. Rows from before receiptd may have ids that new devices may not have.
+  static func normalized(_ name: String) -> String {
+    let isASCII = name.utf8.allSatisfy { $0 < 0x80 }
+    return isASCII || name.utf8.count > maximumLength ? name : name.precomposedStringWithCanonicalMapping
   }
 }

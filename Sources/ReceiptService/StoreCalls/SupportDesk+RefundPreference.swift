@@ -14,6 +14,10 @@ extension SupportDesk {
     _ choice: RefundChoice, for id: String, bundleID: String? = nil, by author: SupportAuthor
   ) async throws -> RefundPreferenceResult {
     if let bundleID { _ = try app(named: bundleID) }
+    // PostgreSQL's text has no U+0000.
+    guard !id.utf8.contains(0) else {
+      throw SupportRefusal.notFound("No customer and no purchase has an id with U+0000.")
+    }
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let actions = try await refundPreferences(choice, for: id, bundleID: bundleID, on: connection)

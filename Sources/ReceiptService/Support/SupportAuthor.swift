@@ -8,7 +8,7 @@ public struct SupportAuthor: Sendable, Hashable {
   /// The actor's name.
   public var by: String { actor.name }
 
-  /// - Throws: if the reason, or a name that the caller chose, is empty, too long for a log line, or has control characters; for
+  /// - Throws: if the reason, or a name that the caller chose, is empty, too long for a log line, or has control or invisible characters; for
   ///   an operator with the name of a rule.
   public init(by actor: SupportActor, reason: String) throws(SupportRefusal) {
     switch actor {
@@ -56,8 +56,8 @@ public struct SupportAuthor: Sendable, Hashable {
     guard text.utf8.contains(where: { $0 != UInt8(ascii: " ") }) else {
       throw .invalid("'\(name)' is needed: it is recorded with the action.")
     }
-    guard text.utf8.count <= maximum, text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
-      throw .invalid("'\(name)' must be at most \(maximum) bytes without control characters.")
+    guard text.utf8.count <= maximum, !text.hasInvisibleCharacters else {
+      throw .invalid("'\(name)' must be at most \(maximum) bytes without control or invisible characters.")
     }
   }
 }

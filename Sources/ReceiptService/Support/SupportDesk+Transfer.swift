@@ -17,6 +17,9 @@ extension SupportDesk {
     _ originalTransactionID: String, to customer: String, by author: SupportAuthor, isForced: Bool = false,
     isDryRun: Bool = false
   ) async throws -> TransferResult {
+    guard originalTransactionID.isTransactionID else {
+      throw SupportRefusal.notFound("'\(originalTransactionID)' is no transaction id: 1 to 20 digits.")
+    }
     guard let stored = try await purchase(originalTransactionID) else {
       throw try await unknownPurchase(originalTransactionID)
     }

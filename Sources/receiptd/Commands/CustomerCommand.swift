@@ -36,7 +36,7 @@ struct CustomerCommand: AsyncParsableCommand {
   private func printLogHashes() async throws {
     try await Startup.withService(.customer) { service, _ in
       do {
-        for (id, hash) in try await service.support.logHashes(of: id) { print("\(hash) \(id)") }
+        for (id, hash) in try await service.support.logHashes(of: id) { print("\(hash) \(id.shown)") }
       } catch {
         throw Startup.failure("customer: \(Startup.sentence(error))")
       }

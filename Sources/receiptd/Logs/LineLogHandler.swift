@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import Logging
+import ReceiptService
 
 /// Writes each message as one line of the log.
 struct LineLogHandler: LogHandler {
@@ -56,10 +57,8 @@ enum LogFormat {
       return object + [UInt8(ascii: "\n")]
     case .text:
       let words = [time, level.rawValue, message] + fields.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }
-      // A control character in a value must not start a new line.
-      return words.joined(separator: " ").utf8.map { $0 < 0x20 ? UInt8(ascii: " ") : $0 } + [
-        UInt8(ascii: "\n")
-      ]
+      // A control character in a value must neither start a new line nor reach the terminal.
+      return Array((words.joined(separator: " ").shown + "\n").utf8)
     }
   }
 }

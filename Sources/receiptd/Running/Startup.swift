@@ -110,9 +110,11 @@ enum Startup {
     }
   }
 
-  /// Writes one line to standard error. The exit status of the command becomes 1.
-  static func failure(_ line: String) -> ExitCode {
-    LogWriter.standardError.append(Array("receiptd: \(line)\n".utf8))
+  /// Writes an error to standard error. The exit status of the command becomes 1.
+  static func failure(_ error: String) -> ExitCode {
+    // An error may quote an id that a client chose.
+    let lines = error.split(separator: "\n", omittingEmptySubsequences: false).map { String($0).shown }
+    LogWriter.standardError.append(Array("receiptd: \(lines.joined(separator: "\n"))\n".utf8))
     return ExitCode.failure
   }
 }

@@ -1,6 +1,7 @@
 import AppStore
 import AppStoreSimulator
 import Foundation
+import HTTP
 import HTTPTypes
 import Postgres
 import Testing
@@ -24,6 +25,38 @@ import Testing
       #expect(try await harness.pair(composed, to: "parent").status == 201)
       #expect(try await harness.pair(decomposed, to: "parent").status == 200)
       #expect(try await harness.count("devices") == 1)
+    }
+  }
+
+  @Test(arguments: [
+    "X\u{9b}31m", "X\u{202e}EVIL", "X\u{85}", "a\u{200b}", "\u{feff}a", "a\u{200d}b", "a\u{2028}b", "a\u{7f}",
+  ])
+  func `a device id with control or invisible characters is refused`(id: String) async throws {
+    #expect(throws: Problem.self) { try DeviceID(id) }
+    #expect(throws: SupportRefusal.self) { try SupportAuthor(by: .operatorNamed("ada"), reason: id) }
+    #expect(throws: SupportRefusal.self) { try SupportAuthor(by: .operatorNamed(id), reason: "x") }
+    #expect(throws: SupportRefusal.self) { try SupportAuthor(by: .machine(speakingFor: id), reason: "x") }
+  }
+
+  @Test(arguments: [
+    "6F1C2B7E-9D0A-4E55-8C1B-3A4D5E6F7081", "Ärztin's iPhone", "📱", "téléphone", "手机-1", "user:42/a+b=", " ",
+  ])
+  func `an ordinary device id is accepted as it is`(id: String) async throws {
+    #expect(try DeviceID(id).name == id)
+  }
+
+  @Test func `a stored id that a new device may not have is found, exported and erased`() async throws {
+    try await withScreenTime { harness in
+      let id = "X\u{9b}31m\u{202e}"
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO trials (bundle_id, device_id, started_at, ends_at)
+        VALUES (\(ScreenTime.bundleID), \(id), \(harness.clock.now), \(harness.clock.now))
+        """)
+      #expect(try await harness.desk.find(id).isFound)
+      #expect(try await harness.desk.exportCustomer(id).tables.map(\.table) == ["trials"])
+      try await harness.erase(id)
+      #expect(try await harness.tables(with: id, except: ["outbox"]) == [])
     }
   }
 

@@ -77,6 +77,23 @@ import Testing
     }
   }
 
+  @Test func `an id with U+0000 is refused as an id that nothing has`() async throws {
+    try await withHarness { harness in
+      let author = ["by": "ada", "reason": "ticket 812"]
+      for id in ["\0", "1\u{0}2", "a\u{0}b"] {
+        let transfer = try await ask(
+          harness, "transfer",
+          ["originalTransactionID": id, "to": UUID().uuidString].merging(author) { a, _ in a })
+        #expect(transfer.status == 404)
+        #expect(transfer.code == "not_found")
+        let answer = try await ask(
+          harness, "refund-answer", ["id": id, "prefer": "none"].merging(author) { a, _ in a })
+        #expect(answer.status == 404)
+        #expect(answer.code == "not_found")
+      }
+    }
+  }
+
   @Test func `every support request without the token is refused`() async throws {
     try await withHarness { harness in
       let user = UUID().uuidString

@@ -14,12 +14,12 @@ extension SupportDesk {
         "\(found.id): \(found.detail.prefix(1).uppercased() + found.detail.dropFirst()).")
     }
     let user = UUID(rfc9562: found.id)
-    let device = (try? DeviceID(found.id))?.name
+    let device = DeviceID.normalized(found.id)
     var matches = found.search.customers.filter { match in
       match.customer.userID.map { $0 == user } ?? (match.customer.deviceID == device)
     }
     // The id of a paired device finds its parent. The device itself is a person's too.
-    if matches.isEmpty, found.search.kinds.contains(.childDevice), let device {
+    if matches.isEmpty, found.search.kinds.contains(.childDevice) {
       matches = found.search.customers.map { CustomerSearch.Match(.device(device), of: $0.bundleID) }
     }
     guard !matches.isEmpty else {

@@ -90,7 +90,7 @@ struct CustomerSearch: Sendable {
   private mutating func add(
     _ id: String, in catalog: AppCatalog, _ connection: PostgresConnection
   ) async throws {
-    let id = (try? DeviceID(id))?.name ?? id
+    let id = DeviceID.normalized(id)
     let answers = try await connection.pipeline([
       Self.purchases(id), Self.customers(id, UUID(rfc9562: id), in: catalog),
     ])

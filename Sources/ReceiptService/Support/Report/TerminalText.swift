@@ -54,16 +54,4 @@ extension String {
     }
     return output.text
   }
-
-  /// The text with `?` for characters that move the cursor or change the writing direction.
-  fileprivate var shown: String {
-    String(
-      String.UnicodeScalarView(
-        unicodeScalars.map { scalar in
-          switch scalar.properties.generalCategory {
-          case .control, .format, .lineSeparator, .paragraphSeparator: "?"
-          default: scalar
-          }
-        }))
-  }
 }

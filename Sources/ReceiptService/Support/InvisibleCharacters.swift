@@ -1,0 +1,22 @@
+extension Unicode.Scalar {
+  /// Whether the character moves the cursor, changes the writing direction, breaks a line, or shows nothing: the categories
+  /// Cc, Cf, Zl and Zp.
+  var isInvisible: Bool {
+    guard value >= 0x80 else { return value < 0x20 || value == 0x7F }
+    return switch properties.generalCategory {
+    case .control, .format, .lineSeparator, .paragraphSeparator: true
+    default: false
+    }
+  }
+}
+
+extension String {
+  /// Whether the text has characters that a terminal obeys or does not show.
+  var hasInvisibleCharacters: Bool { unicodeScalars.contains(where: \.isInvisible) }
+
+  /// The text with `?` for characters that a terminal obeys or does not show, because clients choose names and ids.
+  public var shown: String {
+    guard hasInvisibleCharacters else { return self }
+    return String(UnicodeScalarView(unicodeScalars.map { $0.isInvisible ? "?" : $0 }))
+  }
+}
