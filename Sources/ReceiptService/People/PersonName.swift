@@ -15,10 +15,13 @@ struct PersonName: Hashable, Sendable {
   /// - Throws: ``SupportRefusal`` `invalid`.
   init(_ name: String) throws(SupportRefusal) {
     let text = name.precomposedStringWithCanonicalMapping
-    let isPlain = text.allSatisfy { $0.isLetter || $0.isNumber || " .-_'@+".contains($0) }
+    let isPlain = text.unicodeScalars.allSatisfy {
+      $0.isLatinLetter || "0123456789 .-_'@+".unicodeScalars.contains($0)
+    }
     guard isPlain, text.first?.isLetter == true, text.last != " ", text.count <= Self.maximumLength else {
       throw .invalid(
-        "A name has 1 to \(Self.maximumLength) letters, digits, spaces and any of . - _ ' @ +, and begins with a letter."
+        "A name has 1 to \(Self.maximumLength) Latin letters, digits, spaces and any of . - _ ' @ +, and begins with a "
+          + "letter. Letters of other scripts can look the same."
       )
     }
     let key = text.lowercased()
@@ -31,7 +34,23 @@ struct PersonName: Hashable, Sendable {
 
   /// Whether a record with this name would read like one of receiptd itself or of a machine.
   static func isReserved(_ name: String) -> Bool {
-    let key = name.lowercased()
+    // Without accents and the wide forms of letters.
+    let letters = name.decomposedStringWithCompatibilityMapping.unicodeScalars.filter {
+      $0.properties.generalCategory != .nonspacingMark && !$0.isInvisible
+    }
+    let key = String(String.UnicodeScalarView(letters)).lowercased()
     return reserved.contains(key) || key.hasPrefix("machine ")
+  }
+}
+
+extension Unicode.Scalar {
+  /// Whether this is a letter from A to Z, also with accents, or another common letter of the Latin script that looks like no
+  /// other one.
+  fileprivate var isLatinLetter: Bool {
+    if "ßæœøłđðþÆŒØŁĐÐÞ".unicodeScalars.contains(self) { return true }
+    guard let base = String(self).decomposedStringWithCanonicalMapping.unicodeScalars.first else {
+      return false
+    }
+    return base.isASCII && base.properties.isAlphabetic
   }
 }

@@ -76,7 +76,8 @@ import Testing
       for name in [
         "", " ", " bob", "bob ", "1", "policy", "Machine", "machine for bob", "app-store", "grandfather",
         "a:b",
-        "a\nb", String(repeating: "a", count: 61),
+        "a\nb", String(repeating: "a", count: 61), "p\u{43e}licy", "\u{ff21}da", "ada\u{200b}", "a\u{200d}da",
+        "p\u{f3}l\u{ed}cy", "\u{430}\u{501}\u{430}", "\u{251}da", "ada\u{a0}", "ada\u{661}",
       ] {
         #expect(try await refusal { _ = try await harness.add(name, .lead) } == .invalid, "\(name)")
       }
@@ -84,7 +85,10 @@ import Testing
         try await refusal { _ = try await harness.service.people.remove("x", by: #require(Harness.ada)) }
           == .notFound)
       #expect(try await harness.count("people") == 1)
-      for name in ["policy", "machine for ada", "grandfather"] {
+      for name in ["Łukasz Żak", "Søren", "Nguyễn Văn An", "O'Neill-2", "ada@example.com"] {
+        _ = try await harness.add(name, .agent)
+      }
+      for name in ["policy", "machine for ada", "grandfather", "\u{ff50}olicy", "P\u{f3}licy"] {
         #expect(throws: SupportRefusal.self, "\(name)") {
           try SupportAuthor(by: .operatorNamed(name), reason: "x")
         }
