@@ -57,7 +57,7 @@ struct DeviceAuthenticator: Sendable {
       ])
       guard try DeviceRecord(answers[1][0]).isEmpty else { return false }
       _ = try await connection.pipeline([
-        DeviceSecretRows.delete(device, bundleID: app.bundleID),
+        DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant),
         SupportActionRows.insert(
           [SupportAction(name: "forget-device-secret", bundleID: app.bundleID, to: .device(device))],
           by: .accountProof, at: instant),

@@ -35,8 +35,14 @@ enum DeviceSecretRows {
     """
   }
 
-  static func delete(_ device: String, bundleID: String) -> Query {
-    "DELETE FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)"
+  /// A consent ends with the secret that it came with.
+  static func delete(_ device: String, bundleID: String, at instant: Date) -> Query {
+    """
+    WITH withdrawn AS (
+      UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
+      WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given)
+    DELETE FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)
+    """
   }
 
   /// Compares a device's record with a proof. The only row is a ``DeviceRecord``.

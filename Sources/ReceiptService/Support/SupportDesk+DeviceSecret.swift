@@ -4,7 +4,8 @@ import Subscriptions
 extension SupportDesk {
   /// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.
   ///
-  /// After that the device needs no secret until its app sends a new one with a proof of its account.
+  /// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the device
+  /// ends with its secret.
   /// - Throws: ``SupportRefusal``; errors of the database.
   public func resetDeviceSecret(
     of device: String, bundleID: String, by author: SupportAuthor
@@ -16,7 +17,8 @@ extension SupportDesk {
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
-        CustomerStatusWriter.lock([.device(device)]), DeviceSecretRows.delete(device, bundleID: bundleID),
+        CustomerStatusWriter.lock([.device(device)]),
+        DeviceSecretRows.delete(device, bundleID: bundleID, at: instant),
       ])
       let isChanged = answers[1].affected > 0
       if isChanged {
