@@ -39,6 +39,12 @@ import Testing
       settle(claimant: anna, owner: named, policy: policy) == .moved(owned(by: anna), from: .user(boris)))
   }
 
+  @Test func `a customer without a proof whom the policy makes the owner is an unproven one`() {
+    #expect(
+      settle(claimant: boris, owner: owned(by: anna), policy: .transfer, isProven: false)
+        == .moved(owned(by: boris, .unprovenClaim), from: .user(anna)))
+  }
+
   @Test func `the signed account token decides before any proof`() {
     #expect(settle(token: anna) == .settled(owned(by: anna, .appAccountToken(anna))))
     #expect(

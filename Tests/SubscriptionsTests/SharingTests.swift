@@ -57,6 +57,13 @@ import Testing
     }
   }
 
+  @Test func `a device without a proof that replaces the owner is an unproven owner`() {
+    var story = Story(limit: 1, isProven: false)
+    story.prove("phone")
+    let tablet = Ownership(customer: .device("tablet"), reason: .unprovenClaim)
+    #expect(story.prove("tablet") == .moved(tablet, from: .device("phone")))
+  }
+
   @Test func `the first proof makes an owner that only named the transaction's id a proven one`() {
     var story = Story(limit: 1, isProven: false)
     story.prove("phone")

@@ -18,13 +18,18 @@ public struct Ownership: Sendable, Hashable {
     self.init(customer: firstClaimant, reason: isProven ? .firstClaim : .unprovenClaim)
   }
 
+  /// The ownership of a customer who replaces another by the app's policy.
+  init(joining claimant: Customer, isProven: Bool) {
+    self.init(customer: claimant, reason: isProven ? .transfer : .unprovenClaim)
+  }
+
   /// The reasons of an ownership, which the row shows to support.
   public enum Reason: Sendable, Hashable {
     /// The signed `appAccountToken` names the customer.
     case appAccountToken(UUID)
     /// The customer was the first to prove the purchase.
     case firstClaim
-    /// The customer was the first to name the transaction's id, which proves no possession. The first proof takes the purchase.
+    /// The customer named the transaction's id, which proves no possession. The first proof takes the purchase.
     case unprovenClaim
     /// The app's policy moved the purchase from another customer.
     case transfer
@@ -84,7 +89,7 @@ public func settle(
   // The former owner's app proves the purchase at every start, which must not undo the decision of support.
   if settled.reason == .support(takenFrom: claimant) { return .refused(owner: settled) }
   guard policy.moves(whileActive: isActive) else { return .refused(owner: settled) }
-  return .moved(Ownership(customer: claimant, reason: .transfer), from: previous ?? settled.customer)
+  return .moved(Ownership(joining: claimant, isProven: isProven), from: previous ?? settled.customer)
 }
 
 extension TransferPolicy {

@@ -109,7 +109,7 @@ public func share(
   let loser = Customer.device(last.deviceID)
   return SharedClaim(
     outcome: loser == owner.customer
-      ? .moved(Ownership(customer: claimant, reason: .transfer), from: loser)
+      ? .moved(Ownership(joining: claimant, isProven: isProven), from: loser)
       : .shared(owner, with: claimant, insteadOf: loser),
     holders: holders)
 }
