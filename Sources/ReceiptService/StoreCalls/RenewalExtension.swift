@@ -44,8 +44,12 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   let attempts: Int
   /// When support asked.
   let requestedAt: Date
-  /// The expiry of the one subscription when support asked.
+  /// The expiry of the one subscription at the App Store before the first request was sent; `nil`: none was sent.
   var expiresBefore: Date?
+  /// Until when this process holds the request for one subscription.
+  var heldUntil: Date?
+  /// The person who asked; `nil` for the author of this command.
+  var requestedBy: String?
 
   private enum CodingKeys: CodingKey {
     case requestIdentifier, bundleID, environment, originalTransactionID, productID, storefronts, days,
@@ -84,6 +88,8 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
     attempts = try row.decode("attempts")
     requestedAt = try row.decode("requested_at")
     expiresBefore = try row.decode("expires_before")
+    heldUntil = try row.decode("next_attempt_at")
+    requestedBy = try row.decode("by")
     originalTransactionID = try row.decode("original_transaction_id")
     storefronts = try row.decode("storefronts")
     acceptedAt = try row.decode("accepted_at")
@@ -97,9 +103,6 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   var storeEnvironment: AppStore.Environment { AppStore.Environment(rawValue: environment) }
 
   var code: ExtendReasonCode { ExtendReasonCode(rawValue: Int32(reasonCode)) }
-
-  /// The new renewal date of the one subscription.
-  var expectedRenewal: Date? { expiresBefore.map { $0 + TimeInterval(days) * 86_400 } }
 
   /// Whether another request asks for the same.
   func isSameRequest(as other: RenewalExtension) -> Bool {

@@ -5,28 +5,28 @@ import Postgres
 enum RenewalExtensionRows {
   private static let columns: StaticString = """
     request_identifier, bundle_id, environment, original_transaction_id, product_id, storefronts, days, reason_code,
-    requested_at, accepted_at, attempts, completed_at, expires_before, effective_at, succeeded, failed, last_error
+    requested_at, accepted_at, attempts, completed_at, expires_before, effective_at, succeeded, failed, last_error,
+    next_attempt_at, by
     """
 
   /// Inserts no row while another request for the subscription, or for all subscribers of the product, has not ended.
   static func insert(_ asked: RenewalExtension, by author: SupportAuthor, nextAttemptAt: Date?) -> Query {
     """
     INSERT INTO renewal_extensions (request_identifier, bundle_id, environment, original_transaction_id, product_id,
-      storefronts, days, reason_code, by, reason, requested_at, expires_before, next_attempt_at)
+      storefronts, days, reason_code, by, reason, requested_at, next_attempt_at)
     VALUES (\(asked.id), \(asked.bundleID), \(asked.environment),
       \(asked.originalTransactionID)::text, \(asked.productID), \(asked.storefronts)::text[], \(asked.days),
       \(asked.reasonCode), \(author.by), \(author.reason), \(asked.requestedAt),
-      \(asked.expiresBefore)::timestamptz, \(nextAttemptAt)::timestamptz)
+      \(nextAttemptAt)::timestamptz)
     ON CONFLICT DO NOTHING
     """
   }
 
-  /// The latest request for one subscription whose outcome is unknown.
-  static func open(_ originalTransactionID: String, since start: Date) -> Query {
+  /// The request for one subscription that has not ended.
+  static func open(_ originalTransactionID: String) -> Query {
     """
-    SELECT \(unescaped: columns) FROM renewal_extensions
-    WHERE original_transaction_id = \(originalTransactionID) AND completed_at IS NULL AND requested_at >= \(start)
-    ORDER BY requested_at DESC LIMIT 1
+    SELECT request_identifier FROM renewal_extensions
+    WHERE original_transaction_id = \(originalTransactionID) AND completed_at IS NULL
     """
   }
 
@@ -36,16 +36,24 @@ enum RenewalExtensionRows {
     UPDATE renewal_extensions SET next_attempt_at = \(end)
     WHERE request_identifier = \(identifier) AND completed_at IS NULL
       AND (next_attempt_at IS NULL OR next_attempt_at <= \(instant))
-    RETURNING request_identifier
+    RETURNING \(unescaped: columns)
     """
   }
 
-  /// Ends old requests for one subscription whose outcome was never learned.
-  static func abandon(_ originalTransactionID: String, before start: Date, at instant: Date) -> Query {
+  /// Writes the expiry before a request for one subscription is sent, and extends its lease; no row if another process took it.
+  static func begin(_ asked: RenewalExtension, expiresAt expiry: Date, until end: Date) -> Query {
     """
-    UPDATE renewal_extensions SET completed_at = \(instant), next_attempt_at = NULL,
-      last_error = 'its outcome was never learned'
-    WHERE original_transaction_id = \(originalTransactionID) AND completed_at IS NULL AND requested_at < \(start)
+    UPDATE renewal_extensions SET expires_before = \(expiry), next_attempt_at = \(end)
+    WHERE request_identifier = \(asked.id) AND completed_at IS NULL AND next_attempt_at = \(asked.heldUntil)::timestamptz
+    """
+  }
+
+  /// Whether a period of a subscription ends at this instant.
+  static func hasPeriod(of originalTransactionID: String, endingAt end: Date) -> Query {
+    """
+    SELECT EXISTS (
+      SELECT FROM transactions WHERE original_transaction_id = \(originalTransactionID)
+        AND expiry_date BETWEEN \(end - 1) AND \(end + 1)) AS found
     """
   }
 
@@ -53,8 +61,8 @@ enum RenewalExtensionRows {
   static func done(_ originalTransactionID: String, since start: Date) -> Query {
     """
     SELECT \(unescaped: columns) FROM renewal_extensions
-    WHERE original_transaction_id = \(originalTransactionID) AND accepted_at IS NOT NULL AND requested_at >= \(start)
-    ORDER BY requested_at DESC LIMIT 1
+    WHERE original_transaction_id = \(originalTransactionID) AND accepted_at >= \(start)
+    ORDER BY accepted_at DESC LIMIT 1
     """
   }
 
