@@ -138,6 +138,7 @@ CREATE TABLE public.store_calls (
   attempts integer NOT NULL DEFAULT 0,
   next_attempt_at timestamptz NOT NULL,
   body jsonb,
+  preferred_by text,
   last_error text,
   settled_at timestamptz,
   outcome text,
@@ -159,7 +160,8 @@ COMMENT ON COLUMN public.store_calls.asked_at IS 'When the App Store asked, or w
 COMMENT ON COLUMN public.store_calls.deadline IS 'After this the call is not made any more.';
 COMMENT ON COLUMN public.store_calls.attempts IS 'How many attempts failed.';
 COMMENT ON COLUMN public.store_calls.next_attempt_at IS 'When receiptd looks at it again. A server that has claimed it holds it no longer than this.';
-COMMENT ON COLUMN public.store_calls.body IS 'What is sent, written before the first attempt. NULL: nothing yet.';
+COMMENT ON COLUMN public.store_calls.body IS 'What is sent, written before an attempt. It stays while the App Store may have it, and is repeated unchanged. NULL: nothing, or the App Store rejected it.';
+COMMENT ON COLUMN public.store_calls.preferred_by IS 'consumption: the person whose preference the body follows. NULL: the app''s policy.';
 COMMENT ON COLUMN public.store_calls.last_error IS 'Why it was not sent at the last look.';
 COMMENT ON COLUMN public.store_calls.settled_at IS 'When it was settled. NULL: it waits.';
 COMMENT ON COLUMN public.store_calls.outcome IS 'sent; refused (by the App Store); late; no_consent; no_answer (the app''s policy); not_needed (refunded or moved already); repeated (another request of the transaction was answered); unknown (a server began to send it, and the App Store may have it). NULL: it waits.';
@@ -209,10 +211,10 @@ COMMENT ON COLUMN public.renewal_extensions.by IS 'The person.';
 COMMENT ON COLUMN public.renewal_extensions.reason IS 'The reason that the person gave.';
 COMMENT ON COLUMN public.renewal_extensions.requested_at IS 'When the person asked.';
 COMMENT ON COLUMN public.renewal_extensions.accepted_at IS 'When the App Store took the request. NULL: not yet.';
-COMMENT ON COLUMN public.renewal_extensions.next_attempt_at IS 'When receiptd asks the App Store again. NULL: never.';
+COMMENT ON COLUMN public.renewal_extensions.next_attempt_at IS 'When receiptd asks the App Store again; for one subscription, from when on the request may be repeated. NULL: never.';
 COMMENT ON COLUMN public.renewal_extensions.attempts IS 'How many requests were made without an end.';
 COMMENT ON COLUMN public.renewal_extensions.completed_at IS 'When it ended, also by a refusal. NULL: it is in progress, or its outcome is unknown.';
-COMMENT ON COLUMN public.renewal_extensions.expires_before IS 'The expiry of the one subscription when the person asked. NULL: unknown.';
+COMMENT ON COLUMN public.renewal_extensions.expires_before IS 'The expiry of the one subscription at the App Store before the request was sent: it is sent again only while the App Store has the same. NULL: it was not sent.';
 COMMENT ON COLUMN public.renewal_extensions.effective_at IS 'The new renewal date of the one subscription. NULL: unknown.';
 COMMENT ON COLUMN public.renewal_extensions.succeeded IS 'How many subscriptions were extended.';
 COMMENT ON COLUMN public.renewal_extensions.failed IS 'How many could not be extended; each has a notification RENEWAL_EXTENSION FAILURE.';

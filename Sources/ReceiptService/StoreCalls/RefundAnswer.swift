@@ -79,10 +79,10 @@ struct RefundAnswer: Sendable {
     }
   }
 
-  /// The answer in words, for support.
-  var sentence: String {
+  /// A sent body in words, for support.
+  func sentence(of body: ConsumptionRequest) -> String {
     let preference =
-      switch request.refundPreference {
+      switch body.refundPreference {
       case .grantFull?: "prefers the refund"
       case .decline?: "prefers no refund"
       default: "has no preference"
@@ -90,7 +90,7 @@ struct RefundAnswer: Sendable {
     let share = transaction.consumedShare(at: askedAt, accessDays: accessDays).map {
       ", \(Int(($0 * 100).rounded())) % of the time had passed"
     }
-    return "\(preference); \(isDelivered ? "delivered" : "not delivered")\(share ?? "")"
+    return "\(preference); \(body.deliveryStatus == .delivered ? "delivered" : "not delivered")\(share ?? "")"
   }
 }
 

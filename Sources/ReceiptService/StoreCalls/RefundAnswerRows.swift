@@ -14,13 +14,13 @@ enum RefundAnswerRows {
   /// The owner of a purchase, whether it counts, and the customer's consent.
   ///
   /// The devices that share a purchase belong to one Apple Account, so each of them that showed possession may consent, and
-  /// a refusal of one of them counts.
+  /// a refusal of one of them counts. An owner that only named a transaction's id may be a stranger.
   static func customer(of originalTransactionID: String) -> Query {
     """
     SELECT s.user_id, s.device_id, s.is_counted, (
       SELECT bool_and(c.is_given) FROM consents c
       WHERE c.bundle_id = s.bundle_id AND c.customer IN (
-        SELECT coalesce(s.user_id::text, s.device_id)
+        SELECT coalesce(s.user_id::text, s.device_id) WHERE s.owned_because IS DISTINCT FROM 'unproven_claim'
         UNION ALL SELECT d.device_id FROM purchase_devices d
         WHERE d.original_transaction_id = s.original_transaction_id AND d.is_proven AND NOT d.is_barred
           AND s.user_id IS NULL)) AS is_given
@@ -28,13 +28,16 @@ enum RefundAnswerRows {
     """
   }
 
-  /// Support's latest preference for a purchase, or else for its owner or a device that shares it.
+  /// Support's latest preference for a purchase, or else for its owner or a device that shares it. An erased preference has no
+  /// details.
   static func preference(of originalTransactionID: String) -> Query {
     """
     SELECT a.details ->> 'prefer' AS prefer, a.by, a.reason FROM subscriptions s
     JOIN support_actions a ON a.action = \(preferenceAction) AND a.bundle_id = s.bundle_id
+      AND a.details ? 'prefer'
       AND (a.original_transaction_id = s.original_transaction_id
         OR a.to_customer = coalesce(s.user_id::text, s.device_id)
+          AND s.owned_because IS DISTINCT FROM 'unproven_claim'
         OR a.to_customer IN (
           SELECT d.device_id FROM purchase_devices d
           WHERE d.original_transaction_id = s.original_transaction_id AND d.is_proven AND NOT d.is_barred
@@ -45,9 +48,9 @@ enum RefundAnswerRows {
   }
 
   static func decodePreference(_ rows: Rows) throws -> RefundAnswer.Preference? {
-    guard let row = rows.first, let choice = RefundChoice(rawValue: try row.decode("prefer")) else {
-      return nil
-    }
+    guard let row = rows.first,
+      let choice = try row.decode("prefer", as: String?.self).flatMap(RefundChoice.init(rawValue:))
+    else { return nil }
     return RefundAnswer.Preference(
       choice: choice, by: try row.decode("by"), reason: try row.decode("reason"))
   }

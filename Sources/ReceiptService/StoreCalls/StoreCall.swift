@@ -124,10 +124,13 @@ struct StoreCall: Sendable {
   var deadline: Date
   /// The number of attempts that failed.
   var attempts: Int
-  /// What an earlier attempt sent.
+  /// What an earlier attempt sent that has no known end: the App Store may have it.
   var body: JSONText?
-  /// Whether an earlier attempt has no known end, so that the App Store may have the body.
-  var isUncertain: Bool
+  /// The person whose preference the body follows.
+  var preferredBy: String?
+
+  /// Whether an earlier attempt has no known end.
+  var isUncertain: Bool { body != nil }
 
   init?(_ row: Row) throws {
     guard let kind = StoreCallKind(rawValue: try row.decode("kind")) else { return nil }
@@ -142,7 +145,6 @@ struct StoreCall: Sendable {
     deadline = try row.decode("deadline")
     attempts = try row.decode("attempts")
     body = try row.decode("body")
-    let lastError: String? = try row.decode("last_error")
-    isUncertain = body != nil && lastError == StoreCallRows.underWay
+    preferredBy = try row.decode("preferred_by")
   }
 }

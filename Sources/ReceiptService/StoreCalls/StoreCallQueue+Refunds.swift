@@ -7,32 +7,36 @@ extension StoreCallQueue {
   /// Answers a question about a refund, or writes down why not.
   func answer(_ call: StoreCall, of app: App) async throws {
     guard let answer = try await refundAnswer(to: call, of: app) else {
-      return try await settle(
-        call, .notNeeded, "the transaction is not stored", recording: record(call, nil))
+      return try await settle(call, .notNeeded, "the transaction is not stored")
     }
     switch answer.decision(at: clock.now()) {
     case .wait(let reason): try await pause(call, call.isUncertain ? StoreCallRows.underWay : reason)
     case .settle(let outcome, let reason):
       // An earlier attempt had begun, so the App Store may have the answer.
-      try await settle(call, call.isUncertain ? .unknown : outcome, reason, recording: record(call, answer))
+      try await settle(call, call.isUncertain ? .unknown : outcome, reason)
     case .send(let decided):
-      let request = try await recorded(decided, for: call)
-      try await send(call, recording: record(call, answer)) { api throws(AppStoreServerError) in
+      let (request, preferredBy) = try await recorded(decided, answer.preference?.by, for: call)
+      let sent = SentRefundAnswer(sentence: answer.sentence(of: request), preferredBy: preferredBy)
+      try await send(call, answer: sent) { api throws(AppStoreServerError) in
         try await api.sendConsumption(of: call.transactionID, request, in: call.environment)
       }
     }
   }
 
-  /// Writes the answer before it is sent. A repeated attempt sends what the first one sent: the App Store may have it.
-  private func recorded(_ request: ConsumptionRequest, for call: StoreCall) async throws -> ConsumptionRequest
-  {
+  /// Writes the answer before it is sent. If an earlier attempt has no known end, this one repeats its answer: the App Store
+  /// may have it.
+  /// - Returns: the answer to send, and the person whose preference it follows.
+  private func recorded(
+    _ request: ConsumptionRequest, _ preferredBy: String?, for call: StoreCall
+  ) async throws -> (ConsumptionRequest, preferredBy: String?) {
     if let body = call.body {
-      _ = try await pool.query(StoreCallRows.record(body, of: call.id))
-      return try JSONDecoder().decode(ConsumptionRequest.self, from: Data(body.text.utf8))
+      let former = try JSONDecoder().decode(ConsumptionRequest.self, from: Data(body.text.utf8))
+      _ = try await pool.query(StoreCallRows.record(body, preferredBy: call.preferredBy, of: call.id))
+      return (former, call.preferredBy)
     }
-    _ = try await pool.query(
-      StoreCallRows.record(JSONText(utf8: try JSONEncoder().encode(request)), of: call.id))
-    return request
+    let body = JSONText(utf8: try JSONEncoder().encode(request))
+    _ = try await pool.query(StoreCallRows.record(body, preferredBy: preferredBy, of: call.id))
+    return (request, preferredBy)
   }
 
   /// What is known about the request now; `nil` if the transaction is not stored.
@@ -56,28 +60,34 @@ extension StoreCallQueue {
       askedAt: call.askedAt, deadline: call.deadline)
   }
 
-  /// The record of an answer in `support_actions`, by support's person or by the app's policy.
-  private func record(
-    _ call: StoreCall, _ answer: RefundAnswer?
-  ) -> @Sendable (StoreCallOutcome, String?) -> Query? {
-    let instant = clock.now()
-    return { outcome, reason in
-      var details: [String: JSONValue] = [
-        "outcome": .string(outcome.rawValue), "transactionID": .string(call.transactionID),
-      ]
-      if let preference = answer?.preference { details["preferredBy"] = .string(preference.by) }
-      let action = SupportAction(
-        name: "refund-answer", bundleID: call.bundleID, originalTransactionID: call.originalTransactionID,
-        details: details)
-      let sentence =
-        switch outcome {
-        case .sent: "told the App Store: \(answer?.sentence ?? "")"
-        case .unknown:
-          "sent or unknown: \(StoreCallRows.underWay); then: \(reason ?? "nothing")"
-        case .refused: "the App Store refused the answer: \(reason ?? "")"
-        default: "not answered: \(reason ?? outcome.rawValue)"
-        }
-      return SupportActionRows.insert([action], by: .refundPolicy(sentence), at: instant)
-    }
+  /// The record of the end of a refund request in `support_actions`.
+  func refundRecord(
+    _ call: StoreCall, _ outcome: StoreCallOutcome, _ reason: String?, _ answer: SentRefundAnswer?,
+    at instant: Date
+  ) -> Query {
+    var details: [String: JSONValue] = [
+      "outcome": .string(outcome.rawValue), "transactionID": .string(call.transactionID),
+    ]
+    if let person = answer?.preferredBy ?? call.preferredBy { details["preferredBy"] = .string(person) }
+    let action = SupportAction(
+      name: "refund-answer", bundleID: call.bundleID, originalTransactionID: call.originalTransactionID,
+      details: details)
+    let sentence =
+      switch outcome {
+      case .sent: "told the App Store: \(answer?.sentence ?? "")"
+      case .unknown:
+        "sent or unknown: \(StoreCallRows.underWay); then: \(reason ?? "nothing")"
+      case .refused: "the App Store refused the answer: \(reason ?? "")"
+      default: "not answered: \(reason ?? outcome.rawValue)"
+      }
+    return SupportActionRows.insert([action], by: .refundPolicy(sentence), at: instant)
   }
+}
+
+/// An answer about a refund as it was sent.
+struct SentRefundAnswer: Sendable {
+  /// The answer in words.
+  var sentence: String
+  /// The person whose preference it follows; `nil` for the app's policy.
+  var preferredBy: String?
 }

@@ -9,7 +9,8 @@ import Subscriptions
 /// its deadline has passed.
 ///
 /// A call is leased and not locked, so no transaction is open during a request. A server that dies between the App Store's
-/// answer and the commit makes the call once more, with the same body.
+/// answer and the commit makes the call once more, with the same body. So does one that learned no outcome; after a definite
+/// rejection the next attempt decides the body anew.
 struct StoreCallQueue: Sendable {
   let pool: PostgresPool
   let catalog: AppCatalog
@@ -39,11 +40,32 @@ struct StoreCallQueue: Sendable {
     let calls = try await pool.query(
       StoreCallRows.claimDue(at: instant, until: instant + Self.lease, limit: Self.batch)
     ).compactMap(StoreCall.init)
-    try await withThrowingTaskGroup { group in
-      for call in calls { group.addTask { try await make(call) } }
-      try await group.waitForAll()
+    let outage = await withTaskGroup(of: (any Error)?.self) { group in
+      for call in calls { group.addTask { await makeAlone(call) } }
+      return await group.reduce(nil) { $0 ?? $1 }
     }
+    if let outage { throw outage }
     return calls.count
+  }
+
+  /// Makes one call. If it fails, the others go on, and it waits or ends at its deadline.
+  /// - Returns: an error that concerns all calls.
+  private func makeAlone(_ call: StoreCall) async -> (any Error)? {
+    do {
+      try await make(call)
+      return nil
+    } catch {
+      if isDatabaseUnavailable(error) || error is CancellationError { return error }
+      logger.error(
+        "a queued call to the App Store failed",
+        metadata: ["call": "\(call.id)", "kind": "\(call.kind.rawValue)", "error": "\(error)"])
+    }
+    do {
+      try await pause(call, "receiptd failed to make the call; the log has the error")
+      return nil
+    } catch {
+      return error
+    }
   }
 
   private func make(_ call: StoreCall) async throws {
@@ -58,16 +80,17 @@ struct StoreCallQueue: Sendable {
   /// Looks at a call again after a while, or settles it at its deadline.
   func pause(_ call: StoreCall, _ reason: String) async throws {
     let instant = clock.now()
-    if instant >= call.deadline { return try await settle(call, .late, reason) }
+    if instant >= call.deadline {
+      return try await settle(call, call.isUncertain ? .unknown : .late, reason)
+    }
     _ = try await pool.query(
       StoreCallRows.pause(call, from: instant, until: instant + Self.wait, because: reason))
   }
 
   /// Sends a call, and writes down the outcome.
-  /// - Parameter actions: the record of the outcome for support.
+  /// - Parameter answer: the answer about a refund that the call sends.
   func send(
-    _ call: StoreCall,
-    recording actions: @Sendable (StoreCallOutcome, _ reason: String?) -> Query? = { _, _ in nil },
+    _ call: StoreCall, answer: SentRefundAnswer? = nil,
     _ request: @Sendable (AppStoreServerAPI) async throws(AppStoreServerError) -> Void
   ) async throws {
     guard let api = apis[call.bundleID] else {
@@ -81,25 +104,29 @@ struct StoreCallQueue: Sendable {
         logger.error(
           "the App Store refused a queued call",
           metadata: ["call": "\(call.id)", "kind": "\(call.kind.rawValue)", "reason": "\(reason)"])
-        return try await settle(call, .refused, reason, recording: actions)
+        // The App Store may have the answer from an earlier attempt.
+        return try await settle(call, call.isUncertain ? .unknown : .refused, reason, answer: answer)
       }
       metrics.jobs.queuedStoreCall(call, "failed")
       let next = clock.now() + Self.backoff.seconds(afterFailures: call.attempts + 1)
-      _ = try await pool.query(StoreCallRows.postpone(call, until: next, because: reason))
+      let keepsBody = call.isUncertain || error.mayBeCarriedOut
+      _ = try await pool.query(
+        StoreCallRows.postpone(call, until: next, because: reason, keepsBody: keepsBody))
       return
     }
-    try await settle(call, .sent, nil, recording: actions)
+    try await settle(call, .sent, nil, answer: answer)
   }
 
-  /// Ends a call.
+  /// Ends a call, and records the end of a refund request for support.
   func settle(
-    _ call: StoreCall, _ outcome: StoreCallOutcome, _ reason: String?,
-    recording actions: @Sendable (StoreCallOutcome, _ reason: String?) -> Query? = { _, _ in nil }
+    _ call: StoreCall, _ outcome: StoreCallOutcome, _ reason: String?, answer: SentRefundAnswer? = nil
   ) async throws {
     let instant = clock.now()
     var queries = [StoreCallRows.settle(call, outcome, because: reason, at: instant)]
     if outcome == .sent { queries.append(StoreCallRows.settleRepetitions(of: call, at: instant)) }
-    if let record = actions(outcome, reason) { queries.append(record) }
+    if call.kind == .consumption {
+      queries.append(refundRecord(call, outcome, reason, answer, at: instant))
+    }
     // In a task of its own, which a stop of the service does not cancel: otherwise the call would be made again.
     let (pool, statements) = (pool, queries)
     _ = try await Task { try await pool.transaction(pipeline: statements) }.value

@@ -33,18 +33,18 @@ enum StoreCallRows {
             AND earlier.id < call.id)
       ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
     RETURNING id, kind, bundle_id, environment, original_transaction_id, transaction_id, user_id, asked_at,
-      deadline, attempts, body, last_error
+      deadline, attempts, body, preferred_by
     """
   }
 
-  /// The column `last_error` between the beginning and the end of an attempt. A server that finds it does not know whether the
-  /// App Store has the call.
+  /// The column `last_error` between the beginning and the end of an attempt, and in the record of a call that ends so.
   static let underWay = "an attempt has begun, and its end is not known"
 
-  /// Writes what is about to be sent.
-  static func record(_ body: JSONText, of id: Int64) -> Query {
+  /// Writes what is about to be sent. While the row has a body, the App Store may have it.
+  static func record(_ body: JSONText, preferredBy person: String?, of id: Int64) -> Query {
     """
-    UPDATE store_calls SET body = \(body), last_error = \(underWay) WHERE id = \(id) AND settled_at IS NULL
+    UPDATE store_calls SET body = \(body), preferred_by = \(person)::text, last_error = \(underWay)
+    WHERE id = \(id) AND settled_at IS NULL
     """
   }
 
@@ -73,10 +73,14 @@ enum StoreCallRows {
   }
 
   /// Writes when to make a call again that failed, and why.
-  static func postpone(_ call: StoreCall, until next: Date, because reason: String) -> Query {
+  /// - Parameter keepsBody: whether the App Store may have the body; otherwise the next attempt decides anew.
+  static func postpone(
+    _ call: StoreCall, until next: Date, because reason: String, keepsBody: Bool
+  ) -> Query {
     """
     UPDATE store_calls SET next_attempt_at = least(\(next), deadline), last_error = \(reason),
-      attempts = attempts + 1
+      attempts = attempts + 1, body = CASE WHEN \(keepsBody) THEN body END,
+      preferred_by = CASE WHEN \(keepsBody) THEN preferred_by END
     WHERE id = \(call.id) AND settled_at IS NULL
     """
   }
@@ -100,10 +104,10 @@ enum StoreCallRows {
     """
   }
 
-  /// The deadlines of the open questions about refunds of these purchases.
+  /// The open questions about refunds of these purchases, and whether the answer may have been sent.
   static func openRefundRequests(of purchases: [String]) -> Query {
     """
-    SELECT deadline FROM store_calls
+    SELECT deadline, body IS NOT NULL AS is_fixed FROM store_calls
     WHERE original_transaction_id = ANY(\(purchases)) AND settled_at IS NULL
       AND kind = \(StoreCallKind.consumption.rawValue)
     """

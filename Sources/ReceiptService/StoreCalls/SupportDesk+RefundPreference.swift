@@ -33,7 +33,8 @@ extension SupportDesk {
       }
       return RefundPreferenceResult(
         id: id, prefer: choice, purchases: purchases.sorted(), openRequests: open.count,
-        answerBy: try open.map { try $0.decode("deadline", as: Date.self) }.min(), lacksConsent: lacksConsent)
+        answerBy: try open.map { try $0.decode("deadline", as: Date.self) }.min(), lacksConsent: lacksConsent,
+        sentRequests: try open.count { try $0.decode("is_fixed", as: Bool.self) })
     }
   }
 
@@ -72,8 +73,9 @@ extension SupportDesk {
     """
     SELECT original_transaction_id FROM subscriptions
     WHERE original_transaction_id = ANY(\(actions.compactMap(\.originalTransactionID)))
-      OR user_id = ANY(\(actions.compactMap { $0.to?.userID }))
-      OR device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND user_id IS NULL
+      OR owned_because IS DISTINCT FROM 'unproven_claim' AND (
+        user_id = ANY(\(actions.compactMap { $0.to?.userID }))
+        OR device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND user_id IS NULL)
       OR user_id IS NULL AND original_transaction_id IN (
         SELECT d.original_transaction_id FROM purchase_devices d
         WHERE d.device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND d.is_proven AND NOT d.is_barred)
@@ -98,7 +100,9 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
 
   init(
     id: String, prefer: RefundChoice, purchases: [String], openRequests: Int, answerBy: Date?,
-    lacksConsent: Bool
+  /// How many of these requests have an answer that was sent and whose end is not known: it is repeated unchanged.
+  let sentRequests: Int
+    lacksConsent: Bool, sentRequests: Int
   ) {
     self.id = id
     self.prefer = prefer
@@ -109,6 +113,7 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
   }
 
   /// One line.
+    self.sentRequests = sentRequests
   public var description: String {
     let preference =
       switch prefer {
@@ -120,6 +125,9 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
     let consent =
       lacksConsent ? "; the customer has not consented, and without that the App Store is told nothing" : ""
     let purchase = purchases.isEmpty ? "; the customer has no purchase yet" : ""
-    return "\(id): \(preference)\(open)\(consent)\(purchase)"
+    let sent =
+      sentRequests > 0
+      ? "; an answer to it was sent, the end is not known, and that answer is repeated unchanged" : ""
+    return "\(id): \(preference)\(open)\(sent)\(consent)\(purchase)"
   }
 }

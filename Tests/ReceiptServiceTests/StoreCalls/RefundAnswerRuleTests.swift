@@ -1,8 +1,8 @@
-import AppStore
 import Foundation
 import Subscriptions
 import Testing
 
+@testable import AppStore
 @testable import ReceiptService
 
 @Suite struct RefundAnswerRuleTests {
@@ -31,7 +31,7 @@ import Testing
     #expect(body.consumptionPercentage == nil)
     #expect(body.refundPreference == nil)
     #expect(answer().decision(at: now) == .send(body))
-    #expect(answer().sentence == "has no preference; delivered, 10 % of the time had passed")
+    #expect(answer().sentence(of: body) == "has no preference; delivered, 10 % of the time had passed")
   }
 
   @Test func `a purchase for a time has the share that had passed when the App Store asked`() {
@@ -89,6 +89,28 @@ import Testing
     #expect(none.decision(at: now) == .wait("the app's refundAnswers is none"))
     #expect(none.decision(at: none.deadline) == .settle(.noAnswer, "the app's refundAnswers is none"))
     #expect(answer().decision(at: answer().deadline) == .settle(.late, "12 hours have passed"))
+  }
+
+  @Test func `the sentence is about the body that was sent, not about the policy since then`() {
+    var sent = answer { $0.policy = .preferGrant }.request
+    #expect(
+      answer { $0.policy = .preferDecline }.sentence(of: sent).hasPrefix("prefers the refund; delivered"))
+    sent.deliveryStatus = .undeliveredOther
+    #expect(answer().sentence(of: sent).contains("; not delivered"))
+  }
+
+  @Test func `a call was not carried out after a rejection by Apple's code or before it was sent`() {
+    func rejected(_ status: Int, _ code: AppStoreErrorCode?) -> AppStoreServerError {
+      .rejected(.init(status: status, code: code, message: nil, retryAfter: nil))
+    }
+    for error in [
+      rejected(500, .generalInternal), rejected(500, .generalInternalRetryable), rejected(429, nil),
+      rejected(404, .transactionIdNotFound), .unauthorizedWithoutJSON, .circuitOpen(retryAfter: .zero),
+      .overloaded(retryAfter: .zero),
+    ] { #expect(!error.mayBeCarriedOut, "\(error)") }
+    for error in [
+      rejected(502, nil), .transport(CancellationError()), .undecodableAnswer(status: 200, detail: ""),
+    ] { #expect(error.mayBeCarriedOut, "\(error)") }
   }
 
   @Test func `a refunded purchase and a family member's need no answer`() {

@@ -53,7 +53,7 @@ import Testing
       // The server died after it had written the answer, and perhaps had sent it.
       let body = #"{"customerConsented": true, "deliveryStatus": "DELIVERED", "sampleContentProvided": true}"#
       let call = try await harness.value("SELECT id AS value FROM store_calls", as: Int64.self)
-      _ = try await harness.pool.query(StoreCallRows.record(JSONText(body), of: call))
+      _ = try await harness.pool.query(StoreCallRows.record(JSONText(body), preferredBy: nil, of: call))
       _ = try await harness.consent(false, of: user)
       harness.clock.advance(seconds: 12 * 3_600 + 60)
       try await harness.service.storeCalls.run()

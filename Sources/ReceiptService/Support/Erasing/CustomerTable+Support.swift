@@ -28,7 +28,7 @@ extension CustomerTable {
     "store_calls", "settled, without user and body",
     columns: """
       id kind key bundle_id environment original_transaction_id transaction_id user_id request_reason asked_at deadline \
-      attempts next_attempt_at body last_error settled_at outcome
+      attempts next_attempt_at body preferred_by last_error settled_at outcome
       """,
     export: { customer in
       """
