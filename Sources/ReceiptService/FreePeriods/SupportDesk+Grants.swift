@@ -20,14 +20,15 @@ extension SupportDesk {
     try app.checkTier(tier)
     try checkDays(days, by: author)
     let customer = try app.customer(named: customer)
-    try await checkSeen(customer, of: app, isForced: isForced)
     let instant = clock.now()
     let grant = Grant(
       id: UUID(), tier: tier, startsAt: instant,
       endsAt: instant.addingTimeInterval(TimeInterval(days) * 86_400))
     try await pool.withTransaction { connection in
+      _ = try await connection.query(CustomerStatusWriter.lock([customer]))
+      // Under the lock, because the customer may have been erased meanwhile.
+      try await checkSeen(customer, of: app, isForced: isForced, on: connection)
       _ = try await connection.pipeline([
-        CustomerStatusWriter.lock([customer]),
         GrantRows.insert(grant, to: customer, of: app, by: author),
         SupportActionRows.insert(
           [
