@@ -213,7 +213,7 @@ COMMENT ON COLUMN public.subscriptions.phase_statuses IS 'The status in each pha
 COMMENT ON COLUMN public.subscriptions.phase_store_statuses IS 'The store status in each phase.';
 COMMENT ON COLUMN public.subscriptions.next_change_at IS 'When the status next changes with time alone.';
 COMMENT ON COLUMN public.subscriptions.store_asked_at IS 'When receiptd last asked the App Store about it, because a renewal was overdue and no notification had come.';
-COMMENT ON COLUMN public.subscriptions.erased_as IS 'The pseudonym of the customer that owned it and was erased. NULL: none was. The purchase has no owner until a signed transaction proves it again.';
+COMMENT ON COLUMN public.subscriptions.erased_as IS 'The pseudonym of the customer that owned it and was erased. NULL: none was. The purchase has no owner until a signed transaction proves it again. With bundle_id NULL: only notifications that waited told of the purchase.';
 COMMENT ON COLUMN public.subscriptions.erased_at IS 'When that customer was erased.';
 COMMENT ON COLUMN public.subscriptions.erased_tokens IS 'SHA-256 in hex of each appAccountToken of an erased customer, so that a later payload with the token names no owner. NULL: none.';
 

@@ -67,6 +67,8 @@ CREATE INDEX support_actions_from_user_idx ON public.support_actions ((
 CREATE INDEX support_actions_from_device_idx ON public.support_actions ((
   CASE WHEN customer_kind = 'device' OR customer_kind IS NULL AND from_customer !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
     THEN from_customer END)) WHERE from_customer IS NOT NULL;
+-- A server that writes refused requests reads the last erasure.
+CREATE INDEX support_actions_erasures_idx ON public.support_actions (at) WHERE action = 'erase-customer';
 COMMENT ON TABLE public.support_actions IS 'Actions of people, and of the app''s own policies, on customers: never deleted, and never changed but for the identity of an erased customer.';
 COMMENT ON COLUMN public.support_actions.id IS 'In the order in which the actions were done.';
 COMMENT ON COLUMN public.support_actions.at IS 'When it was done.';
@@ -108,7 +110,7 @@ COMMENT ON COLUMN public.refused_attempts.id IS 'The row''s own id.';
 COMMENT ON COLUMN public.refused_attempts.at IS 'When it was refused.';
 COMMENT ON COLUMN public.refused_attempts.bundle_id IS 'The app. NULL: the request did not tell.';
 COMMENT ON COLUMN public.refused_attempts.route IS 'The method and the pattern of the path.';
-COMMENT ON COLUMN public.refused_attempts.user_id IS 'The user in the path or in the access token, which may be invalid.';
+COMMENT ON COLUMN public.refused_attempts.user_id IS 'The user in the path or in the access token, which may be invalid. NULL also around the erasure of any customer.';
 COMMENT ON COLUMN public.refused_attempts.device_id IS 'The device that the request named.';
 COMMENT ON COLUMN public.refused_attempts.transaction_id IS 'The transaction that the request named, or that the signed transaction named, whose signature may be invalid.';
 COMMENT ON COLUMN public.refused_attempts.code IS 'The code of the error.';
@@ -693,6 +695,18 @@ EXCEPTION WHEN data_exception THEN
 END
 $$;
 COMMENT ON FUNCTION public.receiptd_impersonal_claims(text) IS 'The claims of a signed payload that tell nothing of the customer: money, product, dates, country. NULL: none.';
+
+-- Claims are kept as Apple signed them. A notification of which a part does not verify has the signed parts inside of its claims.
+CREATE FUNCTION public.receiptd_readable_claims(claims text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT claims || coalesce((
+    SELECT string_agg(encode(decode(rpad(code, (length(code) + 3) / 4 * 4, '='), 'base64'), 'escape'), ' ')
+    FROM (
+      SELECT translate(part[1], '-_', '+/') AS code
+      FROM regexp_matches(claims, '"[A-Za-z0-9_-]+[.]([A-Za-z0-9_-]+)[.][A-Za-z0-9_-]*"', 'g') AS part) AS parts
+    WHERE length(code) % 4 <> 1), '')
+$$;
+COMMENT ON FUNCTION public.receiptd_readable_claims(text) IS 'The claims of a signed payload, and after them those of the signed payloads inside of it.';
 
 -- Servers add to support_actions and never change it; this is the one exception. The same call inserts the record of the
 -- erasure, so no record changes without a record.

@@ -147,7 +147,7 @@ BEGIN
     public.receiptd_forget_transactions(integer),
     public.receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz) TO receiptd_app;
   GRANT EXECUTE ON FUNCTION public.receiptd_erased_account(text), public.receiptd_has_account(text, text),
-    public.receiptd_impersonal_claims(text) TO receiptd_app;
+    public.receiptd_impersonal_claims(text), public.receiptd_readable_claims(text) TO receiptd_app;
   -- For the views of figures, which run with the rights of the role that reads them.
   GRANT EXECUTE ON FUNCTION public.receiptd_currency_digits(text) TO receiptd_app;
 END
@@ -179,6 +179,7 @@ DECLARE
     'receiptd_forget_from(integer)', 'receiptd_forget_notifications(integer)',
     'receiptd_forget_transactions(integer)', 'receiptd_open_to_application()', 'receiptd_currency_digits(text)',
     'receiptd_erased_account(text)', 'receiptd_has_account(text, text)', 'receiptd_impersonal_claims(text)',
+    'receiptd_readable_claims(text)',
     'receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz)'];
   clients CONSTANT text[] := ARRAY(SELECT rolname::text FROM pg_roles WHERE rolname IN ('anon', 'authenticated'));
   has_service_role CONSTANT boolean := EXISTS (SELECT FROM pg_roles WHERE rolname = 'service_role');

@@ -174,9 +174,10 @@ private enum TableRows {
   }
 
   /// The rows from before receiptd.
-  /// Rows without a fact of Apple's; not those of which `adopt` learned that the App Store does not know them.
+  /// Rows without a fact of Apple's; not those of which `adopt` learned that the App Store does not know them, nor those that an
+  /// erasure added.
   static let former: Query = """
-    SELECT 1 AS found FROM subscriptions s WHERE bundle_id IS NULL
+    SELECT 1 AS found FROM subscriptions s WHERE bundle_id IS NULL AND erased_at IS NULL
       AND NOT EXISTS (SELECT FROM adoptions a
         WHERE a.original_transaction_id = s.original_transaction_id AND a.outcome = 'unknown')
     LIMIT \(formerLimit + 1)

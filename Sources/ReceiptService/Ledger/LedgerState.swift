@@ -9,6 +9,8 @@ struct LedgerState {
   var freeAccessByApp = FreeAccessByApp()
   /// Notifications of this batch that are stored already.
   var keptNotifications: Set<UUID> = []
+  /// Those of them whose customer was erased.
+  var erasedNotifications: Set<UUID> = []
   /// Transactions that have a row.
   private var keptTransactions: Set<String> = []
   private var purchases: [String: Purchase] = [:]
@@ -41,6 +43,8 @@ struct LedgerState {
     var stored: StoredSubscription?
     /// The device in a row from before receiptd.
     var formerDevice: String?
+    /// The erasure of a customer whom only notifications that waited had named.
+    var formerErasure: PurchaseErasure?
     var newTransactions: [String: TransactionRecord] = [:]
     /// The counted days that the new transactions may change.
     var lateFacts: Set<LateFact> = []
@@ -73,6 +77,11 @@ struct LedgerState {
     purchases[originalTransactionID, default: Purchase()].formerDevice = formerDevice
   }
 
+  mutating func load(_ erasure: PurchaseErasure?, of originalTransactionID: String) {
+    guard let erasure else { return }
+    purchases[originalTransactionID, default: Purchase()].formerErasure = erasure
+  }
+
   mutating func load(_ holder: Holder, of originalTransactionID: String) {
     purchases[originalTransactionID]?.stored?.holders.append(holder)
   }
@@ -85,6 +94,10 @@ struct LedgerState {
       keptNotifications.contains(notification.uuid)
     {
       return LedgerReceipt(isDuplicate: true)
+    }
+    // The replay read the payload before the erasure.
+    if let notification = entry.notification, erasedNotifications.contains(notification.uuid) {
+      return LedgerReceipt(isDuplicate: true, outcome: "erased")
     }
     var receipt = LedgerReceipt()
     // Without an app there is no catalog, so the purchase stays as it is.
@@ -153,9 +166,19 @@ struct LedgerState {
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
 
-  /// The purchases of this batch whose facts are kept without what tells of an erased customer.
+  /// The purchases of this batch whose facts are kept without what tells of an erased customer: no customer has them.
   var erasedPurchases: [String] {
-    purchases.filter { $0.value.isChanged && $0.value.stored?.erasure != nil }.keys.sorted()
+    purchases.filter { _, purchase in
+      purchase.isChanged && purchase.stored?.erasure != nil && purchase.stored?.owner == nil
+    }.keys.sorted()
+  }
+
+  /// The purchases of this batch that a customer has, and for which the App Store goes on signing an erased customer's token.
+  var purchasesWithErasedTokens: [String] {
+    purchases.filter { _, purchase in
+      purchase.newRenewal != nil && purchase.stored?.erasure?.tokenDigests.isEmpty == false
+        && purchase.stored?.owner != nil
+    }.keys.sorted()
   }
 
   /// The customers who have or had a purchase that changed, each with its app.
@@ -170,6 +193,8 @@ struct LedgerState {
 }
 
 extension LedgerState.Purchase {
+  fileprivate var erasure: PurchaseErasure? { stored?.erasure ?? formerErasure }
+
   fileprivate mutating func record(
     _ entry: LedgerEntry, freeAccess: FreeAccess, moves: inout [OwnershipMove],
     lifecycleEvents: inout [LifecycleEvent]
@@ -184,7 +209,7 @@ extension LedgerState.Purchase {
     let formerFacts = entry.app?.hasLifecycleEvents == true ? facts : nil
     receipt.previousFirstPaidAt = facts.firstPaidAt
     for record in entry.transactions
-    where add(stored?.erasure?.stripped(record) ?? record, at: entry.instant, &receipt) {
+    where add(erasure?.stripped(record) ?? record, at: entry.instant, &receipt) {
       receipt.isNews = true
     }
     receipt.firstPaidAt = facts.firstPaidAt
@@ -208,7 +233,7 @@ extension LedgerState.Purchase {
       decidedToken: token ?? stored?.decidedToken,
       isCounted: entry.app?.counts(
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
-      holders: claim.holders, erasure: stored?.erasure)
+      holders: claim.holders, erasure: erasure)
     let newMoves = OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
     moves += newMoves
     if let formerFacts, let app = entry.app {
@@ -306,7 +331,7 @@ extension LedgerState.Purchase {
       || stored?.holders.contains { Customer.device($0.deviceID) == entry.claimant } ?? false
     let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
     // The id of a transaction may be known to others; the purchase of an erased customer takes a signed proof.
-    let isErased = stored?.erasure?.ownerErasedAt != nil
+    let isErased = erasure?.ownerErasedAt != nil
     return switch entry.claim {
     case .proof: entry.claimant
     case .oldBuild: isKnown || !isErased ? entry.claimant : nil

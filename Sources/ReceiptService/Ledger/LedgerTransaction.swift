@@ -71,7 +71,11 @@ struct LedgerTransaction {
 
     var state = LedgerState()
     if !notifications.isEmpty, let rows = answers.popFirst() {
-      for row in rows { state.keptNotifications.insert(try row.decode("notification_uuid")) }
+      for row in rows {
+        let uuid = try row.decode("notification_uuid", as: UUID.self)
+        state.keptNotifications.insert(uuid)
+        if try row.decode("is_erased") { state.erasedNotifications.insert(uuid) }
+      }
     }
     guard supposedlyKept.isSubset(of: state.keptNotifications) else { throw NotificationsNotKept() }
     guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
@@ -85,7 +89,9 @@ struct LedgerTransaction {
     for row in renewals { state.load(try RenewalRows.decode(row)) }
     for row in subscriptions {
       if let device = try SubscriptionRows.formerDevice(row) {
-        state.load(formerDevice: device, of: try row.decode("original_transaction_id"))
+        let id = try row.decode("original_transaction_id", as: String.self)
+        state.load(formerDevice: device, of: id)
+        state.load(try PurchaseErasure(row), of: id)
       } else {
         let stored = try SubscriptionRows.decode(row)
         if stored.isCounted, let user = stored.owner?.customer.userID { former.insert(user) }
@@ -136,6 +142,13 @@ struct LedgerTransaction {
     if let rows = ForwardedNotificationRows.insert(forwarded, in: catalog, at: instant) {
       queries.append(rows)
     }
+    let erased = state.erasedPurchases
+    if !erased.isEmpty {
+      queries.append(ImpersonalFacts.subscriptions(erased))
+      queries += ImpersonalFacts.reduce(erased, includesWaiting: false, at: instant)
+    }
+    let returned = state.purchasesWithErasedTokens
+    if !returned.isEmpty { queries.append(ImpersonalFacts.renewalsWithoutTokens(returned)) }
     let calls = zip(entries, receipts).compactMap(NewStoreCall.init)
     if !calls.isEmpty { queries.append(StoreCallRows.insert(calls, at: instant)) }
     let changes = state.customerChanges
@@ -238,11 +251,6 @@ struct LedgerTransaction {
       if !shared.isEmpty { queries += HolderRows.replace(shared) }
     }
     if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
-    let erased = state.erasedPurchases
-    if !erased.isEmpty {
-      queries.append(ImpersonalFacts.subscriptions(erased))
-      queries += ImpersonalFacts.reduce(erased, includesWaiting: false, at: instant)
-    }
     return (queries, update)
   }
 }

@@ -38,10 +38,14 @@ struct PurchaseErasure: Sendable {
 /// The statements that reduce the kept facts of purchases to what tells nothing of the customer.
 ///
 /// The ledger runs them in the transaction that stores a later fact of such a purchase, so no commit has a raw payload.
+/// Once the purchase has an owner again, what the App Store signs is of a new customer, and stays.
 enum ImpersonalFacts {
   /// - Parameter includesWaiting: whether notifications that wait for a replay are reduced too, which ends their wait.
   static func reduce(_ purchases: [String], includesWaiting: Bool, at instant: Date) -> [Query] {
-    [transactions(purchases), renewals(purchases), notifications(purchases, includesWaiting, at: instant)]
+    [
+      transactions(purchases), renewals(purchases), notifications(purchases, includesWaiting, at: instant),
+      forwards(purchases),
+    ]
   }
 
   static func transactions(_ purchases: [String]) -> Query {
@@ -62,7 +66,46 @@ enum ImpersonalFacts {
     """
   }
 
+  /// Removes the tokens of erased customers from the renewal infos of purchases that have an owner again. (Transactions have
+  /// the token in a column: see ``PurchaseErasure/stripped(_:)``.)
+  static func renewalsWithoutTokens(_ purchases: [String]) -> Query {
+    """
+    UPDATE renewals r SET other_claims = r.other_claims - 'appAccountToken'
+    FROM subscriptions s
+    WHERE r.original_transaction_id = ANY(\(purchases)) AND s.original_transaction_id = r.original_transaction_id
+      AND encode(sha256(convert_to(lower(r.other_claims ->> 'appAccountToken'), 'UTF8')), 'hex') = ANY(s.erased_tokens)
+    """
+  }
+
   static func notifications(_ purchases: [String], _ includesWaiting: Bool, at instant: Date) -> Query {
+    """
+    \(reduceNotifications(at: instant))
+    WHERE original_transaction_id = ANY(\(purchases)) AND envelope_claims <> '{}'
+      AND (processed_at IS NOT NULL OR \(includesWaiting))
+    """
+  }
+
+  /// Notifications that waited and will not be processed any more.
+  static func waitingNotifications(_ uuids: [UUID], at instant: Date) -> Query {
+    """
+    \(reduceNotifications(at: instant))
+    WHERE notification_uuid = ANY(\(uuids)) AND processed_at IS NULL
+    """
+  }
+
+  /// The rows that would forward reduced notifications, which have no signature.
+  static func forwards(_ purchases: [String], or uuids: [UUID] = []) -> Query {
+    """
+    DELETE FROM outbox WHERE id = ANY(ARRAY(
+      SELECT id FROM outbox WHERE destination = 'notification' AND key = ANY(ARRAY(
+        SELECT notification_uuid::text FROM notifications
+        WHERE (original_transaction_id = ANY(\(purchases)) OR notification_uuid = ANY(\(uuids)))
+          AND envelope_claims = '{}'))
+      ORDER BY destination, key, bundle_id, endpoint FOR UPDATE))
+    """
+  }
+
+  private static func reduceNotifications(at instant: Date) -> Query {
     """
     UPDATE notifications SET
       outcome = CASE WHEN processed_at IS NULL THEN 'erased' ELSE outcome END,
@@ -72,8 +115,6 @@ enum ImpersonalFacts {
       transaction_claims = receiptd_impersonal_claims(transaction_claims)::text,
       renewal_header = NULL, renewal_signature = NULL,
       renewal_claims = receiptd_impersonal_claims(renewal_claims)::text
-    WHERE original_transaction_id = ANY(\(purchases)) AND envelope_claims <> '{}'
-      AND (processed_at IS NOT NULL OR \(includesWaiting))
     """
   }
 

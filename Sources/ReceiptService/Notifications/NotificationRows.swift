@@ -4,7 +4,7 @@ import Postgres
 
 /// Statements on the table `notifications`.
 enum NotificationRows {
-  /// Selects those of these notifications that are stored already.
+  /// Selects those of these notifications that are stored already, and whether their customer was erased.
   ///
   /// With a synchronous standby, a stored row may be missing on the standby, if an earlier wait for the standby was
   /// cancelled. A response 200 to the repeated notification would then be wrong after a failover. So this query writes a
@@ -12,8 +12,8 @@ enum NotificationRows {
   /// Without a synchronous standby, or without a repeated notification, it costs nothing.
   static func existing(_ notifications: [KeptNotification]) -> Query {
     """
-    SELECT notification_uuid, CASE WHEN current_setting('synchronous_standby_names') <> ''
-      THEN pg_logical_emit_message(true, 'receiptd', '') END AS lsn
+    SELECT notification_uuid, envelope_signature = '' AS is_erased,
+      CASE WHEN current_setting('synchronous_standby_names') <> '' THEN pg_logical_emit_message(true, 'receiptd', '') END AS lsn
     FROM notifications WHERE notification_uuid = ANY(\(notifications.map { $0.uuid }))
     """
   }

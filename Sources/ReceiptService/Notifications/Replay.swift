@@ -38,6 +38,7 @@ struct Replay: Sendable {
     entry.isReplay = true
     entry.action = action
     let receipt = try await ledger.record(entry)
+    if receipt.outcome == "erased" { throw ReplayFailure.erased }
     return ReplayResult(
       outcome: receipt.outcome ?? "recorded", isProcessed: receipt.isProcessed,
       failure: entry.notification?.failure.map(ReplayResult.Failure.init)

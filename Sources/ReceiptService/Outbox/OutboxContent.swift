@@ -36,7 +36,7 @@ struct OutboxReader: Sendable {
     switch kind {
     case .cloudkit, .webhook: "the row's key is not the id of a customer of the app"
     case .event: "the event is older than 90 days and was deleted, or its customer was erased"
-    case .notification: "the notification was deleted"
+    case .notification: "the notification was deleted, or its customer was erased"
     }
   }
 
@@ -77,9 +77,11 @@ struct OutboxReader: Sendable {
         contents.append(nil)
         continue
       }
+      let payload = try KeptPayload(kept)
+      // Its row goes with the signature; this one was claimed before.
       contents.append(
-        .notification(
-          ForwardedNotification(uuid: uuid, signedPayload: try KeptPayload(kept).signedPayload)))
+        payload.isErased
+          ? nil : .notification(ForwardedNotification(uuid: uuid, signedPayload: payload.signedPayload)))
     }
     return contents
   }

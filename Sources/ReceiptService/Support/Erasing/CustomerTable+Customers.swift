@@ -116,7 +116,7 @@ extension CustomerTable {
     "added_profile_rows", "deleted, with the row of the app's table if receiptd added it",
     columns: "table_name user_id added_at",
     export: { "SELECT to_jsonb(a) AS row FROM added_profile_rows a WHERE user_id = \($0.user)" },
-    erase: { _ in [] })
+    erase: { ["SELECT FROM added_profile_rows WHERE user_id = \($0.user)"] })
 
   private static let adoptions = CustomerTable(
     "adoptions", "of the pseudonym",

@@ -45,6 +45,16 @@ extension CustomerTable {
           erased_tokens = \(tokens(of: customer, only: true))
         WHERE original_transaction_id = ANY(\(customer.formerPurchases))
         """,
+        // Purchases that only notifications tell of: later ones must not bring the user back.
+        """
+        INSERT INTO subscriptions (original_transaction_id, erased_as, erased_at, erased_tokens)
+        SELECT id, \(customer.pseudonym), \(customer.instant),
+          ARRAY[encode(sha256(convert_to(\(customer.user)::uuid::text, 'UTF8')), 'hex')]
+        FROM unnest(\(customer.waitingPurchases)::text[]) AS id WHERE \(customer.user)::uuid IS NOT NULL
+        ORDER BY id
+        ON CONFLICT (original_transaction_id) DO UPDATE SET erased_tokens = ARRAY(
+          SELECT unnest(subscriptions.erased_tokens) UNION SELECT unnest(excluded.erased_tokens))
+        """,
       ]
     })
 
@@ -118,7 +128,10 @@ extension CustomerTable {
       """
     },
     erase: { customer in
-      [ImpersonalFacts.notifications(customer.namedPurchases, true, at: customer.instant)]
+      [
+        ImpersonalFacts.notifications(customer.namedPurchases, true, at: customer.instant),
+        ImpersonalFacts.waitingNotifications(customer.waiting.map(\.uuid), at: customer.instant),
+      ]
     })
 
   private static let purchaseDevices = CustomerTable(

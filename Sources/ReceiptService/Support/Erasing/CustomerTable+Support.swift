@@ -15,11 +15,13 @@ extension CustomerTable {
     },
     erase: { customer in
       [
+        // Servers that write refused requests wait for the record of this erasure: see RefusedAttemptRows.insert.
+        "LOCK TABLE refused_attempts IN SHARE ROW EXCLUSIVE MODE",
         """
         DELETE FROM refused_attempts
         WHERE user_id = \(customer.user) OR device_id = \(customer.device) OR transaction_id IN (
           SELECT transaction_id FROM transactions WHERE original_transaction_id = ANY(\(customer.purchases)))
-        """
+        """,
       ]
     })
 
@@ -129,8 +131,13 @@ extension CustomerTable {
       FROM outbox o WHERE key = \(customer.id)
       """
     },
-    erase: {
-      ["DELETE FROM outbox WHERE key = \($0.id) AND destination <> 'profiles' AND NOT payload ? 'erased'"]
+    erase: { customer in
+      [
+        """
+        DELETE FROM outbox WHERE key = \(customer.id) AND destination <> 'profiles' AND NOT payload ? 'erased'
+        """,
+        ImpersonalFacts.forwards(customer.namedPurchases, or: customer.waiting.map(\.uuid)),
+      ]
     })
 
   /// The function `receiptd_erase_actions` does it, after all other tables: it records their counts.

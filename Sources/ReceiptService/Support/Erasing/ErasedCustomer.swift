@@ -1,4 +1,5 @@
 import Foundation
+import Identifiers
 import Postgres
 import Subscriptions
 
@@ -16,7 +17,22 @@ struct ErasedCustomer: Sendable {
   var purchases: [String] = []
   /// The purchases of other customers whose facts name this one: an earlier owner, or a former `appAccountToken`.
   var formerPurchases: [String] = []
+  /// The notifications that could not be processed yet and name the customer or the customer's purchases.
+  var waiting: [Waiting] = []
   let instant: Date
+
+  /// A notification that waits, with its purchase and its app as far as they can be read.
+  struct Waiting: Sendable {
+    var uuid: UUID
+    var purchase: String?
+    var bundleID: String?
+
+    init(_ row: Row) throws {
+      uuid = try row.decode("notification_uuid")
+      purchase = try row.decode("purchase")
+      bundleID = try row.decode("bundle_id")
+    }
+  }
 
   init(_ customer: Customer, of bundleIDs: [String], in catalog: AppCatalog, at instant: Date) {
     self.customer = customer
@@ -38,6 +54,16 @@ struct ErasedCustomer: Sendable {
 
   /// All purchases whose facts name the customer.
   var namedPurchases: [String] { purchases + formerPurchases }
+
+  /// The purchases that only waiting notifications tell of.
+  var waitingPurchases: [String] {
+    Set(waiting.compactMap(\.purchase)).subtracting(namedPurchases).sorted()
+  }
+
+  /// The names of the locks of all purchases and waiting notifications.
+  var purchaseLocks: [String] {
+    namedPurchases + waiting.flatMap { [$0.uuid.uuidString, $0.purchase].compactMap(\.self) }
+  }
 
   /// The Apple Accounts (appTransactionId) of the trials and the purchases.
   var findAccounts: Query {
@@ -77,6 +103,34 @@ struct ErasedCustomer: Sendable {
     ) AS named
     ORDER BY 1, 2
     """
+  }
+
+  /// The waiting notifications with the customer's token, or about the customer's purchases, in any of their signed parts.
+  ///
+  /// It reads all that wait, because erasing is rare.
+  var findWaiting: Query {
+    // A device's id may be any word, so only a UUID is certain to be no other word of a payload.
+    let token = user ?? device.flatMap { UUID(rfc9562: $0) }
+    var names = [token].compactMap { $0?.uuidString.lowercased() }
+    let ids = purchases.filter(\.isTransactionID)
+    if !ids.isEmpty { names.append(#""(\#(ids.joined(separator: "|")))""#) }
+    let pattern = names.isEmpty ? nil : names.joined(separator: "|")
+    return """
+      SELECT n.notification_uuid, n.bundle_id, coalesce(n.original_transaction_id,
+        substring(claims.text FROM '"originalTransactionId" *: *"([0-9]{1,20})"')) AS purchase
+      FROM notifications n CROSS JOIN LATERAL (
+        SELECT receiptd_readable_claims(
+          concat_ws(' ', n.transaction_claims, n.renewal_claims, n.envelope_claims)) AS text) AS claims
+      WHERE n.processed_at IS NULL AND claims.text ~* \(pattern)::text
+      """
+  }
+
+  /// The customer with those of the waiting notifications that still wait.
+  func with(stillWaiting rows: Rows) throws -> ErasedCustomer {
+    let uuids = Set(try rows.map { try $0.decode("notification_uuid", as: UUID.self) })
+    var found = self
+    found.waiting = waiting.filter { uuids.contains($0.uuid) }
+    return found
   }
 
   /// The customer with the purchases of ``findPurchases``.

@@ -26,7 +26,8 @@ public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
 
   init(isDryRun: Bool) { self.isDryRun = isDryRun }
 
-  mutating func add(_ erasure: SupportDesk.Erasure, of customer: ErasedCustomer) {
+  mutating func add(_ erasure: SupportDesk.Erasure) {
+    let customer = erasure.customer
     erased.append(
       Erased(
         kind: customer.customer.kindWord, bundleIDs: customer.bundleIDs,

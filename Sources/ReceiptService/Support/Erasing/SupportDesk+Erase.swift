@@ -1,4 +1,5 @@
 import Foundation
+import Identifiers
 import Postgres
 import Subscriptions
 
@@ -17,8 +18,7 @@ extension SupportDesk {
   public func eraseCustomer(
     _ id: String, by author: SupportAuthor, isForced: Bool = false, isDryRun: Bool = false
   ) async throws -> ErasureReport {
-    let customers = try await customersToErase(id)
-    var report = ErasureReport(isDryRun: isDryRun)
+    let customers = try await knownCustomers(id)
     for customer in customers {
       guard !author.reason.lowercased().contains(customer.id.lowercased()) else {
         throw SupportRefusal.invalid("The reason stays in the record, so it must not have the customer's id.")
@@ -26,13 +26,32 @@ extension SupportDesk {
       guard try await pool.query(ErasureRows.erasure(of: customer.id)).isEmpty else {
         throw SupportRefusal.alreadyDone("\(customer.id) is the pseudonym of a customer that was erased.")
       }
-      report.add(try await erase(customer, by: author, isForced: isForced, isDryRun: isDryRun), of: customer)
+    }
+    var report = ErasureReport(isDryRun: isDryRun)
+    for erasure in try await erase(customers, by: author, isForced: isForced, isDryRun: isDryRun) {
+      report.add(erasure)
     }
     return report
   }
 
+  /// The customers with this id: also a user whom no record names but a notification that waits.
+  private func knownCustomers(_ id: String) async throws -> [ErasedCustomer] {
+    do {
+      return try await customersToErase(id)
+    } catch let refusal as SupportRefusal where refusal.kind == .notFound {
+      guard let user = UUID(rfc9562: id) else { throw refusal }
+      let instant = clock.now()
+      let unknown = ErasedCustomer(.user(user), of: [], in: catalog, at: instant)
+      let waiting = try await pool.withConnection { try await found(unknown, $0) }.waiting
+      guard !waiting.isEmpty else { throw refusal }
+      let apps = Set(waiting.compactMap(\.bundleID)).filter { catalog[$0]?.customer == .user }
+      return [ErasedCustomer(.user(user), of: apps.sorted(), in: catalog, at: instant)]
+    }
+  }
+
   /// What was erased of one customer, and what stays elsewhere.
   struct Erasure {
+    let customer: ErasedCustomer
     /// The number of changed rows by table.
     var counts: [String: Int]
     /// The subscriptions that go on at the App Store.
@@ -41,37 +60,73 @@ extension SupportDesk {
     var hasSignUp: Bool
   }
 
+  /// Erases all of these customers, or none of them.
   private func erase(
-    _ customer: ErasedCustomer, by author: SupportAuthor, isForced: Bool, isDryRun: Bool
-  ) async throws -> Erasure {
+    _ customers: [ErasedCustomer], by author: SupportAuthor, isForced: Bool, isDryRun: Bool
+  ) async throws -> [Erasure] {
     for _ in 0..<5 {
       // Outside of the transaction, because the purchases' locks come before the customer's.
-      let known = try customer.with(await pool.query(customer.findPurchases))
+      var known: [ErasedCustomer] = []
+      for customer in customers {
+        known.append(try await pool.withConnection { try await found(customer, $0) })
+      }
       do {
-        return try await pool.withTransaction { connection in
-          _ = try await connection.pipeline([
-            AdvisoryLock.acquire(.purchase, Set(known.namedPurchases)),
-            CustomerStatusWriter.lock([customer.customer]),
-          ])
-          let locked = try customer.with(await connection.query(customer.findPurchases))
-          guard Set(locked.namedPurchases).isSubset(of: known.namedPurchases) else { throw NewPurchase() }
+        return try await pool.withTransaction { [known] connection in
+          let locked = try await lock(known, connection)
           let running = try await running(locked, connection)
           guard isForced || isDryRun || running.isEmpty else {
             throw SupportRefusal.invalid(ErasureReport.warning(running))
           }
-          let hasSignUp = try await hasSignUp(customer, connection)
-          let counts = try await erase(locked, by: author, hasSignUp: hasSignUp, on: connection)
-          let erasure = Erasure(counts: counts, running: running, hasSignUp: hasSignUp)
-          if isDryRun { throw DryRun(erasure: erasure) }
-          return erasure
+          var erasures: [Erasure] = []
+          for customer in locked { erasures.append(try await erase(customer, by: author, on: connection)) }
+          guard erasures.contains(where: { !$0.counts.isEmpty }) else {
+            throw SupportRefusal.notFound(nothing(of: erasures))
+          }
+          if isDryRun { throw DryRun(erasures: erasures) }
+          return erasures
         }
       } catch is NewPurchase {
         continue
       } catch let dryRun as DryRun {
-        return dryRun.erasure
+        return dryRun.erasures
       }
     }
     throw ServiceError.databaseUnavailable
+  }
+
+  /// The customer with purchases and waiting notifications. No index finds a token.
+  private func found(
+    _ customer: ErasedCustomer, _ connection: PostgresConnection
+  ) async throws -> ErasedCustomer {
+    var found = try customer.with(await connection.query(customer.findPurchases, timeout: .seconds(60)))
+    found.waiting = try await connection.query(found.findWaiting, timeout: .seconds(60))
+      .map(ErasedCustomer.Waiting.init)
+    return found
+  }
+
+  /// Locks in the order of the ledger: the purchases, their notifications, the customers.
+  /// - Returns: the customers as they are now: another erasure may have been faster.
+  /// - Throws: ``NewPurchase``.
+  private func lock(
+    _ known: [ErasedCustomer], _ connection: PostgresConnection
+  ) async throws -> [ErasedCustomer] {
+    let answers = try await connection.pipeline([
+      AdvisoryLock.acquire(.purchase, Set(known.flatMap(\.purchaseLocks))),
+      """
+      SELECT notification_uuid FROM notifications
+      WHERE notification_uuid = ANY(\(known.flatMap(\.waiting).map(\.uuid))) AND processed_at IS NULL
+      ORDER BY notification_uuid FOR UPDATE
+      """,
+      CustomerStatusWriter.lock(known.map(\.customer)),
+    ])
+    var locked: [ErasedCustomer] = []
+    for customer in known {
+      let purchases = try await connection.query(customer.findPurchases, timeout: .seconds(60))
+      let current = try customer.with(purchases).with(stillWaiting: answers[1])
+      guard Set(current.namedPurchases).isSubset(of: customer.namedPurchases) else { throw NewPurchase() }
+      locked.append(current)
+    }
+    return locked
   }
 
   /// Another purchase of the customer arrived since the purchases were read.
@@ -79,7 +134,15 @@ extension SupportDesk {
 
   /// Rolls back a dry run.
   private struct DryRun: Error {
-    let erasure: Erasure
+    let erasures: [Erasure]
+  }
+
+  /// Why there is nothing to erase.
+  private func nothing(of erasures: [Erasure]) -> String {
+    let customers = erasures.map { "\($0.customer.customer.kindWord) \($0.customer.id)" }
+    let hasSignUp = erasures.contains(where: \.hasSignUp)
+    return "receiptd has no record of the \(customers.joined(separator: " and "))."
+      + (hasSignUp ? " The sign-up is still in auth.users: delete it there." : "")
   }
 
   private func hasSignUp(_ customer: ErasedCustomer, _ connection: PostgresConnection) async throws -> Bool {
@@ -87,23 +150,27 @@ extension SupportDesk {
     return try await UserDirectory.has(user, connection)
   }
 
-  /// The customer's own subscriptions that the App Store may charge again or that are paid for.
+  /// The customers' own subscriptions that the App Store may charge again or that are paid for.
   private func running(
-    _ customer: ErasedCustomer, _ connection: PostgresConnection
+    _ customers: [ErasedCustomer], _ connection: PostgresConnection
   ) async throws -> [String] {
-    try await connection.query(SubscriptionRows.select(customer.purchases)).map(SubscriptionRows.decode)
+    guard let instant = customers.first?.instant else { return [] }
+    let purchases = customers.flatMap(\.purchases)
+    return try await connection.query(SubscriptionRows.select(purchases)).map(SubscriptionRows.decode)
       .filter { stored in
         let subscription = stored.subscription
         return subscription.current.ownership == "PURCHASED" && subscription.current.expiresDate != nil
           && [.active, .billingGrace, .billingRetry].contains(
-            subscription.phase(at: customer.instant).storeStatus)
+            subscription.phase(at: instant).storeStatus)
       }
       .map(\.originalTransactionID)
   }
 
   private func erase(
-    _ customer: ErasedCustomer, by author: SupportAuthor, hasSignUp: Bool, on connection: PostgresConnection
-  ) async throws -> [String: Int] {
+    _ customer: ErasedCustomer, by author: SupportAuthor, on connection: PostgresConnection
+  ) async throws -> Erasure {
+    let running = try await running([customer], connection)
+    let hasSignUp = try await hasSignUp(customer, connection)
     let changes = customer.appIDs.map { CustomerChange(bundleID: $0, customer: customer.customer) }
     let known = changes.filter { customer.bundleIDs.contains($0.bundleID) }
     if let events = CustomerChanges.enqueue(known, in: catalog, isErased: true, at: customer.instant) {
@@ -118,11 +185,6 @@ extension SupportDesk {
       let affected = answers.reduce(0) { $0 + Int($1.affected) }
       if affected > 0 { counts[table.name] = affected }
     }
-    guard !counts.isEmpty || !hasSignUp else {
-      throw SupportRefusal.notFound(
-        "receiptd has no record of the user \(customer.id). The sign-up is still in auth.users: delete it there."
-      )
-    }
     _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts))
     if let user = customer.user {
       // The customer has no record any more, so the status is that of a free user.
@@ -132,7 +194,8 @@ extension SupportDesk {
     }
     let actions = try await connection.query(ErasureRows.eraseActions(of: customer, counts, by: author))[0]
     counts["support_actions"] = try actions.decode("erased", as: Int.self)
-    return counts.filter { $0.value > 0 }
+    return Erasure(
+      customer: customer, counts: counts.filter { $0.value > 0 }, running: running, hasSignUp: hasSignUp)
   }
 }
 

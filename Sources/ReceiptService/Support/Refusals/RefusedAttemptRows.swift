@@ -5,13 +5,17 @@ import Subscriptions
 
 /// The table `refused_attempts`.
 enum RefusedAttemptRows {
-  /// Inserts the attempts that the limits of the day allow.
+  /// Inserts the attempts that the limits of the day allow. Those from before an erasure, or from the minute after it, lose
+  /// the ids: one of them may be the erased customer's, and no list of erased ids exists.
+  ///
+  /// An erasure locks the table, so this statement sees its record or ran before its deletion.
   static func insert(_ attempts: [RefusedAttempt], on day: Day) -> Query {
     """
     INSERT INTO refused_attempts (at, bundle_id, route, user_id, device_id, transaction_id, code, request_id,
       address_prefix)
-    SELECT new.at, new.bundle_id, new.route, new.user_id, new.device_id, new.transaction_id, new.code,
-      new.request_id, new.address_prefix
+    SELECT new.at, new.bundle_id, new.route, CASE WHEN new.at > erased.until THEN new.user_id END,
+      CASE WHEN new.at > erased.until THEN new.device_id END,
+      CASE WHEN new.at > erased.until THEN new.transaction_id END, new.code, new.request_id, new.address_prefix
     FROM (
       SELECT sent.*, row_number() OVER (PARTITION BY sent.address_prefix ORDER BY sent.at) AS of_network,
         row_number() OVER (ORDER BY sent.at) AS of_day
@@ -22,7 +26,10 @@ enum RefusedAttemptRows {
         \(attempts.map(\.code))::text[], \(attempts.map(\.requestID))::text[],
         \(attempts.map(\.addressPrefix))::text[])
       AS sent (at, bundle_id, route, user_id, device_id, transaction_id, code, request_id, address_prefix)
-    ) AS new
+    ) AS new, (
+      SELECT coalesce(max(at) + interval '1 minute', '-infinity') AS until FROM support_actions
+      WHERE action = 'erase-customer'
+    ) AS erased
     WHERE new.of_day <= \(RefusedAttemptLog.perDay) - (
         SELECT count(*) FROM refused_attempts known WHERE known.at >= \(day.start))
       AND new.of_network <= \(RefusedAttemptLog.perNetwork) - (

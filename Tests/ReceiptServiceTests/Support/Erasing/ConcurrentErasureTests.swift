@@ -1,0 +1,144 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+/// Erasures beside other work on the same customer.
+@Suite(.timeLimit(.minutes(2))) struct ConcurrentErasureTests {
+  @Test func `a user and a device with one id are erased together or not at all`() async throws {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let id = user.uuidString.lowercased()
+      let ada = try #require(Harness.ada)
+      _ = try await harness.desk.grant(
+        to: id, bundleID: TestApps.family, tier: "individual", days: 9, by: ada, isForced: true)
+      let letter = try #require(Harness.makeAuthor("ada", "asked by letter"))
+      #expect(
+        try await refusal { _ = try await harness.desk.eraseCustomer(id, by: letter) } == .invalid)
+      #expect(try await harness.count("grants WHERE revoked_at IS NULL AND device_id = '\(id)'") == 1)
+      #expect(try await harness.actions().map(\.action) == ["grant"])
+      try await harness.erase(id)
+      #expect(try await harness.count("support_actions WHERE action = 'erase-customer'") == 2)
+      #expect(try await harness.tables(with: id) == [])
+    }
+  }
+
+  @Test func `of two erasures at once one is done, and the other finds no customer`() async throws {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let refusals = try await harness.queuing(behind: .user(user)) {
+        [
+          { try await refusal { try await harness.erase(user.uuidString) } },
+          { try await refusal { try await harness.erase(user.uuidString) } },
+        ]
+      }
+      #expect(refusals.count == 2)
+      #expect(refusals.filter { $0 == nil }.count == 1)
+      #expect(refusals.contains(.notFound))
+      #expect(try await harness.actions().map(\.action) == ["erase-customer"])
+    }
+  }
+
+  @Test func `a grant that waits for an erasure finds no customer`() async throws {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let refusals = try await harness.queuing(behind: .user(user)) {
+        [
+          { try await refusal { try await harness.erase(user.uuidString) } },
+          {
+            try await refusal {
+              _ = try await harness.desk.grant(
+                to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 3,
+                by: #require(Harness.ada))
+            }
+          },
+        ]
+      }
+      #expect(refusals == [nil, .notFound])
+      #expect(try await harness.tables(with: user.uuidString) == [])
+    }
+  }
+
+  @Test func `a refused request that waits for its write does not bring an erased customer back`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let log = harness.service.sharedResources.refusedAttempts
+      let token = try await harness.token(for: user)
+      #expect(try await harness.validate(["signedTransaction": "a.b.c"], token: token).status >= 400)
+      try await harness.erase(user.uuidString)
+      try await log.flush()
+      #expect(try await harness.tables(with: user.uuidString) == [])
+      #expect(try await harness.count("refused_attempts") == 1)
+      // Later requests are of a new customer.
+      harness.clock.advance(days: 0.1)
+      let later = try await harness.token(for: user)
+      #expect(try await harness.validate(["signedTransaction": "a.b.c"], token: later).status >= 400)
+      try await log.flush()
+      #expect(try await harness.tables(with: user.uuidString) == ["refused_attempts"])
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == nil)
+    }
+  }
+
+  @Test func `refused requests that are written during an erasure wait for it`() async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let token = try await harness.token(for: user)
+      #expect(try await harness.validate(["signedTransaction": "a.b.c"], token: token).status >= 400)
+      let log = harness.service.sharedResources.refusedAttempts
+      // The erasure has deleted the refused requests, and cannot go on.
+      let (erasing, writing) = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query("LOCK TABLE support_actions IN SHARE MODE")
+        let erasing = Task { try await harness.erase(user.uuidString) }
+        try await harness.untilWaiting(1)
+        let writing = Task { try await log.flush() }
+        try await harness.untilWaiting(2)
+        return (erasing, writing)
+      }
+      _ = try await erasing.value
+      try await writing.value
+      #expect(try await harness.tables(with: user.uuidString) == [])
+      #expect(try await harness.count("refused_attempts") == 1)
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == nil)
+    }
+  }
+}
+
+extension Harness {
+  /// Starts actions one after the other while another session has the customer's lock, so that they get it in this order.
+  fileprivate func queuing(
+    behind customer: Customer,
+    _ actions: () -> [@Sendable () async throws -> SupportRefusal.Kind?]
+  ) async throws -> [SupportRefusal.Kind?] {
+    let actions = actions()
+    let tasks = try await pool.withTransaction { connection in
+      _ = try await connection.query(CustomerStatusWriter.lock([customer]))
+      var tasks: [Task<SupportRefusal.Kind?, any Error>] = []
+      for action in actions {
+        tasks.append(Task { try await action() })
+        try await untilWaiting(tasks.count)
+      }
+      return tasks
+    }
+    var results: [SupportRefusal.Kind?] = []
+    for task in tasks { results.append(try await task.value) }
+    return results
+  }
+
+  /// Waits until sessions wait for locks in this database.
+  fileprivate func untilWaiting(_ sessions: Int) async throws {
+    while true {
+      let waiting = try await value(
+        """
+        SELECT count(DISTINCT l.pid) AS value FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+        WHERE NOT l.granted AND a.datname = current_database()
+        """, as: Int.self)
+      if waiting >= sessions { return }
+      try await Task.sleep(for: .milliseconds(10))
+    }
+  }
+}
