@@ -111,16 +111,20 @@ extension OutboxRows {
     """
   }
 
+  /// Records that support queued a row again. The record stays, so it does not name a customer who was erased.
   static func insertAction(
     _ id: Int64, kind: CustomerKind?, by author: SupportAuthor, at instant: Date
   ) -> Query {
     """
     INSERT INTO support_actions (action, bundle_id, to_customer, customer_kind, by, actor, person_id, reason, details, at)
-    SELECT 'requeue', bundle_id, CASE WHEN is_state THEN key END, CASE WHEN is_state THEN \(kind?.rawValue)::text END,
+    SELECT 'requeue', bundle_id, CASE WHEN names_customer THEN key END,
+      CASE WHEN names_customer THEN \(kind?.rawValue)::text END,
       \(author.by), \(author.actor.kind), \(author.actor.personID)::bigint, \(author.reason),
       jsonb_build_object('outbox', id, 'destination', destination, 'endpoint', endpoint)
         || CASE WHEN is_state THEN '{}' ELSE jsonb_build_object('key', key) END, \(instant)
-    FROM outbox, LATERAL (SELECT destination NOT IN ('event', 'notification') AS is_state) AS kind WHERE id = \(id)
+    FROM outbox, LATERAL (SELECT destination NOT IN ('event', 'notification') AS is_state) AS kind,
+      LATERAL (SELECT is_state AND NOT payload ? 'erased' AS names_customer) AS customer
+    WHERE id = \(id)
     """
   }
 

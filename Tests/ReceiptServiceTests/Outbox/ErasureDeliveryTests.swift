@@ -61,6 +61,23 @@ import Testing
     }
   }
 
+  @Test func `the record of a requeued erasure does not name the customer`() async throws {
+    try await withWebhook { harness, receiver in
+      let (user, _) = try await harness.customer()
+      try await harness.service.outbox.run()
+      try await harness.erase(user.uuidString)
+      _ = try await harness.pool.query("UPDATE outbox SET dead_at = now()")
+      let requeued = try await harness.service.requeueDead(
+        of: TestApps.climbing, by: #require(Harness.ada))
+      #expect(requeued.requeued == 1)
+      try await harness.service.outbox.run()
+      #expect(receiver.events.last?.type == "customer.erased")
+      #expect(try await harness.actions().map(\.action) == ["erase-customer", "requeue"])
+      #expect(
+        try await harness.tables(with: user.uuidString, except: ["profiles", "user_preferences"]) == [])
+    }
+  }
+
   @Test func `a webhook for lifecycle events alone is told of an erasure, and of no state`() async throws {
     try await withEvents(["subscription.started"]) { harness, receiver in
       let (user, _) = try await harness.customer()
