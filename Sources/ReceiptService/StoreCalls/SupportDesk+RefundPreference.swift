@@ -56,6 +56,9 @@ extension SupportDesk {
           originalTransactionID: try $0.decode("original_transaction_id"), details: details)
       }
     }
+    let found = try await CustomerSearch(id, in: catalog, connection).customers
+    _ = try await connection.query(CustomerStatusWriter.lock(found.map(\.customer)))
+    // An erasure may have ended before the lock. Its customer must not be named any more.
     let matches = try await CustomerSearch(id, in: catalog, connection).customers.filter {
       bundleID == nil || $0.bundleID == bundleID
     }
