@@ -159,7 +159,8 @@ struct Adoption: Sendable {
   }
 
   /// Decides the claims that name another transaction of a purchase than the original one. A claim of the original
-  /// transaction is stronger; among equal ones of several customers none binds the purchase.
+  /// transaction binds the purchase; among equal ones of several customers none does. Either customer may have paid, so a
+  /// claim that does not bind is contested until the owner has a proof, or support transfers the purchase.
   private func decide(
     _ deferred: [(claim: LegacyClaim, purchase: ProvenPurchase)], _ book: inout ClaimBook,
     in run: AdoptionRun
@@ -171,9 +172,13 @@ struct Adoption: Sendable {
     for (claim, purchase) in deferred {
       let id = purchase.originalTransactionID
       let strongest = namers[id] ?? claimants[id] ?? []
-      let decided = await check.decide(
+      var decided = await check.decide(
         purchase, for: claim.key.customer, binding: strongest.count == 1 ? strongest.first : nil,
         isDryRun: isDryRun)
+      if decided.verdict == .anotherCustomer, namers[id] != nil, try await !check.isProven(id) {
+        decided = DecidedClaim(
+          .claimedTwice, "Another customer names the original transaction.", purchaseID: id)
+      }
       if !isDryRun, decided.verdict != .failed || book.former[claim.key] == nil {
         try await write([(claim, decided)], in: run)
       }

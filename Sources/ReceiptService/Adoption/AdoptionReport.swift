@@ -135,7 +135,7 @@ extension ClaimVerdict {
     case .refunded: "refunded or revoked; bound, without access"
     case .notCounted: "verified, but of the sandbox or of a product that is not configured; without access"
     case .anotherCustomer: "of another customer; they give nothing"
-    case .claimedTwice: "claimed by several customers; bound to none: decide with receiptd transfer"
+    case .claimedTwice: "claimed by several customers, proved by none: decide with receiptd transfer"
     case .unknown: "unknown to the App Store; they give nothing"
     case .awarded: "paid without a transaction id; each has an award"
     case .awardEnded: "paid without a transaction id; the award has ended or was revoked"

@@ -101,6 +101,12 @@ struct ClaimCheck: Sendable {
     return DecidedClaim(stored, for: claimant, at: entry.instant)
   }
 
+  /// Whether more than a transaction's id decided the owner of a purchase.
+  func isProven(_ originalTransactionID: String) async throws -> Bool {
+    guard let owner = try await stored(originalTransactionID)?.owner else { return false }
+    return owner.reason != .unprovenClaim
+  }
+
   private func stored(_ originalTransactionID: String) async throws -> StoredSubscription? {
     try await stored([originalTransactionID])[originalTransactionID]
   }

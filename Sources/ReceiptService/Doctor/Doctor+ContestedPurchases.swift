@@ -4,7 +4,8 @@ extension Doctor {
   /// The most purchases that the message names.
   private static let maximumNamed = 5
 
-  /// Reports purchases that several customers claim. They are bound to none, so a renewal or refund reaches no row of theirs.
+  /// Reports purchases that several customers claim and none has proved. A renewal or refund reaches at most one of their
+  /// rows.
   /// - Returns: `nil` if there is none.
   func contestedPurchases(_ pool: PostgresPool) async throws -> CheckResult? {
     let rows = try await pool.query(
@@ -18,7 +19,8 @@ extension Doctor {
         FROM client_writes w LEFT JOIN transactions t ON t.transaction_id = w.original_transaction_id
         WHERE w.outcome = 'claimed_twice') AS claims
       WHERE NOT EXISTS (SELECT FROM subscriptions s
-        WHERE s.original_transaction_id = purchase AND (s.user_id IS NOT NULL OR s.device_id IS NOT NULL))
+        WHERE s.original_transaction_id = purchase AND (s.user_id IS NOT NULL OR s.device_id IS NOT NULL)
+          AND s.owned_because IS DISTINCT FROM 'unproven_claim')
       GROUP BY purchase ORDER BY purchase LIMIT \(Self.maximumNamed)
       """)
     guard let first = rows.first else { return nil }
@@ -30,7 +32,7 @@ extension Doctor {
     if count > named.count { named.append("and \(count - named.count) more") }
     return .warn(
       "contested purchases",
-      "\(count) claimed by several customers and bound to none, so no renewal reaches their rows: "
+      "\(count) claimed by several customers and proved by none, so renewals do not reach all of their rows: "
         + named.joined(separator: "; "),
       "receiptd transfer \(try first.decode("purchase", as: String.self)) --to CUSTOMER --reason \"…\", for each"
     )

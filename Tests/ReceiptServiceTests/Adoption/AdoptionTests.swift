@@ -112,7 +112,10 @@ import Testing
     }
   }
 
-  @Test func `a claim of the original transaction is stronger than one of another transaction`() async throws
+  @Test
+  func
+    `a claim of the original transaction binds the purchase, and one of another transaction stays contested`()
+    async throws
   {
     try await LiveApps.with { live in
       // The thief's row sorts and is looked up in any order: several purchases.
@@ -128,7 +131,9 @@ import Testing
         #expect(report.listed.map(\.customer).contains(live[1].uuidString.lowercased()))
         #expect(!report.listed.map(\.customer).contains(live[2].uuidString.lowercased()))
         #expect(try await live.harness.row(of: bought.originalTransactionID).userID == live[2])
-        #expect(try await live.profile(live[1]) == ProfileRow())
+        // Either of them may have paid, so the row stays as it is until support decides.
+        #expect(
+          try await live.profile(live[1]).originalTransactionID == renewed.transaction.transactionId)
       }
     }
   }

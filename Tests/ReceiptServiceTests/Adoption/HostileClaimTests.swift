@@ -45,4 +45,40 @@ import Testing
       #expect(try await live.profile(stranger) == ProfileRow())
     }
   }
+
+  @Test func `a payer whose row names a renewal keeps it beside a row that names the original transaction`()
+    async throws
+  {
+    try await LiveApps.with([SwiftClimb.bundleID: "observe"]) { live in
+      let (payer, other) = (live[2], live[3])
+      let bought = try live.buy()
+      let id = bought.originalTransactionID
+      live.harness.clock.set(try #require(bought.transaction.expiresDate))
+      let renewed = try live.harness.store.perform(.renew, on: id)
+      let until = try #require(renewed.transaction.expiresDate)
+      try await live.setProfile(payer, renewed.transactionID, until: until)
+      try await live.setProfile(other, id, until: until)
+      let row = try await live.profile(payer)
+      let plan = try await live.harness.service.adopt(bundleID: SwiftClimb.bundleID, isDryRun: true)
+      #expect(plan.first?.outcomes == ["bound": 1, "claimed_twice": 1])
+      for _ in 1...2 {
+        let report = try await live.harness.service.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false)
+        #expect(report.first?.outcomes == ["bound": 1, "claimed_twice": 1])
+        #expect(try await live.profile(payer) == row)
+      }
+      var warnings: [String] = []
+      _ = await Doctor(environment: live.harness.environment).check {
+        if $0.isWarning { warnings.append($0.line) }
+      }
+      #expect(
+        warnings.contains { $0.contains("contested purchases: 1 claimed by several") && $0.contains(id) })
+
+      let ada = try #require(Harness.ada)
+      _ = try await live.harness.desk.transfer(id, to: payer.uuidString, by: ada)
+      let decided = try await live.harness.service.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false)
+      #expect(decided.first?.outcomes == ["another_customer": 1, "bound": 1])
+      #expect(try await live.profile(payer).originalTransactionID == id)
+      #expect(try await live.profile(other) == ProfileRow())
+    }
+  }
 }
