@@ -100,11 +100,11 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
   @Nullable var answerBy: Date?
   /// Whether the customer of one of the purchases has not consented: then the App Store is told nothing.
   let lacksConsent: Bool
+  /// How many of these requests have an answer that was sent and whose end is not known: it is repeated unchanged.
+  let sentRequests: Int
 
   init(
     id: String, prefer: RefundChoice, purchases: [String], openRequests: Int, answerBy: Date?,
-  /// How many of these requests have an answer that was sent and whose end is not known: it is repeated unchanged.
-  let sentRequests: Int
     lacksConsent: Bool, sentRequests: Int
   ) {
     self.id = id
@@ -113,10 +113,10 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
     self.openRequests = openRequests
     self.answerBy = answerBy
     self.lacksConsent = lacksConsent
+    self.sentRequests = sentRequests
   }
 
   /// One line.
-    self.sentRequests = sentRequests
   public var description: String {
     let preference =
       switch prefer {
