@@ -97,11 +97,12 @@ struct LegacyClaims: Sendable {
         let product = try row.decode("product_id", as: String?.self)
         let devices = modes.catalog.apps.filter { $0.customer == .device }
         guard seller(of: product, among: devices)?.bundleID == app.bundleID,
-          let device = try? DeviceID(try row.decode("device_id", as: String.self))
+          let device = try row.decode("device_id", as: String?.self), !device.isEmpty
         else { continue }
         claims.append(
-          LegacyClaim(key: .init(customer: .device(device.name), transactionID: last), source: .subscriptions)
-        )
+          LegacyClaim(
+            key: .init(customer: .device(DeviceID.normalized(device)), transactionID: last),
+            source: .subscriptions))
       }
       if rows.count < AdoptionRows.page { return claims }
     }

@@ -53,7 +53,7 @@ public struct People: Sendable {
   /// Removes a person, whose token ends with the commit. A repeated call changes nothing.
   /// - Throws: ``SupportRefusal`` for an unknown name; errors of the database.
   public func remove(_ name: String, by author: SupportAuthor) async throws -> RemovedPerson {
-    let name = try PersonName(name)
+    let name = PersonName(stored: name)
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let removed = try await connection.query(PersonRows.remove(name, by: author, at: instant)).first

@@ -24,12 +24,17 @@ struct PersonName: Hashable, Sendable {
           + "letter. Letters of other scripts can look the same."
       )
     }
-    let key = text.lowercased()
     guard !Self.isReserved(text) else {
       throw .invalid("'\(text)' is the name of a part of receiptd in the record; take another one.")
     }
-    self.text = text
-    self.key = key
+    self.init(stored: text)
+  }
+
+  /// The name of a person who may have been added under other rules.
+  init(stored name: String) {
+    text = name.storable.precomposedStringWithCanonicalMapping
+    // The capital letters of these two look the same.
+    key = text.lowercased().replacing("ð", with: "đ")
   }
 
   /// Whether a record with this name would read like one of receiptd itself or of a machine.

@@ -14,6 +14,11 @@ extension String {
   /// Whether the text has characters that a terminal obeys or does not show.
   var hasInvisibleCharacters: Bool { unicodeScalars.contains(where: \.isInvisible) }
 
+  /// Whether the text has characters of the category Cc, such as those that begin a terminal's commands.
+  var hasControlCharacters: Bool {
+    unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
+  }
+
   /// The text with `?` for characters that a terminal obeys or does not show, because clients choose names and ids.
   public var shown: String {
     guard hasInvisibleCharacters else { return self }

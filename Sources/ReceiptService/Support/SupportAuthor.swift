@@ -56,7 +56,7 @@ public struct SupportAuthor: Sendable, Hashable {
     guard text.utf8.contains(where: { $0 != UInt8(ascii: " ") }) else {
       throw .invalid("'\(name)' is needed: it is recorded with the action.")
     }
-    guard text.utf8.count <= maximum, !text.hasInvisibleCharacters else {
+    guard text.utf8.count <= maximum, !text.hasControlCharacters else {
       throw .invalid("'\(name)' must be at most \(maximum) bytes without control or invisible characters.")
     }
   }

@@ -28,10 +28,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [
-    "X\u{9b}31m", "X\u{202e}EVIL", "X\u{85}", "a\u{200b}", "\u{feff}a", "a\u{200d}b", "a\u{2028}b", "a\u{7f}",
-  ])
-  func `a device id with control or invisible characters is refused`(id: String) async throws {
+  @Test(arguments: ["X\u{9b}31m", "X\u{85}", "a\u{7f}", "a\u{1b}[2J"])
+  func `a device id with control characters is refused`(id: String) async throws {
     #expect(throws: Problem.self) { try DeviceID(id) }
     #expect(throws: SupportRefusal.self) { try SupportAuthor(by: .operatorNamed("ada"), reason: id) }
     #expect(throws: SupportRefusal.self) { try SupportAuthor(by: .operatorNamed(id), reason: "x") }
@@ -40,6 +38,7 @@ import Testing
 
   @Test(arguments: [
     "6F1C2B7E-9D0A-4E55-8C1B-3A4D5E6F7081", "Ärztin's iPhone", "📱", "téléphone", "手机-1", "user:42/a+b=", " ",
+    "👨\u{200d}👩", "soft\u{ad}hyphen",
   ])
   func `an ordinary device id is accepted as it is`(id: String) async throws {
     #expect(try DeviceID(id).name == id)

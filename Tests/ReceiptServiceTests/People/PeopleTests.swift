@@ -85,6 +85,12 @@ import Testing
         try await refusal { _ = try await harness.service.people.remove("x", by: #require(Harness.ada)) }
           == .notFound)
       #expect(try await harness.count("people") == 1)
+      _ = try await harness.add("\u{110}or\u{111}e", .agent)
+      #expect(try await refusal { _ = try await harness.add("\u{d0}or\u{111}e", .agent) } == .alreadyDone)
+      // A name from before this rule.
+      _ = try await harness.pool.query(
+        "UPDATE people SET name = 'Иван', name_key = 'иван' WHERE name_key = 'zoë'")
+      #expect(try await harness.service.people.remove("Иван", by: #require(Harness.ada)).isChanged)
       for name in ["Łukasz Żak", "Søren", "Nguyễn Văn An", "O'Neill-2", "ada@example.com"] {
         _ = try await harness.add(name, .agent)
       }
