@@ -175,6 +175,17 @@ enum DestinationRows {
     """
   }
 
+  /// Deletes at most `limit` states of a destination that receives none any more. What tells of an erasure stays.
+  static func deleteStates(of destination: OutboxDestination, limit: Int) -> Query {
+    """
+    DELETE FROM outbox WHERE id IN (
+      SELECT id FROM outbox
+      WHERE destination = \(destination.kind.rawValue) AND bundle_id = \(destination.bundleID)
+        AND endpoint = \(destination.endpoint) AND dead_at IS NULL AND NOT payload ? 'erased'
+      ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
+    """
+  }
+
   static func pause(_ destination: OutboxDestination, until end: Date, because reason: String) -> Query {
     """
     UPDATE outbox_destinations SET failures = failures + 1, paused_until = \(end), last_error = \(reason)

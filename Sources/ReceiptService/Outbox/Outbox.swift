@@ -51,7 +51,7 @@ struct Outbox: Sendable {
   }
 
   /// Registers the destinations of all apps. A new CloudKit container gets the state of every customer, because it is a
-  /// copy; a new webhook gets only later changes.
+  /// copy; a new webhook gets only later changes. The states of a webhook that receives none any more are deleted.
   func register() async throws {
     for app in catalog.apps {
       for destination in app.outboxDestinations {
@@ -63,6 +63,9 @@ struct Outbox: Sendable {
           else { return }
           _ = try await connection.query(everyone)
         }
+        guard destination.kind == .webhook, !app.receivesStates(destination) else { continue }
+        let states = DestinationRows.deleteStates(of: destination, limit: 1_000)
+        while try await pool.query(states).affected > 0 {}
       }
     }
   }
