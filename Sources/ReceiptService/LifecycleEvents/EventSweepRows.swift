@@ -62,7 +62,8 @@ enum EventSweepRows {
       WHERE original.continues IS NULL AND original.ends_at > \(oldest) AND original.ends_at <= \(reminder)
         AND original.bundle_id = \(app.bundleID)
         AND (original.ends_at, own.id) > (\(place.endsAt)::timestamptz, \(place.id)::uuid)
-        AND own.device_id NOT LIKE 'erased-%'
+        AND NOT EXISTS (
+          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = own.device_id)
         AND NOT EXISTS (
           SELECT FROM lifecycle_events AS event
           WHERE event.trial_id = own.id AND event.period_end >= original.ends_at

@@ -39,6 +39,14 @@ extension Harness {
     }
   }
 
+  @Test func `a device whose id looks like a pseudonym is told its trial`() async throws {
+    try await withEvents { harness, receiver in
+      _ = try await harness.startTrial("erased-phone")
+      try await harness.timePasses(days: 28)
+      #expect(receiver.types == ["trial.ending", "trial.started"])
+    }
+  }
+
   @Test func `an extended trial has a reminder and an end of its own`() async throws {
     try await withEvents { harness, receiver in
       _ = try await harness.startTrial("phone")
