@@ -27,8 +27,8 @@ struct LedgerTransaction {
   /// Begins the transaction, records the entries and commits.
   ///
   /// - Returns: a receipt for each entry, in order.
-  /// - Throws: ``NotificationsNotKept``, ``TransactionsElsewhere``, ``RowsChanged`` or `PostgresError`. Nothing was written unless that is of
-  ///   kind `.outcomeUnknown`.
+  /// - Throws: ``NotificationsNotKept``, ``TransactionsElsewhere``, ``RowsChanged``, ``SupportRefusal`` or `PostgresError`.
+  ///   Nothing was written unless that is of kind `.outcomeUnknown`.
   func commit(in pool: PostgresPool) async throws -> [LedgerReceipt] {
     try await pool.withTransaction { connection in try await run(on: connection) }
   }
@@ -156,8 +156,11 @@ struct LedgerTransaction {
     let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
     let readsCustomers = !users.isEmpty || !devices.isEmpty
     if readsCustomers {
-      queries.append(
-        AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices)))
+      let locks = AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices))
+      let transfers = entries.compactMap(\.transfer)
+      if !transfers.isEmpty { _ = try await connection.query(locks) }
+      for transfer in transfers { try await transfer.check(connection) }
+      queries.append(locks)
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
     }
     // The customers' other records: the rows written here need not be read back. Devices are read for the responses

@@ -54,7 +54,7 @@ final class LedgerWriter: Sendable {
 
   /// Records one entry.
   /// - Returns: the receipt, once the entry is committed.
-  /// - Throws: ``ServiceError``: `database_unavailable`, `internal`.
+  /// - Throws: ``ServiceError``: `database_unavailable`, `internal`; ``SupportRefusal`` for a transfer.
   func record(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     var receipt = try await committed(entry)
     // Only a validation is answered from the customer's own records.
@@ -158,6 +158,8 @@ final class LedgerWriter: Sendable {
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch  where batch.count > 1 {
       return false
+    } catch let refusal as SupportRefusal {
+      for waiting in batch { waiting.continuation.resume(throwing: refusal) }
     } catch let error as PostgresError where error.sqlState == "55P03" && !isLastAttempt {
       return false
     } catch let error as PostgresError where error.isSchemaIncomplete {

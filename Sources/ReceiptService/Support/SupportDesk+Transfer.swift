@@ -32,7 +32,9 @@ extension SupportDesk {
     }
     try await checkSeen(customer, of: app, isForced: isForced)
     var entry = LedgerEntry(app: app, originalTransactionID: originalTransactionID, instant: clock.now())
-    entry.transfer = SupportTransfer(customer: customer, author: author)
+    entry.transfer = SupportTransfer(customer: customer, author: author) {
+      try await checkSeen(customer, of: app, isForced: isForced, on: $0)
+    }
     let (before, after) = try await isDryRun ? (stored, stored.foreseen(entry, in: app)) : moved(by: entry)
     return TransferResult(
       originalTransactionID: originalTransactionID, productID: before.subscription.productID,

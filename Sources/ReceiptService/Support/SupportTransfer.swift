@@ -1,10 +1,14 @@
 import FoundationEssentials
+import Postgres
 import Subscriptions
 
 /// A transfer of a purchase to another customer, by support.
 struct SupportTransfer: Sendable {
   var customer: Customer
   var author: SupportAuthor
+  /// Refuses a customer that no record contains. The ledger calls it under the customer's lock: the customer may have been
+  /// erased since support named it.
+  var check: @Sendable (PostgresConnection) async throws -> Void
 
   /// The owner and the devices after the transfer: in an app that shares purchases, no other device keeps it.
   func claim(owner: Ownership?, holders: [Holder], in app: App, at instant: Date) -> SharedClaim {

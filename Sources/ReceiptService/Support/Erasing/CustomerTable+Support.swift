@@ -74,7 +74,8 @@ extension CustomerTable {
       ]
     })
 
-  /// Events that wait are not sent any more: they name the customer.
+  /// Events that wait are not sent any more: they name the customer, or their first sending would. ``LifecycleEventRows/fix``
+  /// waits for the rows that are locked here.
   private static let lifecycleEvents = CustomerTable(
     "lifecycle_events", "of the pseudonym; waiting ones are not sent",
     columns: """
@@ -97,7 +98,9 @@ extension CustomerTable {
           SELECT id::text FROM lifecycle_events
           WHERE user_id = \(customer.user) OR device_id = \(customer.device)
             OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
-            OR child_device_ids ? \(customer.id))
+            OR child_device_ids ? \(customer.id)
+            OR user_id IS NULL AND device_id IS NULL AND first_sent_at IS NULL
+              AND original_transaction_id = ANY(\(customer.purchases)))
         """,
         """
         UPDATE lifecycle_events SET erased_at = \(customer.instant),
@@ -112,6 +115,8 @@ extension CustomerTable {
           WHERE user_id = \(customer.user) OR device_id = \(customer.device)
             OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
             OR child_device_ids ? \(customer.id)
+            OR user_id IS NULL AND device_id IS NULL AND first_sent_at IS NULL
+              AND original_transaction_id = ANY(\(customer.purchases))
           ORDER BY id FOR UPDATE) AS locked
         WHERE id = named
         """,

@@ -192,7 +192,11 @@ extension SupportDesk {
       _ = try await writer.write(
         changes, customerRecords: RecordsByCustomer(), former: [user], on: connection)
     }
-    let actions = try await connection.query(ErasureRows.eraseActions(of: customer, counts, by: author))[0]
+    // The scans above may take minutes, and requests that name the customer may be refused meanwhile: see
+    // RefusedAttemptRows.insert.
+    let recordedAt = clock.now()
+    let actions = try await connection.query(
+      ErasureRows.eraseActions(of: customer, counts, by: author, at: recordedAt))[0]
     counts["support_actions"] = try actions.decode("erased", as: Int.self)
     return Erasure(
       customer: customer, counts: counts.filter { $0.value > 0 }, running: running, hasSignUp: hasSignUp)
@@ -207,13 +211,13 @@ private enum ErasureRows {
   }
 
   static func eraseActions(
-    of customer: ErasedCustomer, _ counts: [String: Int], by author: SupportAuthor
+    of customer: ErasedCustomer, _ counts: [String: Int], by author: SupportAuthor, at instant: Date
   ) -> Query {
     let details = (try? JSONEncoder().encode(counts)).map { JSONText(utf8: $0) }
     return """
       SELECT receiptd_erase_actions(\(customer.id), \(customer.customer.kindWord), \(customer.bundleIDs),
         \(customer.purchases), \(customer.pseudonym), \(author.by), \(author.actor.kind),
-        \(author.actor.personID)::bigint, \(author.reason), \(details), \(customer.instant)) AS erased
+        \(author.actor.personID)::bigint, \(author.reason), \(details), \(instant)) AS erased
       """
   }
 }

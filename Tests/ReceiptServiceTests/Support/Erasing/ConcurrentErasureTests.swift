@@ -62,6 +62,82 @@ import Testing
     }
   }
 
+  @Test func `a transfer that waits for the erasure of its target is refused`() async throws {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let (other, bought) = try await harness.customer()
+      let refusals = try await harness.queuing(behind: .user(user)) {
+        [
+          { try await refusal { try await harness.erase(user.uuidString) } },
+          {
+            try await refusal {
+              _ = try await harness.desk.transfer(
+                bought.originalTransactionID, to: user.uuidString, by: #require(Harness.ada))
+            }
+          },
+        ]
+      }
+      #expect(refusals == [nil, .notFound])
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == other)
+      #expect(try await harness.tables(with: user.uuidString) == [])
+    }
+  }
+
+  @Test func `an event that is about to be sent waits for the erasure of its customer`() async throws {
+    try await withEvents { harness, _ in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      // The purchase had no owner when the event was written.
+      try await harness.arrives(bought)
+      _ = try await harness.device("phone-of-ada", shows: bought)
+      let event = try await harness.value("SELECT id AS value FROM lifecycle_events", as: UUID.self)
+      let (pool, now) = (harness.pool, harness.clock.now)
+      let (erasing, sending) = try await pool.withTransaction { connection in
+        _ = try await connection.query("LOCK TABLE support_actions IN SHARE MODE")
+        let erasing = Task { try await harness.erase("phone-of-ada") }
+        try await harness.untilWaiting(1)
+        let sending = Task {
+          try await pool.withTransaction { connection in
+            _ = try await connection.pipeline(LifecycleEventRows.fix([event], at: now))
+          }
+        }
+        try await harness.untilWaiting(2)
+        return (erasing, sending)
+      }
+      _ = try await erasing.value
+      try await sending.value
+      #expect(
+        try await harness.count("lifecycle_events WHERE first_sent_at IS NULL AND erased_at IS NOT NULL") == 1
+      )
+      #expect(try await harness.tables(with: "phone-of-ada", except: ["outbox"]) == [])
+    }
+  }
+
+  @Test
+  func
+    `the record of an erasure has the time of its end, so requests that were refused during it lose the ids`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let token = try await harness.token(for: user)
+      let log = harness.service.sharedResources.refusedAttempts
+      // The erasure has begun, and scans a large table for some minutes.
+      let erasing = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query("LOCK TABLE refused_attempts IN ROW EXCLUSIVE MODE")
+        let erasing = Task { try await harness.erase(user.uuidString) }
+        try await harness.untilWaiting(1)
+        harness.clock.advance(seconds: 120)
+        #expect(try await harness.validate(["signedTransaction": "a.b.c"], token: token).status >= 400)
+        return erasing
+      }
+      _ = try await erasing.value
+      try await log.flush()
+      #expect(try await harness.count("refused_attempts") == 1)
+      #expect(try await harness.tables(with: user.uuidString) == [])
+    }
+  }
+
   @Test func `a refused request that waits for its write does not bring an erased customer back`()
     async throws
   {
