@@ -8,7 +8,11 @@ extension SupportDesk {
   /// - Parameter text: anything that ``find(_:)`` finds, or a transaction id that only the App Store knows.
   /// - Throws: ``SupportRefusal``; errors of the database.
   public func refresh(_ text: String, by author: SupportAuthor) async throws -> RefreshReport {
-    let found = try await find(text)
+    var found = try await find(text)
+    let customers = found.search.customers
+    let recorded = try await pool.withConnection { try await self.recorded(customers, $0) }
+    // After the records were read: a customer that was erased in between is not found any more.
+    if !customers.isEmpty { found = try await find(text) }
     guard found.isFound || found.outcome == .askApple && found.id.isTransactionID else {
       throw SupportRefusal.notFound("Nothing to ask about: \(found.detail).")
     }
@@ -16,7 +20,6 @@ extension SupportDesk {
     guard !targets.isEmpty else {
       throw SupportRefusal.notFound("Nothing to ask about: \(found.detail) has no purchase.")
     }
-    let recorded = try await pool.withConnection { try await self.recorded(found.search.customers, $0) }
     var report = RefreshReport(asked: text)
     let refresh = PurchaseRefresh(signed: signed, ledger: ledger, pool: pool, clock: clock)
     for target in targets {
