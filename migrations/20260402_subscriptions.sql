@@ -174,7 +174,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON TABLE public.subscriptions IS 'One row per subscription or lifetime purchase (originalTransactionId), computed from the signed facts in transactions and renewals. Do not edit it by hand: the next fact overwrites it. A row without a bundle_id is from before receiptd: no fact about it is known yet.';
+COMMENT ON TABLE public.subscriptions IS 'One row per subscription or lifetime purchase (originalTransactionId), computed from the signed facts in transactions and renewals. Do not edit it by hand: the next fact overwrites it. Of a row without a bundle_id no fact is known yet: it is from before receiptd or, with erased_at, may only record the erasure of a user whom only notifications named.';
 COMMENT ON COLUMN public.subscriptions.id IS 'The row''s own id.';
 COMMENT ON COLUMN public.subscriptions.device_id IS 'The device that owns it, in apps whose customers are devices. Of a row from before receiptd: the device that the former server named, which stays the owner until a proof or support decides otherwise.';
 COMMENT ON COLUMN public.subscriptions.original_transaction_id IS 'Apple''s originalTransactionId: the same for every period.';
@@ -188,7 +188,7 @@ COMMENT ON COLUMN public.subscriptions.auto_renew_enabled IS 'Whether the App St
 COMMENT ON COLUMN public.subscriptions.last_validated_at IS 'When a client last proved the purchase.';
 COMMENT ON COLUMN public.subscriptions.created_at IS 'When receiptd first saw the purchase.';
 COMMENT ON COLUMN public.subscriptions.updated_at IS 'When receiptd last wrote this row.';
-COMMENT ON COLUMN public.subscriptions.bundle_id IS 'The app. NULL: the row is from before receiptd, and its values are those of the former server.';
+COMMENT ON COLUMN public.subscriptions.bundle_id IS 'The app. NULL: the row is from before receiptd, and its values are those of the former server; with erased_at, it may only record an erasure.';
 COMMENT ON COLUMN public.subscriptions.environment IS 'Production, or Sandbox for testers.';
 COMMENT ON COLUMN public.subscriptions.user_id IS 'The user that owns it, in apps whose customers are users. NULL: no user has claimed it.';
 COMMENT ON COLUMN public.subscriptions.store_status IS 'The status by the App Store''s rules, as of updated_at: active, billingRetry, billingGrace, expired or revoked.';

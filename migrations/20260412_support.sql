@@ -258,7 +258,9 @@ CROSS JOIN LATERAL (
 ) AS phase
 CROSS JOIN LATERAL (
   SELECT s.upcoming_product_id IS NOT NULL AND s.purchase_date <= now() AS is_done
-) AS change;
+) AS change
+-- An erased row without facts tells support nothing.
+WHERE s.bundle_id IS NOT NULL OR s.erased_at IS NULL;
 COMMENT ON VIEW public.support_subscriptions IS 'subscriptions, with both statuses as of now: an end that has passed shows at once.';
 COMMENT ON COLUMN public.support_subscriptions.status IS 'The status as of now: active, grace, expired or cancelled. Of a row from before receiptd, which has no bundle_id: the status that the former server wrote last.';
 COMMENT ON COLUMN public.support_subscriptions.store_status IS 'The store status as of now: active, billingRetry, billingGrace, expired or revoked.';

@@ -41,7 +41,7 @@ struct LedgerState {
   fileprivate struct Purchase {
     var facts = SubscriptionFacts()
     var stored: StoredSubscription?
-    /// The device in a row from before receiptd.
+    /// The device in a row from before receiptd. A row that only records an erasure has none.
     var formerDevice: String?
     /// The erasure of a customer whom only notifications that waited had named.
     var formerErasure: PurchaseErasure?
@@ -71,7 +71,8 @@ struct LedgerState {
     purchases[stored.originalTransactionID, default: Purchase()].stored = stored
   }
 
-  /// - Parameter formerDevice: the device in a row from before receiptd; empty for none.
+  /// - Parameter formerDevice: the device in a row from before receiptd; empty for none, also in a row that only records an
+  ///   erasure.
   mutating func load(formerDevice: String, of originalTransactionID: String) {
     guard !formerDevice.isEmpty else { return }
     purchases[originalTransactionID, default: Purchase()].formerDevice = formerDevice

@@ -13,7 +13,8 @@ enum SubscriptionRows {
     """
   }
 
-  /// The same, with rows from before receiptd, for which ``formerDevice(_:)`` is not nil.
+  /// The same, with rows without facts, for which ``formerDevice(_:)`` is not nil: those from before receiptd, and those that
+  /// only record an erasure.
   static func selectWithFormer(_ originalTransactionIDs: [String]) -> Query {
     """
     SELECT \(unescaped: columns),
@@ -22,10 +23,10 @@ enum SubscriptionRows {
     """
   }
 
-  /// The device in a row that an app's former server wrote and that no fact has reached yet: empty if it names none. Such a row
-  /// has no app and no phases, so ``decode(_:)`` cannot read it.
+  /// The device in a row that no fact has reached yet: empty if it names none. An app's former server wrote the row, or it only
+  /// records an erasure. It has no app and no phases, so ``decode(_:)`` cannot read it.
   ///
-  /// - Returns: `nil` for a row of receiptd.
+  /// - Returns: `nil` for a row with facts.
   static func formerDevice(_ row: Row) throws -> String? { try row.decode("former_device") }
 
   /// All purchases of these customers, of all apps. In a purchase that another device shares with one of them, the column
