@@ -119,7 +119,7 @@ COMMENT ON COLUMN public.lifecycle_events.data IS 'The other members of the even
 COMMENT ON COLUMN public.lifecycle_events.checks_devices IS 'Whether receiptd has yet to look if the event pauses paired devices.';
 COMMENT ON COLUMN public.lifecycle_events.created_at IS 'When receiptd learned it.';
 COMMENT ON COLUMN public.lifecycle_events.first_sent_at IS 'When it was first sent: from then on its content stays as it is. NULL: it was not sent.';
-COMMENT ON COLUMN public.lifecycle_events.erased_at IS 'When a customer that it named was erased: it is not sent any more. NULL: never.';
+COMMENT ON COLUMN public.lifecycle_events.erased_at IS 'When a customer that it named, or would have named when first sent, was erased: it is not sent any more. NULL: never.';
 
 -- Calls to the App Store that follow from a committed fact: answers to its questions about refunds, and the users who first
 -- proved a purchase.

@@ -58,6 +58,10 @@ import Testing
       #expect(dry.description.contains("notifications: 1 ("))
       try await harness.erase(user.uuidString)
       #expect(try await harness.tables(with: user.uuidString) == [])
+      #expect(try await harness.count("subscriptions") == 1)
+      // Support does not see a row that only records the erasure.
+      let hasFacts = cause == .unknownProduct
+      #expect(try await harness.count("support_subscriptions") == (hasFacts ? 1 : 0))
       harness.clock.set(try #require(waiting.bought.transaction.expiresDate))
       try await harness.happens(.renew, to: waiting.bought.originalTransactionID)
       #expect(try await harness.row(of: waiting.bought.originalTransactionID).userID == nil)
