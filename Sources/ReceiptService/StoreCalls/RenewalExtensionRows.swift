@@ -41,9 +41,9 @@ enum RenewalExtensionRows {
   }
 
   /// Writes the expiry before a request for one subscription is sent, and extends its lease; no row if another process took it.
-  static func begin(_ asked: RenewalExtension, expiresAt expiry: Date, until end: Date) -> Query {
+  static func begin(_ asked: RenewalExtension, expiresAt expiry: Date, until end: Date?) -> Query {
     """
-    UPDATE renewal_extensions SET expires_before = \(expiry), next_attempt_at = \(end)
+    UPDATE renewal_extensions SET expires_before = \(expiry), next_attempt_at = \(end)::timestamptz
     WHERE request_identifier = \(asked.id) AND completed_at IS NULL AND next_attempt_at = \(asked.heldUntil)::timestamptz
     """
   }
@@ -116,21 +116,24 @@ enum RenewalExtensionRows {
     """
   }
 
-  static func postpone(_ identifier: UUID, until next: Date?, because reason: String?) -> Query {
+  /// Writes when to try again; no row of a request for one subscription if another process took it.
+  static func postpone(_ asked: RenewalExtension, until next: Date?, because reason: String?) -> Query {
     """
     UPDATE renewal_extensions SET next_attempt_at = \(next)::timestamptz, attempts = attempts + 1,
       last_error = \(reason)::text
-    WHERE request_identifier = \(identifier) AND completed_at IS NULL
+    WHERE request_identifier = \(asked.id) AND completed_at IS NULL
+      AND (original_transaction_id IS NULL OR next_attempt_at = \(asked.heldUntil)::timestamptz)
     """
   }
 
-  /// Ends a request with what the App Store said.
+  /// Ends a request with what the App Store said; no row of a request for one subscription if another process took it.
   static func complete(_ ended: RenewalExtension, at instant: Date) -> Query {
     """
     UPDATE renewal_extensions SET completed_at = \(instant), next_attempt_at = NULL,
       accepted_at = \(ended.acceptedAt)::timestamptz, effective_at = \(ended.renewsAt)::timestamptz,
       succeeded = \(ended.succeeded)::bigint, failed = \(ended.failed)::bigint, last_error = \(ended.error)::text
     WHERE request_identifier = \(ended.id) AND completed_at IS NULL
+      AND (original_transaction_id IS NULL OR next_attempt_at = \(ended.heldUntil)::timestamptz)
     """
   }
 }

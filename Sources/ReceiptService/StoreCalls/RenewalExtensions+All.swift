@@ -164,7 +164,7 @@ extension RenewalExtensions {
     }
     let next = instant + Self.backoff.seconds(afterFailures: asked.attempts + 1)
     _ = try await pool.query(
-      RenewalExtensionRows.postpone(asked.id, until: next, because: reason))
+      RenewalExtensionRows.postpone(asked, until: next, because: reason))
   }
 
   private func seller(of productID: String, bundleID: String?) throws(SupportRefusal) -> App {

@@ -42,11 +42,13 @@ extension RenewalExtensions {
     case .renewed: return try await finish(asked, error: Self.renewed, by: author)
     case .notCarriedOut: break
     }
-    let begun = try await pool.query(
-      RenewalExtensionRows.begin(asked, expiresAt: expiry, until: clock.now() + Self.commandLease))
-    guard begun.affected == 1 else { throw Self.isUnderWay(stored.originalTransactionID) }
+    var begun = asked
+    begun.heldUntil = clock.now() + Self.commandLease
+    let rows = try await pool.query(
+      RenewalExtensionRows.begin(asked, expiresAt: expiry, until: begun.heldUntil))
+    guard rows.affected == 1 else { throw Self.isUnderWay(stored.originalTransactionID) }
     return try await send(
-      asked, to: api.with(timeout: Self.callTimeout, maximumAge: .zero), by: author)
+      begun, to: api.with(timeout: Self.callTimeout, maximumAge: .zero), by: author)
   }
 
   /// Ends a leased request with what the App Store shows of it, because another one follows.
@@ -106,7 +108,7 @@ extension RenewalExtensions {
     if asked.expiresBefore == nil {
       try await write(asked, error: "not sent: the renewal date could not be read: \(reason)", by: author)
     } else {
-      _ = try await pool.query(RenewalExtensionRows.postpone(asked.id, until: clock.now(), because: reason))
+      try await postpone(asked, until: clock.now(), because: reason)
     }
     throw ServiceError.storeUnavailable(
       "The renewal date of \(id) cannot be read: \(reason). Nothing was sent; repeat this in a minute.")
@@ -128,8 +130,7 @@ extension RenewalExtensions {
       if error.isRefusal { return try await finish(asked, error: error.sentence, by: author) }
       // Without an answer the App Store may still carry it out, and must be asked later.
       let wait = error.mayBeCarriedOut ? Self.commandLease : 0
-      _ = try await pool.query(
-        RenewalExtensionRows.postpone(asked.id, until: clock.now() + wait, because: error.reason))
+      try await postpone(asked, until: clock.now() + wait, because: error.reason)
       throw ServiceError.storeUnavailable(
         error.mayBeCarriedOut
           ? "Whether \(id) was extended is unknown: \(error.reason). Repeat this in a minute: it is sent again only if "
@@ -140,8 +141,16 @@ extension RenewalExtensions {
     return try await finish(asked, renewsAt: answer.effectiveDate, error: error, by: author)
   }
 
+  /// Writes when a leased request may be sent again.
+  /// - Throws: ``SupportRefusal`` if another process took the request meanwhile; errors of the database.
+  private func postpone(_ asked: RenewalExtension, until next: Date, because reason: String) async throws {
+    let rows = try await pool.query(RenewalExtensionRows.postpone(asked, until: next, because: reason))
+    guard rows.affected == 1 else { throw Self.isUnderWay(asked.originalTransactionID ?? "") }
+  }
+
   /// Writes the end of a request.
-  /// - Throws: ``SupportRefusal`` if the subscription was not extended; errors of the database.
+  /// - Throws: ``SupportRefusal`` if the subscription was not extended, or another process took the request meanwhile; errors
+  ///   of the database.
   private func finish(
     _ asked: RenewalExtension, renewsAt: Date? = nil, error: String? = nil, by author: SupportAuthor
   ) async throws -> RenewalExtension {
@@ -162,9 +171,13 @@ extension RenewalExtensions {
     ended.renewsAt = renewsAt
     ended.error = error
     if error == nil { ended.acceptedAt = instant }
-    var queries = [RenewalExtensionRows.complete(ended, at: instant)]
-    if error == nil { queries.append(record(ended, "extend-renewal", by: author, at: instant)) }
-    _ = try await pool.transaction(pipeline: queries)
+    let (id, completed) = (ended.originalTransactionID ?? "", ended)
+    try await pool.withTransaction { connection in
+      let rows = try await connection.query(RenewalExtensionRows.complete(completed, at: instant))
+      guard rows.affected == 1 else { throw Self.isUnderWay(id) }
+      guard error == nil else { return }
+      _ = try await connection.query(record(completed, "extend-renewal", by: author, at: instant))
+    }
     return ended
   }
 }
