@@ -3,11 +3,11 @@ import AppStore
 extension AppStoreServerError {
   /// Whether the App Store may have carried out a call that changes something, though no answer says so.
   ///
-  /// A rejection with Apple's code, or with a status below 500, was not carried out. Without a code, a status from 500 on may
-  /// come from a proxy that has lost the answer.
+  /// A rejection with a status below 500 was not carried out. An internal error may follow the change, and a proxy may lose the
+  /// answer.
   var mayBeCarriedOut: Bool {
     switch self {
-    case .rejected(let rejection): rejection.status >= 500 && rejection.code == nil
+    case .rejected(let rejection): rejection.status >= 500
     case .transport, .undecodableAnswer: true
     case .unauthorizedWithoutJSON, .transactionNotFound, .invalidArgument, .tokenNotSigned, .overloaded,
       .circuitOpen:

@@ -44,6 +44,24 @@ import Testing
     }
   }
 
+  @Test func `an extension that ends in an internal error of the App Store is sent once, and is uncertain`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      let before = try #require(bought.transaction.expiresDate)
+      harness.store.add(.error(.generalInternalRetryable).at(.extend).next(1))
+      await #expect(throws: Problem.self) { _ = try await harness.extend(id) }
+      #expect(harness.store.acceptedRequests.isEmpty)
+      #expect(try await refusal { _ = try await harness.extend(id) } == .alreadyDone)
+      _ = try harness.store.perform(.extend(days: 5), on: id)
+      harness.clock.advance(seconds: 61)
+      #expect(try await harness.extend(id).renewsAt == before + 5 * 86_400)
+      #expect(harness.store.acceptedRequests.isEmpty)
+    }
+  }
+
   @Test func `an extension without an answer is not repeated within a minute`() async throws {
     try await withHarness { harness in
       let (_, bought) = try await harness.customer()

@@ -99,17 +99,18 @@ import Testing
     #expect(answer().sentence(of: sent).contains("; not delivered"))
   }
 
-  @Test func `a call was not carried out after a rejection by Apple's code or before it was sent`() {
+  @Test func `a call was not carried out after a rejection with a status below 500 or before it was sent`() {
     func rejected(_ status: Int, _ code: AppStoreErrorCode?) -> AppStoreServerError {
       .rejected(.init(status: status, code: code, message: nil, retryAfter: nil))
     }
     for error in [
-      rejected(500, .generalInternal), rejected(500, .generalInternalRetryable), rejected(429, nil),
-      rejected(404, .transactionIdNotFound), .unauthorizedWithoutJSON, .circuitOpen(retryAfter: .zero),
+      rejected(429, nil), rejected(404, .transactionIdNotFound), .unauthorizedWithoutJSON,
+      .circuitOpen(retryAfter: .zero),
       .overloaded(retryAfter: .zero),
     ] { #expect(!error.mayBeCarriedOut, "\(error)") }
     for error in [
-      rejected(502, nil), .transport(CancellationError()), .undecodableAnswer(status: 200, detail: ""),
+      rejected(500, .generalInternal), rejected(500, .generalInternalRetryable), rejected(502, nil),
+      .transport(CancellationError()), .undecodableAnswer(status: 200, detail: ""),
     ] { #expect(error.mayBeCarriedOut, "\(error)") }
   }
 

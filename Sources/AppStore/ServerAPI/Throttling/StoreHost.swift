@@ -93,7 +93,10 @@ final class StoreHost: Sendable {
         circuit.withLock { $0.answered() }
         return result
       }
-      let pause = schedule.pause(after: error, at: clock.date(), jitter: clock.jitter())
+      var pause = schedule.pause(after: error, at: clock.date(), jitter: clock.jitter())
+      if case .rejected(let rejection) = error, rejection.status >= 500, !endpoint.isRepeatable {
+        pause = nil
+      }
       let isRepeated = pause.map { clock.instant() + $0 < latest } ?? false
       // A call that is repeated may still succeed, so its failures do not count, except for a failed probe.
       if report(error, under: pass, isLast: !isRepeated) || !isRepeated { return result }
