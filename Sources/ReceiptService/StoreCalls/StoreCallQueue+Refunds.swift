@@ -15,7 +15,10 @@ extension StoreCallQueue {
       // An earlier attempt had begun, so the App Store may have the answer.
       try await settle(call, call.isUncertain ? .unknown : outcome, reason)
     case .send(let decided):
-      let (request, preferredBy) = try await recorded(decided, answer.preference?.by, for: call)
+      // An erasure or another server may have ended the call.
+      guard let (request, preferredBy) = try await recorded(decided, answer.preference?.by, for: call) else {
+        return
+      }
       let sent = SentRefundAnswer(sentence: answer.sentence(of: request), preferredBy: preferredBy)
       try await send(call, answer: sent) { api throws(AppStoreServerError) in
         try await api.sendConsumption(of: call.transactionID, request, in: call.environment)
@@ -25,18 +28,20 @@ extension StoreCallQueue {
 
   /// Writes the answer before it is sent. If an earlier attempt has no known end, this one repeats its answer: the App Store
   /// may have it.
-  /// - Returns: the answer to send, and the person whose preference it follows.
+  /// - Returns: the answer to send, and the person whose preference it follows; `nil` if the call has ended.
   private func recorded(
     _ request: ConsumptionRequest, _ preferredBy: String?, for call: StoreCall
-  ) async throws -> (ConsumptionRequest, preferredBy: String?) {
-    if let body = call.body {
-      let former = try JSONDecoder().decode(ConsumptionRequest.self, from: Data(body.text.utf8))
-      _ = try await pool.query(StoreCallRows.record(body, preferredBy: call.preferredBy, of: call.id))
-      return (former, call.preferredBy)
+  ) async throws -> (ConsumptionRequest, preferredBy: String?)? {
+    var (sent, body, person) = (request, call.body, preferredBy)
+    if let body {
+      sent = try JSONDecoder().decode(ConsumptionRequest.self, from: Data(body.text.utf8))
+      person = call.preferredBy
+    } else {
+      body = JSONText(utf8: try JSONEncoder().encode(request))
     }
-    let body = JSONText(utf8: try JSONEncoder().encode(request))
-    _ = try await pool.query(StoreCallRows.record(body, preferredBy: preferredBy, of: call.id))
-    return (request, preferredBy)
+    guard let body else { return nil }
+    let rows = try await pool.query(StoreCallRows.record(body, preferredBy: person, of: call.id))
+    return rows.affected == 1 ? (sent, person) : nil
   }
 
   /// What is known about the request now; `nil` if the transaction is not stored.

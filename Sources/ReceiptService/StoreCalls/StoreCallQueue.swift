@@ -122,11 +122,12 @@ struct StoreCallQueue: Sendable {
     _ call: StoreCall, _ outcome: StoreCallOutcome, _ reason: String?, answer: SentRefundAnswer? = nil
   ) async throws {
     let instant = clock.now()
-    var queries = [StoreCallRows.settle(call, outcome, because: reason, at: instant)]
-    if outcome == .sent { queries.append(StoreCallRows.settleRepetitions(of: call, at: instant)) }
+    var end = StoreCallRows.settle(call, outcome, because: reason, at: instant)
     if call.kind == .consumption {
-      queries.append(refundRecord(call, outcome, reason, answer, at: instant))
+      end = StoreCallRows.settle(end, recording: refundRecord(call, outcome, reason, answer, at: instant))
     }
+    var queries = [end]
+    if outcome == .sent { queries.append(StoreCallRows.settleRepetitions(of: call, at: instant)) }
     // In a task of its own, which a stop of the service does not cancel: otherwise the call would be made again.
     let (pool, statements) = (pool, queries)
     _ = try await Task { try await pool.transaction(pipeline: statements) }.value

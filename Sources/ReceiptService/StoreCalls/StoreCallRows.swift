@@ -40,7 +40,7 @@ enum StoreCallRows {
   /// The column `last_error` between the beginning and the end of an attempt, and in the record of a call that ends so.
   static let underWay = "an attempt has begun, and its end is not known"
 
-  /// Writes what is about to be sent. While the row has a body, the App Store may have it.
+  /// Writes what is about to be sent; no row if the call has ended. While the row has a body, the App Store may have it.
   static func record(_ body: JSONText, preferredBy person: String?, of id: Int64) -> Query {
     """
     UPDATE store_calls SET body = \(body), preferred_by = \(person)::text, last_error = \(underWay)
@@ -85,12 +85,24 @@ enum StoreCallRows {
     """
   }
 
+  /// Ends a call; no row if it has ended already.
   static func settle(
     _ call: StoreCall, _ outcome: StoreCallOutcome, because reason: String?, at instant: Date
   ) -> Query {
     """
     UPDATE store_calls SET settled_at = \(instant), outcome = \(outcome.rawValue), last_error = \(reason)::text
     WHERE id = \(call.id) AND settled_at IS NULL
+    """
+  }
+
+  /// Ends a call and writes its record; no record if the call has ended already, because of an erasure or another server.
+  /// - Parameters:
+  ///   - settle: ``settle(_:_:because:at:)``.
+  ///   - record: an `INSERT` that ends in its `FROM` clause.
+  static func settle(_ settle: Query, recording record: Query) -> Query {
+    """
+    WITH settled AS (\(settle) RETURNING id)
+    \(record) WHERE EXISTS (SELECT FROM settled)
     """
   }
 
