@@ -46,6 +46,8 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   let requestedAt: Date
   /// The expiry of the one subscription at the App Store before the first request was sent; `nil`: none was sent.
   var expiresBefore: Date?
+  /// When an owner of the one subscription had been erased before this command.
+  var ownerErasedAt: Date?
   /// Until when this process holds the request for one subscription.
   var heldUntil: Date?
   /// The person who asked; `nil` for the author of this command.

@@ -173,6 +173,7 @@ extension RenewalExtensions {
     if error == nil { ended.acceptedAt = instant }
     let (id, completed) = (ended.originalTransactionID ?? "", ended)
     try await pool.withTransaction { connection in
+      let author = try await writer(author, of: completed, connection)
       let rows = try await connection.query(RenewalExtensionRows.complete(completed, at: instant))
       guard rows.affected == 1 else { throw Self.isUnderWay(id) }
       guard error == nil else { return }

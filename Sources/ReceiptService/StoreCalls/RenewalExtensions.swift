@@ -55,13 +55,15 @@ public struct RenewalExtensions: Sendable {
       bundleID: stored.bundleID, environment: current.environment.rawValue,
       originalTransactionID: originalTransactionID, productID: current.productID, days: days,
       reasonCode: reasonCode, requestedAt: clock.now())
+    asked.ownerErasedAt = stored.erasure?.ownerErasedAt
     if isDryRun {
       asked.isDryRun = true
       asked.renewsAt = current.expiresDate.map { $0 + TimeInterval(days) * 86_400 }
       return asked
     }
     if let open = try await pool.query(RenewalExtensionRows.open(originalTransactionID)).first {
-      let former = try await hold(open.decode("request_identifier"), of: originalTransactionID)
+      var former = try await hold(open.decode("request_identifier"), of: originalTransactionID)
+      former.ownerErasedAt = asked.ownerErasedAt
       if former.isSameRequest(as: asked) { return try await carryOut(former, of: stored, api, by: author) }
       try await end(former, of: stored, api, by: author)
     }
@@ -82,6 +84,7 @@ public struct RenewalExtensions: Sendable {
     let id = asked.originalTransactionID ?? ""
     let yesterday = asked.requestedAt - 86_400
     try await pool.withTransaction { connection in
+      let author = try await writer(author, of: asked, connection)
       let inserted = try await connection.query(
         RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: asked.heldUntil))
       guard inserted.affected > 0 else {
@@ -97,6 +100,21 @@ public struct RenewalExtensions: Sendable {
             + "--force (support API: \"force\": true); Apple allows two within 365 days.")
       }
     }
+  }
+
+  /// The author that a row about one subscription names. An owner may have been erased since the command began: then the row
+  /// has no reason, as if the erasure had come afterwards. The lock keeps another erasure out until the transaction ends.
+  func writer(
+    _ author: SupportAuthor, of asked: RenewalExtension, _ connection: PostgresConnection
+  ) async throws -> SupportAuthor {
+    let id = asked.originalTransactionID ?? ""
+    let answers = try await connection.pipeline([
+      AdvisoryLock.acquire(.purchase, [id]),
+      "SELECT erased_at FROM subscriptions WHERE original_transaction_id = \(id)",
+    ])
+    let erasedAt = try answers[1].first?.decode("erased_at", as: Date?.self)
+    guard let erasedAt, erasedAt != asked.ownerErasedAt else { return author }
+    return try SupportAuthor(by: author.actor, reason: "(erased)")
   }
 
   /// The record in `support_actions`.
