@@ -186,7 +186,7 @@ import Testing
       #expect(preferred.status == 0, "\(preferred.complaint)")
       #expect(
         Self.unfolded(preferred.text)
-          == "\(user): the next answer will prefer no refund; no request waits; the customer has no purchase yet"
+          == "\(user): the next answer will prefer no refund; no request waits; the customer has no proven purchase"
       )
       let extend = ["extend-renewal", "1", "--days", "3", "--reason-code", "3", "--reason", "outage"]
       let unknown = try await run(extend, database)

@@ -50,6 +50,9 @@ extension SupportDesk {
         AND bundle_id = coalesce(\(bundleID)::text, bundle_id)
       """)
     if !known.isEmpty {
+      // An erasure that has begun ends before the record is written, or finds it.
+      let purchases = try known.map { try $0.decode("original_transaction_id", as: String.self) }
+      _ = try await connection.query(AdvisoryLock.acquire(.purchase, Set(purchases)))
       return try known.map {
         SupportAction(
           name: RefundAnswerRows.preferenceAction, bundleID: try $0.decode("bundle_id"),
@@ -127,7 +130,7 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
     let open = answerBy.map { "; a request waits for an answer until \($0.rfc3339)" } ?? "; no request waits"
     let consent =
       lacksConsent ? "; the customer has not consented, and without that the App Store is told nothing" : ""
-    let purchase = purchases.isEmpty ? "; the customer has no purchase yet" : ""
+    let purchase = purchases.isEmpty ? "; the customer has no proven purchase" : ""
     let sent =
       sentRequests > 0
       ? "; an answer to it was sent, the end is not known, and that answer is repeated unchanged" : ""

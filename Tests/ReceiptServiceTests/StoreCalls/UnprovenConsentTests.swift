@@ -24,6 +24,7 @@ import Testing
       let told = try await harness.desk.preferRefund(
         .grant, for: stranger.uuidString, by: #require(Harness.ada))
       #expect(told.purchases == [])
+      #expect(told.description.contains("the customer has no proven purchase"), "\(told)")
       try await harness.requestsRefund(of: bought)
       try await harness.service.storeCalls.run()
       #expect(harness.store.consumptionReports.isEmpty)
