@@ -10,14 +10,20 @@ extension Doctor {
   func contestedPurchases(_ pool: PostgresPool) async throws -> CheckResult? {
     let rows = try await pool.query(
       """
-      SELECT purchase, array_agg(customer ORDER BY customer) AS customers, count(*) OVER () AS purchases
-      FROM (
+      WITH claims AS (
         SELECT coalesce(purchase_id, original_transaction_id) AS purchase, customer FROM adoptions
         WHERE outcome = 'claimed_twice'
         UNION
         SELECT coalesce(t.original_transaction_id, w.original_transaction_id), w.user_id::text
         FROM client_writes w LEFT JOIN transactions t ON t.transaction_id = w.original_transaction_id
-        WHERE w.outcome = 'claimed_twice') AS claims
+        WHERE w.outcome = 'claimed_twice')
+      SELECT purchase, array_agg(customer ORDER BY customer) AS customers, count(*) OVER () AS purchases
+      FROM (
+        SELECT purchase, customer FROM claims
+        UNION
+        SELECT s.original_transaction_id, coalesce(s.user_id::text, s.device_id)
+        FROM subscriptions s JOIN claims c ON c.purchase = s.original_transaction_id
+        WHERE s.owned_because = 'unproven_claim') AS claimants
       WHERE NOT EXISTS (SELECT FROM subscriptions s
         WHERE s.original_transaction_id = purchase AND (s.user_id IS NOT NULL OR s.device_id IS NOT NULL)
           AND s.owned_because IS DISTINCT FROM 'unproven_claim')

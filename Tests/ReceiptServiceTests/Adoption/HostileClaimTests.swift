@@ -71,7 +71,10 @@ import Testing
         if $0.isWarning { warnings.append($0.line) }
       }
       #expect(
-        warnings.contains { $0.contains("contested purchases: 1 claimed by several") && $0.contains(id) })
+        warnings.contains { line in
+          line.contains("contested purchases: 1 claimed by several") && line.contains(id)
+            && [payer, other].allSatisfy { line.contains($0.uuidString.lowercased()) }
+        })
 
       let ada = try #require(Harness.ada)
       _ = try await live.harness.desk.transfer(id, to: payer.uuidString, by: ada)
