@@ -24,20 +24,7 @@ enum EventApps {
 func withEvents(
   _ events: [String]? = EventApps.all, _ body: (Harness, WebhookReceiver) async throws -> Void
 ) async throws {
-  let receiver = try WebhookReceiver()
-  do {
-    try await withHarness(
-      configuration: EventApps.configuration(receiver, events),
-      environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
-    ) { harness in
-      try await harness.service.outbox.register()
-      try await body(harness, receiver)
-    }
-  } catch {
-    await receiver.stop()
-    throw error
-  }
-  await receiver.stop()
+  try await withReceiver(configuration: { EventApps.configuration($0, events) }, body)
 }
 
 extension Harness {

@@ -113,11 +113,19 @@ final class WebhookReceiver: Sendable {
 func withWebhook(
   secret: String = WebhookReceiver.secret, _ body: (Harness, WebhookReceiver) async throws -> Void
 ) async throws {
+  try await withReceiver(
+    secret: secret, configuration: { WebhookReceiver.configuration([WebhookReceiver.webhook($0.url)]) }, body)
+}
+
+/// Runs a test with a receiver, and a receiptd whose configuration names it.
+func withReceiver(
+  secret: String = WebhookReceiver.secret, configuration: (WebhookReceiver) -> String,
+  _ body: (Harness, WebhookReceiver) async throws -> Void
+) async throws {
   let receiver = try WebhookReceiver()
   do {
     try await withHarness(
-      configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)]),
-      environment: ["TEST_WEBHOOK_SECRET": secret]
+      configuration: configuration(receiver), environment: ["TEST_WEBHOOK_SECRET": secret]
     ) { harness in
       try await harness.service.outbox.register()
       try await body(harness, receiver)

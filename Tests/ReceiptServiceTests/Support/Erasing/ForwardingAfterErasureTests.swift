@@ -85,23 +85,13 @@ extension WebhookReceiver {
 private func withSecondServer(
   of app: String, _ body: (Harness, WebhookReceiver) async throws -> Void
 ) async throws {
-  let receiver = try WebhookReceiver()
-  let configuration = TestApps.json.replacing(
-    "\"name\": \"\(app)\",",
-    with: """
-      "name": "\(app)", "forwardNotifications": { "url": "\(receiver.url)",
-        "secretEnv": "TEST_WEBHOOK_SECRET", "allowPrivateAddresses": true },
-      """)
-  do {
-    try await withHarness(
-      configuration: configuration, environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
-    ) { harness in
-      try await harness.service.outbox.register()
-      try await body(harness, receiver)
-    }
-  } catch {
-    await receiver.stop()
-    throw error
+  func configuration(_ receiver: WebhookReceiver) -> String {
+    TestApps.json.replacing(
+      "\"name\": \"\(app)\",",
+      with: """
+        "name": "\(app)", "forwardNotifications": { "url": "\(receiver.url)",
+          "secretEnv": "TEST_WEBHOOK_SECRET", "allowPrivateAddresses": true },
+        """)
   }
-  await receiver.stop()
+  try await withReceiver(configuration: configuration, body)
 }
