@@ -1,6 +1,7 @@
 import Curl
 import Foundation
 import HTTPTypes
+import Synchronization
 import TestProcess
 import Testing
 
@@ -95,20 +96,34 @@ final class ReceiptdProcess: Sendable {
     ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "receiptd")
 }
 
-/// A port that nothing listens on at this moment.
+/// A port that nothing listens on at this moment, and that no other call of this process returns.
+///
+/// It lies below the kernel's ephemeral ports, so no outgoing connection takes it before the server listens.
 func freePort() throws -> Int {
+  for _ in 0..<1000 {
+    let (place, _) = portsHandedOut.add(1, ordering: .relaxed)
+    let port = 10_000 + place % 20_000
+    if try isFree(port) { return port }
+  }
+  throw NoFreePort()
+}
+
+/// Begins at random, so two runs of the tests rarely meet.
+private let portsHandedOut = Atomic(Int.random(in: 0..<20_000))
+
+private struct NoFreePort: Error {}
+
+private func isFree(_ port: Int) throws -> Bool {
   let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
   try #require(descriptor >= 0)
   defer { close(descriptor) }
   var address = sockaddr_in()
   address.sin_family = sa_family_t(AF_INET)
+  address.sin_port = UInt16(port).bigEndian
   address.sin_addr.s_addr = inet_addr("127.0.0.1")
-  var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-  try withUnsafeMutablePointer(to: &address) { pointer in
-    try pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
-      try #require(bind(descriptor, generic, length) == 0)
-      try #require(getsockname(descriptor, generic, &length) == 0)
+  return withUnsafePointer(to: &address) { pointer in
+    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+      bind(descriptor, generic, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
     }
   }
-  return Int(UInt16(bigEndian: address.sin_port))
 }
