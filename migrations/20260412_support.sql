@@ -190,7 +190,15 @@ SELECT
   coalesce(s.phase_statuses[phase.n], s.status) AS status,
   s.phase_store_statuses[phase.n] AS store_status,
   coalesce(s.is_counted AND s.phase_statuses[phase.n] IN ('active', 'grace'), false) AS has_access,
-  CASE WHEN s.is_counted THEN phase.access_ends_at END AS access_ends_at,
+  -- Once Apple's billing grace is over, the renewal info no longer has its end; the notification of the failed charge has.
+  CASE WHEN s.is_counted THEN greatest(phase.access_ends_at, (
+    SELECT max(grace.ends_at) FROM public.notifications n
+    CROSS JOIN LATERAL (SELECT to_timestamp(
+      substring(n.renewal_claims FROM '"gracePeriodExpiresDate" *: *([0-9]+)')::numeric::double precision / 1000) AS ends_at
+    ) AS grace
+    WHERE phase.access_ends_at <= now() AND s.revoked_at IS NULL AND n.original_transaction_id = s.original_transaction_id
+      AND n.subtype = 'GRACE_PERIOD' AND n.signed_at >= s.expiry_date - interval '2 days' AND grace.ends_at <= now()))
+  END AS access_ends_at,
   s.purchase_date,
   s.expiry_date,
   s.grace_expires_at,
@@ -430,7 +438,13 @@ SELECT lapse.at, t.bundle_id, s.user_id, s.device_id, t.original_transaction_id,
 FROM public.transactions t
 JOIN public.subscriptions s USING (original_transaction_id)
 LEFT JOIN public.configured_apps app ON app.bundle_id = t.bundle_id
-CROSS JOIN LATERAL (SELECT t.expiry_date + coalesce(app.grace_days, 0) * interval '24 hours' AS at) AS lapse
+CROSS JOIN LATERAL (
+  SELECT greatest(t.expiry_date + coalesce(app.grace_days, 0) * interval '24 hours', max(to_timestamp(
+    substring(n.renewal_claims FROM '"gracePeriodExpiresDate" *: *([0-9]+)')::numeric::double precision / 1000))) AS at
+  FROM public.notifications n
+  WHERE n.original_transaction_id = t.original_transaction_id AND n.subtype = 'GRACE_PERIOD'
+    AND n.signed_at BETWEEN t.expiry_date - interval '2 days' AND t.expiry_date + interval '2 days'
+) AS lapse
 WHERE t.revoked_at IS NULL AND NOT t.is_upgraded AND t.transaction_id <> s.transaction_id
   AND EXISTS (
     SELECT FROM public.transactions later

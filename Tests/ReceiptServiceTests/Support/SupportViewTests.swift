@@ -65,4 +65,37 @@ import Testing
       #expect(seen.until == end + 7 * 86_400)
     }
   }
+
+  @Test func `access that ended with Apple's billing grace ended at that date in the support views`()
+    async throws
+  {
+    try await withHarness { harness in
+      let now = harness.clock.now
+      harness.clock.set(now - 100 * 86_400)
+      let (user, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      let paidUntil = try #require(bought.transaction.expiresDate)
+      harness.clock.set(paidUntil)
+      try await harness.happens(.failToRenew(grace: true), to: id)
+      let graceEnd = try #require(harness.store.truth(of: id)?.gracePeriodExpiresDate)
+      #expect(try await seen(harness, id).until == graceEnd)
+
+      harness.clock.set(graceEnd + 60)
+      try await harness.happens(.endGrace, to: id)
+      harness.clock.set(now)
+      let over = try await seen(harness, id)
+      #expect(!over.hasAccess)
+      #expect(over.until == graceEnd)
+      let ends = try await harness.pool.query(
+        "SELECT at FROM support_timeline WHERE event = 'access ended' AND user_id = \(user)")
+      #expect(try ends.map { try $0.decode("at", as: Date.self) } == [graceEnd])
+
+      // A purchase after the end: the earlier loss of access keeps its date.
+      harness.clock.set(now - 86_400)
+      try await harness.arrives(try harness.buy(token: user))
+      let after = try await harness.pool.query(
+        "SELECT at FROM support_timeline WHERE event = 'access ended' AND user_id = \(user)")
+      #expect(try after.map { try $0.decode("at", as: Date.self) } == [graceEnd])
+    }
+  }
 }
