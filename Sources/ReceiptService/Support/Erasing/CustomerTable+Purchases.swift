@@ -123,8 +123,13 @@ extension CustomerTable {
       SELECT jsonb_build_object('notification_uuid', notification_uuid, 'type', type, 'subtype', subtype,
         'bundle_id', bundle_id, 'original_transaction_id', original_transaction_id, 'signed_at', signed_at,
         'received_at', received_at, 'outcome', outcome, 'transaction_claims', transaction_claims,
-        'renewal_claims', renewal_claims) AS row
-      FROM notifications WHERE original_transaction_id = ANY(\(customer.purchases)) ORDER BY signed_at
+        'renewal_claims', renewal_claims,
+        'envelope_claims', CASE WHEN transaction_claims IS NULL AND renewal_claims IS NULL
+          THEN receiptd_readable_claims(envelope_claims) END) AS row
+      FROM notifications
+      WHERE original_transaction_id = ANY(\(customer.purchases))
+        OR notification_uuid = ANY(\(customer.waiting.map(\.uuid)))
+      ORDER BY signed_at
       """
     },
     erase: { customer in

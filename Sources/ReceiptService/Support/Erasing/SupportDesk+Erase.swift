@@ -34,21 +34,6 @@ extension SupportDesk {
     return report
   }
 
-  /// The customers with this id: also a user whom no record names but a notification that waits.
-  private func knownCustomers(_ id: String) async throws -> [ErasedCustomer] {
-    do {
-      return try await customersToErase(id)
-    } catch let refusal as SupportRefusal where refusal.kind == .notFound {
-      guard let user = UUID(rfc9562: id) else { throw refusal }
-      let instant = clock.now()
-      let unknown = ErasedCustomer(.user(user), of: [], in: catalog, at: instant)
-      let waiting = try await pool.withConnection { try await found(unknown, $0) }.waiting
-      guard !waiting.isEmpty else { throw refusal }
-      let apps = Set(waiting.compactMap(\.bundleID)).filter { catalog[$0]?.customer == .user }
-      return [ErasedCustomer(.user(user), of: apps.sorted(), in: catalog, at: instant)]
-    }
-  }
-
   /// What was erased of one customer, and what stays elsewhere.
   struct Erasure {
     let customer: ErasedCustomer
@@ -92,16 +77,6 @@ extension SupportDesk {
       }
     }
     throw ServiceError.databaseUnavailable
-  }
-
-  /// The customer with purchases and waiting notifications. No index finds a token.
-  private func found(
-    _ customer: ErasedCustomer, _ connection: PostgresConnection
-  ) async throws -> ErasedCustomer {
-    var found = try customer.with(await connection.query(customer.findPurchases, timeout: .seconds(60)))
-    found.waiting = try await connection.query(found.findWaiting, timeout: .seconds(60))
-      .map(ErasedCustomer.Waiting.init)
-    return found
   }
 
   /// Locks in the order of the ledger: the purchases, their notifications, the customers.

@@ -7,14 +7,14 @@ extension SupportDesk {
   /// - Parameter id: a user's UUID or a device's id.
   /// - Throws: ``SupportRefusal``; errors of the database.
   public func exportCustomer(_ id: String) async throws -> CustomerExport {
-    let customers = try await customersToErase(id)
+    let customers = try await knownCustomers(id)
     var export = CustomerExport(id: customers[0].id, exportedAt: clock.now())
     export.logHashes = try await logHashes(of: customers[0].id).map(\.hash)
     for customer in customers {
       export.kinds.append(customer.customer.kindWord)
       export.bundleIDs = Set(export.bundleIDs + customer.bundleIDs).sorted()
       try await pool.withTransaction { connection in
-        let customer = try customer.with(await connection.query(customer.findPurchases))
+        let customer = try await found(customer, connection)
         for table in CustomerTable.all {
           guard let rows = table.export?(customer) else { continue }
           let answers = try await connection.pipeline([

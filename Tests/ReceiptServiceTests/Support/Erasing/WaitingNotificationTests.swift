@@ -75,6 +75,21 @@ import Testing
     }
   }
 
+  @Test(arguments: Cause.allCases)
+  func `the export of a user has the notifications that wait`(cause: Cause) async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let waiting = try await harness.waits(cause, token: user)
+      _ = try await harness.waits(cause, token: UUID())
+      let export = try await harness.desk.exportCustomer(user.uuidString)
+      let notifications = try #require(export.tables.first { $0.table == "notifications" })
+      #expect(notifications.rows.count == 1)
+      let row = "\(try #require(notifications.rows.first))".lowercased()
+      #expect(row.contains(waiting.uuid))
+      #expect(row.contains(user.uuidString.lowercased()))
+    }
+  }
+
   @Test func `a waiting notification of another customer stays`() async throws {
     try await withHarness { harness in
       let (user, _) = try await harness.customer()
