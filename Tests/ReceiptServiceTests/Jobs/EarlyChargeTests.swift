@@ -45,8 +45,13 @@ import Testing
       #expect(
         try await harness.pool.query("\(unescaped: view)")[0].decode("upcoming_product_id", as: String.self)
           == TestApps.individual)
+      let page = try await harness.desk.customer("device-1").description
+      #expect(page.contains("\(family), tier family"))
+      #expect(page.contains("next period charged ahead: \(TestApps.individual) from"))
+      #expect(page.contains("price of the next period"))
 
       harness.clock.set(begins)
+      #expect(try await !harness.desk.customer("device-1").description.contains("next period"))
       // The response is correct before the sweep.
       let devices = SubscriptionRows.select(users: [], devices: ["device-1"])
       let stored = try await harness.pool.query(devices).map(SubscriptionRows.decode)

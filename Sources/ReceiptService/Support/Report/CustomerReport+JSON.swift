@@ -70,6 +70,7 @@ extension ReportedPurchase: JSONWritable {
       json.member("tier", tier)
       json.member("totalPaid", plan.totalPaid)
       json.member("transactionID", transactionID)
+      json.member("upcomingProductID", upcomingProductID)
       json.member("willRenew", willRenew)
     }
   }

@@ -36,6 +36,9 @@ extension ReportedPurchase {
   }
 
   private var bought: String {
+    if let upcomingProductID {
+      return "next period charged ahead: \(upcomingProductID) from \(purchaseDate.rfc3339)"
+    }
     guard let first = plan.firstPurchaseDate, first < purchaseDate else {
       return "bought \(purchaseDate.rfc3339)"
     }
@@ -44,7 +47,8 @@ extension ReportedPurchase {
 
   private var cost: String? {
     let parts = [
-      plan.price.map { "price \($0)" }, plan.offer, plan.storefront.map { "storefront \($0)" },
+      plan.price.map { "price \(upcomingProductID == nil ? "" : "of the next period ")\($0)" }, plan.offer,
+      plan.storefront.map { "storefront \($0)" },
     ]
     let words = parts.compactMap(\.self).joined(separator: ", ")
     return words.isEmpty ? nil : words

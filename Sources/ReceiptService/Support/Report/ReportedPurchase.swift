@@ -9,6 +9,8 @@ struct ReportedPurchase: Sendable {
   var tier: String?
   var status: String
   var storeStatus: String
+  /// The product of a period that is charged already and begins at `purchaseDate`; nil if the period runs.
+  var upcomingProductID: String?
   /// The start of the current period.
   var purchaseDate: Date
   var expiryDate: Date?
