@@ -18,7 +18,7 @@ const char *__tsan_default_suppressions(void) {
       // A new connection, which has only constants, is handed to the task that waits for it. If its continuation is resumed
       // before the task suspends, an atomic variable of Swift's runtime orders the two, and that runtime is not compiled for
       // thread sanitizer.
-      "race:s8Postgres0A10ConnectionC2id7channel13configuration6logger\n";
+      "race:s8Postgres0A10ConnectionC2id9pipelined13configuration6logger\n";
 }
 
 // On Linux the kernel hands a contended Mutex from one thread to another (FUTEX_LOCK_PI, FUTEX_UNLOCK_PI), called by two
