@@ -432,7 +432,7 @@ SELECT s.access_ends_at, s.bundle_id, s.user_id, s.device_id, s.original_transac
 FROM public.support_subscriptions s
 WHERE s.revoked_at IS NULL AND s.access_ends_at <= now()
 UNION ALL
--- An earlier period that another one followed only after the app's own grace.
+-- An earlier period that another one followed only after its grace: Apple's billing grace or the app's own grace.
 SELECT lapse.at, t.bundle_id, s.user_id, s.device_id, t.original_transaction_id,
   'access ended', t.product_id, t.transaction_id, t.transaction_id, t.product_id, NULL::numeric, NULL::text, 'time'
 FROM public.transactions t
