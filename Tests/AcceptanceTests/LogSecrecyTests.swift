@@ -52,17 +52,20 @@ import Testing
 
   private struct Claims: JWTPayload {
     var sub: String
-    var iss = "https://auth.example"
+    var iss: String
     var aud = "authenticated"
     var exp: Int
     func verify(using algorithm: some JWTAlgorithm) async throws {}
   }
 
-  private static func token(for user: UUID, secret: String = userSecret) async throws -> String {
+  private static func token(
+    for user: UUID, secret: String = userSecret, issuer: String = "https://auth.example"
+  ) async throws -> String {
     let keys = await JWTKeyCollection().add(
       hmac: HMACKey(key: SymmetricKey(data: Array(secret.utf8))), digestAlgorithm: .sha256)
     return try await keys.sign(
-      Claims(sub: user.uuidString.lowercased(), exp: Int(Date().timeIntervalSince1970) + 3_600))
+      Claims(
+        sub: user.uuidString.lowercased(), iss: issuer, exp: Int(Date().timeIntervalSince1970) + 3_600))
   }
 
   /// The database's URI with a role that has a password, whether the server asks for one or not.
@@ -177,6 +180,10 @@ import Testing
     let forged = refusals.filter { $0["reason"] == "The access token's signature is wrong." }
     #expect(forged.map { [$0["code"], $0["app"]] } == [["unauthenticated", Self.bundleID]])
     #expect(forged.allSatisfy { $0["customer"]?.utf8.count == 16 })
+    // A token with the right signature names its issuer in the log; a forged one cannot put text there.
+    let moved = refusals.filter { $0["reason"] == "The access token is of another issuer." }
+    #expect(moved.map { $0["tokenIssuer"] } == ["https://moved.example"])
+    #expect(!log.contains("forged.example"))
     let unknown = refusals.filter {
       $0["route"] == "/support/v1/customer/{id}" && $0["code"] == "unauthenticated"
     }
@@ -218,8 +225,10 @@ import Testing
     let user = UUID()
     let token = try await Self.token(for: user)
     let stranger = try await Self.token(for: UUID())
-    let forged = try await Self.token(for: user, secret: "another secret of 32 bytes and even more")
-    tale.tokens = [token, stranger, forged]
+    let forged = try await Self.token(
+      for: user, secret: "another secret of 32 bytes and even more", issuer: "https://forged.example")
+    let moved = try await Self.token(for: user, issuer: "https://moved.example")
+    tale.tokens = [token, stranger, forged, moved]
     tale.user = user.uuidString.lowercased()
     let bought = try store.buy(
       PurchaseRequest(bundleID: Self.bundleID, productID: Self.product, appAccountToken: user))
@@ -249,6 +258,7 @@ import Testing
     #expect(try await say(.post, validate, shown, token: token, fields: named) == 200)
     #expect(try await say(.post, validate, shown, token: stranger) == 409)
     #expect(try await say(.post, validate, shown, token: forged) == 401)
+    #expect(try await say(.post, validate, shown, token: moved) == 401)
     #expect(try await say(.post, validate, #"{"signedTransaction": "\#(broken)"}"#) == 422)
     #expect(try await say(.post, validate, #"{"receipt": "\#(jws)"}"#) == 400)
     #expect(try await say(.post, validate + "?token=\(token)", #"{"\#(jws)": 1}"#) == 400)

@@ -28,12 +28,15 @@ enum ClientWriteRows {
     var table: String
     var writes: Int
     var users: Int
+    /// The users among them whose claim was verified and bound.
+    var bound: Int
     var last: Date?
 
     init(_ row: Row) throws {
       table = try row.decode("table_name")
       writes = try row.decode("writes")
       users = try row.decode("users")
+      bound = try row.decode("bound")
       last = try row.decode("last_at")
     }
   }
@@ -93,6 +96,7 @@ enum ClientWriteRows {
   static func recent(at instant: Date) -> Query {
     """
     SELECT m.table_name, coalesce(sum(days.writes), 0)::bigint AS writes, count(DISTINCT w.user_id) AS users,
+      count(DISTINCT w.user_id) FILTER (WHERE w.outcome = 'bound') AS bound,
       (SELECT max(last_at) FROM client_writes any_time WHERE any_time.table_name = m.table_name) AS last_at
     FROM client_write_modes m
     LEFT JOIN client_writes w ON w.table_name = m.table_name

@@ -62,8 +62,8 @@ struct Authenticator: Sendable {
     guard let issuer = app.auth, let verifier = verifiers[issuer] else { throw ServiceError.unauthenticated }
     do {
       return try await verifier.user(of: token, at: clock.now())
-    } catch let refusal as TokenRefusal {
-      throw refuse(refusal)
+    } catch let refused as RefusedToken {
+      throw refuse(refused)
     }
   }
 
@@ -72,20 +72,20 @@ struct Authenticator: Sendable {
   func user(of request: Request) async throws -> (user: UUID, apps: [App]) {
     guard let token = try Self.token(of: request) else { throw ServiceError.unauthenticated }
     var users: [TokenIssuer: UUID] = [:]
-    var refusals: [TokenRefusal] = []
+    var refusals: [RefusedToken] = []
     var unavailable: (any Error)?
     for (issuer, verifier) in verifiers {
       do {
         users[issuer] = try await verifier.user(of: token, at: clock.now())
-      } catch let refusal as TokenRefusal {
-        refusals.append(refusal)
+      } catch let refused as RefusedToken {
+        refusals.append(refused)
       } catch {
         unavailable = error
       }
     }
     let apps = catalog.apps.filter { app in app.auth.map { users[$0] != nil } ?? false }
     guard let user = users.values.first, users.values.allSatisfy({ $0 == user }) else {
-      throw unavailable ?? refuse(TokenRefusal.mostTelling(refusals) ?? .noUser)
+      throw unavailable ?? refuse(RefusedToken.mostTelling(refusals) ?? RefusedToken(.noUser))
     }
     return (user, apps)
   }
@@ -97,9 +97,11 @@ struct Authenticator: Sendable {
     return apps.count == 1 ? apps.first : nil
   }
 
-  private func refuse(_ refusal: TokenRefusal) -> Problem {
-    metrics.tokenRefusals.count(refusal)
-    return ServiceError.invalidToken(refusal)
+  private func refuse(_ token: RefusedToken) -> Problem {
+    metrics.tokenRefusals.count(token.reason)
+    var problem = ServiceError.invalidToken(token.reason)
+    problem.logFields = token.logFields
+    return problem
   }
 
   /// The token of `Authorization: Bearer` (RFC 6750 section 2.1).

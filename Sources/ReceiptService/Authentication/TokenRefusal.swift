@@ -1,5 +1,5 @@
 /// A reason why an access token is refused, for clients, logs and metrics. The order is that of the checks.
-enum TokenRefusal: String, Error, Sendable, CaseIterable {
+enum TokenRefusal: String, Error, CaseIterable {
   /// The token is not a JWT with plain values.
   case malformed
   /// No secret or public keys are configured for the token's `alg`.
@@ -31,11 +31,5 @@ enum TokenRefusal: String, Error, Sendable, CaseIterable {
     case .notYetValid: "The access token is not valid yet."
     case .noUser: "The access token names no user."
     }
-  }
-
-  /// The refusal of the two that comes later in the checks: it says more about the token.
-  static func mostTelling(_ refusals: some Sequence<TokenRefusal>) -> TokenRefusal? {
-    let refusals = Set(refusals)
-    return allCases.last(where: refusals.contains)
   }
 }

@@ -32,34 +32,42 @@ struct TokenVerifier: Sendable {
   }
 
   /// The user that a token names.
-  /// - Throws: ``TokenRefusal``; ``Problem`` `auth_unavailable` where the issuer's keys cannot be fetched.
+  /// - Throws: ``RefusedToken``; ``Problem`` `auth_unavailable` where the issuer's keys cannot be fetched.
   func user(of token: String, at instant: Date) async throws -> UUID {
-    guard let header = TokenHeader(token: token) else { throw TokenRefusal.malformed }
+    guard let header = TokenHeader(token: token) else { throw RefusedToken(.malformed) }
     var refusal = TokenRefusal.badSignature
     for keys in try await keys(for: header) {
       do {
-        return try (await keys.verify(token, as: UserClaims.self)).user(of: requirements, at: instant)
-      } catch let error as TokenRefusal {
+        return try user(of: await keys.verify(token, as: UserClaims.self), at: instant)
+      } catch let error as RefusedToken {
         throw error
       } catch let error as JWTError where error.errorType == .signatureVerificationFailed {
         continue
       } catch let error as JWTError where error.errorType == .malformedToken {
         // JWTKit decodes the claims after it has verified the signature.
-        throw TokenRefusal.badClaims
+        throw RefusedToken(.badClaims)
       } catch {
         refusal = .malformed
       }
     }
-    throw refusal
+    throw RefusedToken(refusal)
+  }
+
+  private func user(of claims: UserClaims, at instant: Date) throws(RefusedToken) -> UUID {
+    do {
+      return try claims.user(of: requirements, at: instant)
+    } catch {
+      throw RefusedToken(error, claims: claims)
+    }
   }
 
   /// The keys that may have signed the token: one public key, or all secrets.
   private func keys(for header: TokenHeader) async throws -> [JWTKeyCollection] {
     if header.algorithm == "HS256", !secrets.isEmpty { return secrets }
     guard Self.publicAlgorithms.contains(header.algorithm), let publicKeys else {
-      throw TokenRefusal.unsupportedAlgorithm
+      throw RefusedToken(.unsupportedAlgorithm)
     }
-    guard let key = try await publicKeys.key(named: header.keyID) else { throw TokenRefusal.unknownKey }
+    guard let key = try await publicKeys.key(named: header.keyID) else { throw RefusedToken(.unknownKey) }
     return [key]
   }
 }

@@ -44,39 +44,39 @@ struct ProfileRetry: Sendable {
       let id = try row.decode("id", as: Int64.self)
       let attempts = try row.decode("attempts", as: Int.self)
       let user = UUID(rfc9562: try row.decode("key", as: String.self))
-      let isWritten = if let user { try await tryWriting(user, at: instant, connection) } else { true }
-      if !isWritten { metrics.outcomes.profileWriteFailures.increment() }
-      let next = instant + Backoff.delivery.seconds(afterFailures: attempts + 1)
-      _ = try await connection.query(
-        isWritten
-          ? OutboxRows.done(id)
-          : OutboxRows.postpone(
-            id, until: next, because: "the table refused the row; the log names the constraint"))
+      if let user, let reason = try await tryWriting(user, at: instant, connection) {
+        metrics.outcomes.profileWriteFailures.increment()
+        let next = instant + Backoff.delivery.seconds(afterFailures: attempts + 1)
+        _ = try await connection.query(OutboxRows.postpone(id, until: next, because: reason))
+      } else {
+        _ = try await connection.query(OutboxRows.done(id))
+      }
       return true
     }
   }
 
   /// An unreadable row fails this user's status only; the queue goes on.
+  /// - Returns: the reason why the status could not be written.
   private func tryWriting(
     _ user: UUID, at instant: Date, _ connection: PostgresConnection
-  ) async throws -> Bool {
+  ) async throws -> String? {
     do {
       return try await write(user, at: instant, connection)
     } catch let error as UnreadableRow {
       logger.error("a subscription's row cannot be read", metadata: ["column": "\(error.column)"])
-      return false
+      return "subscriptions: the column \(error.column) cannot be read"
     }
   }
 
   private func write(
     _ user: UUID, at instant: Date, _ connection: PostgresConnection
-  ) async throws -> Bool {
+  ) async throws -> String? {
     let answers = try await connection.pipeline(
       [AdvisoryLock.acquire(.customer, [user.uuidString])]
         + CustomerRecordRows.select(users: [user], devices: []))
     let customerRecords = try CustomerRecordRows.decode(answers.dropFirst())
     let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
     let changes = catalog.apps.map { CustomerChange(bundleID: $0.bundleID, customer: .user(user)) }
-    return try await writer.write(changes, customerRecords: customerRecords, on: connection).isEmpty
+    return try await writer.write(changes, customerRecords: customerRecords, on: connection)[user]
   }
 }

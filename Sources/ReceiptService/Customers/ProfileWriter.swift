@@ -39,28 +39,28 @@ struct ProfileWriter {
   ///   - former: users who had a purchase that counted before this transaction.
   ///   - ahead: the result of ``selectsAhead(for:)``, if it was sent.
   ///   - commits: whether to commit with the last statement, which saves a round trip.
-  /// - Returns: the users with a status that could not be written; they are in the outbox.
+  /// - Returns: the users with a status that could not be written, each with the reason; they are in the outbox.
   func write(
     _ changes: some Sequence<CustomerChange>, customerRecords: RecordsByCustomer, former: Set<UUID> = [],
     on connection: PostgresConnection,
     ahead: Result<SavepointAttempt, PostgresError>? = nil, commits: Bool = false
-  ) async throws -> Set<UUID> {
+  ) async throws -> [UUID: String] {
     let tableWrites = writes(for: changes)
     let instant = clock.now()
-    var unwritten: Set<UUID> = []
+    var unwritten: [UUID: String] = [:]
     for (index, (table, apps, users)) in tableWrites.enumerated() {
       let writes = users.map { user in
         var write = write(of: user, customerRecords[.user(user)], in: apps, at: instant)
         if former.contains(user) { write.isDecided = true }
         return write
       }
-      unwritten.formUnion(
-        try await write(
-          writes, to: table, connection, ahead: index == 0 ? ahead : nil,
-          after: index == tableWrites.count - 1 && commits ? unwritten : nil))
+      let refused = try await write(
+        writes, to: table, connection, ahead: index == 0 ? ahead : nil,
+        after: index == tableWrites.count - 1 && commits ? Set(unwritten.keys) : nil)
+      unwritten.merge(refused) { former, _ in former }
       if connection.isCommitted { return unwritten }
     }
-    if !unwritten.isEmpty { _ = try await connection.query(outbox(unwritten)) }
+    if !unwritten.isEmpty { _ = try await connection.query(outbox(unwritten.keys)) }
     return unwritten
   }
 
@@ -74,7 +74,7 @@ struct ProfileWriter {
       set_config('enable_bitmapscan', 'on', true)
     """
 
-  private func outbox(_ users: Set<UUID>) -> Query {
+  private func outbox(_ users: some Sequence<UUID>) -> Query {
     OutboxRows.insertProfiles(users.sorted(), at: clock.now())
   }
 
@@ -125,7 +125,7 @@ struct ProfileWriter {
   private func write(
     _ writes: [ProfileWrite], to table: ProfileTable, _ connection: PostgresConnection,
     ahead: Result<SavepointAttempt, PostgresError>? = nil, after unwritten: Set<UUID>? = nil
-  ) async throws -> Set<UUID> {
+  ) async throws -> [UUID: String] {
     do {
       return try await attempt(writes, table, connection, ahead: ahead?.get(), after: unwritten)
     } catch let error as PostgresError where error.isRefusal {
@@ -137,10 +137,12 @@ struct ProfileWriter {
             "table": "\(table.destination.rawValue)", "sqlstate": "\(error.sqlState ?? "")",
             "constraint": "\(error.report?.constraint ?? "")", "column": "\(error.report?.column ?? "")",
           ])
-        return Set(writes.map(\.userID))
+        return Dictionary(uniqueKeysWithValues: writes.map { ($0.userID, error.refusal(of: table)) })
       }
-      var unwritten: Set<UUID> = []
-      for write in writes { unwritten.formUnion(try await self.write([write], to: table, connection)) }
+      var unwritten: [UUID: String] = [:]
+      for write in writes {
+        unwritten.merge(try await self.write([write], to: table, connection)) { former, _ in former }
+      }
       return unwritten
     }
   }
@@ -148,7 +150,7 @@ struct ProfileWriter {
   private func attempt(
     _ writes: [ProfileWrite], _ table: ProfileTable, _ connection: PostgresConnection,
     ahead: SavepointAttempt?, after unwritten: Set<UUID>?
-  ) async throws -> Set<UUID> {
+  ) async throws -> [UUID: String] {
     try await connection.savepoint(continuing: ahead) { connection in
       let rows =
         if let ahead { ahead.rows } else {
@@ -186,7 +188,8 @@ struct ProfileWriter {
       } else {
         _ = try await connection.pipeline(changes)
       }
-      return skipped
+      let reason = "\(table.destination.rawValue): another transaction locks the row"
+      return Dictionary(uniqueKeysWithValues: skipped.map { ($0, reason) })
     }
   }
 }
@@ -206,6 +209,14 @@ extension PostgresError {
     if case .server = kind { !endedTransaction && !endedSession } else { false }
   }
 
+  /// Why the table did not take a status, without values of the row.
+  fileprivate func refusal(of table: ProfileTable) -> String {
+    let constraint = report?.constraint.map { ", constraint \($0)" } ?? ""
+    let column = report?.column.map { ", column \($0)" } ?? ""
+    let outcome = isTimeout ? "timeout" : "refused"
+    return "\(table.destination.rawValue): \(outcome) (\(sqlState ?? "")\(constraint)\(column))"
+  }
+
   /// Whether a lock or statement timeout expired (55P03, 57014).
-  var isTimeout: Bool { sqlState == "55P03" || sqlState == "57014" }
+  fileprivate var isTimeout: Bool { sqlState == "55P03" || sqlState == "57014" }
 }

@@ -38,7 +38,8 @@ extension Doctor {
     if configured != .refuse || recent.writes > 0 {
       let users = recent.users == 1 ? "1 user" : "\(recent.users) users"
       let writes = recent.writes == 1 ? "1 client write" : "\(recent.writes) client writes"
-      parts.append("\(writes) of \(users) in the last 30 days")
+      let bound = recent.bound > 0 ? ", \(recent.bound) of them with a verified purchase" : ""
+      parts.append("\(writes) of \(users) in the last 30 days\(bound)")
       if let last = recent.last { parts.append("the last at \(last.rfc3339)") }
     }
     if configured != .refuse {

@@ -27,7 +27,7 @@ extension Doctor {
     let subject = "app \(app.bundleID)"
     let problem =
       bundleProblem(app) ?? catalogProblem(app) ?? secretProblem(app) ?? keyProblem(app, file)
-      ?? destinationProblem(app)
+      ?? destinationProblem(app) ?? senderProblem(app)
     if let problem { return .fail(subject, problem.message, problem.remedy) }
     let tiers = app.tiers.values.sorted { $0.rank < $1.rank }.map(\.name).joined(separator: " < ")
     let destinations = app.writeTo.map(\.rawValue).sorted().joined(separator: ", ")
@@ -132,5 +132,18 @@ extension Doctor {
       "it writes to \(table), which has a row per user, but its customers are devices",
       "remove it from writeTo"
     )
+  }
+
+  /// Without these secrets the server does not start.
+  private func senderProblem(_ app: App) -> AppProblem? {
+    do throws(ConfigurationProblem) {
+      for endpoint in app.webhooks + [app.forwardedNotifications].compactMap(\.self) {
+        _ = try endpoint.secrets(in: environment)
+      }
+      if app.writeTo.contains(.cloudkit) { _ = try app.cloudKit?.readKey(subject: "cloudkit") }
+      return nil
+    } catch {
+      return (error.description, "the server does not start before this is right")
+    }
   }
 }

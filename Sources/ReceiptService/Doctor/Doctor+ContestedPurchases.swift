@@ -17,7 +17,9 @@ extension Doctor {
         SELECT coalesce(t.original_transaction_id, w.original_transaction_id), w.user_id::text
         FROM client_writes w LEFT JOIN transactions t ON t.transaction_id = w.original_transaction_id
         WHERE w.outcome = 'claimed_twice')
-      SELECT purchase, array_agg(customer ORDER BY customer) AS customers, count(*) OVER () AS purchases
+      SELECT purchase, array_agg(customer || CASE WHEN EXISTS (SELECT FROM subscriptions s
+          WHERE s.original_transaction_id = purchase AND customer IN (s.user_id::text, s.device_id))
+        THEN ' has it' ELSE '' END ORDER BY customer) AS customers, count(*) OVER () AS purchases
       FROM (
         SELECT purchase, customer FROM claims
         UNION
@@ -38,7 +40,7 @@ extension Doctor {
     if count > named.count { named.append("and \(count - named.count) more") }
     return .warn(
       "contested purchases",
-      "\(count) claimed by several customers and proved by none, so renewals do not reach all of their rows: "
+      "\(count) claimed by several customers and proved by none, so renewals reach at most one of their rows: "
         + named.joined(separator: "; "),
       "receiptd transfer \(try first.decode("purchase", as: String.self)) --to CUSTOMER --reason \"…\", for each"
     )

@@ -40,7 +40,9 @@ extension Doctor {
         }
         if let catalog { results += try await clientWrites(pool, settings, catalog) }
         if let result = try await contestedPurchases(pool) { results.append(result) }
-        results.append(try await supportRole(pool))
+        let role = try await supportRole(pool)
+        results.append(role)
+        if role.isOK, let result = try await unownedPurchases(pool) { results.append(result) }
         results.append(try await entitlementKey(settings, pool))
         if let result = try await Self.publicPremium(pool) { results.append(result) }
       }
@@ -96,24 +98,25 @@ extension Doctor {
   private func clockOfDatabase(_ pool: PostgresPool) async throws -> CheckResult {
     let before = clock.now()
     let theirs = try await pool.query("SELECT clock_timestamp() AS time")[0].decode("time", as: Date.self)
-    return checkClock(theirs, "the database's", askedAt: before, answeredAt: clock.now(), resolution: 0)
+    return checkClock(theirs, of: "database", askedAt: before, answeredAt: clock.now(), resolution: 0)
   }
 
   /// Compares the clock with another one.
   /// - Parameter resolution: the resolution of the other clock, in seconds.
   func checkClock(
-    _ theirs: Date, _ owner: String, askedAt before: Date, answeredAt after: Date, resolution: TimeInterval
+    _ theirs: Date, of owner: String, askedAt before: Date, answeredAt after: Date, resolution: TimeInterval
   ) -> CheckResult {
     let uncertainty = after.timeIntervalSince(before) / 2
     let ours = before.addingTimeInterval(uncertainty)
     let difference = theirs.timeIntervalSince(ours) + resolution / 2
     let tenths = (difference * 10).rounded() / 10
     guard abs(difference) > Self.clockTolerance + uncertainty + resolution / 2 else {
-      return .ok("clock", "within \(Self.clockTolerance) s of \(owner)")
+      return .ok("clock (\(owner))", "within \(Self.clockTolerance) s of the \(owner)'s")
     }
     return .fail(
-      "clock", "\(abs(tenths)) s \(difference > 0 ? "behind" : "ahead of") \(owner)",
-      "set both by NTP; access depends on the clock")
+      "clock (\(owner))",
+      "this machine's is \(abs(tenths)) s \(difference > 0 ? "behind" : "ahead of") the \(owner)'s",
+      "set the clocks by NTP")
   }
 
   private func migrations(_ pool: PostgresPool, _ settings: Settings) async -> CheckResult {

@@ -44,7 +44,7 @@ extension Doctor {
     if let response = transport.last.withLock({ $0 }) {
       results.append(
         checkClock(
-          response.date, "the App Store's", askedAt: response.askedAt, answeredAt: response.answeredAt,
+          response.date, of: "App Store", askedAt: response.askedAt, answeredAt: response.answeredAt,
           // The header `Date` has whole seconds.
           resolution: 1))
     }

@@ -113,7 +113,8 @@ struct PurchaseChange {
   private var transferEvents: [LifecycleEvent] {
     moves.enumerated().compactMap { place, move in
       if case .room = move.cause { return nil }
-      guard let previous = move.previous else { return nil }
+      // Support may confirm the owner, so that no proof of another customer moves the purchase any more.
+      guard let previous = move.previous, previous != move.customer else { return nil }
       var event = event(
         .transferred, occasion: [entry.instant.occasion, "\(place)"], at: entry.instant)
       event.customer = move.customer

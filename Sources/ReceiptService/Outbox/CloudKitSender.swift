@@ -21,15 +21,8 @@ struct CloudKitSender: OutboxSender {
   init(
     _ container: CloudKitContainer, subject: String, client: CurlClient, clock: ServiceClock
   ) throws(ConfigurationProblem) {
-    guard let data = try? Data(contentsOf: URL(filePath: container.keyFile)) else {
-      throw ConfigurationProblem(subject, "cannot read \(KeyFile.shown(container.keyFile))")
-    }
-    guard let key = try? CloudKitKey(id: container.keyID, pem: String(decoding: data, as: UTF8.self)) else {
-      throw ConfigurationProblem(
-        subject, "\(KeyFile.shown(container.keyFile)) is not a P-256 private key in PEM")
-    }
     self.container = container
-    self.key = key
+    key = try container.readKey(subject: subject)
     self.client = client
     self.clock = clock
   }
@@ -99,5 +92,19 @@ extension Delivery {
   /// All messages failed for the same reason.
   static func failed(_ problem: DestinationProblem, for messages: [OutboxMessage]) -> Delivery {
     Delivery(outcomes: messages.map { _ in .failed(problem.reason) }, problem: problem)
+  }
+}
+
+extension CloudKitContainer {
+  /// Reads the key that signs requests.
+  /// - Parameter subject: what the error message names.
+  func readKey(subject: String) throws(ConfigurationProblem) -> CloudKitKey {
+    guard let data = try? Data(contentsOf: URL(filePath: keyFile)) else {
+      throw ConfigurationProblem(subject, "cannot read \(KeyFile.shown(keyFile))")
+    }
+    guard let key = try? CloudKitKey(id: keyID, pem: String(decoding: data, as: UTF8.self)) else {
+      throw ConfigurationProblem(subject, "\(KeyFile.shown(keyFile)) is not a P-256 private key in PEM")
+    }
+    return key
   }
 }

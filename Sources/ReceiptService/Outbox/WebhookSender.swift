@@ -26,15 +26,7 @@ struct WebhookSender: OutboxSender {
   init(
     _ endpoint: WebhookEndpoint, environment: [String: String], client: CurlClient, clock: ServiceClock
   ) throws(ConfigurationProblem) {
-    let name = endpoint.secretEnvironmentVariable
-    guard let text = environment[name], !text.isEmpty else {
-      throw ConfigurationProblem(name, "is not set; the webhook \(endpoint.name) needs it")
-    }
-    do throws(WebhookSecrets.Failure) {
-      secrets = try WebhookSecrets(text)
-    } catch {
-      throw ConfigurationProblem(name, error.reason)
-    }
+    secrets = try endpoint.secrets(in: environment)
     self.endpoint = endpoint
     self.client = client
     self.clock = clock

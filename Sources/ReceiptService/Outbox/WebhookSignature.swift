@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import Subscriptions
 
 /// The secrets that sign an endpoint's events; several while one replaces another.
 struct WebhookSecrets: Sendable {
@@ -41,12 +42,27 @@ struct WebhookSecrets: Sendable {
   }
 }
 
+extension WebhookEndpoint {
+  /// Reads the secrets from the environment.
+  func secrets(in environment: [String: String]) throws(ConfigurationProblem) -> WebhookSecrets {
+    let variable = secretEnvironmentVariable
+    guard let text = environment[variable], !text.isEmpty else {
+      throw ConfigurationProblem(variable, "is not set; the webhook \(name) needs it")
+    }
+    do throws(WebhookSecrets.Failure) {
+      return try WebhookSecrets(text)
+    } catch {
+      throw ConfigurationProblem(variable, error.reason)
+    }
+  }
+}
+
 extension WebhookSecrets.Failure {
   /// The reason as the end of an error message that begins with the setting's name.
   var reason: String {
     switch self {
     case .none: "is empty"
-    case .noPrefix: "must be whsec_ and base64"
+    case .noPrefix: "must be whsec_ and the base64 of 24 to 64 bytes"
     case .notBase64: "is not base64 after whsec_"
     case .length(let count): "must hold 24 to 64 bytes, holds \(count)"
     }

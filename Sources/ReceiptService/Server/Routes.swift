@@ -73,8 +73,8 @@ extension Service {
       let kept = sharedResources.refusedAttempts.note(request, problem, in: validation.apps)
       // A flood of these must cost little, and they are not logged.
       if problem.status != .tooManyRequests {
-        problem.logFields = logFields(
-          of: kept ?? RefusedAttempt(request, problem, in: validation.apps, at: clock.now()))
+        let named = kept ?? RefusedAttempt(request, problem, in: validation.apps, at: clock.now())
+        problem.logFields.merge(logFields(of: named)) { $1 }
       }
       throw problem
     }

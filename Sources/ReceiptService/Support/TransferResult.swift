@@ -33,7 +33,10 @@ extension TransferResult: CustomStringConvertible {
   /// A line for the transfer, and two for each customer.
   public var description: String {
     var output = TerminalText()
-    if isChanged {
+    if isChanged, from == to {
+      let verb = isDryRun ? "would stay" : "stays"
+      output.line("\(originalTransactionID): \(verb) with \(to), now by support's decision", indent: 0)
+    } else if isChanged {
       let verb = isDryRun ? "would be transferred" : "transferred"
       output.line("\(originalTransactionID): \(verb) \(from.map { "from \($0) " } ?? "")to \(to)", indent: 0)
     } else {

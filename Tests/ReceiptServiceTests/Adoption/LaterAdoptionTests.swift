@@ -206,17 +206,23 @@ import Testing
       let again = try live.harness.store.perform(.renew, on: legacy.originalTransactionID)
       try await live.setProfile(live[1], renewed.transaction.transactionId, until: .distantFuture)
       try await live.setProfile(live[2], again.transaction.transactionId, until: .distantFuture)
-      #expect(try await Self.adopt(live).outcomes == ["claimed_twice": 2])
+      let named = try live.buy(SwiftClimb.annual)
+      let renewal = try live.harness.store.perform(.renew, on: named.originalTransactionID)
+      try await live.setProfile(live[5], named.originalTransactionID, until: .distantFuture)
+      try await live.setProfile(live[6], renewal.transaction.transactionId, until: .distantFuture)
+      #expect(try await Self.adopt(live).outcomes == ["claimed_twice": 3, "bound": 1])
       for user in [live[3], live[4]] {
         try await live.writesPremium(user, written.originalTransactionID)
       }
       try await live.verifyClaims()
 
       let line = try #require(await warning()).line
-      #expect(line.hasPrefix("warn  contested purchases: 2 claimed by several customers"))
+      #expect(line.hasPrefix("warn  contested purchases: 3 claimed by several customers"))
+      let holders = [Self.id(live[5]) + " has it", Self.id(live[6])].sorted()
+      #expect(line.contains("\(named.originalTransactionID) (\(holders.joined(separator: ", ")))"))
       #expect(line.contains("\(legacy.originalTransactionID) (\(Self.id(live[1])), \(Self.id(live[2])))"))
       #expect(line.contains("receiptd transfer \(legacy.originalTransactionID) --to CUSTOMER"))
-      for bought in [legacy, written] {
+      for bought in [legacy, written, named] {
         _ = try await live.harness.desk.transfer(
           bought.originalTransactionID, to: live[1].uuidString, by: SupportAuthor.adoption("test"))
       }

@@ -360,6 +360,12 @@ import Testing
       let text = String(decoding: scraped.body, as: UTF8.self)
       #expect(text.contains(#"receiptd_client_writes_recently{mode="observe",table="profiles"} 3"#))
 
+      try await live.writesPremium(live[7], live.buy().originalTransactionID)
+      try await live.verifyClaims()
+      #expect(
+        await lines().first?.contains(
+          "4 client writes of 3 users in the last 30 days, 1 of them with a verified purchase") == true)
+
       live.harness.clock.advance(days: 31)
       let late = await lines()
       #expect(late.first?.contains("0 client writes of 0 users in the last 30 days") == true)

@@ -82,7 +82,7 @@ import Testing
     let verifier = await TokenVerifier(requirements: TokenRequirements(), secrets: ["short"], publicKeys: nil)
     let user = UUID()
     #expect(try await verifier.user(of: token(of: user, signedWith: "short"), at: Date()) == user)
-    await #expect(throws: TokenRefusal.badSignature) {
+    await #expect(throws: RefusedToken(.badSignature)) {
       try await verifier.user(of: token(of: user, signedWith: "shorter"), at: Date())
     }
   }
@@ -96,11 +96,11 @@ import Testing
     for secret in ["former secret", "new secret"] {
       #expect(try await verifier.user(of: token(of: user, signedWith: secret), at: Date()) == user)
     }
-    await #expect(throws: TokenRefusal.badSignature) {
+    await #expect(throws: RefusedToken(.badSignature)) {
       try await verifier.user(of: token(of: user, signedWith: "another secret"), at: Date())
     }
     // An expired token of the second secret is reported as expired, not as badly signed.
-    await #expect(throws: TokenRefusal.expired) {
+    await #expect(throws: RefusedToken(.expired)) {
       try await verifier.user(
         of: token(of: user, signedWith: "new secret"), at: Date(timeIntervalSince1970: 4_000_000_001))
     }

@@ -63,6 +63,34 @@ import Testing
     }
   }
 
+  @Test func `a token with the right signature names the claim that is not accepted, a forged one does not`()
+    async throws
+  {
+    let verifier = await TokenVerifier(
+      requirements: TokenRequirements(issuer: "https://auth.example", audience: "authenticated"),
+      secrets: [Harness.secret], publicKeys: nil)
+    let (user, now) = (UUID(), Date(timeIntervalSince1970: 1_800_000_000))
+    func refused(_ changes: [String: String?]) async -> RefusedToken? {
+      await #expect(throws: RefusedToken.self) {
+        _ = try await verifier.user(of: Self.token(of: user, at: now, changes), at: now)
+      }
+    }
+    let other = #""https://other.example""#
+    #expect(await refused(["iss": other])?.logFields == ["tokenIssuer": "https://other.example"])
+    #expect(await refused(["aud": #"["a", "b"]"#])?.logFields == ["tokenAudience": "a, b"])
+    let long = String(repeating: "x", count: 1_000)
+    #expect(await refused(["iss": "\"\(long)\""])?.logFields["tokenIssuer"]?.count == 200)
+    #expect(await refused(["iss": nil])?.logFields == [:])
+    #expect(await refused(["exp": "1", "iss": #""https://auth.example""#])?.logFields == [:])
+    let forger = await TokenVerifier(
+      requirements: TokenRequirements(issuer: "https://auth.example"), secrets: ["another secret"],
+      publicKeys: nil)
+    let forged = await #expect(throws: RefusedToken.self) {
+      _ = try await forger.user(of: Self.token(of: user, at: now, ["iss": other]), at: now)
+    }
+    #expect(forged == RefusedToken(.badSignature))
+  }
+
   @Test func `a request without a token gets no error parameter`() async throws {
     try await withHarness { harness in
       let answer = try await harness.profile(of: UUID(), token: nil)

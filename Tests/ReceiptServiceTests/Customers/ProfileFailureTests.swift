@@ -128,7 +128,7 @@ import Testing
       let unwritten = try await harness.pool.withTransaction { connection in
         try await writer.write(changes, customerRecords: RecordsByCustomer(), on: connection, commits: true)
       }
-      #expect(unwritten == [users[2]])
+      #expect(unwritten == [users[2]: "profiles: refused (P0001)"])
       for user in users {
         let product = try await harness.profileRow(of: user)?.product
         #expect(product == (user == users[2] ? "before" : nil))

@@ -45,7 +45,7 @@ import Testing
       #expect(warnings.count == 1)
       #expect(warnings.first?.hasPrefix("warn  premium status: 1 not written, the first since ") == true)
       #expect(
-        warnings.first?.contains("the table refused the row; the log names the constraint") == true,
+        warnings.first?.contains(": profiles: refused (23514, constraint refuse)") == true,
         "\(warnings)")
       _ = try await harness.pool.query("ALTER TABLE profiles DROP CONSTRAINT refuse")
       harness.clock.advance(seconds: 60)

@@ -26,6 +26,14 @@ import Testing
     return Result(isOK: isOK, results: results)
   }
 
+  private static let forwarding =
+    #""forwardNotifications": { "url": "https://other.example/apple", "secretEnv": "UNSET_SECRET" }"#
+
+  private static let cloudKit = """
+    "writeTo": ["cloudkit"], "cloudkit": { "container": "iCloud.com.example",
+      "keyID": "\(String(repeating: "a", count: 64))", "key": "/nowhere.pem" }
+    """
+
   private func withConfiguration(
     _ configuration: String, _ body: (String) async throws -> Void
   ) async throws {
@@ -43,11 +51,11 @@ import Testing
       let subjects = result.results.map(\.subject)
       for subject in [
         "settings", "configuration", "app com.example.climbing", "app com.example.family", "roots",
-        "database", "clock", "migrations", "privileges", "table profiles", "table user_preferences",
+        "database", "clock (database)", "clock (App Store)", "migrations", "privileges", "table profiles",
+        "table user_preferences",
         "support role", "entitlement key", "App Store key of com.example.climbing, Production",
         "App Store key of com.example.climbing, Sandbox",
       ] { #expect(subjects.contains(subject), "\(subject)") }
-      #expect(subjects.filter { $0 == "clock" }.count == 2)
       #expect(result.results.allSatisfy { !$0.line.contains("\n") })
       #expect(!result.results.contains { $0.line.contains(Harness.secret) })
     }
@@ -79,6 +87,28 @@ import Testing
               with: #""appStore": { "key": "/nowhere.p8", "keyID": "A", "issuerID": "B" }, "grace": { "days""#
             )
           }, "cannot read /nowhere.p8"
+        ),
+        (
+          { $0.replacing("\"grace\": { \"days\"", with: "\(Self.forwarding), \"grace\": { \"days\"") },
+          "UNSET_SECRET: is not set; the webhook"
+        ),
+        (
+          {
+            $0.replacing(
+              "\"grace\": { \"days\"",
+              with: Self.forwarding.replacing("UNSET_SECRET", with: "TEST_JWT_SECRET")
+                + ", \"grace\": { \"days\"")
+          },
+          "TEST_JWT_SECRET: must be whsec_ and the base64 of 24 to 64 bytes"
+        ),
+        (
+          {
+            $0.replacing(
+              "\"grace\": { \"days\"",
+              with: Self.cloudKit + ", \"grace\": { \"days\""
+            )
+          },
+          "cloudkit: cannot read /nowhere.pem"
         ),
       ]
       for (change, failure) in cases {
@@ -135,9 +165,10 @@ import Testing
   @Test func `the doctor reports a wrong clock with its difference`() async throws {
     try await withHarness { harness in
       let late = await check(harness, clock: ServiceClock { Date() - 60 })
-      #expect(late.failures.filter { $0.contains("clock: ") && $0.contains("s behind") }.count == 2)
+      #expect(late.has("clock (database): this machine's is 60.0 s behind the database's"))
+      #expect(late.failures.filter { $0.contains("clock (App Store)") && $0.contains("s behind") }.count == 1)
       let early = await check(harness, clock: ServiceClock { Date() + 60 })
-      #expect(early.has("s ahead of the database's"))
+      #expect(early.has("s ahead of the database's; set the clocks by NTP"))
     }
   }
 

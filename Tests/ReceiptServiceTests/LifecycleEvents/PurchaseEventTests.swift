@@ -226,6 +226,24 @@ import Testing
     }
   }
 
+  @Test func `a transfer to the present owner confirms the owner and is not told as a move`() async throws {
+    try await withEvents { harness, receiver in
+      let (user, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      let author = try #require(Harness.makeAuthor("ada", "the order's e-mail"))
+      let result = try await harness.service.support.transfer(id, to: user.uuidString, by: author)
+      #expect(
+        result.description.hasPrefix(
+          "\(id): stays with \(user.uuidString.lowercased()), now"))
+      try await harness.sweepAndDeliver()
+      #expect(receiver.types == ["subscription.started"])
+      let row = try await harness.pool.query(
+        "SELECT owned_because, taken_from FROM subscriptions WHERE original_transaction_id = \(id)")[0]
+      #expect(try row.decode("owned_because", as: String.self) == "support")
+      #expect(try row.decode("taken_from", as: String?.self) == nil)
+    }
+  }
+
   @Test func `a purchase that a device claims after the notification is told with its owner`() async throws {
     try await withEvents { harness, receiver in
       try harness.sellFamilySubscriptions()

@@ -224,10 +224,10 @@ import Testing
 
 @Suite struct WebhookSecretTests {
   @Test(arguments: [
-    ("", "is empty"), ("hush", "must be whsec_ and base64"), ("whsec_%%%", "is not base64"),
+    ("", "is empty"), ("hush", "must be whsec_ and the base64 of"), ("whsec_%%%", "is not base64"),
     ("whsec_" + Data(count: 23).base64EncodedString(), "must hold 24 to 64 bytes, holds 23"),
     ("whsec_" + Data(count: 65).base64EncodedString(), "must hold 24 to 64 bytes, holds 65"),
-    (WebhookReceiver.secret + ",hush", "must be whsec_ and base64"),
+    (WebhookReceiver.secret + ",hush", "must be whsec_ and the base64 of"),
   ])
   func `an invalid webhook secret is reported by its environment variable and not shown`(
     text: String, reason: String
