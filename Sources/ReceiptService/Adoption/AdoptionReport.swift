@@ -84,11 +84,11 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     lines += Self.lines(
       awardsToClientWrites,
       isDryRun
-        ? "awards would be for rows that a client made premium after the first adoption"
-        : "awards are for rows that a client made premium after the first adoption; receiptd revoke-grant takes one away"
+        ? "would get an award because a client made the row premium after the first adoption"
+        : "got an award because a client made the row premium after the first adoption; receiptd revoke-grant ends one"
     )
     lines += Self.lines(
-      awardsDenied, "rows are premium by a client's word only, against receiptd's decision; they get no award"
+      awardsDenied, "premium by a client's word only, against receiptd's decision: no award"
     )
     if notAskedAgain > 0 {
       lines.append("  \(notAskedAgain) verdicts are of an earlier run, because the App Store did not answer")

@@ -72,7 +72,7 @@ import Testing
       #expect(report.outcomes == ["unknown": 1, "refunded": 1, "awarded": 1])
       #expect(report.awardsToClientWrites == [Self.id(live[4])])
       #expect(report.awardsDenied == [1, 2, 3].map { Self.id(live[$0]) })
-      #expect(report.description.contains("  3 rows are premium by a client's word only"))
+      #expect(report.description.contains("  3 premium by a client's word only"))
       #expect(try await live.harness.count("grants") == 1)
     }
   }
