@@ -29,6 +29,7 @@ extension Doctor {
         if privileges.isOK {
           results.append(try await headers(pool))
           results += try await backlog(pool)
+          if let result = try await unownedPurchases(pool) { results.append(result) }
           if let catalog { results.append(try await grants(pool, catalog)) }
         }
         results += try await subscriptions(pool)
@@ -40,9 +41,7 @@ extension Doctor {
         }
         if let catalog { results += try await clientWrites(pool, settings, catalog) }
         if let result = try await contestedPurchases(pool) { results.append(result) }
-        let role = try await supportRole(pool)
-        results.append(role)
-        if role.isOK, let result = try await unownedPurchases(pool) { results.append(result) }
+        results.append(try await supportRole(pool))
         results.append(try await entitlementKey(settings, pool))
         if let result = try await Self.publicPremium(pool) { results.append(result) }
       }

@@ -14,7 +14,7 @@ import Testing
     return message
   }
 
-  @Test func `the doctor counts paid purchases of a day ago that no client has shown`() async throws {
+  @Test func `the doctor counts valid purchases, known for a day, that no customer has proved`() async throws {
     try await withHarness { harness in
       let unshown = try (0..<2).map { _ in try harness.buy() }
       let refunded = try harness.buy()
@@ -25,6 +25,8 @@ import Testing
         .refund(transactionID: nil, percentage: 100, reason: .refundedForOtherReason),
         on: refunded.originalTransactionID)
       #expect(try await harness.notify(refund.notification.signedPayload).status == 200)
+      let (erased, _) = try await harness.customer()
+      try await harness.erase(erased.uuidString)
       #expect(await message(harness) == nil)
 
       harness.clock.advance(days: 2)
