@@ -14,7 +14,8 @@ import Testing
     return message
   }
 
-  @Test func `the doctor counts valid purchases, known for a day, that no customer has proved`() async throws {
+  @Test func `the doctor counts valid purchases, known for a day, that no customer has proved`() async throws
+  {
     try await withHarness { harness in
       let unshown = try (0..<2).map { _ in try harness.buy() }
       let refunded = try harness.buy()
