@@ -9,34 +9,18 @@ import Testing
 
 /// `receiptd adopt --from`: claims of a file.
 @Suite struct AdoptionFileTests {
-  private static func adopt(
-    _ live: LiveApps, _ bundleID: String = SwiftClimb.bundleID, isDryRun: Bool = false, csv: String? = nil
-  ) async throws -> AdoptionReport {
-    try #require(try await live.harness.service.adopt(bundleID: bundleID, isDryRun: isDryRun, csv: csv).first)
-  }
-
-  /// A legacy profile of a purchase that receiptd has never seen.
-  private static func legacyCustomer(
-    _ live: LiveApps, _ user: UUID, _ product: String = SwiftClimb.monthly
-  ) async throws -> SignedOutcome {
-    let bought = try live.buy(product)
-    try await live.setProfile(
-      user, bought.originalTransactionID, product: product, until: bought.transaction.expiresDate)
-    return bought
-  }
-
   @Test func `a file with transaction ids, receipts or signed transactions is imported`() async throws {
     try await LiveApps.with { live in
       let (first, second) = (try live.buy(), try live.buy())
       let ids = "customer,original_transaction_id\r\n\(live[1]),\(first.originalTransactionID)\r\n"
-      #expect(try await Self.adopt(live, csv: ids).outcomes == ["bound": 1])
+      #expect(try await live.adopt(csv: ids).outcomes == ["bound": 1])
       let signed = "customer,signed_transaction\n\(live[2]), \(second.signedTransaction) \n"
-      #expect(try await Self.adopt(live, csv: signed).outcomes == ["bound": 1])
+      #expect(try await live.adopt(csv: signed).outcomes == ["bound": 1])
       #expect(try await live.profile(live[1]).originalTransactionID == first.originalTransactionID)
       #expect(try await live.profile(live[2]).originalTransactionID == second.originalTransactionID)
       // Another customer for a known purchase.
       let stolen = "customer,original_transaction_id\n\(live[3]),\(first.originalTransactionID)\n"
-      #expect(try await Self.adopt(live, csv: stolen).outcomes["another_customer"] == 1)
+      #expect(try await live.adopt(csv: stolen).outcomes["another_customer"] == 1)
       #expect(try await live.profile(live[3]) == ProfileRow())
       await #expect(throws: SupportRefusal.self) {
         try await live.harness.service.adopt(isDryRun: true, csv: ids)
@@ -59,7 +43,7 @@ import Testing
         "\(anonymous),\(live[2]),GB,\(SwiftClimb.monthly),play_store,false,GPA.1,GPA.1,",
         "\(anonymous),\(live[2]),GB,other.product,app_store,false,4,4,",
       ]
-      let report = try await Self.adopt(live, csv: ([header] + rows).joined(separator: "\n"))
+      let report = try await live.adopt(csv: ([header] + rows).joined(separator: "\n"))
       #expect(report.outcomes == ["bound": 1])
       #expect(report.skipped.values.reduce(0, +) == 3)
       #expect(report.description.contains("1 rows of the file skipped: not of the App Store"))
@@ -93,7 +77,7 @@ import Testing
         ("customer,receipt\n\(live[2]),xyz\n", "line 2: 'receipt' is not a base64 app receipt"),
         ("customer,signed_transaction\n\(live[2]),a.b.c\n", "line 2: "),
       ] {
-        let problem = await #expect(throws: ClaimFileProblem.self) { try await Self.adopt(live, csv: csv) }
+        let problem = await #expect(throws: ClaimFileProblem.self) { try await live.adopt(csv: csv) }
         #expect(problem?.description.hasPrefix(reason) == true, "\(problem?.description ?? "")")
       }
       let decided = try await live.harness.count("adoptions")

@@ -9,34 +9,18 @@ import Testing
 
 /// `receiptd adopt` on the legacy tables of live apps.
 @Suite struct AdoptionTests {
-  private static func adopt(
-    _ live: LiveApps, _ bundleID: String = SwiftClimb.bundleID, isDryRun: Bool = false, csv: String? = nil
-  ) async throws -> AdoptionReport {
-    try #require(try await live.harness.service.adopt(bundleID: bundleID, isDryRun: isDryRun, csv: csv).first)
-  }
-
-  /// A legacy profile of a purchase that receiptd has never seen.
-  private static func legacyCustomer(
-    _ live: LiveApps, _ user: UUID, _ product: String = SwiftClimb.monthly
-  ) async throws -> SignedOutcome {
-    let bought = try live.buy(product)
-    try await live.setProfile(
-      user, bought.originalTransactionID, product: product, until: bought.transaction.expiresDate)
-    return bought
-  }
-
   @Test func `each claim has its verdict, and only true ones give access`() async throws {
     try await LiveApps.with { live in
-      let paying = try await Self.legacyCustomer(live, live[1])
-      let refunded = try await Self.legacyCustomer(live, live[2])
+      let paying = try await live.legacyCustomer(live[1])
+      let refunded = try await live.legacyCustomer(live[2])
       _ = try live.harness.store.perform(.refundLatest, on: refunded.originalTransactionID)
       // The customer's row claims more than was paid.
-      let expired = try await Self.legacyCustomer(live, live[3])
+      let expired = try await live.legacyCustomer(live[3])
       try await live.setProfile(
         live[3], expired.originalTransactionID, until: live.harness.clock.now + 9 * 365 * 86_400)
       _ = try live.harness.store.perform(.setAutoRenew(false), on: expired.originalTransactionID)
       live.harness.clock.set(try #require(expired.transaction.expiresDate) - 86_400)
-      let annual = try await Self.legacyCustomer(live, live[9], SwiftClimb.annual)
+      let annual = try await live.legacyCustomer(live[9], SwiftClimb.annual)
       live.harness.clock.advance(days: 2)
       _ = try live.harness.store.perform(.expire(nil), on: expired.originalTransactionID)
       try await live.harness.happens(.renew, to: paying.originalTransactionID)
@@ -44,13 +28,13 @@ import Testing
       let owned = try live.buy(token: live[8])
       try await live.harness.arrives(owned)
       try await live.setProfile(live[5], owned.originalTransactionID, until: owned.transaction.expiresDate)
-      let shared = try await Self.legacyCustomer(live, live[6])
+      let shared = try await live.legacyCustomer(live[6])
       try await live.setProfile(live[7], shared.originalTransactionID, until: shared.transaction.expiresDate)
 
-      let dry = try await Self.adopt(live, isDryRun: true)
+      let dry = try await live.adopt(isDryRun: true)
       #expect(try await live.harness.count("adoptions") == 0)
       #expect(try await live.harness.count("subscriptions") == 2)
-      let report = try await Self.adopt(live)
+      let report = try await live.adopt()
       #expect(report.outcomes == dry.outcomes)
       #expect(
         report.outcomes == [
@@ -65,10 +49,10 @@ import Testing
 
   @Test func `a renewal of an adopted customer reaches the profile`() async throws {
     try await LiveApps.with { live in
-      let bought = try await Self.legacyCustomer(live, live[1], SwiftClimb.annual)
+      let bought = try await live.legacyCustomer(live[1], SwiftClimb.annual)
       // Before: the notification names no user.
       try await live.harness.happens(.setAutoRenew(true), to: bought.originalTransactionID)
-      let report = try await Self.adopt(live)
+      let report = try await live.adopt()
       #expect(report.outcomes == ["bound": 1])
       live.harness.clock.set(try #require(bought.transaction.expiresDate))
       let renewed = try await live.harness.happens(.renew, to: bought.originalTransactionID)
@@ -84,7 +68,7 @@ import Testing
       for user in [live[1], live[2]] {
         try await live.setProfile(user, bought.originalTransactionID, until: bought.transaction.expiresDate)
       }
-      let report = try await Self.adopt(live)
+      let report = try await live.adopt()
       #expect(report.outcomes == ["bound": 1, "another_customer": 1])
       #expect(report.listed.map(\.customer) == [live[1].uuidString.lowercased()])
       #expect(try await live.harness.row(of: bought.originalTransactionID).userID == live[2])
@@ -101,7 +85,7 @@ import Testing
       for user in [live[1], live[2]] {
         try await live.setProfile(user, bought.originalTransactionID, until: bought.transaction.expiresDate)
       }
-      let report = try await Self.adopt(live)
+      let report = try await live.adopt()
       #expect(report.outcomes == ["claimed_twice": 2])
       #expect(
         report.description.contains(
@@ -125,8 +109,8 @@ import Testing
         try await live.setProfile(live[1], renewed.transaction.transactionId, until: .distantFuture)
         try await live.setProfile(
           live[2], bought.originalTransactionID, until: renewed.transaction.expiresDate)
-        let dry = try await Self.adopt(live, isDryRun: true)
-        let report = try await Self.adopt(live)
+        let dry = try await live.adopt(isDryRun: true)
+        let report = try await live.adopt()
         #expect(dry.outcomes == report.outcomes)
         #expect(report.listed.map(\.customer).contains(live[1].uuidString.lowercased()))
         #expect(!report.listed.map(\.customer).contains(live[2].uuidString.lowercased()))
@@ -144,7 +128,7 @@ import Testing
       let renewed = try live.harness.store.perform(.renew, on: bought.originalTransactionID)
       try await live.setProfile(live[1], renewed.transaction.transactionId, until: .distantFuture)
       for _ in 0..<2 {
-        let report = try await Self.adopt(live)
+        let report = try await live.adopt()
         #expect(report.outcomes == ["bound": 1])
         #expect(try await live.profile(live[1]).originalTransactionID == bought.originalTransactionID)
       }
@@ -161,23 +145,23 @@ import Testing
       let second = try live.harness.store.perform(.renew, on: id)
       try await live.setProfile(live[1], first.transaction.transactionId, until: .distantFuture)
       try await live.setProfile(live[2], second.transaction.transactionId, until: .distantFuture)
-      #expect(try await Self.adopt(live, isDryRun: true).outcomes == ["claimed_twice": 2])
-      #expect(try await Self.adopt(live).outcomes == ["claimed_twice": 2])
+      #expect(try await live.adopt(isDryRun: true).outcomes == ["claimed_twice": 2])
+      #expect(try await live.adopt().outcomes == ["claimed_twice": 2])
       #expect(try await live.harness.row(of: id).userID == nil)
       // Alone it binds the purchase.
       try await live.setProfile(live[2], nil, product: nil, until: nil)
       _ = try await live.harness.pool.query("DELETE FROM adoptions")
-      #expect(try await Self.adopt(live).outcomes == ["bound": 1])
+      #expect(try await live.adopt().outcomes == ["bound": 1])
       #expect(try await live.harness.row(of: id).userID == live[1])
     }
   }
 
   @Test func `values that clients wrote in accept go with the next run in observe`() async throws {
     try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
-      let claimed = try await Self.legacyCustomer(live, live[1])
+      let claimed = try await live.legacyCustomer(live[1])
       let known = try live.buy(token: live[3])
       try await live.harness.arrives(known)
-      #expect(try await Self.adopt(live).outcomes == ["bound": 2])
+      #expect(try await live.adopt().outcomes == ["bound": 2])
       let rows = [try await live.profile(live[1]), try await live.profile(live[3])]
       try await live.writesPremium(live[1], claimed.originalTransactionID, until: "2099-01-01T00:00:00Z")
       try await live.run(
@@ -186,7 +170,7 @@ import Testing
       // Nothing is known of this user.
       try await live.setProfile(live[4], nil, until: live.harness.clock.now - 60)
       let waiting = try await live.profile(live[4])
-      #expect(try await Self.adopt(live).rowsCorrected == 0)
+      #expect(try await live.adopt().rowsCorrected == 0)
       #expect(try await live.profile(live[1]).expiresAt?.rfc3339 == "2099-01-01T00:00:00Z")
 
       let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
@@ -202,7 +186,7 @@ import Testing
   @Test func `a false claim stays in accept, and goes with the next run in observe`() async throws {
     try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
       try await live.setProfile(live[4], "2999999999999999", until: live.harness.clock.now + 1e8)
-      let report = try await Self.adopt(live)
+      let report = try await live.adopt()
       #expect(report.outcomes == ["unknown": 1])
       #expect(report.falseClaimsLeft == 1)
       #expect(try await live.profile(live[4]).product == SwiftClimb.monthly)
@@ -218,14 +202,14 @@ import Testing
     try await LiveApps.with { live in
       let end = live.harness.clock.now + 20 * 86_400
       try await live.setProfile(live[1], nil, until: end)
-      let climb = try await Self.adopt(live)
+      let climb = try await live.adopt()
       #expect(climb.outcomes == ["awarded": 1])
       #expect(try await live.profile(live[1]).expiresAt == end)
       #expect(try await live.profile(live[1]).product == "grant:premium")
 
-      let tafsir = try await Self.adopt(live, Thaqalayn.bundleID)
+      let tafsir = try await live.adopt(Thaqalayn.bundleID)
       #expect(tafsir.outcomes == ["awarded": 3])
-      let again = try await Self.adopt(live, Thaqalayn.bundleID)
+      let again = try await live.adopt(Thaqalayn.bundleID)
       #expect(again.outcomes == ["awarded": 3])
       let grants = try await live.harness.pool.query(
         "SELECT user_id, ends_at, reason, granted_by FROM grants WHERE bundle_id = \(Thaqalayn.bundleID) ORDER BY user_id"
@@ -263,7 +247,7 @@ import Testing
       try await insert("DEVICE-D", "2000000123456792")
       let long = try live.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
       try await insert(String(repeating: "d", count: 255), long.originalTransactionID)
-      let report = try await Self.adopt(live, ScreenTime.bundleID)
+      let report = try await live.adopt(ScreenTime.bundleID)
       #expect(report.outcomes == ["bound": 2, "unknown": 1])
       let row = try await live.harness.row(of: bought.originalTransactionID)
       #expect(row.deviceID == "ABC123-DEF456")
@@ -271,8 +255,8 @@ import Testing
       let entitlements = try await live.harness.entitlements("ABC123-DEF456", of: ScreenTime.bundleID)
       #expect(entitlements.string("entitlements.tier") == "family")
       // A claim of Heatlab is none.
-      #expect(try await Self.adopt(live, Heatlab.bundleID).claims == 0)
-      let again = try await Self.adopt(live, ScreenTime.bundleID)
+      #expect(try await live.adopt(Heatlab.bundleID).claims == 0)
+      let again = try await live.adopt(ScreenTime.bundleID)
       #expect(again.outcomes == report.outcomes)
     }
   }
@@ -303,7 +287,7 @@ import Testing
         await service.close()
         _ = try? await run.value
       }
-      let report = try await Self.adopt(live)
+      let report = try await live.adopt()
       #expect(report.claims == count)
       #expect(report.outcomes == ["bound": 48, "unknown": 12])
       let rows = try await live.harness.pool.query("SELECT customer, outcome FROM adoptions")
@@ -314,7 +298,7 @@ import Testing
       #expect(stored == expected)
       // A further run asks about unknown ids only, and keeps its verdicts without an answer.
       live.harness.store.add(.error(.generalInternal))
-      #expect(try await Self.adopt(live).outcomes == report.outcomes)
+      #expect(try await live.adopt().outcomes == report.outcomes)
     }
   }
 
@@ -324,7 +308,7 @@ import Testing
     ]) {
       live in
       try await live.setProfile(live[1], "2000000000001001", until: .distantFuture)
-      let report = try await Self.adopt(live)
+      let report = try await live.adopt()
       #expect(report.outcomes == ["failed": 1])
       #expect(!report.isComplete)
       #expect(report.listed.first?.detail == "No App Store Connect key is configured for this app.")

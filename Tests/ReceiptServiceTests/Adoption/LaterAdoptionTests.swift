@@ -9,12 +9,6 @@ import Testing
 
 /// Further runs of `receiptd adopt`: what clients wrote since the first one, and what the App Store says by now.
 @Suite struct LaterAdoptionTests {
-  private static func adopt(
-    _ live: LiveApps, _ bundleID: String = SwiftClimb.bundleID, isDryRun: Bool = false, csv: String? = nil
-  ) async throws -> AdoptionReport {
-    try #require(try await live.harness.service.adopt(bundleID: bundleID, isDryRun: isDryRun, csv: csv).first)
-  }
-
   private static func id(_ user: UUID) -> String { user.uuidString.lowercased() }
 
   /// What an old build writes without a transaction id.
@@ -30,14 +24,14 @@ import Testing
 
   @Test func `an award to a row that a client made premium after the first run is listed`() async throws {
     try await LiveApps.with { live in
-      let first = try await Self.adopt(live, Thaqalayn.bundleID)
+      let first = try await live.adopt(Thaqalayn.bundleID)
       #expect(first.outcomes == ["awarded": 3])
       #expect(first.awardsToClientWrites == [])
       try await live.run("INSERT INTO user_preferences (user_id) VALUES ('\(live[9])')", as: live[9])
       for user in [live[8], live[9]] { #expect(try await live.writesIsPremium(user) == true) }
 
       for isDryRun in [true, false] {
-        let report = try await Self.adopt(live, Thaqalayn.bundleID, isDryRun: isDryRun)
+        let report = try await live.adopt(Thaqalayn.bundleID, isDryRun: isDryRun)
         #expect(report.outcomes == ["awarded": 5])
         #expect(report.awardsToClientWrites == [Self.id(live[8]), Self.id(live[9])])
         #expect(report.description.contains("  2 \(isDryRun ? "would get" : "got") an award "))
@@ -51,7 +45,7 @@ import Testing
         try reasons[0].decode("reason", as: String.self).hasSuffix(
           "written by a client after the first adoption"))
       // They are of that run, and not of a later one.
-      #expect(try await Self.adopt(live, Thaqalayn.bundleID).awardsToClientWrites == [])
+      #expect(try await live.adopt(Thaqalayn.bundleID).awardsToClientWrites == [])
     }
   }
 
@@ -61,14 +55,14 @@ import Testing
       let refunded = try live.buy()
       try await live.setProfile(live[2], refunded.originalTransactionID, until: .distantFuture)
       _ = try live.harness.store.perform(.refundLatest, on: refunded.originalTransactionID)
-      let first = try await Self.adopt(live)
+      let first = try await live.adopt()
       #expect(first.outcomes == ["unknown": 1, "refunded": 1])
       // The job decides this claim.
       try await live.writesPremium(live[3], "2999999999999998")
       try await live.verifyClaims()
 
       for number in 1...4 { try await Self.writesUnnamed(live, live[number]) }
-      let report = try await Self.adopt(live)
+      let report = try await live.adopt()
       #expect(report.outcomes == ["unknown": 1, "refunded": 1, "awarded": 1])
       #expect(report.awardsToClientWrites == [Self.id(live[4])])
       #expect(report.awardsDenied == [1, 2, 3].map { Self.id(live[$0]) })
@@ -81,7 +75,7 @@ import Testing
     async throws
   {
     try await LiveApps.with { live in
-      #expect(try await Self.adopt(live, Thaqalayn.bundleID).outcomes == ["awarded": 3])
+      #expect(try await live.adopt(Thaqalayn.bundleID).outcomes == ["awarded": 3])
       let grant = try await live.harness.pool.query(
         "SELECT id FROM grants WHERE user_id = \(live[6])")[0].decode("id", as: UUID.self)
       _ = try await live.harness.desk.revokeGrant(grant, by: SupportAuthor.adoption("test"))
@@ -93,7 +87,7 @@ import Testing
       try await live.harness.happens(.refundLatest, to: bought.originalTransactionID)
       #expect(try await live.writesIsPremium(live[8]) == true)
 
-      let report = try await Self.adopt(live, Thaqalayn.bundleID)
+      let report = try await live.adopt(Thaqalayn.bundleID)
       #expect(report.outcomes == ["awarded": 2, "award_ended": 1])
       #expect(report.awardsDenied == [Self.id(live[6]), Self.id(live[8])])
       #expect(try await live.harness.count("grants") == 3)
@@ -113,9 +107,9 @@ import Testing
           live[number + 1], bought.originalTransactionID, until: bought.transaction.expiresDate)
       }
       live.harness.store.add(ServerFault.error(.transactionIdNotFound))
-      #expect(try await Self.adopt(live).outcomes == ["unknown": 4])
+      #expect(try await live.adopt().outcomes == ["unknown": 4])
       live.harness.store.clearServerFaults()
-      #expect(try await Self.adopt(live).outcomes == ["bound": 4])
+      #expect(try await live.adopt().outcomes == ["bound": 4])
 
       // No notification tells of the renewal. Of the refund and the transfer receiptd knows.
       _ = try live.harness.store.perform(.setAutoRenew(false), on: ended.originalTransactionID)
@@ -125,7 +119,7 @@ import Testing
       try await live.harness.happens(.refundLatest, to: refunded.originalTransactionID)
       _ = try await live.harness.desk.transfer(
         moved.originalTransactionID, to: live[9].uuidString, by: SupportAuthor.adoption("test"))
-      let third = try await Self.adopt(live)
+      let third = try await live.adopt()
       // The row of the new owner is a claim, too.
       #expect(third.outcomes == ["bound": 2, "refunded": 1, "another_customer": 1, "expired": 1])
       #expect(try await live.profile(live[1]).product == SwiftClimb.monthly)
@@ -133,7 +127,7 @@ import Testing
 
       // Without an answer the verdicts stay.
       live.harness.store.add(.error(.generalInternal))
-      let fourth = try await Self.adopt(live)
+      let fourth = try await live.adopt()
       #expect(fourth.outcomes == third.outcomes)
       #expect(fourth.notAskedAgain == 2)
       #expect(fourth.isComplete)
@@ -153,7 +147,7 @@ import Testing
         \(live[1]),\(shared.originalTransactionID)
         """
       for isDryRun in [true, false] {
-        let report = try await Self.adopt(live, isDryRun: isDryRun, csv: csv)
+        let report = try await live.adopt(isDryRun: isDryRun, csv: csv)
         // A claim of no user contests no other.
         #expect(report.outcomes == ["unknown_customer": 2, "bound": 1])
         #expect(Set(report.listed.map(\.customer)) == [Self.id(stranger)])
@@ -166,7 +160,7 @@ import Testing
       _ = try await live.harness.pool.query("INSERT INTO auth.users (id) VALUES (\(stranger))")
       _ = try await live.harness.pool.query("INSERT INTO profiles (id) VALUES (\(stranger))")
       #expect(
-        try await Self.adopt(live, csv: csv).outcomes == ["bound": 2, "another_customer": 1])
+        try await live.adopt(csv: csv).outcomes == ["bound": 2, "another_customer": 1])
     }
   }
 
@@ -178,9 +172,9 @@ import Testing
       _ = try await live.harness.pool.query("DROP TABLE auth.users")
       let bought = try live.buy()
       let csv = "customer,original_transaction_id\n\(UUID()),\(bought.originalTransactionID)\n"
-      #expect(try await Self.adopt(live, csv: csv).outcomes == ["unknown_customer": 1])
+      #expect(try await live.adopt(csv: csv).outcomes == ["unknown_customer": 1])
       let known = "customer,original_transaction_id\n\(live[1]),\(bought.originalTransactionID)\n"
-      #expect(try await Self.adopt(live, csv: known).outcomes == ["bound": 1])
+      #expect(try await live.adopt(csv: known).outcomes == ["bound": 1])
     }
     // Tables that receiptd made tell nothing.
     try await withHarness { harness in
@@ -210,7 +204,7 @@ import Testing
       let renewal = try live.harness.store.perform(.renew, on: named.originalTransactionID)
       try await live.setProfile(live[5], named.originalTransactionID, until: .distantFuture)
       try await live.setProfile(live[6], renewal.transaction.transactionId, until: .distantFuture)
-      #expect(try await Self.adopt(live).outcomes == ["claimed_twice": 3, "bound": 1])
+      #expect(try await live.adopt().outcomes == ["claimed_twice": 3, "bound": 1])
       for user in [live[3], live[4]] {
         try await live.writesPremium(user, written.originalTransactionID)
       }

@@ -136,3 +136,20 @@ struct LiveApps: OldBuilds {
       PurchaseRequest(bundleID: bundleID, productID: productID, appAccountToken: token))
   }
 }
+
+extension LiveApps {
+  /// Runs `receiptd adopt` for one app.
+  func adopt(
+    _ bundleID: String = SwiftClimb.bundleID, isDryRun: Bool = false, csv: String? = nil
+  ) async throws -> AdoptionReport {
+    try #require(try await harness.service.adopt(bundleID: bundleID, isDryRun: isDryRun, csv: csv).first)
+  }
+
+  /// A legacy profile of a purchase that receiptd has never seen.
+  func legacyCustomer(_ user: UUID, _ product: String = SwiftClimb.monthly) async throws -> SignedOutcome {
+    let bought = try buy(product)
+    try await setProfile(
+      user, bought.originalTransactionID, product: product, until: bought.transaction.expiresDate)
+    return bought
+  }
+}
