@@ -1,8 +1,8 @@
 /// The error for an access token that is refused.
 struct RefusedToken: Error, Equatable {
   var reason: TokenRefusal
-  /// The claim that the configuration does not accept, for the log: `tokenIssuer` or `tokenAudience`. Only from a token whose
-  /// signature is right, so that an attacker does not choose the text.
+  /// The claim that the configuration does not accept, for the log: `tokenIssuer` or `tokenAudience`. It is set
+  /// only for a token whose signature is right: an attacker must not choose the text.
   var logFields: [String: String] = [:]
 
   private static let maximumLogged = 200

@@ -14,11 +14,9 @@ extension Doctor {
       """
       SELECT bundle_id || ': ' || count(*) AS purchases FROM subscriptions s
       WHERE user_id IS NULL AND device_id IS NULL AND erased_at IS NULL AND is_counted AND environment = 'Production'
-        AND created_at < \(now - Self.leastAge) AND revoked_at IS NULL
+        AND created_at < \(now - Self.leastAge)
         AND (SELECT s.phase_statuses[1 + count(*) FILTER (WHERE start <= \(now))] FROM unnest(s.phase_starts) AS p (start))
           IN ('active', 'grace')
-        AND NOT EXISTS (SELECT FROM purchase_devices d
-          WHERE d.original_transaction_id = s.original_transaction_id AND NOT d.is_barred)
       GROUP BY bundle_id ORDER BY bundle_id
       """)
     if rows.isEmpty { return nil }
