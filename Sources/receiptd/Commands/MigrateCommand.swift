@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import HTTP
+import Logging
 import Postgres
 import ReceiptService
 
@@ -9,7 +10,9 @@ struct MigrateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "migrate",
     abstract: "Applies pending migrations.",
-    discussion: "Any number of processes may run this at once.")
+    discussion: """
+      Any number of processes may run this at once. It waits up to a minute for a database that is starting.
+      """)
 
   @Flag(help: "List all migrations with their state, and change nothing.")
   var status = false
@@ -28,22 +31,27 @@ struct MigrateCommand: AsyncParsableCommand {
   func run() async throws {
     let settings = try Startup.settings()
     let logger = Startup.logger(settings)
-    try await Startup.checkPooler(settings, waits: false, logger)
+    try await Startup.checkPooler(settings, waits: true, logger)
     let pool = PostgresPool(configuration: settings.database, logger: logger)
-    let migrator = Migrator(pool: pool, folder: settings.migrationsFolder, logger: logger)
     do {
-      if status {
-        for entry in try await migrator.status() { print(Self.line(entry)) }
-      } else if dryRun {
-        report(try await migrator.dryRun(), "would be applied")
-      } else {
-        report(try await migrator.apply(), "applied")
-      }
+      try await work(Migrator(pool: pool, folder: settings.migrationsFolder, logger: logger), logger)
     } catch {
       await pool.close()
-      throw Startup.migrationFailure(error)
+      throw error
     }
     await pool.close()
+  }
+
+  private func work(_ migrator: Migrator, _ logger: Logger) async throws {
+    if status {
+      for entry in try await Startup.withMigrations(logger, { try await migrator.status() }) {
+        print(Self.line(entry))
+      }
+    } else if dryRun {
+      report(try await Startup.withMigrations(logger) { try await migrator.dryRun() }, "would be applied")
+    } else {
+      report(try await Startup.withMigrations(logger) { try await migrator.apply() }, "applied")
+    }
   }
 
   private func report(_ entries: [MigrationEntry], _ verb: String) {

@@ -66,7 +66,7 @@ enum Startup {
 
   /// Runs `body`, and again each second while the database is unavailable, until the timeout ends.
   private static func withDatabase<R: Sendable>(
-    timeout: Duration, _ logger: Logger, _ body: () async throws -> R
+    timeout: Duration = timeout, _ logger: Logger, _ body: () async throws -> R
   ) async throws -> R {
     let clock = ContinuousClock()
     let deadline = clock.now + timeout
@@ -80,25 +80,26 @@ enum Startup {
     }
   }
 
-  /// Applies pending migrations; waits for an unavailable database.
+  /// Applies pending migrations, and logs each.
   static func migrate(_ migrator: Migrator, _ logger: Logger) async throws {
-    do {
-      for entry in try await withDatabase(timeout: timeout, logger, { try await migrator.apply() }) {
-        logger.info("applied a migration", metadata: ["migration": "\(entry.version)_\(entry.name)"])
-      }
-    } catch let error as PostgresError where error.isUnavailable {
-      throw failure("DATABASE_URL: \(error)")
-    } catch {
-      throw migrationFailure(error)
+    for entry in try await withMigrations(logger, { try await migrator.apply() }) {
+      logger.info("applied a migration", metadata: ["migration": "\(entry.version)_\(entry.name)"])
     }
   }
 
-  /// Names the setting unless the database refused a migration.
-  static func migrationFailure(_ error: any Error) -> ExitCode {
-    if let error = error as? MigrationError, error.report == nil {
-      return failure("RECEIPTD_MIGRATIONS: \(error)")
+  /// Applies or lists migrations; waits for an unavailable database.
+  static func withMigrations<R: Sendable>(
+    _ logger: Logger, _ body: () async throws -> R
+  ) async throws -> R {
+    do {
+      return try await withDatabase(logger, body)
+    } catch let error as PostgresError where error.isUnavailable {
+      throw failure("DATABASE_URL: \(error)")
+    } catch let error as MigrationError where error.report == nil {
+      throw failure("RECEIPTD_MIGRATIONS: \(error)")
+    } catch {
+      throw failure("migrate: \(error)")
     }
-    return failure("migrate: \(error)")
   }
 
   static func listen(_ server: HTTPServer, _ settings: String, _ logger: Logger) throws {
