@@ -10,7 +10,7 @@ RUN apt-get update \
   && apt-get install -y --no-install-recommends libpq-dev libcurl4-openssl-dev pkg-config \
   && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-# Package.swift pins every direct dependency; Package.resolved of the clone, if it has one, pins the others too.
+# Package.swift names the version of every dependency; Package.resolved of the clone, if it has one, its commit too.
 COPY Package.swift Package.resolved* ./
 COPY Sources ./Sources
 COPY Tests ./Tests
@@ -20,8 +20,15 @@ ARG TARGETARCH
 RUN --mount=type=cache,id=receiptd-build-$TARGETARCH,target=/src/.build,sharing=locked \
   swift build -c release --static-swift-stdlib --product receiptd \
   && swift build -c release --static-swift-stdlib --product appstore-simulator \
-  && mkdir /out \
-  && cp .build/release/receiptd .build/release/appstore-simulator Package.resolved /out/
+  && mkdir -p /out/bin /out/share \
+  && cp .build/release/receiptd .build/release/appstore-simulator /out/bin/ \
+  && cp Package.resolved /out/share/ \
+  # Keeps symbol names, so that backtraces are readable.
+  && strip --strip-debug /out/bin/*
+COPY config /out/app/config
+COPY migrations /out/app/migrations
+# The images work as any user, whatever the umask of the clone.
+RUN chmod -R u=rwX,go=rX /out
 
 FROM debian:12.12-slim AS runtime
 # hadolint ignore=DL3008
@@ -33,21 +40,24 @@ USER 65534:65534
 WORKDIR /app
 
 FROM runtime AS simulator
-COPY --from=build /out/appstore-simulator /usr/local/bin/
-COPY config ./config
+COPY --from=build /out/bin/appstore-simulator /usr/local/bin/
+COPY --from=build /out/app/config ./config
+# A volume that is mounted here gets this owner: receiptd runs as the same user and reads the keys.
+USER 0:0
+RUN install -d -m 755 -o 65534 -g 65534 /authority
+USER 65534:65534
 EXPOSE 4000
 ENTRYPOINT ["appstore-simulator"]
 
 FROM runtime AS receiptd
-COPY --from=build /out/receiptd /usr/local/bin/
+COPY --from=build /out/bin/receiptd /usr/local/bin/
 # `docker run --rm receiptd version --dependencies` lists it.
-COPY --from=build /out/Package.resolved /usr/local/share/receiptd/
-COPY config ./config
-COPY migrations ./migrations
-# Only the proxy in front reaches these ports of the container.
-ENV HOST=0.0.0.0 ADMIN_HOST=0.0.0.0
+COPY --from=build /out/share/Package.resolved /usr/local/share/receiptd/
+COPY --from=build /out/app ./
+# Every container of its networks reaches these ports. docker-compose.yml shows how to keep port 3001 from the proxy in front.
+ENV HOST=0.0.0.0 ADMIN_HOST=0.0.0.0 ADMIN_PORT=3001
 EXPOSE 3000 3001
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
-  CMD ["curl", "-fsS", "-o", "/dev/null", "http://127.0.0.1:3001/healthz"]
+  CMD ["sh", "-c", "exec curl -fsS -o /dev/null http://$ADMIN_HOST:$ADMIN_PORT/healthz"]
 ENTRYPOINT ["receiptd"]
 CMD ["serve"]
