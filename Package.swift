@@ -20,8 +20,8 @@ let package = Package(
     .executable(name: "appstore-simulator", targets: ["appstore-simulator"]),
   ],
   dependencies: [
-    // Exact versions, because no lock file is committed: a build uses the versions that were tested. None depends
-    // on SwiftNIO.
+    // Exact versions, because no lock file is committed: a build uses the versions that were tested, as long as no
+    // repository moves a tag. None depends on SwiftNIO.
     .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
     .package(url: "https://github.com/apple/swift-certificates.git", exact: "1.21.1"),
     .package(url: "https://github.com/apple/swift-asn1.git", exact: "1.7.4"),

@@ -64,9 +64,10 @@ class Run:
     def measure_route(self, name, again, kind, count, single):
         """New requests at full load; then the loads of the options."""
         self.measure_new(name, kind, count, again)
-        if self.wants("half"):
+        if self.wants("pauses"):
+            # The rate of requests without latency: the measured one is lower.
             rate = self.results[f"{name}, new"]["rate"] / 2
-            self.measure_extra(f"{name} at half the rate", name, kind,
+            self.measure_extra(f"{name}, with pauses", name, kind,
                                int(rate * self.options.seconds * 1.3) + 2000, rate=rate)
         if self.wants("single"):
             self.measure_extra(f"{name}, one connection", name, kind, single, connections=1)

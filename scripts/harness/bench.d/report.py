@@ -25,6 +25,8 @@ def print_table(results):
         "webhook, new": ("of verifications / 3", rate("webhook, new") and verifications("webhook, new") / 3),
         "webhook, duplicates": ("of 'webhook, new'", as_fast("webhook, duplicates", "webhook, new")),
         "validate, new": ("of verifications", verifications("validate, new")),
+        **{f"{name}, with pauses": (f"of '{name}, new'", as_fast(f"{name}, with pauses", f"{name}, new"))
+           for name in ["webhook", "validate"]},
         **{f"{name}{FULL}": (f"of '{name}'", as_fast(f"{name}{FULL}", name))
            for name in ["webhook, new", "validate, new"]},
         **{name: ("of bare Dispatch", rate(DISPATCH)) for name in ["healthz", *PEERS]},
