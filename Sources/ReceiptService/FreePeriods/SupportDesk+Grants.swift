@@ -47,13 +47,15 @@ extension SupportDesk {
         grant: grant, bundleID: bundleID, customer: customer, reason: author.reason, grantedBy: author.by))
   }
 
-  /// Revokes a grant from now on. A repeated call changes nothing.
+  /// Revokes a grant from now on. A repeated call changes nothing. An agent may revoke own grants alone.
   /// - Throws: ``SupportRefusal`` for an unknown grant; errors of the database.
   public func revokeGrant(_ id: UUID, by author: SupportAuthor) async throws -> GrantResult {
     guard let row = try await pool.query(GrantRows.select(id)).first else {
       throw SupportRefusal.notFound("There is no grant \(id.uuidString.lowercased()).")
     }
-    let customer = try StoredGrant(row).customer
+    let stored = try StoredGrant(row)
+    let customer = stored.customer
+    try await checkGiver(of: stored, by: author)
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
@@ -73,5 +75,19 @@ extension SupportDesk {
       try await statusWriter.write([customer], of: grant.bundleID, at: instant, on: connection)
       return GrantResult(grant)
     }
+  }
+
+  /// Refuses an agent who did not give the grant. The record tells the giver: a name alone proves nothing.
+  private func checkGiver(of stored: StoredGrant, by author: SupportAuthor) async throws {
+    guard case .person(let person) = author.actor, person.role < .lead else { return }
+    let given = try await pool.query(
+      """
+      SELECT FROM support_actions WHERE action = 'grant' AND to_customer = \(stored.customer.id)
+        AND details ->> 'grant' = \(stored.grant.id.uuidString.lowercased()) AND person_id = \(person.id)
+      """)
+    guard given.isEmpty else { return }
+    throw SupportRefusal.forbidden(
+      "An agent may revoke own grants alone. This one is by \(stored.grantedBy), and \(person.name) has the role "
+        + "\(person.role.rawValue). A lead may revoke it.")
   }
 }

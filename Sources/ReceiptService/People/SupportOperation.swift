@@ -33,12 +33,13 @@ public enum SupportOperation: String, CaseIterable, Sendable {
     switch self {
     case .numbers: .numbers
 
-    // An agent gives at most `agentGrantDays` days at once; see `SupportDesk.checkDays(_:by:)`.
-    case .customer, .find, .refresh, .grant, .extendTrial: .agent
+    // An agent gives at most `agentGrantDays` days at once, and revokes own grants alone; see `SupportDesk.checkDays(_:by:)`
+    // and `SupportDesk.checkGiver(of:by:)`.
+    case .customer, .find, .refresh, .grant, .extendTrial, .revokeGrant: .agent
 
     case .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .freeAccess, .grandfather, .kpi, .people,
       .reconcile, .refundAnswer, .replay,
-      .replayEvents, .requeue, .resetDeviceSecret, .revokeGrant, .rotateEntitlementKey, .transfer:
+      .replayEvents, .requeue, .resetDeviceSecret, .rotateEntitlementKey, .transfer:
       .lead
     }
   }

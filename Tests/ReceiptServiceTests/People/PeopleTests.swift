@@ -201,6 +201,44 @@ import Testing
     }
   }
 
+  @Test
+  func `an agent revokes own grants alone, and a grant in the agent's name by another actor is not own`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (bob, carol) = (try await harness.add("bob", .agent), try await harness.add("carol", .agent))
+      let lead = try await harness.add("Ada", .lead)
+      func give(_ token: String) async throws -> String {
+        let answer = try await harness.support(
+          "grant",
+          [
+            "customer": UUID().uuidString.lowercased(), "bundleID": TestApps.climbing, "tier": "premium",
+            "days": 3, "force": true,
+          ], token: token)
+        return try #require(answer.string("grant"))
+      }
+      let (own, other) = (try await give(bob), try await give(carol))
+      let operators = try await harness.desk.grant(
+        to: UUID().uuidString, bundleID: TestApps.climbing, tier: "premium", days: 3,
+        by: #require(Harness.makeAuthor("bob", "ticket 812")), isForced: true
+      ).grant
+      for grant in [other, operators] {
+        let refused = try await harness.support("revoke-grant", ["grant": grant], token: bob)
+        #expect(refused.status == 403 && refused.code == "forbidden")
+        #expect(refused.string("detail")?.hasSuffix("A lead may revoke it.") == true)
+      }
+      #expect(try await harness.count("grants WHERE revoked_at IS NOT NULL") == 0)
+      let revoked = try await harness.support("revoke-grant", ["grant": own], token: bob)
+      #expect(revoked.status == 200 && revoked.string("revokedBy") == "bob")
+      #expect(
+        try await harness.support("revoke-grant", ["grant": own], token: bob).bool("isChanged") == false)
+      #expect(try await harness.support("revoke-grant", ["grant": other], token: lead).status == 200)
+      #expect(
+        try await harness.support("revoke-grant", ["grant": operators], token: Harness.supportToken).status
+          == 200)
+    }
+  }
+
   @Test func `the last use of a token is written once an hour`() async throws {
     try await withHarness { harness in
       let token = try await harness.add("bob", .agent)
