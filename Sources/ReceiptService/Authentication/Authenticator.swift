@@ -5,7 +5,7 @@ import HTTPTypes
 import Logging
 import Subscriptions
 
-/// Authenticates requests: reads the user from the access token in `Authorization: Bearer`.
+/// Authenticates requests: reads the user from the access token in `Authorization: Bearer`, and notes each user for support.
 struct Authenticator: Sendable {
   private let catalog: AppCatalog
   private let verifiers: [TokenIssuer: TokenVerifier]
@@ -13,17 +13,19 @@ struct Authenticator: Sendable {
   private let publicKeys: [String: PublicKeys]
   private let clock: ServiceClock
   private let metrics: ServiceMetrics
+  private let seenUsers: SeenUsers
 
   /// - Parameters:
   ///   - environment: the environment variables that hold shared secrets.
   ///   - former: the authenticator before a reload; its cached public keys stay in use.
   init(
     catalog: AppCatalog, environment: [String: String], client: CurlClient, clock: ServiceClock,
-    logger: Logger, metrics: ServiceMetrics, after former: Authenticator? = nil
+    logger: Logger, metrics: ServiceMetrics, seenUsers: SeenUsers, after former: Authenticator? = nil
   ) async {
     self.catalog = catalog
     self.clock = clock
     self.metrics = metrics
+    self.seenUsers = seenUsers
     var publicKeys: [String: PublicKeys] = [:]
     for address in Set(catalog.apps.compactMap { $0.auth?.jwks }) {
       publicKeys[address] =
@@ -61,13 +63,18 @@ struct Authenticator: Sendable {
     guard let token = try Self.token(of: request) else { return nil }
     guard let issuer = app.auth, let verifier = verifiers[issuer] else { throw ServiceError.unauthenticated }
     do {
-      return try await verifier.user(of: token, at: clock.now())
+      let user = try await verifier.user(of: token, at: clock.now())
+      note(user, of: app)
+      return user
     } catch let refused as RefusedToken {
       throw refuse(refused)
     }
   }
 
-  /// The user, and the apps for which the token is valid.
+  /// Notes for support that a user's token is valid for an app.
+  func note(_ user: UUID, of app: App) { seenUsers.note(user, of: app.bundleID) }
+
+  /// The user, and the apps for which the token is valid. The caller notes the user for the app that the request is about.
   /// - Throws: ``Problem`` `unauthenticated` without a token, or for a token that no app accepts.
   func user(of request: Request) async throws -> (user: UUID, apps: [App]) {
     guard let token = try Self.token(of: request) else { throw ServiceError.unauthenticated }

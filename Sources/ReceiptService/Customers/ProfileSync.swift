@@ -65,6 +65,8 @@ struct ProfileSync: Sendable {
       try prove(jws, at: index, by: apps)
     }
     let download = try body.signedAppTransaction.map { try appTransaction($0, of: apps) }
+    // Also a user whose purchase is refused below.
+    for purchase in purchases { authenticator.note(user, of: purchase.app) }
     let isRefused = try await claim(purchases, for: user)
     if let download {
       try await grandfathering.award(for: download.transaction, of: download.app, to: user)
@@ -161,6 +163,7 @@ struct ProfileSync: Sendable {
   }
 
   private func answer(_ user: UUID, _ app: App) async throws -> Response {
+    authenticator.note(user, of: app)
     let instant = clock.now()
     let customerRecords = try await pool.customerRecords(users: [user]).customerRecords(
       of: .user(user), in: app, at: instant)

@@ -3,7 +3,8 @@ import Logging
 import Postgres
 
 /// Deletes notifications and transactions that are older than the settings allow, refused requests that are older than
-/// ``RefusedAttemptLog/lifetime``, and lifecycle events that are older than ``LifecycleEvent/lifetime``, in batches.
+/// ``RefusedAttemptLog/lifetime``, users that were not seen for ``SeenUsers/lifetime``, and lifecycle events that are older
+/// than ``LifecycleEvent/lifetime``, in batches.
 ///
 /// Any number of servers may run it: an advisory lock lets one of them delete at a time; the others find nothing to do.
 struct RetentionJob: Sendable {
@@ -36,6 +37,9 @@ struct RetentionJob: Sendable {
     let instant = clock.now()
     deleted += try await deleteInBatches {
       RefusedAttemptRows.delete(before: instant - RefusedAttemptLog.lifetime, limit: $0)
+    }
+    deleted += try await deleteInBatches {
+      SeenUserRows.delete(before: instant - SeenUsers.lifetime, limit: $0)
     }
     let oldestEvent = instant - LifecycleEvent.lifetime
     deleted += try await deleteInBatches { OutboxRows.deleteUndelivered(before: oldestEvent, limit: $0) }

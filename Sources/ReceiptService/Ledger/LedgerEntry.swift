@@ -54,6 +54,8 @@ enum LedgerAction: Sendable {
   case replay(by: SupportAuthor)
   /// A status request for an overdue renewal; recorded where it changed the purchase's row.
   case overdueRenewal
+  /// A look-up by support at the App Store; recorded where it changed something. The changes are those beside the purchase's row.
+  case lookup(by: SupportActor, changes: [FieldChange])
 }
 
 /// The result of an entry, as committed.

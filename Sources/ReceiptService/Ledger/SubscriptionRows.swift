@@ -13,7 +13,16 @@ enum SubscriptionRows {
     """
   }
 
-  /// The same, with rows without facts, for which ``formerDevice(_:)`` is not nil: those from before receiptd, and those that
+  /// The purchases that these Apple Accounts (`appTransactionId`) have in an app.
+  static func select(ofAccounts accounts: [String], bundleID: String) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM subscriptions
+    WHERE app_transaction_id = ANY(\(accounts)) AND bundle_id = \(bundleID)
+    ORDER BY purchase_date DESC LIMIT 50
+    """
+  }
+
+  /// The purchases of ``select(_:)``, with rows without facts, for which ``formerDevice(_:)`` is not nil: those from before receiptd, and those that
   /// only record an erasure.
   static func selectWithFormer(_ originalTransactionIDs: [String]) -> Query {
     """

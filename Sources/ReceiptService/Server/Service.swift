@@ -100,7 +100,7 @@ public final class Service: Sendable {
     let verifier = SignedDataVerifier(roots: roots, onOutcome: metrics.verifications.record)
     let authenticator = await Authenticator(
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
-      metrics: metrics, after: former?.authenticator)
+      metrics: metrics, seenUsers: sharedResources.seenUsers, after: former?.authenticator)
     let ledger = LedgerWriter(
       pool: pool, recentNotifications: sharedResources.recentNotifications, catalog: catalog, clock: clock,
       logger: logger, metrics: metrics)
@@ -250,7 +250,7 @@ public final class Service: Sendable {
       sweep.jobs + databaseGauges.jobs + [
         eventSweep.job, configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
         renewalExtensions.job, reconcileJob.job, kpiJob.job, businessGauges.job,
-        authenticator.job, sharedResources.refusedAttempts.job,
+        authenticator.job, sharedResources.refusedAttempts.job, sharedResources.seenUsers.job,
       ]
       + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in

@@ -14,6 +14,8 @@ final class SharedResources: Sendable {
   let traffic: ClientRateLimits
   /// Kept over a reload with the attempts that are not written yet.
   let refusedAttempts: RefusedAttemptLog
+  /// Kept over a reload with the users that are not written yet.
+  let seenUsers: SeenUsers
   let logKey = LogKey()
   let metrics: ServiceMetrics
   /// Signs entitlements.
@@ -40,6 +42,7 @@ final class SharedResources: Sendable {
     traffic = ClientRateLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)
     refusedAttempts = RefusedAttemptLog(
       pool: pool, clock: self.clock, logger: logger, metrics: metrics.refusedAttempts)
+    seenUsers = SeenUsers(pool: pool, clock: self.clock)
   }
 
   /// Whether load balancers should send no more requests.
@@ -48,8 +51,9 @@ final class SharedResources: Sendable {
   func drain() { draining.store(true, ordering: .relaxed) }
 
   func close() async {
-    // A failure loses the refused requests of the last two seconds.
+    // A failure loses the refused requests and the seen users of the last two seconds.
     try? await refusedAttempts.flush()
+    try? await seenUsers.flush()
     await client.shutDown()
     await pool.close()
   }

@@ -38,13 +38,13 @@ extension Service {
       }
     }
     on(.get, .numbers, "/{view}") { request, _ in try await self.numbers(request) }
-    on(.get, .customer, "/{id}") { request, _ in
-      let report = try await self.support.customer(request.parameters.require("id"))
+    on(.get, .customer, "/{id}") { request, actor in
+      let report = try await self.support.customer(request.parameters.require("id"), by: actor)
       guard !report.isEmpty else { throw Problem.notFound(report.found.detail.asSentence) }
       return .json(.ok, report)
     }
-    on(.get, .find, "/{what}") { request, _ in
-      .json(.ok, try await self.support.find(request.parameters.require("what")))
+    on(.get, .find, "/{what}") { request, actor in
+      .json(.ok, try await self.support.find(request.parameters.require("what"), by: actor))
     }
     act(.refresh) { (body: RefreshBody, author) in
       .json(.ok, try await self.support.refresh(body.id, by: author))

@@ -47,11 +47,42 @@ enum RefundAnswerRows {
     """
   }
 
+  /// The questions about refunds of these purchases: those that wait, then the latest of the others.
+  static func requests(of purchases: [String], limit: Int) -> Query {
+    """
+    SELECT \(unescaped: StoreCallRows.columns), request_reason, last_error, settled_at, outcome FROM store_calls
+    WHERE original_transaction_id = ANY(\(purchases)) AND kind = \(StoreCallKind.consumption.rawValue)
+    ORDER BY settled_at IS NOT NULL, asked_at DESC, id DESC LIMIT \(limit)
+    """
+  }
+
   static func decodePreference(_ rows: Rows) throws -> RefundAnswer.Preference? {
     guard let row = rows.first,
       let choice = try row.decode("prefer", as: String?.self).flatMap(RefundChoice.init(rawValue:))
     else { return nil }
     return RefundAnswer.Preference(
       choice: choice, by: try row.decode("by"), reason: try row.decode("reason"))
+  }
+}
+
+extension RefundAnswer {
+  /// What is known about a request now.
+  /// - Returns: `nil` if the transaction is not stored.
+  init?(to call: StoreCall, of app: App, _ connection: PostgresConnection) async throws {
+    let answers = try await connection.pipeline([
+      RefundAnswerRows.transaction(call.transactionID),
+      RefundAnswerRows.customer(of: call.originalTransactionID),
+      RefundAnswerRows.preference(of: call.originalTransactionID),
+    ])
+    guard let row = answers[0].first else { return nil }
+    let transaction = try TransactionRows.decode(row)
+    let customer = answers[1].first
+    self.init(
+      policy: app.refundAnswers, preference: try RefundAnswerRows.decodePreference(answers[2]),
+      transaction: transaction, accessDays: app.product(named: transaction.productID)?.accessDays,
+      isDelivered: try customer?.decode("is_counted", as: Bool.self) ?? false,
+      hasSample: app.trial != nil || !app.free.ordered.isEmpty,
+      hasConsent: try customer?.decode("is_given", as: Bool?.self) ?? false,
+      askedAt: call.askedAt, deadline: call.deadline)
   }
 }

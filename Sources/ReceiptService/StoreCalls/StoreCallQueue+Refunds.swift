@@ -6,7 +6,8 @@ import Subscriptions
 extension StoreCallQueue {
   /// Answers a question about a refund, or writes down why not.
   func answer(_ call: StoreCall, of app: App) async throws {
-    guard let answer = try await refundAnswer(to: call, of: app) else {
+    guard let answer = try await pool.withConnection({ try await RefundAnswer(to: call, of: app, $0) })
+    else {
       return try await settle(call, .notNeeded, "the transaction is not stored")
     }
     switch answer.decision(at: clock.now()) {
@@ -42,27 +43,6 @@ extension StoreCallQueue {
     guard let body else { return nil }
     let rows = try await pool.query(StoreCallRows.record(body, preferredBy: person, of: call.id))
     return rows.affected == 1 ? (sent, person) : nil
-  }
-
-  /// What is known about the request now; `nil` if the transaction is not stored.
-  private func refundAnswer(to call: StoreCall, of app: App) async throws -> RefundAnswer? {
-    let answers = try await pool.withConnection { connection in
-      try await connection.pipeline([
-        RefundAnswerRows.transaction(call.transactionID),
-        RefundAnswerRows.customer(of: call.originalTransactionID),
-        RefundAnswerRows.preference(of: call.originalTransactionID),
-      ])
-    }
-    guard let row = answers[0].first else { return nil }
-    let transaction = try TransactionRows.decode(row)
-    let customer = answers[1].first
-    return RefundAnswer(
-      policy: app.refundAnswers, preference: try RefundAnswerRows.decodePreference(answers[2]),
-      transaction: transaction, accessDays: app.product(named: transaction.productID)?.accessDays,
-      isDelivered: try customer?.decode("is_counted", as: Bool.self) ?? false,
-      hasSample: app.trial != nil || !app.free.ordered.isEmpty,
-      hasConsent: try customer?.decode("is_given", as: Bool?.self) ?? false,
-      askedAt: call.askedAt, deadline: call.deadline)
   }
 
   /// The record of the end of a refund request in `support_actions`.

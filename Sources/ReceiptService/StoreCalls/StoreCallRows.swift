@@ -32,10 +32,15 @@ enum StoreCallRows {
             AND earlier.kind = call.kind AND earlier.transaction_id = call.transaction_id
             AND earlier.id < call.id)
       ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
-    RETURNING id, kind, bundle_id, environment, original_transaction_id, transaction_id, user_id, asked_at,
-      deadline, attempts, body, preferred_by
+    RETURNING \(unescaped: columns)
     """
   }
+
+  /// The columns of ``StoreCall/init(_:)``.
+  static let columns: StaticString = """
+    id, kind, bundle_id, environment, original_transaction_id, transaction_id, user_id, asked_at, deadline, attempts,
+    body, preferred_by
+    """
 
   /// The column `last_error` between the beginning and the end of an attempt, and in the record of a call that ends so.
   static let underWay = "an attempt has begun, and its end is not known"

@@ -39,6 +39,7 @@ enum SupportActionRows {
     switch entry.action {
     case .replay(let author): insertReplay(entry, receipt, by: author)
     case .overdueRenewal: insertRepair(entry, receipt)
+    case .lookup(let actor, let changes): insertLookup(entry, receipt, by: actor, changes)
     case nil: nil
     }
   }
@@ -54,6 +55,20 @@ enum SupportActionRows {
         \("no notification about an overdue renewal; status from the App Store: "
           + "\(repair.before ?? "unknown") -> \(repair.after)"), \(entry.instant))
       """
+  }
+
+  /// Records what a look-up of support repaired.
+  private static func insertLookup(
+    _ entry: LedgerEntry, _ receipt: LedgerReceipt, by actor: SupportActor, _ changes: [FieldChange]
+  ) -> Query? {
+    guard let stored = receipt.subscription else { return nil }
+    let changes = receipt.changes(changes, at: entry.instant)
+    guard !changes.isEmpty else { return nil }
+    let action = SupportAction(
+      name: SupportOperation.find.rawValue, bundleID: stored.bundleID,
+      originalTransactionID: stored.originalTransactionID,
+      details: [stored.originalTransactionID: .array(changes.map { .string($0.description) })])
+    return insert([action], by: .lookup(by: actor), at: entry.instant)
   }
 
   /// Records a replay of a notification by support.

@@ -32,6 +32,13 @@ public struct SupportAuthor: Sendable, Hashable {
     self.reason = reason
   }
 
+  /// The author of what a look-up at the App Store repaired. The reason has no id: an order leads to its customer.
+  static func lookup(by actor: SupportActor) -> SupportAuthor {
+    let reason = "asked the App Store about an order id"
+    // An operator's name may not be fit for the record.
+    return (try? SupportAuthor(by: actor, reason: reason)) ?? SupportAuthor(rule: "receiptd", reason: reason)
+  }
+
   /// The author if a device replaces its own secret.
   static let accountProof = SupportAuthor(
     rule: "policy", reason: "a signed proof of the device's Apple Account came with another secret")

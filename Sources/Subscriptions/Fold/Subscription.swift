@@ -87,6 +87,15 @@ public struct Subscription: Sendable, Hashable {
     return max(expires, graceExpiresDate ?? expires)
   }
 
+  /// When the App Store gives up to charge after a failed charge; nil if it is not trying at `instant`.
+  public func chargeRetriesEnd(at instant: Date) -> Date? {
+    switch phase(at: instant).storeStatus {
+    case .billingGrace, .billingRetry:
+      current.expiresDate?.addingTimeInterval(SubscriptionFacts.billingRetryLimit)
+    case .active, .expired, .revoked: nil
+    }
+  }
+
   /// Whether the App Store is expected at `instant` to charge again.
   public func willRenew(at instant: Date) -> Bool {
     guard autoRenewEnabled else { return false }

@@ -21,10 +21,10 @@ struct CustomerCommand: AsyncParsableCommand {
 
   func run() async throws {
     if logKey { return try await printLogHashes() }
-    try await Startup.withService(.customer) { service, _ in
+    try await Startup.withService(.customer) { service, actor in
       let report: CustomerReport
       do {
-        report = try await service.support.customer(id)
+        report = try await service.support.customer(id, by: Startup.reader(actor))
       } catch {
         throw Startup.failure("customer: \(Startup.sentence(error))")
       }

@@ -9,7 +9,7 @@ struct FindCommand: AsyncParsableCommand {
     commandName: "find",
     abstract: "Finds a customer by anything that the customer holds.",
     discussion: """
-      An order id is looked up at the App Store once, and the answer is kept. The exit status is 1 unless something \
+      An order id is looked up at the App Store once, and the answer is kept; what it repairs is recorded. The exit status is 1 unless something \
       was found.
       """)
 
@@ -24,10 +24,10 @@ struct FindCommand: AsyncParsableCommand {
   var json = false
 
   func run() async throws {
-    try await Startup.withService(.find) { service, _ in
+    try await Startup.withService(.find) { service, actor in
       let result: FindResult
       do {
-        result = try await service.support.find(what)
+        result = try await service.support.find(what, by: Startup.reader(actor))
       } catch {
         throw Startup.failure("find: \(Startup.sentence(error))")
       }

@@ -20,11 +20,7 @@ struct AuthorOptions: ParsableArguments {
     if Startup.token == nil, name == nil { throw ValidationError("USER is not set; give --by.") }
   }
 
-  /// The operator at the terminal. `sudo` and `receiptd-admin` name that person in SUDO_USER, and another one in USER.
-  private var name: String? {
-    let environment = ProcessInfo.processInfo.environment
-    return by ?? ["SUDO_USER", "USER"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty }
-  }
+  private var name: String? { by ?? Startup.operatorName }
 
   /// The author of an action.
   /// - Parameter actor: the actor of `RECEIPTD_TOKEN`; `nil` without one.
@@ -75,6 +71,18 @@ extension Startup {
   /// `RECEIPTD_TOKEN`; `nil` if it is not set.
   static var token: String? {
     ProcessInfo.processInfo.environment["RECEIPTD_TOKEN"].flatMap { $0.isEmpty ? nil : $0 }
+  }
+
+  /// The operator at the terminal. `sudo` and `receiptd-admin` name that person in SUDO_USER, and another one in USER.
+  static var operatorName: String? {
+    let environment = ProcessInfo.processInfo.environment
+    return ["SUDO_USER", "USER"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty }
+  }
+
+  /// The actor of a command that only reads, for the record of what a look-up at the App Store repairs.
+  /// - Parameter actor: the actor of `RECEIPTD_TOKEN`; `nil` without one.
+  static func reader(_ actor: SupportActor?) -> SupportActor {
+    actor ?? .operatorNamed(operatorName ?? "operator")
   }
 
   /// Runs `body` with a service, and closes the service.

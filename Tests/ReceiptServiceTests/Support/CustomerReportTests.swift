@@ -140,6 +140,31 @@ import Testing
     }
   }
 
+  @Test func `a support report says why a child's device is paused`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      try await harness.pair(3, to: "phone")
+      #expect(
+        try await harness.desk.customer("phone").customers[0].children.allSatisfy { $0.pausedBecause == nil })
+      try await harness.happens(.changeProduct(ScreenTime.individual), to: bought.originalTransactionID)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      for id in ["phone", "child-3"] {
+        let report = try await harness.desk.customer(id)
+        #expect(
+          report.customers[0].children.map(\.pausedBecause) == [
+            nil, "childDevices is 1 (individual, active), and 1 was paired before it",
+            "childDevices is 1 (individual, active), and 2 were paired before it",
+          ])
+        #expect(
+          report.description.contains("\n    paused because childDevices is 1 (individual, active), and 2 "))
+      }
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      let refunded = try await harness.desk.customer("phone").customers[0].children
+      #expect(refunded.first?.pausedBecause?.hasPrefix("childDevices is 0 (") == true, "\(refunded)")
+    }
+  }
+
   @Test func `a support report escapes control characters in names`() {
     var page = TerminalText()
     page.line("Kim\u{1B}[2J\n\u{202E}gnp.exe \u{9B}1m é 🙂")

@@ -134,6 +134,62 @@ import Testing
     }
   }
 
+  @Test func `a look-up of an order that repairs a lost refund is recorded with its person and the changes`()
+    async throws
+  {
+    try await withHarness { harness in
+      let token = try await harness.add("bob", .agent)
+      let before = try await harness.count("support_actions")
+      let (user, bought) = try await harness.customer()
+      let order = try #require(bought.orderID)
+      // The notification of the refund is lost.
+      _ = try harness.store.perform(.refundLatest, on: bought.originalTransactionID)
+      #expect(try await harness.isPremium(user))
+      #expect(try await harness.support("find/\(order)", token: token).string("outcome") == "found")
+      #expect(try await harness.isPremium(user) == false)
+      #expect(try await harness.lastActor() == "person bob #")
+      let row = try #require(
+        try await harness.pool.query(
+          "SELECT action, original_transaction_id, details::text FROM support_actions ORDER BY id DESC LIMIT 1"
+        ).first)
+      #expect(try row.decode("action", as: String.self) == "find")
+      #expect(try row.decode("original_transaction_id", as: String.self) == bought.originalTransactionID)
+      let details = try row.decode("details", as: String.self)
+      #expect(details.contains("status: active -> cancelled"), "\(details)")
+      #expect(try await harness.tables(with: order) == ["store_orders"])
+      let events = try await harness.desk.customer(user.uuidString).customers[0].events
+      #expect(
+        events.contains { $0.event == "find" && $0.what == "bob: asked the App Store about an order id" })
+      // The answer is kept: nothing is asked and repaired again.
+      _ = try await harness.desk.find(order)
+      #expect(try await harness.count("support_actions") == before + 1)
+    }
+  }
+
+  @Test func `a look-up is recorded for a lost refund of an earlier period, and not if nothing differed`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      harness.clock.advance(days: 31)
+      let renewed = try await harness.happens(.renew, to: bought.originalTransactionID)
+      _ = try await harness.desk.find(try #require(renewed.orderID))
+      #expect(try await harness.actions() == [])
+      _ = try harness.store.perform(
+        .refund(transactionID: bought.transactionID, percentage: 100, reason: .refundedForOtherReason),
+        on: bought.originalTransactionID)
+      _ = try await harness.desk.customer(try #require(bought.orderID))
+      #expect(
+        try await harness.actions() == [
+          Harness.Action(
+            action: "find", by: "receiptd", reason: "asked the App Store about an order id")
+        ])
+      let details = try await harness.value(
+        "SELECT details::text AS value FROM support_actions", as: String.self)
+      #expect(details.contains("refund of \(bought.transactionID): none -> "), "\(details)")
+    }
+  }
+
   @Test func `the support API finds as the command does`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()

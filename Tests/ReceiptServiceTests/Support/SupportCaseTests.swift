@@ -228,6 +228,12 @@ import Testing
       let story = try await told(bought.transactionID, harness)
       #expect(story.contains("NOT COUNTED: it is a sandbox purchase"), "\(story)")
       #expect(story.contains("paid in total: nothing (Sandbox)"))
+      // A grant counts for a tester too, without a change of the configuration.
+      _ = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 14, by: #require(Harness.ada)
+      )
+      #expect(try await told(bought.transactionID, harness).contains("access premium, active, until "))
+      #expect(try await harness.isPremium(user))
     }
   }
 
@@ -242,6 +248,7 @@ import Testing
         #expect(story.contains("\(bought.originalTransactionID) active (App Store: active)"), "\(story)")
       }
       #expect(story.components(separatedBy: "paid in total: 4.99 USD").count == 3)
+      #expect(story.contains("bought twice two Apple Accounts: "), "\(story)")
       let rows = try await harness.pool.query(
         "SELECT total_paid::text FROM support_customers WHERE user_id = \(user)")
       #expect(try rows[0].decode("total_paid", as: String.self) == #"{"USD": 9.98}"#)

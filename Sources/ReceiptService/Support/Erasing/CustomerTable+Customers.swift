@@ -3,8 +3,8 @@ import Postgres
 extension CustomerTable {
   /// What receiptd knows of a customer beside purchases.
   static let customerTables = [
-    trials, devices, secrets, grants, consents, events, clientWrites, addedRows, adoptions, profiles,
-    preferences,
+    trials, devices, secrets, grants, consents, events, seenUsers, clientWrites, addedRows, adoptions,
+    profiles, preferences,
   ]
 
   private static let trials = CustomerTable(
@@ -99,6 +99,18 @@ extension CustomerTable {
         UPDATE events SET customer_id = \(customer.pseudonym), properties = NULL
         WHERE bundle_id = ANY(\(customer.appIDs)) AND customer_id = \(customer.id)
         """
+      ]
+    })
+
+  private static let seenUsers = CustomerTable(
+    "seen_users", "deleted", columns: "user_id bundle_id first_seen_at last_seen_at",
+    export: { "SELECT to_jsonb(s) AS row FROM seen_users s WHERE user_id = \($0.user)" },
+    erase: { customer in
+      guard let user = customer.user else { return [] }
+      return [
+        // Servers that write seen users wait for the record of this erasure: see SeenUserRows.write.
+        "LOCK TABLE seen_users IN SHARE ROW EXCLUSIVE MODE",
+        "DELETE FROM seen_users WHERE user_id = \(user)",
       ]
     })
 

@@ -3,7 +3,8 @@ import Foundation
 import Postgres
 import Subscriptions
 
-/// Asks the App Store for the transactions of an order id (Look Up Order ID), and keeps the answer.
+/// Asks the App Store for the transactions of an order id (Look Up Order ID), and keeps the answer. What the answer repairs is
+/// recorded in `support_actions`, in the same commit.
 struct OrderLookup: Sendable {
   let catalog: AppCatalog
   /// By bundle id.
@@ -12,6 +13,8 @@ struct OrderLookup: Sendable {
   let ledger: LedgerWriter
   let pool: PostgresPool
   let clock: ServiceClock
+  /// The actor in the record of what the answer repairs.
+  let actor: SupportActor
 
   /// The App Store's answer about an order id.
   enum Answer: Sendable, Hashable {
@@ -71,11 +74,14 @@ struct OrderLookup: Sendable {
 
   private func keep(_ transactions: [TransactionRecord], of orderID: String, _ app: App) async throws {
     let instant = clock.now()
+    let refresh = PurchaseRefresh(signed: signed, ledger: ledger, pool: pool, clock: clock)
     for (purchase, records) in Dictionary(grouping: transactions, by: \.fact.originalTransactionID)
       .sorted(by: { $0.key < $1.key })
     {
-      _ = try await ledger.record(
-        LedgerEntry(app: app, originalTransactionID: purchase, transactions: records, instant: instant))
+      var entry = LedgerEntry(
+        app: app, originalTransactionID: purchase, transactions: records, instant: instant)
+      entry.action = .lookup(by: actor, changes: try await refresh.news(in: entry))
+      _ = try await ledger.record(entry)
     }
     _ = try await pool.query(OrderRows.insert(transactions, of: orderID, at: instant))
   }

@@ -9,8 +9,9 @@ extension SupportDesk {
   ///
   /// An order id that is not known is looked up at the App Store once; the answer is kept. An id that only refused requests
   /// name was never seen; the answer has the requests.
+  /// - Parameter actor: the actor in the record of what such a look-up repairs.
   /// - Throws: errors of the database.
-  public func find(_ text: String) async throws -> FindResult {
+  public func find(_ text: String, by actor: SupportActor = .rule("receiptd")) async throws -> FindResult {
     let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
     guard (1...256).contains(trimmed.utf8.count), trimmed.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
       return FindResult(
@@ -20,7 +21,7 @@ extension SupportDesk {
     if let found = try await pool.withConnection({ try await known(trimmed, asked: text, $0) }) {
       return found
     }
-    return try await unknown(String(trimmed.trimmingPrefix { $0 == "#" }), asked: text)
+    return try await unknown(String(trimmed.trimmingPrefix { $0 == "#" }), asked: text, by: actor)
   }
 
   /// Searches the database: for the text as it is, then without a leading `#`, then in lower and upper case. Case matters
@@ -51,11 +52,12 @@ extension SupportDesk {
     if search.isEmpty, let user = UUID(rfc9562: id), try await UserDirectory.canRead("id", connection),
       try await UserDirectory.has(user, connection)
     {
-      search.add(matches(of: user), as: .user)
+      search.add(matches(of: user), as: .user, isKnownOnly: true)
     }
     guard !search.isEmpty else { return nil }
     let words = search.kinds.map(\.words).sorted().joined(separator: ", ")
-    return FindResult(asked: asked, outcome: .found, id: id, detail: "\(words) \(id)", search: search)
+    let detail = "\(words) \(id)\(search.isKnownOnly ? ", known, without purchase" : "")"
+    return FindResult(asked: asked, outcome: .found, id: id, detail: detail, search: search)
   }
 
   /// A user of the sign-up table is a user of every app whose customers are users.
@@ -86,7 +88,9 @@ extension SupportDesk {
   }
 
   /// The answer about an id that the database does not have.
-  private func unknown(_ id: String, asked: String) async throws -> FindResult {
+  private func unknown(
+    _ id: String, asked: String, by actor: SupportActor
+  ) async throws -> FindResult {
     func answer(_ outcome: FindResult.Outcome, _ detail: String) -> FindResult {
       FindResult(asked: asked, outcome: outcome, id: id, detail: detail)
     }
@@ -95,7 +99,7 @@ extension SupportDesk {
         .askApple, "no transaction \(id) is recorded; receiptd refresh \(id) asks the App Store")
     }
     let order = id.uppercased()
-    if OrderLookup.isOrderID(order) { return try await lookedUp(order, asked: asked, answer) }
+    if OrderLookup.isOrderID(order) { return try await lookedUp(order, asked: asked, by: actor, answer) }
     let hasDevices = catalog.apps.contains { $0.customer == .device }
     let isUUID = UUID(rfc9562: id) != nil
     guard !id.isEmpty, isUUID || hasDevices || id.isRequestID, !id.contains(where: \.isWhitespace),
@@ -117,10 +121,12 @@ extension SupportDesk {
   }
 
   private func lookedUp(
-    _ order: String, asked: String, _ answer: (FindResult.Outcome, String) -> FindResult
+    _ order: String, asked: String, by actor: SupportActor,
+    _ answer: (FindResult.Outcome, String) -> FindResult
   ) async throws -> FindResult {
     let lookup = OrderLookup(
-      catalog: catalog, apis: apis, signed: signed, ledger: ledger, pool: pool, clock: clock)
+      catalog: catalog, apis: apis, signed: signed, ledger: ledger, pool: pool, clock: clock,
+      actor: actor)
     switch try await lookup.look(up: order) {
     case .recorded:
       if let found = try await pool.withConnection({ try await matches(order, asked: asked, $0) }) {

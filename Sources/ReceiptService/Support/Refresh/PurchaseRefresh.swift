@@ -23,12 +23,10 @@ struct PurchaseRefresh: Sendable {
       let news = try await news(in: entry)
       let receipt = try await ledger.record(entry)
       guard let stored = receipt.subscription else { continue }
-      var changes = FieldChange.changes(from: receipt.previous, to: stored, at: entry.instant)
-      changes += news.filter { $0.field != "refund of \(stored.subscription.current.transactionID)" }
       refreshed.append(
         RefreshedPurchase(
           originalTransactionID: stored.originalTransactionID, bundleID: app.bundleID,
-          environment: environment.rawValue, changes: changes))
+          environment: environment.rawValue, changes: receipt.changes(news, at: entry.instant)))
     }
     return refreshed
   }
@@ -103,7 +101,7 @@ struct PurchaseRefresh: Sendable {
   }
 
   /// The transactions of an entry that are not recorded yet, and the refunds that differ from what is recorded.
-  private func news(in entry: LedgerEntry) async throws -> [FieldChange] {
+  func news(in entry: LedgerEntry) async throws -> [FieldChange] {
     let facts = entry.transactions.map(\.fact)
     let rows = try await pool.query(
       "SELECT transaction_id, revoked_at FROM transactions WHERE transaction_id = ANY(\(facts.map(\.transactionID)))"
@@ -126,5 +124,15 @@ struct PurchaseRefresh: Sendable {
         FieldChange(field: "refund of \(fact.transactionID)", before: recorded, after: revocation))
     }
     return changes
+  }
+}
+
+extension LedgerReceipt {
+  /// What differs between the purchase before and now.
+  /// - Parameter news: the changes beside the purchase's row, of ``PurchaseRefresh/news(in:)``.
+  func changes(_ news: [FieldChange], at instant: Date) -> [FieldChange] {
+    let current = subscription?.subscription.current.transactionID
+    return FieldChange.changes(from: previous, to: subscription, at: instant)
+      + news.filter { change in current.map { change.field != "refund of \($0)" } ?? true }
   }
 }

@@ -8,7 +8,7 @@ extension RefreshReport: CustomStringConvertible {
     for purchase in purchases {
       output.heading("\(purchase.originalTransactionID) (\(purchase.bundleID), \(purchase.environment))")
       for change in purchase.changes {
-        output.line("\(change.field): \(change.before ?? "none") -> \(change.after ?? "none")")
+        output.line(change.description)
       }
       if purchase.changes.isEmpty { output.line("nothing differed") }
     }

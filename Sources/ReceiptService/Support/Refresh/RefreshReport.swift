@@ -23,10 +23,12 @@ struct RefreshedPurchase: Sendable {
 }
 
 /// A field of a purchase that was corrected.
-struct FieldChange: Sendable, Hashable {
+struct FieldChange: Sendable, Hashable, CustomStringConvertible {
   var field: String
   /// The former value; `nil` for none.
   var before: String?
   /// The value now; `nil` for none.
   var after: String?
+
+  var description: String { "\(field): \(before ?? "none") -> \(after ?? "none")" }
 }

@@ -8,7 +8,7 @@ extension SupportDesk {
   /// - Parameter text: anything that ``find(_:)`` finds, or a transaction id that only the App Store knows.
   /// - Throws: ``SupportRefusal``; errors of the database.
   public func refresh(_ text: String, by author: SupportAuthor) async throws -> RefreshReport {
-    var found = try await find(text)
+    var found = try await find(text, by: author.actor)
     let customers = found.search.customers
     let recorded = try await pool.withConnection { try await self.recorded(customers, $0) }
     // After the records were read: a customer that was erased in between is not found any more.
@@ -164,7 +164,7 @@ extension RefreshReport {
     ]
     for purchase in purchases where fits(purchase) {
       details[purchase.originalTransactionID] = .array(
-        purchase.changes.map { .string("\($0.field): \($0.before ?? "none") -> \($0.after ?? "none")") })
+        purchase.changes.map { .string($0.description) })
     }
     if !failures.isEmpty { details["failures"] = .array(failures.map(JSONValue.string)) }
     return details

@@ -23,12 +23,15 @@ extension ReportedCustomer: JSONWritable {
       json.member("bundleID", bundleID)
       json.member("children", children)
       json.member("customer", customer)
+      json.member("doublePurchases", doublePurchases)
       json.member("entitlements", entitlements)
       json.member("events", events)
       json.member("eventsHidden", eventsHidden)
+      json.member("firstSeenAt", seen?.firstAt)
       json.member("freeAccessSince", freeAccessSince)
       json.member("grants", grants)
       json.member("kind", kind)
+      json.member("lastSeenAt", seen?.lastAt)
       json.member("purchases", purchases)
       json.member("refusedAttempts", refusedAttempts)
       json.member("trial", trial)
@@ -39,7 +42,10 @@ extension ReportedCustomer: JSONWritable {
 extension ReportedPurchase: JSONWritable {
   func write(to json: inout JSONWriter) {
     json.object { json in
+      json.member("accessEndsAt", plan.accessEndsAt)
+      json.member("appleAccount", appleAccount)
       json.member("bundleID", bundleID)
+      json.member("chargeRetriesUntil", chargeRetriesUntil)
       json.member("confirmedAt", plan.confirmedAt)
       json.member("devices", devices)
       json.member("endReason", plan.endReason)
@@ -59,6 +65,7 @@ extension ReportedPurchase: JSONWritable {
       json.member("priceIncrease", plan.priceIncrease)
       json.member("productID", productID)
       json.member("purchaseDate", purchaseDate)
+      json.member("refundRequests", refundRequests)
       json.member("renewalOffer", plan.renewalOffer)
       json.member("renewalPrice", plan.renewalPrice)
       json.member("renewsAs", renewsAs)
@@ -91,6 +98,7 @@ extension ReportedChild: JSONWritable {
       json.member("childDeviceID", childDeviceID)
       json.member("name", name)
       json.member("pairedAt", pairedAt)
+      json.member("pausedBecause", pausedBecause)
       json.member("status", status)
     }
   }

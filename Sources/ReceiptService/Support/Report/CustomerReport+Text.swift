@@ -24,11 +24,17 @@ extension ReportedCustomer {
     output.member("app", "\(app) (\(bundleID))")
     output.member("access", access)
     output.member("because", because)
+    if let seen {
+      let (first, last) = (Day(of: seen.firstAt), Day(of: seen.lastAt))
+      output.member("signed in", "with a valid token, first on \(first), last on \(last)")
+    }
     if let freeAccessSince {
       output.member("free access", "for everyone since \(freeAccessSince.rfc3339)")
     }
     if !purchases.isEmpty { output.heading("purchases") }
     for purchase in purchases { purchase.write(to: &output) }
+    if !doublePurchases.isEmpty { output.heading("bought twice") }
+    for double in doublePurchases { double.write(to: &output) }
     if !grants.isEmpty { output.heading("grants") }
     for grant in grants { grant.write(to: &output) }
     if let trial {
@@ -41,6 +47,7 @@ extension ReportedCustomer {
     for child in children {
       let name = child.name.map { " (\($0))" } ?? ""
       output.line("\(child.childDeviceID)\(name), \(child.status), paired \(child.pairedAt.rfc3339)")
+      if let reason = child.pausedBecause { output.line("paused because \(reason)", indent: 4) }
     }
     if !refusedAttempts.isEmpty { output.heading("refused requests (UTC)") }
     for attempt in refusedAttempts { attempt.write(to: &output) }

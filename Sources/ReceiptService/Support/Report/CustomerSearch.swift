@@ -32,6 +32,9 @@ struct CustomerSearch: Sendable {
   private(set) var refusals: [RefusedAttempt] = []
   /// What the id names.
   private(set) var kinds: Set<FoundKind> = []
+  /// Whether the id is a user's of whom no purchase, grant, trial or action of support is recorded: the sign-up, a valid access
+  /// token, an event or the app's own table names the user.
+  private(set) var isKnownOnly = false
 
   var isEmpty: Bool { customers.isEmpty && purchases.isEmpty && refusals.isEmpty }
 
@@ -80,7 +83,9 @@ struct CustomerSearch: Sendable {
   private static let maximumRefusals = 5
 
   /// Adds customers.
-  mutating func add(_ matches: [Match], as kind: FoundKind? = nil) {
+  /// - Parameter isKnownOnly: whether nothing is recorded of the user.
+  mutating func add(_ matches: [Match], as kind: FoundKind? = nil, isKnownOnly: Bool = false) {
+    if isKnownOnly { self.isKnownOnly = true }
     customers = Set(customers + matches).sorted {
       ($0.bundleID, $0.customer.id) < ($1.bundleID, $1.customer.id)
     }
@@ -98,8 +103,11 @@ struct CustomerSearch: Sendable {
       purchases + (try answers[0].map { try $0.decode("original_transaction_id", as: String.self) })
     ).sorted()
     if !answers[0].isEmpty { kinds.insert(.transaction) }
-    for row in answers[1] {
-      if let kind = FoundKind(rawValue: try row.decode("kind", as: String.self)) { kinds.insert(kind) }
+    let words = Set(try answers[1].map { try $0.decode("kind", as: String.self) })
+    kinds.formUnion(words.compactMap(FoundKind.init))
+    if words.contains(Self.knownUser) {
+      isKnownOnly = kinds.isEmpty
+      kinds.insert(.user)
     }
     add(try answers.flatMap { try $0.compactMap { try Match($0) } })
   }
@@ -107,6 +115,9 @@ struct CustomerSearch: Sendable {
   private mutating func addTransactions(_ ids: [String], _ connection: PostgresConnection) async throws {
     transactions = try await connection.query(NamedTransaction.select(ids)).map(NamedTransaction.init)
   }
+
+  /// The kind of a row that names a user, and nothing that the user has.
+  private static let knownUser = "known user"
 
   private static func purchases(_ id: String) -> Query {
     """
@@ -120,7 +131,7 @@ struct CustomerSearch: Sendable {
     """
   }
 
-  /// The rows of all tables that name the customer, the app's own tables and clients' events too. A refused request makes no
+  /// The rows of all tables that name the customer, the app's own tables, clients' events and valid tokens too. A refused request makes no
   /// customer: any client can name any id.
   private static func customers(_ id: String, _ user: UUID?, in catalog: AppCatalog) -> Query {
     let apps = catalog.apps.map(\.bundleID)
@@ -147,14 +158,16 @@ struct CustomerSearch: Sendable {
       UNION SELECT 'device', bundle_id, NULL, \(id)::text FROM support_actions
       WHERE customer_kind = 'device' AND bundle_id IS NOT NULL
         AND (from_customer = \(id) OR to_customer = \(id))
-      UNION SELECT 'user', app.bundle_id, \(user)::uuid, NULL
+      UNION SELECT \(knownUser)::text, app.bundle_id, \(user)::uuid, NULL
       FROM unnest(\(userApps.filter { $0.writeTo.contains(.profiles) }.map(\.bundleID))::text[]) AS app (bundle_id)
       WHERE EXISTS (SELECT FROM profiles WHERE profiles.id = \(user)::uuid)
-      UNION SELECT 'user', app.bundle_id, \(user)::uuid, NULL
+      UNION SELECT \(knownUser)::text, app.bundle_id, \(user)::uuid, NULL
       FROM unnest(\(userApps.filter { $0.writeTo.contains(.userPreferences) }.map(\.bundleID))::text[])
         AS app (bundle_id)
       WHERE EXISTS (SELECT FROM user_preferences WHERE user_preferences.user_id = \(user)::uuid)
-      UNION SELECT 'user', app.bundle_id, \(user)::uuid, NULL
+      UNION SELECT \(knownUser)::text, bundle_id, user_id, NULL FROM seen_users
+      WHERE user_id = \(user) AND bundle_id = ANY(\(userApps.map(\.bundleID)))
+      UNION SELECT \(knownUser)::text, app.bundle_id, \(user)::uuid, NULL
       FROM unnest(\(userApps.map(\.bundleID))::text[]) AS app (bundle_id)
       WHERE EXISTS (
         SELECT FROM events WHERE events.bundle_id = app.bundle_id AND events.customer_id = \(user)::uuid::text)

@@ -1,10 +1,11 @@
 import Postgres
 import Subscriptions
 
-/// What a report says of purchases beside their rows: plans and sharing devices, by `originalTransactionID`.
+/// What a report says of purchases beside their rows, by `originalTransactionID`.
 struct PurchaseDetails {
   private(set) var plans: [String: PurchasePlan] = [:]
   private(set) var holders: [String: [ReportedHolder]] = [:]
+  var refundRequests: [String: [ReportedRefundRequest]] = [:]
 
   init(of originalTransactionIDs: [String], _ connection: PostgresConnection) async throws {
     guard !originalTransactionIDs.isEmpty else { return }

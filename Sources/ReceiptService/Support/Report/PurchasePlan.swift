@@ -1,7 +1,7 @@
 import Foundation
 import Postgres
 
-/// What a purchase costs and how it goes on: the columns of `support_subscriptions` that do not change with time alone.
+/// What a purchase costs and how it goes on, from `support_subscriptions`.
 struct PurchasePlan: Sendable {
   var firstPurchaseDate: Date?
   var price: Money?
@@ -19,6 +19,8 @@ struct PurchasePlan: Sendable {
   var totalPaid: [Money] = []
   /// When Apple last signed a fact about it.
   var confirmedAt: Date?
+  /// When access by it ends or ended, with Apple's billing grace and the app's own grace, as in the timeline's `access ended`.
+  var accessEndsAt: Date?
 }
 
 extension PurchasePlan {
@@ -26,7 +28,7 @@ extension PurchasePlan {
   static func select(_ originalTransactionIDs: [String]) -> Query {
     """
     SELECT original_transaction_id, first_purchase_date, price::text, currency, storefront, offer, pending_product_id,
-      renewal_price::text, renewal_currency, renewal_offer, price_increase, end_reason, signed_at,
+      renewal_price::text, renewal_currency, renewal_offer, price_increase, end_reason, signed_at, access_ends_at,
       ARRAY(SELECT key FROM jsonb_each_text(total_paid) ORDER BY key) AS paid_currencies,
       ARRAY(SELECT value FROM jsonb_each_text(total_paid) ORDER BY key) AS paid_amounts
     FROM support_subscriptions WHERE original_transaction_id = ANY(\(originalTransactionIDs))
@@ -48,7 +50,7 @@ extension PurchasePlan {
         renewalOffer: try row.decode("renewal_offer"), priceIncrease: try row.decode("price_increase"),
         endReason: try row.decode("end_reason"),
         totalPaid: zip(amounts, currencies).compactMap { Money($0, $1) },
-        confirmedAt: try row.decode("signed_at"))
+        confirmedAt: try row.decode("signed_at"), accessEndsAt: try row.decode("access_ends_at"))
     }
     return plans
   }

@@ -6,10 +6,15 @@ extension Entitlements {
   /// - Parameters:
   ///   - notes: why some of the customer's records are not counted.
   ///   - past: the purchase or grant that a customer without records had before.
-  func explanation(notes: [String], past: PastAccess?, at instant: Date) -> String {
+  ///   - plans: of the customer's purchases, by `originalTransactionID`.
+  func explanation(
+    notes: [String], past: PastAccess?, plans: [String: PurchasePlan], at instant: Date
+  ) -> String {
     switch source {
     case .subscription(let subscription):
-      return subscription.explanation(isOpen: isAccessGranted, at: instant)
+      let plan = plans[subscription.current.originalTransactionID]
+      return subscription.explanation(
+        isOpen: isAccessGranted, accessEnds: plan?.accessEndsAt, at: instant)
     case .grant(let grant):
       return "the grant \(grant.id.uuidString.lowercased()) is active"
     case .trial(let trial):
@@ -27,7 +32,8 @@ extension Entitlements {
 }
 
 extension Subscription {
-  fileprivate func explanation(isOpen: Bool, at instant: Date) -> String {
+  /// - Parameter accessEnds: ``PurchasePlan/accessEndsAt``.
+  fileprivate func explanation(isOpen: Bool, accessEnds: Date?, at instant: Date) -> String {
     let name = "the purchase \(current.originalTransactionID)"
     let phase = phase(at: instant)
     if let revoked = current.revocationDate, current.ownership == "FAMILY_SHARED" {
@@ -37,10 +43,15 @@ extension Subscription {
     switch (phase.status, phase.storeStatus) {
     case (.grace, .billingGrace): return "\(name) could not be charged and is in Apple's billing grace"
     case (.grace, _): return "\(name) has ended; the app's own grace applies"
-    case (_, .billingRetry): return "\(name) could not be charged; Apple retries"
+    case (_, .billingRetry):
+      let until = chargeRetriesEnd(at: instant).map { " until \(Day(of: $0))" } ?? ""
+      return "\(name) could not be charged; Apple retries\(until)"
     case (.active, _) where isOpen:
       return current.expiresDate == nil ? "\(name) does not expire" : "\(name) is active"
-    default: return "\(name) ended at \(storeAccessEnds?.rfc3339 ?? "?")"
+    default:
+      let end = storeAccessEnds
+      let access = accessEnds.flatMap { $0 == end ? nil : ", and access at \($0.rfc3339)" } ?? ""
+      return "\(name) ended at \(end?.rfc3339 ?? "?")\(access)"
     }
   }
 }
@@ -67,13 +78,15 @@ extension ReportedPurchase {
       upcomingProductID: instant < current.purchaseDate ? subscription.productID : nil,
       purchaseDate: current.purchaseDate,
       expiryDate: current.expiresDate, gracePeriodExpiryDate: subscription.graceExpiresDate,
+      chargeRetriesUntil: subscription.chargeRetriesEnd(at: instant),
       revokedAt: current.revocationDate, environment: current.environment.rawValue,
-      ownership: current.ownership,
+      ownership: current.ownership, appleAccount: current.shownAppleAccount,
       // Nothing is certain to follow a period that ended unpaid, also while Apple tries to charge.
       willRenew: subscription.willRenew(at: instant) && phase.storeStatus != .billingRetry,
       renewsAs: subscription.renewsAs, plan: details.plans[id] ?? PurchasePlan(),
       ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id,
       erasedAt: stored.erasure?.ownerErasedAt, devices: details.holders[id] ?? [],
+      refundRequests: details.refundRequests[id] ?? [],
       opensSomething: counts && phase.status.grantsAccess,
       note: counts ? nil : Self.note(subscription, in: app))
   }

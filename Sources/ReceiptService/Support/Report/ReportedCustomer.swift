@@ -13,7 +13,11 @@ struct ReportedCustomer: Sendable {
   var accessUntil: Date?
   /// The reason for the entitlements, in a sentence.
   var because: String
+  /// When a valid access token of the user came; `nil` for a device, or if none came in 395 days.
+  var seen: SeenTimes?
   var purchases: [ReportedPurchase]
+  /// Purchases that run beside another one that opens as much.
+  var doublePurchases: [DoublePurchase]
   var grants: [ReportedGrant]
   var trial: ReportedTrial?
   /// Since when free access is on; `null` if it is off.

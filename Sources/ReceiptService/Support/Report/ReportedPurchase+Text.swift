@@ -6,6 +6,7 @@ extension ReportedPurchase {
     output.line("\(originalTransactionID)  \(status) (App Store: \(storeStatus))")
     if showsApp { output.line("app \(bundleID)", indent: 4) }
     output.line("\(productID), tier \(tier ?? "none"), \(environment), \(ownership)", indent: 4)
+    if let appleAccount { output.line("Apple Account \(appleAccount)", indent: 4) }
     output.line(bought, indent: 4)
     if let cost { output.line(cost, indent: 4) }
     output.line(end, indent: 4)
@@ -17,6 +18,7 @@ extension ReportedPurchase {
       output.line("price increase: \(answer)", indent: 4)
     }
     if let paid { output.line(paid, indent: 4) }
+    for request in refundRequests { request.write(to: &output) }
     if let confirmedAt = plan.confirmedAt {
       output.line("last confirmed by Apple \(confirmedAt.rfc3339)", indent: 4)
     }
@@ -67,7 +69,8 @@ extension ReportedPurchase {
     guard let expiryDate else { return "does not expire" }
     let reason = plan.endReason.map { " (\($0))" } ?? ""
     let price = plan.renewalPrice.map(\.description)
-    let charge = "Apple tries to charge \(price ?? "the next period")"
+    let until = chargeRetriesUntil.map { " until \(Day(of: $0))" } ?? ""
+    let charge = "Apple tries to charge \(price ?? "the next period")\(until)"
     switch storeStatus {
     case "active" where willRenew && ownership == "FAMILY_SHARED":
       return "until \(expiryDate.rfc3339), renews with the purchaser's subscription"
@@ -78,8 +81,15 @@ extension ReportedPurchase {
     case "billingGrace":
       let grace = gracePeriodExpiryDate.map { ", billing grace until \($0.rfc3339)" } ?? ""
       return "until \(expiryDate.rfc3339)\(grace): \(charge)"
-    case "billingRetry": return "ended \(expiryDate.rfc3339) unpaid: \(charge)"
-    default: return "ended \(expiryDate.rfc3339)\(reason)"
+    case "billingRetry": return "\(ended(expiryDate)), unpaid: \(charge)"
+    default: return "\(ended(expiryDate))\(reason)"
     }
+  }
+
+  /// The end of the paid time, and that of access where a grace period follows.
+  private func ended(_ expiryDate: Date) -> String {
+    guard let access = plan.accessEndsAt, access > expiryDate else { return "ended \(expiryDate.rfc3339)" }
+    let word = status == "grace" ? "until" : "ended"
+    return "paid until \(expiryDate.rfc3339), access \(word) \(access.rfc3339)"
   }
 }

@@ -15,9 +15,13 @@ struct ReportedPurchase: Sendable {
   var purchaseDate: Date
   var expiryDate: Date?
   var gracePeriodExpiryDate: Date?
+  /// When Apple stops to charge again after a failed charge; nil if it is not trying.
+  var chargeRetriesUntil: Date?
   var revokedAt: Date?
   var environment: String
   var ownership: String
+  /// The end of the number of the Apple Account (`appTransactionId`) that has it; nil if Apple signed none.
+  var appleAccount: String?
   var willRenew: Bool
   var renewsAs: String?
   /// Prices and the next period.
@@ -30,6 +34,8 @@ struct ReportedPurchase: Sendable {
   var erasedAt: Date?
   /// The devices that share it, the one that has had it for the longest time first; empty if one device has it.
   var devices: [ReportedHolder]
+  /// The App Store's questions about refunds of it, the open ones first.
+  var refundRequests: [ReportedRefundRequest]
   var opensSomething: Bool
   /// Why it is not counted; `null` if it is.
   var note: String?

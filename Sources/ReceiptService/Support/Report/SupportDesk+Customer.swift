@@ -9,11 +9,15 @@ extension SupportDesk {
   private static let refusals = 5
 
   /// Reports the customers and purchases with an id; the report of an unknown id is empty.
-  /// - Parameter id: anything that ``find(_:)`` finds.
+  /// - Parameters:
+  ///   - id: anything that ``find(_:by:)`` finds.
+  ///   - actor: the actor in the record of what a look-up at the App Store repairs.
   /// - Throws: errors of the database.
-  public func customer(_ id: String) async throws -> CustomerReport {
+  public func customer(
+    _ id: String, by actor: SupportActor = .rule("receiptd")
+  ) async throws -> CustomerReport {
     let instant = clock.now()
-    let found = try await find(id)
+    let found = try await find(id, by: actor)
     return try await pool.withConnection { connection in
       let search = found.search
       var customers: [ReportedCustomer] = []
@@ -23,7 +27,7 @@ extension SupportDesk {
       }
       let purchases = try await connection.query(SubscriptionRows.select(search.purchases))
         .map(SubscriptionRows.decode)
-      let details = try await PurchaseDetails(of: search.purchases, connection)
+      let details = try await details(of: search.purchases, at: instant, connection)
       let unclaimed = purchases.filter { stored in
         stored.owner == nil || catalog[stored.bundleID] == nil
       }
@@ -47,13 +51,16 @@ extension SupportDesk {
         GrantRows.select(of: [customer]), PastAccess.lastMove(from: customer, bundleID: app.bundleID),
         DeviceRows.select(bundleID: app.bundleID, deviceID: customer.deviceID ?? ""),
         RefusedAttemptRows.last(Self.refusals, of: customer, bundleID: app.bundleID),
+        SeenUserRows.select(customer, of: app.bundleID),
       ] + CustomerRecordRows.select(users: users, devices: devices))
-    let all = try CustomerRecordRows.decode(answers.dropFirst(5))
+    let all = try CustomerRecordRows.decode(answers.dropFirst(6))
     let customerRecords = all.customerRecords(of: customer, in: app, at: instant)
     let entitlements = app.entitlements(of: customerRecords, for: customer, at: instant)
     let stored = all[customer].purchases(of: app)
       .sorted { $0.subscription.current.purchaseDate > $1.subscription.current.purchaseDate }
-    let details = try await PurchaseDetails(of: stored.map(\.originalTransactionID), connection)
+    let others = try await others(beside: stored, of: app, connection)
+    let details = try await details(
+      of: (stored + others).map(\.originalTransactionID), at: instant, connection)
     let purchases = stored.map {
       ReportedPurchase($0, in: app, of: customer, with: details, at: instant)
     }
@@ -70,17 +77,39 @@ extension SupportDesk {
       accessUntil: app.accessEnd(of: customerRecords, for: customer, after: instant),
       because: entitlements.explanation(
         notes: purchases.compactMap(\.note) + grants.compactMap(\.note) + [trial?.note].compactMap(\.self),
-        past: past.max { $0.at < $1.at }, at: instant),
-      purchases: purchases, grants: grants, trial: trial,
+        past: past.max { $0.at < $1.at }, plans: details.plans, at: instant),
+      seen: try answers[5].first.map(SeenTimes.init),
+      purchases: purchases,
+      doublePurchases: [DoublePurchase](stored, others, in: app, details.plans, at: instant),
+      grants: grants, trial: trial,
       freeAccessSince: customerRecords.freeAccess.periods.first {
         $0.startsAt <= instant && $0.endsAt == nil
       }?
       .startsAt,
-      children: [ReportedChild](
-        try answers[3].map(PairedDevice.init), limit: entitlements.features.limit(for: Pairing.limitFeature)),
+      children: [ReportedChild](try answers[3].map(PairedDevice.init), under: entitlements),
       refusedAttempts: try answers[4].map(RefusedAttempt.init).reversed(),
       events: try answers[0].map(TimelineEvent.init).reversed(),
       eventsHidden: try answers[0].first.map { try $0.decode("total", as: Int.self) - answers[0].count } ?? 0)
+  }
+
+  /// What the report says of these purchases beside their rows.
+  private func details(
+    of purchases: [String], at instant: Date, _ connection: PostgresConnection
+  ) async throws -> PurchaseDetails {
+    var details = try await PurchaseDetails(of: purchases, connection)
+    details.refundRequests = try await refundRequests(of: purchases, at: instant, connection)
+    return details
+  }
+
+  /// Other customers' purchases in this app that the same Apple Accounts have.
+  private func others(
+    beside own: [StoredSubscription], of app: App, _ connection: PostgresConnection
+  ) async throws -> [StoredSubscription] {
+    let accounts = Set(own.compactMap(\.subscription.current.appTransactionID)).sorted()
+    guard !accounts.isEmpty else { return [] }
+    let known = Set(own.map(\.originalTransactionID))
+    return try await connection.query(SubscriptionRows.select(ofAccounts: accounts, bundleID: app.bundleID))
+      .map(SubscriptionRows.decode).filter { !known.contains($0.originalTransactionID) }
   }
 }
 

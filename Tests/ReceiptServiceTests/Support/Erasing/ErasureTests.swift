@@ -77,6 +77,8 @@ import Testing
     let id = user.uuidString.lowercased()
     let first = try await harness.token(for: user)
     #expect(try await harness.sync([bought.signedTransaction], user: user, token: first).status == 200)
+    try await harness.service.sharedResources.seenUsers.flush()
+    #expect(try await harness.count("seen_users") == 1)
     harness.clock.advance(days: 31)
     try await harness.happens(.renew, to: bought.originalTransactionID)
     _ = try await harness.consent(true, of: user)

@@ -1,0 +1,106 @@
+import Foundation
+import Logging
+import Platform
+import Postgres
+import Synchronization
+
+/// Keeps which users' access tokens were valid, for support: a user without a purchase is known, and not 'never seen'.
+///
+/// A request only notes the user in memory, once a day. A job writes the notes to the table `seen_users`, in batches. Beyond
+/// the limits a user is noted by a later request.
+final class SeenUsers: Sendable {
+  /// The number of users that wait for the next write.
+  static let capacity = 1_000
+  /// The number of users that are remembered as written, so that their requests of that day write nothing.
+  static let memory = 50_000
+  /// The number of new users that a server adds in a day. Only a valid token of the issuer makes a user.
+  static let newPerDay = 200_000
+  /// For how long a user is kept after the last request.
+  static let lifetime: TimeInterval = 395 * 86_400
+
+  /// A user of an app, and when the valid token came.
+  struct Sighting: Sendable {
+    var user: UUID
+    var bundleID: String
+    var at: Date
+  }
+
+  private struct Key: Hashable {
+    var user: UUID
+    var bundleID: String
+  }
+
+  private struct Notes {
+    var day: Day
+    /// The users of the day that wait or are written.
+    var noted: Set<Key> = []
+    var waiting: [Sighting] = []
+    /// The number of users that this server has added on the day.
+    var added = 0
+  }
+
+  private let pool: PostgresPool
+  private let clock: ServiceClock
+  private let notes: Mutex<Notes>
+
+  init(pool: PostgresPool, clock: ServiceClock) {
+    self.pool = pool
+    self.clock = clock
+    notes = Mutex(Notes(day: Day(of: clock.now())))
+  }
+
+  /// Notes a user whose access token is valid for an app.
+  func note(_ user: UUID, of bundleID: String) {
+    let instant = clock.now()
+    let day = Day(of: instant)
+    notes.withLock { notes in
+      if notes.day != day {
+        notes.day = day
+        notes.noted = []
+        notes.added = 0
+      }
+      guard notes.waiting.count < Self.capacity else { return }
+      if notes.noted.count >= Self.memory { notes.noted = [] }
+      guard notes.noted.insert(Key(user: user, bundleID: bundleID)).inserted else { return }
+      notes.waiting.append(Sighting(user: user, bundleID: bundleID, at: instant))
+    }
+  }
+
+  /// Writes the notes every two seconds.
+  var job: BackgroundJob {
+    BackgroundJob("seen users", every: .seconds(2), retryEvery: .seconds(10)) { try await self.flush() }
+  }
+
+  /// Writes the notes in one statement. While the database is unavailable, they stay.
+  func flush() async throws {
+    let (batch, room) = notes.withLock { notes in
+      defer { notes.waiting = [] }
+      return (notes.waiting, max(0, Self.newPerDay - notes.added))
+    }
+    guard let last = batch.last else { return }
+    do {
+      let rows = try await pool.query(
+        SeenUserRows.write(batch, from: Day(of: last.at), mostNew: room))
+      guard let row = rows.first else { return }
+      let added = try row.decode("added", as: Int.self)
+      let erasedUntil = try row.decode("erased_until", as: Date?.self)
+      notes.withLock { notes in
+        notes.added += added
+        guard let erasedUntil else { return }
+        // They were not written, so the next request notes them again.
+        for sighting in batch where sighting.at <= erasedUntil {
+          notes.noted.remove(Key(user: sighting.user, bundleID: sighting.bundleID))
+        }
+      }
+    } catch let error as PostgresError where error.isAnsweredUnavailable {
+      notes.withLock { notes in
+        let waiting = batch + notes.waiting
+        notes.waiting = Array(waiting.prefix(Self.capacity))
+        for dropped in waiting.dropFirst(Self.capacity) {
+          notes.noted.remove(Key(user: dropped.user, bundleID: dropped.bundleID))
+        }
+      }
+      throw error
+    }
+  }
+}
