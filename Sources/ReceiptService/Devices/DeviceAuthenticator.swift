@@ -15,34 +15,80 @@ import Subscriptions
 ///   since the first secret was bound with that secret.
 struct DeviceAuthenticator: Sendable {
   let pool: PostgresPool
+  let transactions: CustomerTransactions
   let clock: ServiceClock
 
   /// Throws unless the request may act for the device.
   /// - Throws: 401 `unauthenticated`.
+  @discardableResult
   func require(
     _ device: String, of app: App, secret: DeviceSecret?, proof: AccountProof? = nil
-  ) async throws {
-    guard try await admits(device, of: app, secret: secret, proof: proof) else {
+  ) async throws -> DeviceAdmission {
+    guard let admission = try await admission(of: device, in: app, secret: secret, proof: proof) else {
       throw ServiceError.deviceSecretNeeded
+    }
+    return admission
+  }
+
+  /// Stores or replaces the secret by the rules above.
+  /// - Returns: `nil` if the request may not act for the device.
+  func admission(
+    of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?
+  ) async throws -> DeviceAdmission? {
+    let stored = try await DeviceSecretRows.decode(
+      pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
+    func admitted(by hash: [UInt8]?) -> DeviceAdmission {
+      DeviceAdmission(device: device, bundleID: app.bundleID, storedHash: hash)
+    }
+    guard let secret else {
+      if stored == nil { return admitted(by: nil) }
+      guard let proof, try await forgetUnproven(device, in: app, proof) else { return nil }
+      return admitted(by: nil)
+    }
+    if let stored {
+      if secret.matches(stored) { return admitted(by: stored) }
+      if proof == nil { return nil }
+    }
+    switch try await set(secret, of: device, in: app, proof: proof) {
+    case .stored: return admitted(by: secret.hash)
+    case .notKept: return admitted(by: nil)
+    case .refused: return nil
     }
   }
 
-  /// Whether the request may act for the device. Also stores or replaces the secret by the rules above.
-  func admits(
-    _ device: String, of app: App, secret: DeviceSecret?, proof: AccountProof?
-  ) async throws -> Bool {
-    let stored = try await DeviceSecretRows.decode(
-      pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
-    guard let secret else {
-      if stored == nil { return true }
-      guard let proof else { return false }
-      return try await forgetUnproven(device, in: app, proof)
+  /// Runs a transaction that changes something of the device: under its lock, and with the secret by which the request was
+  /// admitted.
+  /// - Parameters:
+  ///   - needsSecret: whether a device without a stored secret is refused.
+  ///   - names: further names to lock, such as the Apple Account.
+  ///   - queries: statements whose results `body` gets; they run under the lock.
+  /// - Throws: 401 `unauthenticated`; errors of `body` and of the database.
+  nonisolated(nonsending) func change<R>(
+    _ device: String, of app: App, secret: DeviceSecret?, proof: AccountProof? = nil,
+    needsSecret: Bool = false, alsoLocking names: [String] = [], reading queries: [Postgres.Query] = [],
+    _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
+  ) async throws -> R {
+    try await DeviceSecretChanged.retrying {
+      let admission = try await require(device, of: app, secret: secret, proof: proof)
+      guard admission.storedHash != nil || !needsSecret else { throw ServiceError.deviceSecretNeeded }
+      let stored = DeviceSecretRows.select(device, bundleID: app.bundleID)
+      return try await transactions.run(
+        locking: Set([Customer.device(device).lockName] + names), [stored] + queries
+      ) { connection, answers in
+        try admission.check(answers.first)
+        return try await body(connection, answers.dropFirst())
+      }
     }
-    if let stored {
-      if secret.matches(stored) { return true }
-      if proof == nil { return false }
-    }
-    return try await set(secret, of: device, in: app, proof: proof)
+  }
+
+  /// What became of a secret that differs from the stored one.
+  private enum NewSecret {
+    /// It is the device's secret now.
+    case stored
+    /// The device has no secret, also not this one, and needs none.
+    case notKept
+    /// The request may not act for the device.
+    case refused
   }
 
   /// Deletes the secret of a device without a record, for a request that has a proof and no secret. Otherwise an attacker
@@ -50,12 +96,11 @@ struct DeviceAuthenticator: Sendable {
   /// - Returns: whether the request may act for the device.
   private func forgetUnproven(_ device: String, in app: App, _ proof: AccountProof) async throws -> Bool {
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
-      let answers = try await connection.pipeline([
-        CustomerStatusWriter.lock([.device(device)]),
-        DeviceSecretRows.record(of: device, in: app, proof: proof),
-      ])
-      guard try DeviceRecord(answers[1][0]).isEmpty else { return false }
+    return try await transactions.run(
+      locking: [Customer.device(device).lockName],
+      [DeviceSecretRows.record(of: device, in: app, proof: proof)]
+    ) { connection, answers in
+      guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
       _ = try await connection.pipeline([
         DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant),
         SupportActionRows.insert(
@@ -66,35 +111,35 @@ struct DeviceAuthenticator: Sendable {
     }
   }
 
-  /// - Returns: whether the request may act for the device.
   private func set(
     _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?
-  ) async throws -> Bool {
+  ) async throws -> NewSecret {
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
-      // Trials, pairings and purchases take the same lock, so the record does not change meanwhile.
-      let answers = try await connection.pipeline([
-        CustomerStatusWriter.lock([.device(device)]),
+    // Trials, pairings and purchases take the same lock, so the record does not change meanwhile.
+    return try await transactions.run(
+      locking: [Customer.device(device).lockName],
+      [
         DeviceSecretRows.select(device, bundleID: app.bundleID),
         DeviceSecretRows.record(of: device, in: app, proof: proof),
-      ])
-      let stored = try DeviceSecretRows.decode(answers[1])
-      let record = try DeviceRecord(answers[2][0])
-      if let stored {
-        if secret.matches(stored) { return true }
-        guard proof != nil, record.isEmpty || record.matchesSome else { return false }
+      ]
+    ) { connection, answers in
+      guard let secrets = answers.first, let records = answers.last else { return .refused }
+      let record = try DeviceRecord(records[0])
+      if let stored = try DeviceSecretRows.decode(secrets) {
+        if secret.matches(stored) { return .stored }
+        guard proof != nil, record.isEmpty || record.matchesSome else { return .refused }
         _ = try await connection.pipeline([
           DeviceSecretRows.replace(secret, of: device, bundleID: app.bundleID, at: instant),
           SupportActionRows.insert(
             [SupportAction(name: "replace-device-secret", bundleID: app.bundleID, to: .device(device))],
             by: .accountProof, at: instant),
         ])
-        return true
+        return .stored
       }
-      guard record.isEmpty || record.matchesAll else { return true }
+      guard record.isEmpty || record.matchesAll else { return .notKept }
       let inserted = try await connection.query(
         DeviceSecretRows.insert(secret, of: device, bundleID: app.bundleID, at: instant))
-      return inserted.affected == 1
+      return inserted.affected == 1 ? .stored : .refused
     }
   }
 }

@@ -11,6 +11,22 @@ enum DeviceSecretRows {
   /// - Returns: the stored hash; `nil` for a device without a secret.
   static func decode(_ rows: Rows) throws -> [UInt8]? { try rows.first?.decode("secret_hash") }
 
+  /// Fails with 22012 (division by zero) if the secret of one of these devices is not the one of the admission, so that the
+  /// transaction cannot commit, and no response needs to be read before COMMIT is sent. For a transaction that holds the
+  /// devices' locks.
+  static func require(_ admissions: [DeviceAdmission]) -> Query {
+    """
+    SELECT 1 / (NOT EXISTS (
+      SELECT FROM unnest(\(admissions.map(\.bundleID))::text[], \(admissions.map(\.device))::text[],
+        \(admissions.map(\.storedHash))::bytea[]) AS admitted (bundle_id, device_id, secret_hash)
+      LEFT JOIN device_secrets stored USING (bundle_id, device_id)
+      WHERE stored.secret_hash IS DISTINCT FROM admitted.secret_hash))::integer
+    """
+  }
+
+  /// Whether ``require(_:)`` failed.
+  static func isChange(_ error: PostgresError) -> Bool { error.sqlState == "22012" }
+
   /// Inserts no row if a concurrent request stored a secret first.
   static func insert(
     _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date

@@ -38,19 +38,19 @@ struct Pairing: Sendable {
 
   func post(_ request: Request) async throws -> Response {
     try request.requireJSON()
-    let (app, device) = try await customer(of: request)
+    let (app, device) = try customer(of: request)
+    let secret = try DeviceSecret(of: request)
     let body = try request.decodeJSON(Body.self)
     let child = try DeviceID(body.childDeviceID, named: "childDeviceID").name
     let name = try body.name.map(Self.checkName)
     let instant = clock.now()
-    let (isNew, paired, limit) = try await pool.withTransaction {
-      connection async throws -> (Bool, [PairedDevice], Int?) in
-      let answers = try await connection.pipeline(
-        [AdvisoryLock.acquire(.customer, [device])]
-          + CustomerRecordRows.select(users: [], devices: [device])
-          + [DeviceRows.select(bundleID: app.bundleID, deviceID: device)])
+    let (isNew, paired, limit) = try await authenticator.change(
+      device, of: app, secret: secret,
+      reading: CustomerRecordRows.select(users: [], devices: [device])
+        + [DeviceRows.select(bundleID: app.bundleID, deviceID: device)]
+    ) { connection, answers async throws -> (Bool, [PairedDevice], Int?) in
       let limit = try deviceLimit(
-        answers.dropFirst().prefix(CustomerRecordRows.count), of: device, in: app, at: instant)
+        answers.prefix(CustomerRecordRows.count), of: device, in: app, at: instant)
       let paired = try answers.last.map { try $0.map(PairedDevice.init) } ?? []
       let isNew = !paired.contains { $0.childDeviceID == child }
       if isNew, let limit, paired.count >= limit {
@@ -69,15 +69,18 @@ struct Pairing: Sendable {
   }
 
   func get(_ request: Request) async throws -> Response {
-    let (app, device) = try await customer(of: request)
+    let (app, device) = try customer(of: request)
+    try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
     return try await list(app, device)
   }
 
   func delete(_ request: Request) async throws -> Response {
-    let (app, device) = try await customer(of: request)
+    let (app, device) = try customer(of: request)
     let child = try DeviceID(request.parameters.require("childDeviceID"), named: "childDeviceID").name
-    let deleted = try await pool.query(
-      DeviceRows.delete(child, bundleID: app.bundleID, deviceID: device))
+    let deleted = try await authenticator.change(device, of: app, secret: DeviceSecret(of: request)) {
+      connection, _ in
+      try await connection.query(DeviceRows.delete(child, bundleID: app.bundleID, deviceID: device))
+    }
     guard deleted.affected > 0 else { throw Problem.notFound("No such device is paired.") }
     return try await list(app, device)
   }
@@ -114,10 +117,9 @@ struct Pairing: Sendable {
     return try .json(status, Answer(children: children, limit: limit, serverTime: instant))
   }
 
-  private func customer(of request: Request) async throws -> (App, String) {
+  private func customer(of request: Request) throws -> (App, String) {
     let device = try DeviceID(request.parameters.require("deviceID")).name
     let app = try apps.app(of: request, named: request.query["bundleID"], customers: .device)
-    try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
     return (app, device)
   }
 

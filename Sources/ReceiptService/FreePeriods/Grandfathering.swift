@@ -8,6 +8,7 @@ import Subscriptions
 struct Grandfathering: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
+  let transactions: CustomerTransactions
   let statusWriter: CustomerStatusWriter
   let clock: ServiceClock
 
@@ -28,50 +29,64 @@ struct Grandfathering: Sendable {
     guard try !known.contains(where: { try $0.decode("app_transaction_id", as: String?.self) != nil }) else {
       return
     }
-    _ = try await award(rule, of: app, to: [user], account: account, in: environment)
-  }
-
-  /// Grants the tier to those of these users who have no grant yet.
-  /// - Parameters:
-  ///   - account: the Apple Account of the app transaction, with one user.
-  ///   - environment: the app transaction's. A sandbox grant is for testers and does not use up the production grant.
-  /// - Returns: the number of new grants.
-  func award(
-    _ rule: Grandfather, of app: App, to users: [UUID], account: String? = nil,
-    in environment: StoreEnvironment = .production
-  ) async throws -> Int {
     let instant = clock.now()
     let author = SupportAuthor.grandfather(before: rule.before.rfc3339)
-    let accounts = [account].compactMap(\.self).map { "\(app.bundleID)/\($0)" }
+    try await transactions.run(
+      locking: [Customer.user(user).lockName, "\(app.bundleID)/\(account)"],
+      [
+        GrandfatherRows.insert(
+          rule, to: [user], of: app, account: account, in: environment, by: author, at: instant)
+      ]
+    ) { connection, answers in
+      let awarded = try await record(answers.first, rule, of: app, by: author, at: instant, on: connection)
+      if awarded == 0 {
+        // The user may have the grant by the date of a row; then bind it to the account.
+        _ = try await connection.query(
+          GrandfatherRows.bind(user, to: account, in: environment, bundleID: app.bundleID))
+      }
+    }
+  }
+
+  /// Grants the tier in production to those of these users who have no grant yet.
+  /// - Returns: the number of new grants.
+  func award(_ rule: Grandfather, of app: App, to users: [UUID]) async throws -> Int {
+    let instant = clock.now()
+    let author = SupportAuthor.grandfather(before: rule.before.rfc3339)
     return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
-        AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString) + accounts)),
+        AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString))),
         GrandfatherRows.insert(
-          rule, to: users, of: app, account: account, in: environment, by: author, at: instant),
+          rule, to: users, of: app, account: nil, in: .production, by: author, at: instant),
       ])
-      let awarded = try answers[1].map {
-        (user: try $0.decode("user_id", as: UUID.self), grant: try $0.decode("id", as: UUID.self))
-      }
-      guard !awarded.isEmpty else {
-        // The user may have the grant by the date of a row; then bind it to the account.
-        if let account, let user = users.first {
-          _ = try await connection.query(
-            GrandfatherRows.bind(user, to: account, in: environment, bundleID: app.bundleID))
-        }
-        return 0
-      }
-      let actions = awarded.map { award in
-        SupportAction(
-          name: "grandfather", bundleID: app.bundleID, to: .user(award.user),
-          details: [
-            "grant": .string(award.grant.uuidString.lowercased()), "tier": .string(rule.tier),
-          ])
-      }
-      _ = try await connection.query(SupportActionRows.insert(actions, by: author, at: instant))
-      try await statusWriter.write(
-        awarded.map { .user($0.user) }, of: app.bundleID, at: instant, on: connection)
-      return awarded.count
+      return try await record(answers.last, rule, of: app, by: author, at: instant, on: connection)
     }
+  }
+
+  /// Writes support's record and the users' status for new grants.
+  /// - Parameter granted: the rows of ``GrandfatherRows/insert(_:to:of:account:in:by:at:)``.
+  /// - Returns: the number of new grants.
+  private func record(
+    _ granted: Rows?, _ rule: Grandfather, of app: App, by author: SupportAuthor, at instant: Date,
+    on connection: PostgresConnection
+  ) async throws -> Int {
+    let awarded =
+      try granted.map { rows in
+        try rows.map {
+          (user: try $0.decode("user_id", as: UUID.self), grant: try $0.decode("id", as: UUID.self))
+        }
+      } ?? []
+    guard !awarded.isEmpty else { return 0 }
+    let actions = awarded.map { award in
+      SupportAction(
+        name: "grandfather", bundleID: app.bundleID, to: .user(award.user),
+        details: [
+          "grant": .string(award.grant.uuidString.lowercased()), "tier": .string(rule.tier),
+        ])
+    }
+    _ = try await connection.query(SupportActionRows.insert(actions, by: author, at: instant))
+    try await statusWriter.write(
+      awarded.map { .user($0.user) }, of: app.bundleID, at: instant, on: connection)
+    return awarded.count
   }
 }
 

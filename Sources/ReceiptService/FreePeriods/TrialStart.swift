@@ -69,10 +69,8 @@ struct TrialStart: Sendable {
         "The app transaction is of the sandbox, which grants no access here.")
     }
 
-    try await authenticator.require(device, of: app, secret: secret, proof: AccountProof(signed))
     let isNew = try await start(
-      allowance, device: device, account: signed.payload.appTransactionId?.storable,
-      environment: signed.payload.receiptType.rawValue.storable, of: app, at: instant)
+      allowance, device: device, secret: secret, showing: signed, of: app, at: instant)
     if isNew, signed.payload.receiptType == .production { metrics.ledger.recordTrial(of: app) }
     let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
       of: .device(device), in: app, at: instant)
@@ -90,20 +88,23 @@ struct TrialStart: Sendable {
   }
 
   /// - Returns: whether a new trial started.
-  /// - Throws: 400 `invalid_request` for a new trial without an account.
+  /// - Throws: 400 `invalid_request` for a new trial without an account; 401 `unauthenticated`.
   private func start(
-    _ allowance: Allowance, device: String, account: String?, environment: String, of app: App,
-    at instant: Date
+    _ allowance: Allowance, device: String, secret: DeviceSecret?, showing signed: Signed<AppTransaction>,
+    of app: App, at instant: Date
   ) async throws -> Bool {
-    try await pool.withTransaction { connection in
-      // Lock the device and the account against a concurrent launch on this or another device.
-      let names = [device, account.map { "\(app.bundleID)/\($0)" }].compactMap(\.self)
-      let answers = try await connection.pipeline([
-        AdvisoryLock.acquire(.customer, Set(names)),
+    let account = signed.payload.appTransactionId?.storable
+    let environment = signed.payload.receiptType.rawValue.storable
+    // Lock the device and the account against a concurrent launch on this or another device.
+    return try await authenticator.change(
+      device, of: app, secret: secret, proof: AccountProof(signed),
+      alsoLocking: [account.map { "\(app.bundleID)/\($0)" }].compactMap(\.self),
+      reading: [
         TrialRows.select(
-          bundleID: app.bundleID, deviceID: device, appTransactionID: account, environment: environment),
-      ])
-      let trials = try answers[1].map(TrialRows.DeviceTrial.init)
+          bundleID: app.bundleID, deviceID: device, appTransactionID: account, environment: environment)
+      ]
+    ) { connection, answers in
+      let trials = try answers.first.map { try $0.map(TrialRows.DeviceTrial.init) } ?? []
       let own = trials.first { $0.deviceID == device }
       let accountTrial = trials.first(where: \.isOfAccount)
       switch (own, accountTrial) {

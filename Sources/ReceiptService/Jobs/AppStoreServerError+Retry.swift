@@ -32,6 +32,6 @@ extension AppStoreServerError {
 
 /// Whether an error comes from an unavailable database and not from the row that was to be written.
 func isDatabaseUnavailable(_ error: any Error) -> Bool {
-  if let error = error as? PostgresError { return error.isAnsweredUnavailable }
+  if let error = error as? PostgresError { return error.isUnavailable || error.isSchemaIncomplete }
   return (error as? Problem)?.code == ServiceError.databaseUnavailable.code
 }

@@ -36,6 +36,14 @@ enum AdvisoryLock {
     "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys(kind, names))::bigint[]) AS key"
   }
 
+  /// The same with a `lock_timeout` for the rest of the transaction, as one statement.
+  static func acquire(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
+    """
+    SELECT set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
+    UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(\(keys(kind, names))::bigint[]) AS key
+    """
+  }
+
   /// The same with ``LookupPlans/useIndexScans`` and a `lock_timeout` for the rest of the transaction, as one statement: a
   /// small transaction costs more for its statements than for its rows.
   static func acquireForLookups(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
@@ -52,7 +60,7 @@ enum AdvisoryLock {
   }
 
   /// In ascending order.
-  private static func keys(_ kind: Kind, _ names: Set<String>) -> [Int64] {
+  static func keys(_ kind: Kind, _ names: Set<String>) -> [Int64] {
     Set(names.map { key(kind, $0) }).sorted()
   }
 

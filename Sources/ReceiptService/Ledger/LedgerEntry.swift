@@ -21,6 +21,8 @@ struct LedgerEntry: Sendable {
   var refundRequest: RefundRequest?
   /// The customer who claims the purchase; `nil` for none.
   var claimant: Customer?
+  /// How the claimant's request was admitted, if the claimant is a device.
+  var admission: DeviceAdmission?
   /// The right that the claimant's evidence gives.
   var claim = ClaimStrength.proof
   /// The transfer that support has ordered; `nil` for none.

@@ -161,6 +161,8 @@ struct LedgerTransaction {
       if !transfers.isEmpty { _ = try await connection.query(locks) }
       for transfer in transfers { try await transfer.check(connection) }
       queries.append(locks)
+      let admissions = entries.compactMap(\.admission).filter { devices.contains($0.device) }
+      if !admissions.isEmpty { queries.append(DeviceSecretRows.require(admissions)) }
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
     }
     // The customers' other records: the rows written here need not be read back. Devices are read for the responses

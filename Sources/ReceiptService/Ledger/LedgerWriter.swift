@@ -54,7 +54,8 @@ final class LedgerWriter: Sendable {
 
   /// Records one entry.
   /// - Returns: the receipt, once the entry is committed.
-  /// - Throws: ``ServiceError``: `database_unavailable`, `internal`; ``SupportRefusal`` for a transfer.
+  /// - Throws: ``ServiceError``: `database_unavailable`, `internal`; ``SupportRefusal`` for a transfer;
+  ///   ``DeviceSecretChanged`` for an entry with an admission.
   func record(_ entry: LedgerEntry) async throws -> LedgerReceipt {
     var receipt = try await committed(entry)
     // Only a validation is answered from the customer's own records.
@@ -160,6 +161,8 @@ final class LedgerWriter: Sendable {
       return false
     } catch let refusal as SupportRefusal {
       for waiting in batch { waiting.continuation.resume(throwing: refusal) }
+    } catch let error as PostgresError where DeviceSecretRows.isChange(error) {
+      for waiting in batch { waiting.continuation.resume(throwing: DeviceSecretChanged()) }
     } catch let error as PostgresError where error.sqlState == "55P03" && !isLastAttempt {
       return false
     } catch let error as PostgresError where error.isSchemaIncomplete {

@@ -106,7 +106,8 @@ public final class Service: Sendable {
       logger: logger, metrics: metrics)
     let appOfRequest = AppOfRequest(catalog: catalog)
     let proofs = ProofVerifier(verifier: verifier, apps: appOfRequest)
-    let deviceAuthenticator = DeviceAuthenticator(pool: pool, clock: clock)
+    let deviceAuthenticator = DeviceAuthenticator(
+      pool: pool, transactions: sharedResources.customerTransactions, clock: clock)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)
     let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
@@ -133,7 +134,8 @@ public final class Service: Sendable {
       apis: apis.mapValues { $0.with(timeout: .seconds(15), maximumAge: .zero) }, signed: signedPurchases,
       clock: clock, logger: logger)
     grandfathering = Grandfathering(
-      catalog: catalog, pool: pool, statusWriter: support.statusWriter, clock: clock)
+      catalog: catalog, pool: pool, transactions: sharedResources.customerTransactions,
+      statusWriter: support.statusWriter, clock: clock)
     profiles = ProfileSync(
       proofs: proofs, apps: appOfRequest, authenticator: authenticator, ledger: ledger, pool: pool,
       grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, metrics: metrics)

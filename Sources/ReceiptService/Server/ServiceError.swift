@@ -128,6 +128,12 @@ enum ServiceError {
       headers: [.retryAfter: "\(wait.wholeSeconds)"])
   }
 
+  /// Too many concurrent requests of one customer (``CustomerTransactions``).
+  static let tooManyOfOneCustomer = Problem(
+    status: .tooManyRequests, code: "rate_limited",
+    detail: "Too many requests of this customer are under way.",
+    message: "Too many requests. Please wait a moment.", headers: [.retryAfter: "1"])
+
   /// - Parameter wait: the time until the end of the day.
   static func noEventBytesLeft(_ wait: Duration) -> Problem {
     Problem(
@@ -179,6 +185,7 @@ enum ServiceError {
 }
 
 extension PostgresError {
-  /// Whether clients get `database_unavailable`: the database is unreachable, or a restore is under way.
-  var isAnsweredUnavailable: Bool { isUnavailable || isSchemaIncomplete }
+  /// Whether clients get `database_unavailable`: the database is unreachable, a restore is under way, or the same request may
+  /// succeed a little later, such as one that did not get a lock.
+  var isAnsweredUnavailable: Bool { isTransient || isSchemaIncomplete }
 }

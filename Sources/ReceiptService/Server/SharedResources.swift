@@ -8,6 +8,7 @@ import Synchronization
 final class SharedResources: Sendable {
   let settings: Settings
   let pool: PostgresPool
+  let customerTransactions: CustomerTransactions
   let migrator: Migrator
   /// The client for the App Store and the issuers of tokens.
   let client: CurlClient
@@ -36,6 +37,7 @@ final class SharedResources: Sendable {
     metrics = ServiceMetrics()
     pool = PostgresPool(configuration: settings.database, logger: logger, observer: metrics.database)
     metrics.database.watch(pool)
+    customerTransactions = CustomerTransactions(pool: pool)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder, logger: logger)
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })

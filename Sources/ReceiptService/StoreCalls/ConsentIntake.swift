@@ -32,18 +32,34 @@ struct ConsentIntake: Sendable {
     let body = try request.decodeJSON(Body.self)
     let secret = try DeviceSecret(of: request)
     let app = try await tokenApp(of: request, body) ?? namedApp(of: request, body)
-    let customer = try await customer(body.deviceID, secret, of: app, request)
     let instant = clock.now()
-    let written = ConsentRows.write(body.consent, of: customer, bundleID: app.bundleID, at: instant)
-    // A question about a refund may wait for the consent, and its time may be almost over.
-    let answers = try await pool.transaction(
-      pipeline: [written]
-        + (body.consent ? [StoreCallRows.wake(customer, of: app.bundleID, at: instant)] : []))
-    let rows = answers[0]
+    let rows: Rows
+    if let deviceID = body.deviceID {
+      let device = try DeviceID(deviceID).name
+      let statements = Self.statements(body.consent, of: .device(device), app, at: instant)
+      // A device id is a name that others may know: a consent needs the secret, also of a device that has none yet.
+      guard let secret else { throw ServiceError.deviceSecretNeeded }
+      rows = try await deviceAuthenticator.change(device, of: app, secret: secret, needsSecret: true) {
+        connection, _ in
+        try await connection.pipeline(statements)[0]
+      }
+    } else {
+      let user = try await user(of: request, in: app)
+      rows = try await pool.transaction(
+        pipeline: Self.statements(body.consent, of: .user(user), app, at: instant))[0]
+    }
     return try .json(
       .ok,
       Answer(
         consent: body.consent, since: rows.first?.decode("changed_at") ?? instant, serverTime: instant))
+  }
+
+  private static func statements(
+    _ isGiven: Bool, of customer: Customer, _ app: App, at instant: Date
+  ) -> [Postgres.Query] {
+    let written = ConsentRows.write(isGiven, of: customer, bundleID: app.bundleID, at: instant)
+    // A question about a refund may wait for the consent, and its time may be almost over.
+    return isGiven ? [written, StoreCallRows.wake(customer, of: app.bundleID, at: instant)] : [written]
   }
 
   /// The one app for which the user's token is valid. `nil` where the body names an app or a device, or several apps take the
@@ -58,23 +74,11 @@ struct ConsentIntake: Sendable {
     try apps.app(of: request, named: body.bundleID, customers: body.deviceID == nil ? .user : .device)
   }
 
-  private func customer(
-    _ deviceID: String?, _ secret: DeviceSecret?, of app: App, _ request: Request
-  ) async throws -> Customer {
-    if let deviceID {
-      let device = try DeviceID(deviceID).name
-      // A device id is a name that others may know: a consent needs the secret, also of a device that has none yet.
-      guard let secret else { throw ServiceError.deviceSecretNeeded }
-      try await deviceAuthenticator.require(device, of: app, secret: secret)
-      let stored = try await DeviceSecretRows.decode(
-        pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
-      guard let stored, secret.matches(stored) else { throw ServiceError.deviceSecretNeeded }
-      return .device(device)
-    }
+  private func user(of request: Request, in app: App) async throws -> UUID {
     guard let user = try await authenticator.user(of: request, in: app) else {
       throw ServiceError.unauthenticated
     }
     try traffic.admit(user: user)
-    return .user(user)
+    return user
   }
 }

@@ -39,12 +39,23 @@ struct Validation: Sendable {
     let purchase = try await prove(body, request)
     app = purchase.app
     let appTransaction = try body.signedAppTransaction.map { try proofs.appTransaction($0, of: purchase.app) }
-    let possession = Possession(of: purchase, body, appTransaction)
-    let claimant = try await claimant(request, body, secret, purchase, appTransaction)
+    return try await DeviceSecretChanged.retrying {
+      let (claimant, admission) = try await claimant(request, body, secret, purchase, appTransaction)
+      return try await claim(
+        purchase, for: claimant, admission, Possession(of: purchase, body, appTransaction))
+    }
+  }
+
+  /// Records the purchase for the claimant.
+  private func claim(
+    _ purchase: ProvenPurchase, for claimant: Customer?, _ admission: DeviceAdmission?,
+    _ possession: Possession
+  ) async throws -> Response {
     if case .user(let user) = claimant { try traffic.admit(user: user) }
 
     let instant = clock.now()
     var entry = LedgerEntry(purchase, claimant: claimant, instant: instant)
+    entry.admission = admission
     entry.claim = possession.claim(in: purchase.app)
     if entry.claim == .name || entry.claim == .oldBuild, let claimant,
       try await pool.isClaimedByAnother(purchase, than: claimant)
@@ -114,24 +125,25 @@ struct Validation: Sendable {
     }
   }
 
-  /// The customer to bind the purchase to.
+  /// The customer to bind the purchase to, and how a device's request was admitted.
   ///
   /// `nil` for a device whose secret the request lacks: the signature proves the purchase, but not that the caller is
   /// the device. The purchase is stored, and bound later, when the device sends it with the secret.
   private func claimant(
     _ request: Request, _ body: ValidateRequest, _ secret: DeviceSecret?, _ purchase: ProvenPurchase,
     _ appTransaction: Signed<AppTransaction>?
-  ) async throws -> Customer? {
+  ) async throws -> (Customer?, DeviceAdmission?) {
     let app = purchase.app
     switch app.customer {
-    case .user: return try await authenticator.user(of: request, in: app).map(Customer.user)
+    case .user: return (try await authenticator.user(of: request, in: app).map(Customer.user), nil)
     case .device:
-      guard let device = try body.deviceID.map({ try DeviceID($0).name }) else { return nil }
+      guard let device = try body.deviceID.map({ try DeviceID($0).name }) else { return (nil, nil) }
       // A transaction looked up by a bare id proves nothing about the caller.
       let proof =
         body.signedTransaction == nil ? appTransaction.flatMap { AccountProof($0) } : AccountProof(purchase)
-      let isAdmitted = try await deviceAuthenticator.admits(device, of: app, secret: secret, proof: proof)
-      return isAdmitted ? .device(device) : nil
+      let admission = try await deviceAuthenticator.admission(
+        of: device, in: app, secret: secret, proof: proof)
+      return (admission.map { .device($0.device) }, admission)
     }
   }
 

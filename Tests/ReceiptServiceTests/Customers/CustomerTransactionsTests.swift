@@ -1,0 +1,87 @@
+import AppStore
+import AppStoreSimulator
+import HTTP
+import HTTPTypes
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+/// The turns of requests that need one customer's lock.
+@Suite(.timeLimit(.minutes(10))) struct CustomerTransactionsTests {
+  @Test func `requests that do not get a customer's lock get 503, and use up no connections meanwhile`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let (blocked, other) = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock([.device("phone")]))
+        async let blocked = atOnce(40) { number in
+          switch number % 3 {
+          case 0: try await harness.launch("phone", account: "a")
+          case 1: try await harness.pair("child", to: "phone")
+          default: try await harness.children(of: "phone", secret: ScreenTime.secret(1))
+          }
+        }
+        while try await harness.requestsWaitingForLocks(connection) == 0 { await Task.yield() }
+        let other = try await harness.launch("tablet", account: "b")
+        return (try await blocked, other)
+      }
+      #expect(other.status == 201)
+      #expect(blocked.map(\.status) == Array(repeating: 503, count: 40))
+      #expect(blocked.allSatisfy { $0.code == "database_unavailable" })
+      #expect(blocked.allSatisfy { $0.headers[.retryAfter] != nil })
+      #expect(try await harness.launch("phone", account: "a").status == 201)
+    }
+  }
+
+  @Test func `many devices of one Apple Account whose lock is not granted use up no connections`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let shown = try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: "a").payload
+      let account = try #require(shown.appTransactionId)
+      let (blocked, other) = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(
+          AdvisoryLock.acquire(.customer, ["\(ScreenTime.bundleID)/\(account)"]))
+        async let blocked = atOnce(40) { try await harness.launch("phone-\($0)", account: "a") }
+        while try await harness.requestsWaitingForLocks(connection) == 0 { await Task.yield() }
+        let other = try await harness.launch("tablet", account: "b")
+        return (try await blocked, other)
+      }
+      #expect(other.status == 201)
+      #expect(blocked.map(\.status) == Array(repeating: 503, count: 40))
+    }
+  }
+
+  @Test func `a request is refused while 128 others of the same customer wait for their turn`() async throws {
+    try await withHarness { harness in
+      let transactions = harness.service.sharedResources.customerTransactions
+      let (began, first) = AsyncStream<Void>.makeStream()
+      let (end, ending) = AsyncStream<Void>.makeStream()
+      try await withThrowingTaskGroup(of: Bool.self) { group in
+        group.addTask {
+          try await transactions.run(locking: ["phone"], []) { _, _ in
+            first.finish()
+            for await _ in end {}
+            return true
+          }
+        }
+        for await _ in began {}
+        for _ in 0...CustomerTransactions.maximumWaiting {
+          group.addTask {
+            do {
+              return try await transactions.run(locking: ["phone"], []) { _, _ in true }
+            } catch let problem as Problem where problem.status == .tooManyRequests {
+              return false
+            }
+          }
+        }
+        // Only the refused request ends before the first one does.
+        #expect(try await group.next() == false)
+        ending.finish()
+        for try await isDone in group { #expect(isDone) }
+      }
+    }
+  }
+}
