@@ -11,6 +11,7 @@ struct ClaimVerification: Sendable {
   let pool: PostgresPool
   let modes: ClientWriteModes
   let check: ClaimCheck
+  let logKey: LogKey
   let clock: ServiceClock
   let logger: Logger
 
@@ -59,12 +60,12 @@ struct ClaimVerification: Sendable {
       _ = try await pool.query(ClientWriteRows.postpone(claim.id, until: next))
     }
     if decided.verdict != .bound {
+      var metadata: Logger.Metadata = [
+        "purchase": "\(claim.transactionID)", "outcome": "\(decided.verdict.rawValue)",
+      ]
+      metadata["customer"] = logKey.hash(of: claim.userID.uuidString.lowercased()).map { "\($0)" }
       logger.notice(
-        "a client wrote a premium status that the App Store does not confirm",
-        metadata: [
-          "user": "\(claim.userID.uuidString.lowercased())", "purchase": "\(claim.transactionID)",
-          "outcome": "\(decided.verdict.rawValue)",
-        ])
+        "a client wrote a premium status that the App Store does not confirm", metadata: metadata)
     }
   }
 }

@@ -30,7 +30,7 @@ struct EntitlementKeyRefresh: Sendable {
   private func runOnce() async throws {
     let known = signer.kid(at: clock.now())
     signer.adopt(EntitlementKeyRing(try await store.load(), lifetime: lifetime))
-    guard let kid = signer.kid(at: clock.now()), kid != known else { return }
+    guard let known, let kid = signer.kid(at: clock.now()), kid != known else { return }
     logger.info("entitlement tokens are signed with another key", metadata: ["kid": "\(kid)"])
   }
 }

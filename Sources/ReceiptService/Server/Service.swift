@@ -172,7 +172,7 @@ public final class Service: Sendable {
       check: ClaimCheck(
         store: StoreLookup(apis: patientAPIs, verifier: verifier, logger: logger), ledger: ledger, pool: pool,
         clock: clock),
-      clock: clock, logger: logger)
+      logKey: sharedResources.logKey, clock: clock, logger: logger)
     configuredApps = ConfiguredApps(
       catalog: catalog, clientWriteModes: modes, pool: pool, clock: clock, logger: logger)
     sweep = ExpirySweep(

@@ -166,6 +166,23 @@ import Testing
     }
   }
 
+  @Test func `a claim that is not confirmed is logged with a hash of the user's id`() async throws {
+    try await LiveApps.with { live in
+      try await live.writesPremium(live[9], "2999999999911")
+      let log = LogLines()
+      let other = try await live.harness.service(configuration: LiveApps.configuration([:]), log: log)
+      let key = other.sharedResources.logKey
+      try await key.load(from: live.harness.pool)
+      live.harness.clock.advance(seconds: 10)
+      try await other.claimVerification.run()
+      await other.close()
+      let line = try #require(log.all.first { $0.contains("the App Store does not confirm") })
+      let user = live[9].uuidString.lowercased()
+      #expect(try line.contains(#require(key.hash(of: user))))
+      #expect(!line.lowercased().contains(user))
+    }
+  }
+
   @Test func `a user has at most 20 claims, and further ones are counted`() async throws {
     try await LiveApps.with { live in
       for number in 1...25 { try await live.writesPremium(live[9], "29999999999\(10 + number)") }
