@@ -11,6 +11,7 @@ final class ReceiptdProcess: Sendable {
   let adminPort: Int
   private let process: RunningProcess
   private let log: URL
+  private let environment: [String: String]
 
   /// - Parameters:
   ///   - environment: settings besides the ports.
@@ -19,6 +20,7 @@ final class ReceiptdProcess: Sendable {
     port = try ports?.clients ?? freePort()
     adminPort = try ports?.operators ?? freePort()
     self.log = log
+    self.environment = environment
     try Data().write(to: log)
     let environment = environment.merging(
       [
@@ -29,6 +31,9 @@ final class ReceiptdProcess: Sendable {
     process = try Command(Self.executable.path, ["serve"], environment: environment)
       .start(complaint: log.path)
   }
+
+  /// Another start with the same settings and an empty log.
+  func another() throws -> ReceiptdProcess { try ReceiptdProcess(environment: environment, log: log) }
 
   /// The process did not become ready, or did not log a line, within two minutes.
   private struct Silence: Error {

@@ -15,6 +15,13 @@ struct Stage: Sendable {
   /// A store whose root receiptd trusts, and a store with a root of its own.
   let stores: (old: SimulatedAppStore, new: SimulatedAppStore)
 
+  /// The same stage after another start of receiptd.
+  func again() throws -> Stage {
+    Stage(
+      receiptd: try receiptd.another(), client: client, database: database, apps: apps, root: root,
+      stores: stores)
+  }
+
   func validate(_ transaction: SignedOutcome) async throws -> (status: Int, text: String) {
     let body = #"{"signedTransaction": "\#(transaction.signedTransaction)", "deviceID": "device"}"#
     let answer = try await client.send(

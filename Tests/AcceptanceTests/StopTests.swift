@@ -1,6 +1,7 @@
 import AppStoreSimulator
 import Curl
 import Foundation
+import HTTPTypes
 import Postgres
 import TestDatabase
 import Testing
@@ -16,6 +17,33 @@ import Testing
       // A second SIGTERM ends the delay at once.
       stage.receiptd.signal(SIGTERM)
       #expect(await stage.receiptd.exitStatus() == 128 + SIGTERM)
+    }
+  }
+
+  @Test func `a start, a flood of unreadable requests and a planned stop write no line above info`()
+    async throws
+  {
+    try await withStage(environment: ["LOG_LEVEL": "info", "DRAIN_DELAY": "1"]) { stage in
+      // The start has created the tables and the key; the next one finds both.
+      #expect(await stage.receiptd.stop() == 0)
+      let again = try stage.again()
+      try await again.receiptd.awaitReady(stage.client)
+      let purchase = try stage.buy("one", in: stage.stores.old)
+      #expect(try await again.validate(purchase).status == 200)
+      let method = try #require(HTTPRequest.Method(String(repeating: "A", count: 33)))
+      let refused = try await stage.client.send(CurlRequest(method: method, url: again.url))
+      #expect(refused.status == 501)
+      again.receiptd.signal(SIGTERM)
+      // The client keeps its connections open.
+      while await again.readiness() != 503 { try await Task.sleep(for: .milliseconds(5)) }
+      #expect(await again.receiptd.exitStatus() == 0)
+      let lines = try again.receiptd.logText.split(separator: "\n").map {
+        try #require(JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+      }
+      #expect(lines.count > 2)
+      for line in lines { #expect(line["level"] as? String == "info", "\(line)") }
+      #expect(!lines.contains { $0["status"] as? Int == 501 })
+      #expect(!again.receiptd.logText.contains("another key"))
     }
   }
 

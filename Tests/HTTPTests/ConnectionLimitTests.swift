@@ -1,4 +1,5 @@
 import Logging
+import Platform
 import Sockets
 import Testing
 
@@ -20,6 +21,13 @@ import Testing
     configuration.limits.connectionsPerAddress = 3
     #expect(Self.listening(configuration).maximumConnections == 20)
     #expect(Self.listening(configuration).maximumConnectionsPerAddress == 3)
+  }
+
+  @Test func `refused connections are logged at once, and then with their number every ten seconds`() {
+    let refused = RefusedConnections()
+    let start = MonotonicInstant(nanoseconds: 1)
+    let lines = (0..<30_000).map { refused.add(at: start.advanced(by: .milliseconds($0))) }
+    #expect(lines.compactMap(\.self) == [1, 10_000, 10_000])
   }
 
   @Test func `only trusted proxies and loopback addresses are exempt from the connection limit per address`()

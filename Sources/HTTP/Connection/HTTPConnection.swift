@@ -22,6 +22,7 @@ final class HTTPConnection {
     let requestID: RequestID
     let client: IPAddress
     let trace: TraceContext
+    var reachedHandler = false
 
     init(
       head: RequestHead, match: Router.Match, requestID: RequestID, client: IPAddress, trace: TraceContext
@@ -140,6 +141,7 @@ final class HTTPConnection {
     case .route(let endpoint, let parameters):
       do {
         let request = try makeRequest(context, endpoint.route, parameters, body)
+        context.reachedHandler = true
         switch endpoint.route.handler {
         case .immediate(let handler): respond(.success(try handler(request)), &state, now: now)
         case .asynchronous(let handler): start(handler, request, in: context.trace)
@@ -229,7 +231,8 @@ final class HTTPConnection {
         RequestSummary(
           method: RequestSummary.boundedName(of: request?.head.method),
           route: request.flatMap(\.match.pattern) ?? "unmatched",
-          routeIndex: request?.match.route?.index, status: status, problem: problem,
+          routeIndex: request?.match.route?.index, reachedHandler: request?.reachedHandler ?? false,
+          status: status, problem: problem,
           nanoseconds: MonotonicInstant.now.nanoseconds(since: began),
           bytesSent: server.output.count - start, trace: request?.trace ?? server.makeTrace(for: nil),
           id: requestID, remoteAddress: connection.remoteAddress, clientAddress: request?.client ?? peer))

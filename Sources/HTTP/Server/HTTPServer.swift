@@ -68,9 +68,13 @@ public final class HTTPServer: Sendable {
     events.onAcceptError = {
       core.logger.error("cannot accept connections; retrying", metadata: ["error": "\($0)"])
     }
+    let refused = RefusedConnections()
     events.onRefusal = { address in
-      core.logger.notice(
-        "a connection was refused: too many are open", metadata: ["remoteAddress": "\(address)"])
+      if let count = refused.add(at: .now) {
+        core.logger.notice(
+          "connections were refused: too many are open",
+          metadata: ["connections": "\(count)", "lastAddress": "\(address)"])
+      }
       return Self.refusal()
     }
     return events

@@ -10,6 +10,8 @@ public struct RequestSummary: Sendable {
   public let route: String
   /// The index of the route in ``Router/routes``; nil if none matched.
   public let routeIndex: Int?
+  /// Whether the route's handler got the request: its head, its query and its body could be read.
+  public let reachedHandler: Bool
   /// The status of the response.
   public let status: Int
   /// The error that was answered; nil for a response that a handler made.

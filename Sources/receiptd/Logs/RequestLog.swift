@@ -35,10 +35,13 @@ struct RequestLog: Sendable {
 
   static func level(_ summary: RequestSummary) -> Logger.Level {
     switch summary.status {
+    // A client that sends thousands of these must not fill the disk. No rate limit counts a request that reaches no handler;
+    // 501 and 505 are faults of its head.
+    case 429, 501, 505: .debug
+    // Not a failure but a state that a handler reports: `/readyz` while the server stops.
+    case 500... where summary.problem == nil: .info
     case 500...: .error
-    // A client that sends thousands of these must not fill the disk.
-    case 429, 431: .debug
-    case 400... where summary.routeIndex == nil: .debug
+    case 400... where !summary.reachedHandler: .debug
     case 400...: .info
     default: summary.duration > slow ? .info : .debug
     }
