@@ -3,11 +3,17 @@ import Postgres
 import Subscriptions
 
 /// The definition of a paid transaction, for `kpi_daily` and the metrics: a free introductory period does not count.
+///
+/// SQL counts rows, and the ledger counts facts as they are committed: each condition has a twin below, and a test compares
+/// them.
 enum PaidTransaction {
+  /// Whether a row of `transactions` under the alias `t` is a free period of an offer (``TransactionFact/isFreeOffer``). It
+  /// may have no price.
+  static let isFreeOffer: Query = "coalesce(t.other_claims ->> 'offerDiscountType' = 'FREE_TRIAL', false)"
+
   /// Whether a row of `transactions` under the alias `t` was paid for.
   static let condition: Query = """
-    NOT (coalesce(t.price_milliunits = 0, false)
-      OR coalesce(t.other_claims ->> 'offerDiscountType' = 'FREE_TRIAL', false))
+    NOT (coalesce(t.price_milliunits = 0, false) OR \(isFreeOffer))
     """
 
   /// Whether a row of `transactions` under the alias `t` restores a non-consumable. A restored purchase has a transaction
@@ -36,13 +42,27 @@ enum PaidTransaction {
 }
 
 extension TransactionFact {
-  /// Whether the purchaser paid for it. A free period has the price 0; a family member pays nothing.
-  var isPaid: Bool { ownership == "PURCHASED" && priceMilliunits != 0 }
+  /// Whether the purchaser paid for it: ``PaidTransaction/condition``. A family member pays nothing.
+  var isPaid: Bool { ownership == "PURCHASED" && priceMilliunits != 0 && !isFreeOffer }
 }
 
 extension SubscriptionFacts {
   /// The first payment; `nil` where only free periods are known.
-  var firstPaidAt: Date? { transactions.values.lazy.filter(\.isPaid).map(\.purchaseDate).min() }
+  var firstPaidAt: Date? {
+    transactions.values.lazy.filter { $0.isPaid && !isRestored($0) }.map(\.purchaseDate).min()
+  }
+
+  /// Whether one of these transactions restores a non-consumable: ``PaidTransaction/isRestored``.
+  func isRestored(_ fact: TransactionFact) -> Bool {
+    guard fact.kind == .nonConsumable, fact.transactionID != fact.originalTransactionID else { return false }
+    return !transactions.values.contains { refunded in
+      guard let date = refunded.revocationDate, date <= fact.purchaseDate else { return false }
+      return !transactions.values.contains {
+        $0.purchaseDate >= date
+          && ($0.purchaseDate, $0.transactionID) < (fact.purchaseDate, fact.transactionID)
+      }
+    }
+  }
 
   /// Whether earlier periods are known, all of them free.
   func followsFreePeriods(_ fact: TransactionFact) -> Bool {

@@ -87,7 +87,8 @@ extension TransactionFact {
       originalPurchaseDate: info.originalPurchaseDate, expiresDate: info.expiresDate,
       revocationDate: info.revocationDate, isUpgraded: info.isUpgraded ?? false,
       appAccountToken: info.customerToken, appTransactionID: info.appTransactionId?.storable,
-      priceMilliunits: info.price, currency: info.currency?.storable, signedAt: info.signedDate)
+      priceMilliunits: info.price, currency: info.currency?.storable,
+      isFreeOffer: info.offerDiscountType == .freeTrial, signedAt: info.signedDate)
   }
 }
 

@@ -7,10 +7,10 @@ enum TransactionRows {
   /// All transactions of these purchases, and those with these ids that belong to other purchases.
   static func select(_ originalTransactionIDs: [String], or transactionIDs: [String]) -> Query {
     """
-    SELECT \(unescaped: columns) FROM transactions
+    SELECT \(unescaped: columns), \(PaidTransaction.isFreeOffer) AS is_free_offer FROM transactions t
     WHERE original_transaction_id = ANY(\(originalTransactionIDs))
     UNION ALL
-    SELECT \(unescaped: columns) FROM transactions
+    SELECT \(unescaped: columns), \(PaidTransaction.isFreeOffer) FROM transactions t
     WHERE transaction_id = ANY(\(transactionIDs))
       AND original_transaction_id <> ALL(\(originalTransactionIDs))
     """
@@ -43,7 +43,7 @@ enum TransactionRows {
       appAccountToken: try row.decode("app_account_token"),
       appTransactionID: try row.decode("app_transaction_id"),
       priceMilliunits: try row.decode("price_milliunits"), currency: try row.decode("currency"),
-      signedAt: try row.decode("signed_at"),
+      isFreeOffer: try row.decode("is_free_offer"), signedAt: try row.decode("signed_at"),
       tokenSignedAt: try row.decode("app_account_token_signed_at"))
   }
 

@@ -28,7 +28,7 @@ struct StoreEvent: Sendable, Hashable {
     guard fact.ownership == "PURCHASED" else { return [] }
     var events: [StoreEvent] = []
     let isProduction = fact.environment == .production
-    if known == nil {
+    if known == nil, !facts.isRestored(fact) {
       events.append(
         StoreEvent(
           kind: record.isRenewal ? .renewal : .purchase, at: fact.purchaseDate, isProduction: isProduction,

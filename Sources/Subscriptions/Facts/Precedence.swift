@@ -39,7 +39,7 @@ extension TransactionFact {
       milliseconds(purchaseDate),
       milliseconds(originalPurchaseDate), originalTransactionID, bundleID, environment.rawValue,
       productID, kind.rawValue, ownership, appTransactionID ?? "",
-      priceMilliunits.map { "\($0)" } ?? "", currency ?? "",
+      priceMilliunits.map { "\($0)" } ?? "", currency ?? "", isFreeOffer ? "1" : "0",
     ]
   }
 }

@@ -39,6 +39,8 @@ public struct TransactionFact: Sendable, Hashable {
   public var priceMilliunits: Int64?
   /// The currency code (ISO 4217).
   public var currency: String?
+  /// Whether Apple's `offerDiscountType` is `FREE_TRIAL`.
+  public var isFreeOffer: Bool
   /// Apple's `signedDate`.
   public var signedAt: Date
 
@@ -51,7 +53,7 @@ public struct TransactionFact: Sendable, Hashable {
     ownership: String = "PURCHASED", purchaseDate: Date, originalPurchaseDate: Date? = nil,
     expiresDate: Date? = nil, revocationDate: Date? = nil, isUpgraded: Bool = false,
     appAccountToken: UUID? = nil, appTransactionID: String? = nil, priceMilliunits: Int64? = nil,
-    currency: String? = nil, signedAt: Date, tokenSignedAt: Date? = nil
+    currency: String? = nil, isFreeOffer: Bool = false, signedAt: Date, tokenSignedAt: Date? = nil
   ) {
     self.transactionID = transactionID
     self.originalTransactionID = originalTransactionID
@@ -69,6 +71,7 @@ public struct TransactionFact: Sendable, Hashable {
     self.appTransactionID = appTransactionID
     self.priceMilliunits = priceMilliunits
     self.currency = currency
+    self.isFreeOffer = isFreeOffer
     self.signedAt = signedAt
     self.tokenSignedAt = appAccountToken == nil ? nil : tokenSignedAt ?? signedAt
   }

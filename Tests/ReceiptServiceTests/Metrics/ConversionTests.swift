@@ -75,8 +75,16 @@ import Testing
       let signed = try harness.sign(info)
       #expect(try await harness.validate(["signedTransaction": signed, "deviceID": "phone"]).status == 200)
       try harness.becomes("04-02")
-      let conversions = try await Self.conversions(harness)
-      #expect([conversions[0], conversions[2]] == [0, 0])
+      #expect(try await Self.conversions(harness) == [0, 0, 0])
+      var scrape = try await harness.scrape()
+      #expect(scrape["receiptd_charges_total{app=\"\(Self.app)\"}"] == 0)
+
+      harness.clock.set(try #require(info.expiresDate))
+      try await harness.happens(.renew, to: info.originalTransactionId)
+      try harness.becomes("04-22")
+      #expect(try await Self.conversions(harness, ended: 2) == [2, 2, 2])
+      scrape = try await harness.scrape()
+      #expect(scrape["receiptd_charges_total{app=\"\(Self.app)\"}"] == 1)
     }
   }
 
