@@ -6,7 +6,7 @@ extension Service {
   /// The most days of one request.
   private static let maximumDays = 400
 
-  /// `GET /support/v1/numbers/{view}`: the rows of a view, as ``NumbersView`` names them.
+  /// `GET /support/v1/numbers/{view}`: the rows of a view, as ``NumbersView`` names them, in JSON or CSV.
   func numbers(_ request: Request) async throws -> Response {
     let name: String = try request.parameters.require("view")
     guard let view = NumbersView(rawValue: name) else {
@@ -20,9 +20,23 @@ extension Service {
         "'from' must not be after 'to', nor more than \(Self.maximumDays) days before it.")
     }
     let bundleID = request.query["bundleID"]
-    let rows = try await pool.query(view.select(from: first, through: last, bundleID: bundleID))[0]
-      .decode("rows", as: String.self)
-    return .text(.ok, #"{"view":"\#(name)","rows":\#(rows)}"#, contentType: "application/json")
+    if let bundleID, support.catalog[bundleID] == nil,
+      try await !pool.query(NumbersView.isKnown(bundleID))[0].decode("is_known")
+    {
+      _ = try support.app(named: bundleID)
+    }
+    switch NumbersFormat(accept: request.headers[.accept]) {
+    case .json:
+      let rows = try await pool.query(view.select(from: first, through: last, bundleID: bundleID))[0]
+        .decode("rows", as: String.self)
+      return .text(.ok, #"{"view":"\#(name)","rows":\#(rows)}"#, contentType: "application/json")
+    case .csv:
+      var lines = CSVText()
+      for row in try await pool.query(view.selectCells(from: first, through: last, bundleID: bundleID)) {
+        lines.append(try row.decode("cells", as: [String?].self))
+      }
+      return .text(.ok, lines.text, contentType: "text/csv; charset=utf-8")
+    }
   }
 
   private static func day(_ name: String, of request: Request) throws(Problem) -> Day? {

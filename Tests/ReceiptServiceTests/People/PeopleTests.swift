@@ -294,8 +294,8 @@ import Testing
         #expect(answer.status == 200, "\(view)")
         #expect(!String(decoding: answer.body, as: UTF8.self).contains(user.uuidString.lowercased()))
       }
-      let other = try await harness.support("numbers/kpi_daily?bundleID=none", token: token)
-      #expect((other["rows"] as? [Any])?.isEmpty == true)
+      let none = try await harness.support("numbers/kpi_daily?bundleID=none", token: token)
+      #expect(none.status == 404 && none.code == "not_found")
       for (path, status) in [
         ("kpi_none", 404), ("people", 404), ("kpi_daily?from=x", 400),
         ("kpi_daily?from=2020-01-01&to=2026-01-01", 400), ("kpi_daily?from=2026-01-02&to=2026-01-01", 400),
