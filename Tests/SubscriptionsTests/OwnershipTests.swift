@@ -9,11 +9,11 @@ import Testing
 
   private func settle(
     claimant: UUID? = nil, owner: Ownership? = nil, token: UUID? = nil, decided: UUID? = nil,
-    policy: TransferPolicy = .keep, isActive: Bool = true, isProven: Bool = true
+    policy: TransferPolicy = .keep, isActive: Bool = true, isProven: Bool = true, mayDisplace: Bool = true
   ) -> ClaimOutcome {
     Subscriptions.settle(
       claimant: claimant.map { .user($0) }, owner: owner, token: token, decidedToken: decided,
-      kind: .user, policy: policy, isActive: isActive, isProven: isProven)
+      kind: .user, policy: policy, isActive: isActive, isProven: isProven, mayDisplace: mayDisplace)
   }
 
   private func owned(by user: UUID, _ reason: Ownership.Reason = .firstClaim) -> Ownership {
@@ -72,6 +72,43 @@ import Testing
     #expect(
       settle(claimant: boris, owner: annas, policy: .transferWhenInactive, isActive: false)
         == .moved(owned(by: boris, .transfer), from: .user(anna)))
+  }
+
+  @Test func `a purchase that moved as often as it may keeps its owner, unless the owner never proved it`() {
+    let annas = owned(by: anna)
+    #expect(
+      settle(claimant: boris, owner: annas, policy: .transfer, mayDisplace: false) == .postponed(owner: annas)
+    )
+    #expect(
+      settle(claimant: boris, owner: annas, policy: .keep, mayDisplace: false) == .refused(owner: annas))
+    #expect(settle(claimant: anna, owner: annas, policy: .transfer, mayDisplace: false) == .settled(annas))
+    #expect(
+      settle(claimant: boris, owner: owned(by: anna, .unprovenClaim), policy: .transfer, mayDisplace: false)
+        == .moved(owned(by: boris), from: .user(anna)))
+    // The App Store's word counts at any time, also where a claim comes with it.
+    let named = owned(by: anna, .appAccountToken(anna))
+    #expect(
+      settle(owner: owned(by: boris), token: anna, mayDisplace: false) == .moved(named, from: .user(boris)))
+    #expect(
+      settle(claimant: boris, owner: owned(by: boris), token: anna, policy: .transfer, mayDisplace: false)
+        == .postponed(owner: named))
+  }
+
+  @Test func `a count of moves begins again 24 hours after its first move`() {
+    let start = Date(timeIntervalSince1970: 1_800_000_000)
+    var moves: MoveCount?
+    for number in 1...3 {
+      #expect(moves.allowsMove(limit: 3, at: start + Double(number)))
+      moves = moves.counting(moveAt: start + Double(number))
+      #expect(moves == MoveCount(since: start + 1, moves: number))
+    }
+    #expect(!moves.allowsMove(limit: 3, at: start + 4))
+    #expect(moves.wait(at: start + 4) == 86_397)
+    // The clock of another server may be behind.
+    #expect(!moves.allowsMove(limit: 3, at: start - 10))
+    #expect(!moves.allowsMove(limit: 3, at: start + 86_400))
+    #expect(moves.allowsMove(limit: 3, at: start + 86_401))
+    #expect(moves.counting(moveAt: start + 86_401) == MoveCount(since: start + 86_401, moves: 1))
   }
 
   @Test func `an app account token decides nothing in an app whose customers are devices`() {

@@ -12,6 +12,9 @@ import Testing
     var isProven = true
     var owner: Ownership?
     var holders: [Holder] = []
+    /// The most devices that may be replaced within 24 hours; `nil` for no limit.
+    var mostMoves: Int?
+    var moves: MoveCount?
     var now = Date(timeIntervalSince1970: 1_800_000_000)
 
     var having: Set<String> { Set(holders.filter { !$0.isBarred }.map(\.deviceID)) }
@@ -21,11 +24,14 @@ import Testing
       now += 1
       let claim = share(
         claimant: .device(device), owner: owner, holders: holders, limit: limit, mayJoin: mayJoin,
-        isProven: isProven, at: now)
+        isProven: isProven, mayDisplace: mostMoves.map { moves.allowsMove(limit: $0, at: now) } ?? true,
+        at: now)
       holders = claim.holders
+      if claim.outcome.isDisplacement { moves = moves.counting(moveAt: now) }
       switch claim.outcome {
       case .settled(let owner): self.owner = owner
-      case .moved(let owner, _), .shared(let owner, _, _), .refused(let owner): self.owner = owner
+      case .moved(let owner, _), .shared(let owner, _, _), .refused(let owner), .postponed(let owner):
+        self.owner = owner
       }
       return claim.outcome
     }
@@ -159,7 +165,7 @@ import Testing
         #expect(story.prove(device) == alone)
         switch alone {
         case .settled(let now): owner = now
-        case .moved(let now, _), .shared(let now, _, _), .refused(let now): owner = now
+        case .moved(let now, _), .shared(let now, _, _), .refused(let now), .postponed(let now): owner = now
         }
         #expect(story.owner == owner)
         #expect(story.having == Set([owner?.customer.id].compactMap(\.self)))
@@ -233,6 +239,62 @@ import Testing
     #expect(story.prove("watch") == .settled(story.owner))
     for device in ["phone", "new phone", "new watch"] { story.prove(device) }
     #expect(story.having == ["watch"])
+  }
+
+  @Test(arguments: 1...4)
+  func `invented devices replace no more devices within 24 hours than may share the purchase`(limit: Int) {
+    var story = Story(limit: limit)
+    story.mostMoves = limit
+    for number in 1...limit { story.prove("family-\(number)") }
+    let start = story.now
+    for day in 0..<3 {
+      story.now = start + Double(day) * 86_400 + 1
+      var moves = 0
+      for number in 0..<50 {
+        let (owner, holders) = (story.owner, story.holders)
+        switch story.prove("day-\(day)-\(number)") {
+        case .moved, .shared: moves += 1
+        case .postponed(let kept):
+          #expect(kept == owner)
+          #expect(story.holders == holders)
+        case .settled, .refused: Issue.record("\(number) is neither bound nor postponed")
+        }
+      }
+      #expect(moves == limit)
+      #expect(story.having.count == limit)
+    }
+  }
+
+  @Test func `devices that have the purchase and those that find room are never postponed`() {
+    var story = Story(limit: 3)
+    story.mostMoves = 1
+    for device in ["a", "b", "c"] { story.prove(device) }
+    story.prove("d")
+    #expect(story.having == ["b", "c", "d"])
+    guard case .postponed = story.prove("e") else {
+      Issue.record("a second device was replaced")
+      return
+    }
+    for device in ["b", "c", "d"] { #expect(story.prove(device) == .settled(story.owner)) }
+    story.limit = 4
+    guard case .shared(_, _, insteadOf: nil) = story.prove("e") else {
+      Issue.record("there is room")
+      return
+    }
+  }
+
+  @Test func `a device without a proof gives way to a proof at any time`() {
+    var story = Story(limit: 2, isProven: false)
+    story.mostMoves = 2
+    for number in 0..<20 { story.prove("stranger-\(number)") }
+    #expect(story.moves?.moves == 2)
+    story.isProven = true
+    for device in ["phone", "watch"] { story.prove(device) }
+    #expect(story.having == ["phone", "watch"])
+    guard case .postponed = story.prove("tablet") else {
+      Issue.record("a device with a proof was replaced beyond the limit")
+      return
+    }
   }
 
   @Test func `a notification without a claim does not change the devices that share a purchase`() {

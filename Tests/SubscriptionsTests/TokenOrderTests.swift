@@ -29,7 +29,7 @@ import Testing
             token: known.customerToken, decidedToken: decided, kind: .user, policy: .keep, isActive: true)
           switch outcome {
           case .settled(let now): owner = now
-          case .moved(let now, _), .shared(let now, _, _), .refused(let now): owner = now
+          case .moved(let now, _), .shared(let now, _, _), .refused(let now), .postponed(let now): owner = now
           }
           decided = known.customerToken ?? decided
         }

@@ -113,6 +113,8 @@ struct StoredSubscription: Sendable {
   var holders: [Holder] = []
   /// The customers of this purchase that were erased; `nil` for none.
   var erasure: PurchaseErasure?
+  /// Its recent moves by the app's rules; `nil` for none.
+  var moves: MoveCount?
 
   /// The customers who have it: the owner, and the devices that share it.
   var customers: Set<Customer> {

@@ -234,7 +234,9 @@ extension LedgerState.Purchase {
       decidedToken: token ?? stored?.decidedToken,
       isCounted: entry.app?.counts(
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
-      holders: claim.holders, erasure: erasure)
+      holders: claim.holders, erasure: erasure,
+      moves: claim.outcome.isDisplacement
+        ? (stored?.moves).counting(moveAt: entry.instant) : stored?.moves)
     let newMoves = OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
     moves += newMoves
     if let formerFacts, let app = entry.app {
@@ -303,10 +305,11 @@ extension LedgerState.Purchase {
     if let transfer = entry.transfer {
       return transfer.claim(owner: owner, holders: holders, in: app, at: entry.instant)
     }
+    let mayDisplace = (stored?.moves).allowsMove(limit: app.devicesPerPurchase, at: entry.instant)
     if app.sharesPurchases {
       return share(
         claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
-        mayJoin: mayJoin, isProven: isProven, at: entry.instant)
+        mayJoin: mayJoin, isProven: isProven, mayDisplace: mayDisplace, at: entry.instant)
     }
     let isActive =
       app.counts(subscription, for: owner?.customer, at: entry.instant)
@@ -317,7 +320,7 @@ extension LedgerState.Purchase {
       claimant: claimant, owner: owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer,
       policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive,
-      isProven: isProven)
+      isProven: isProven, mayDisplace: mayDisplace)
     return SharedClaim(outcome: outcome, holders: holders)
   }
 }
@@ -349,7 +352,7 @@ extension ClaimOutcome {
     case .settled(let owner): owner
     case .moved(let owner, _): owner
     case .shared(let owner, _, _): owner
-    case .refused(let owner): owner
+    case .refused(let owner), .postponed(let owner): owner
     }
   }
 }

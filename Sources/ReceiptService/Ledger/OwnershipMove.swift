@@ -37,7 +37,7 @@ struct OwnershipMove: Sendable {
         + losers.sorted { $0.id < $1.id }.map { move($0, owner.customer, cause) }
     }
     switch claim {
-    case .settled, .refused: return []
+    case .settled, .refused, .postponed: return []
     case .moved(let owner, let previous):
       let isToken = if case .appAccountToken = owner.reason { true } else { false }
       return [move(previous, owner.customer, isToken ? .token : .policy)]

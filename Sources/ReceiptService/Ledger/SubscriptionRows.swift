@@ -90,7 +90,7 @@ enum SubscriptionRows {
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
     price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,
     app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted,
-    upcoming_product_id, upcoming_tier, taken_from, erased_at, erased_tokens
+    upcoming_product_id, upcoming_tier, taken_from, erased_at, erased_tokens, counted_moves, counted_moves_since
     """
 
   /// Writes subscriptions with their statuses at `instant`. The columns of an erasure stay as they are.
@@ -111,7 +111,8 @@ enum SubscriptionRows {
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts, phase_statuses, phase_store_statuses, next_change_at, upcoming_product_id,
-        upcoming_tier, taken_from, status_since, last_validated_at, created_at, updated_at)
+        upcoming_tier, taken_from, counted_moves, counted_moves_since, status_since, last_validated_at, created_at,
+        updated_at)
       SELECT original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
@@ -119,7 +120,7 @@ enum SubscriptionRows {
         (\(all.map { $0.startsAt })::timestamptz[])[first_phase:last_phase],
         (\(all.map { $0.status.rawValue })::text[])[first_phase:last_phase],
         (\(all.map { $0.storeStatus.rawValue })::text[])[first_phase:last_phase],
-        next_change_at, upcoming_product_id, upcoming_tier, taken_from, status_since,
+        next_change_at, upcoming_product_id, upcoming_tier, taken_from, counted_moves, counted_moves_since, status_since,
         CASE WHEN is_validated THEN \(instant)::timestamptz END, \(instant)::timestamptz,
         \(instant)::timestamptz
       FROM \(rows: stored.count)
@@ -150,14 +151,15 @@ enum SubscriptionRows {
         \(each: subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.productID }),
         \(each: subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.tier }),
         \(each: stored.map { $0.owner?.reason.takenFrom?.id }),
+        \(each: stored.map { $0.moves.map { Int32(clamping: $0.moves) } }), \(each: stored.map { $0.moves?.since }),
         \(each: subscriptions.map { $0.lastChange(until: instant) }),
         \(each: validated)))
       AS new (original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
-        first_phase, last_phase, next_change_at, upcoming_product_id, upcoming_tier, taken_from,
-        status_since, is_validated)
+        first_phase, last_phase, next_change_at, upcoming_product_id, upcoming_tier, taken_from, counted_moves,
+        counted_moves_since, status_since, is_validated)
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         transaction_id = excluded.transaction_id, bundle_id = excluded.bundle_id,
         environment = excluded.environment, product_id = excluded.product_id, tier = excluded.tier,
@@ -175,7 +177,8 @@ enum SubscriptionRows {
         phase_store_statuses = excluded.phase_store_statuses,
         next_change_at = excluded.next_change_at,
         upcoming_product_id = excluded.upcoming_product_id, upcoming_tier = excluded.upcoming_tier,
-        taken_from = excluded.taken_from, status_since = excluded.status_since,
+        taken_from = excluded.taken_from, counted_moves = excluded.counted_moves,
+        counted_moves_since = excluded.counted_moves_since, status_since = excluded.status_since,
         last_validated_at = coalesce(excluded.last_validated_at, subscriptions.last_validated_at),
         updated_at = excluded.updated_at
       """
@@ -207,7 +210,7 @@ enum SubscriptionRows {
         signedAt: try row.decode("signed_at")),
       owner: try owner(row, token: token),
       decidedToken: token,
-      isCounted: try row.decode("is_counted"), erasure: try PurchaseErasure(row))
+      isCounted: try row.decode("is_counted"), erasure: try PurchaseErasure(row), moves: try MoveCount(row))
   }
 
   private static func phases(_ row: Row) throws -> [Phase] {

@@ -77,6 +77,8 @@ struct Validation: Sendable {
       throw purchase.app.customer == .device
         ? ServiceError.belongsToAnotherDevice : ServiceError.belongsToAnotherCustomer
     }
+    // A device is answered and not bound: it gets the purchase with a later proof. A user's answer is about the user alone.
+    if case .postponed = receipt.claim, purchase.app.customer == .user { throw ServiceError.movedTooOften }
     // The same answer whether the purchase has an owner or none: it tells nothing of another customer.
     if entry.claim == .name || entry.claim == .nothing, let claimant,
       receipt.subscription?.customers.contains(claimant) == false
@@ -168,7 +170,7 @@ extension ClaimOutcome {
     switch self {
     case .moved(let owner, _): owner.customer == claimant && claimant?.deviceID != nil
     case .shared(_, let customer, _): customer == claimant
-    case .settled, .refused: false
+    case .settled, .refused, .postponed: false
     }
   }
 }

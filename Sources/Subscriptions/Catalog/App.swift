@@ -18,8 +18,8 @@ public final class App: Sendable {
   public let customer: CustomerKind
   /// The rule for a second user who proves the same purchase. Devices share purchases instead.
   public let transferPolicy: TransferPolicy
-  /// The number of devices that may share one purchase, if customers are devices. Beyond it the device that was not seen
-  /// for the longest time leaves.
+  /// The number of devices that may share one purchase or one trial, if customers are devices. Beyond it the device that was
+  /// not seen for the longest time leaves. A purchase or a trial moves to another customer so many times within 24 hours.
   public let devicesPerPurchase: Int
   /// The host names, in lower case, under which requests without a bundle id are for this app.
   public let hosts: [String]

@@ -48,6 +48,18 @@ public enum ClaimOutcome: Sendable, Hashable {
   case shared(Ownership, with: Customer, insteadOf: Customer?)
   /// The purchase keeps its owner; the claim is refused.
   case refused(owner: Ownership)
+  /// The purchase keeps its owner and its devices, because it moved as often as it may within 24 hours. A later proof may
+  /// move it.
+  case postponed(owner: Ownership)
+
+  /// Whether a claimant took the place of another customer by the app's rules. ``MoveCount`` counts these.
+  public var isDisplacement: Bool {
+    switch self {
+    case .moved(let owner, _): owner.reason == .transfer || owner.reason == .unprovenClaim
+    case .shared(_, _, let loser): loser != nil
+    case .settled, .refused, .postponed: false
+    }
+  }
 }
 
 /// Decides the owner of a purchase.
@@ -66,9 +78,10 @@ public enum ClaimOutcome: Sendable, Hashable {
 ///   - policy: the rule for a proof of another customer.
 ///   - isActive: whether the purchase gives access now.
 ///   - isProven: whether the claimant shows possession. A bare transaction id does not.
+///   - mayDisplace: whether the policy may move the purchase once more now; see ``MoveCount``.
 public func settle(
   claimant: Customer?, owner: Ownership?, token: UUID?, decidedToken: UUID?, kind: CustomerKind,
-  policy: TransferPolicy, isActive: Bool, isProven: Bool = true
+  policy: TransferPolicy, isActive: Bool, isProven: Bool = true, mayDisplace: Bool = true
 ) -> ClaimOutcome {
   var owner = owner
   var previous: Customer?
@@ -89,6 +102,7 @@ public func settle(
   // The former owner's app proves the purchase at every start, which must not undo the decision of support.
   if settled.reason == .support(takenFrom: claimant) { return .refused(owner: settled) }
   guard policy.moves(whileActive: isActive) else { return .refused(owner: settled) }
+  guard mayDisplace else { return .postponed(owner: settled) }
   return .moved(Ownership(joining: claimant, isProven: isProven), from: previous ?? settled.customer)
 }
 

@@ -52,6 +52,9 @@ public struct SharedClaim: Sendable, Hashable {
 /// replaces the device with the oldest proof, and a reinstall is never refused. If that device is the owner, the new
 /// device becomes the owner. A device that only names the transaction's id proves nothing: it replaces only such devices.
 ///
+/// The transaction also fits any device id that a client invents. So only a limited number of devices with a proof are
+/// replaced within 24 hours; the next claim is postponed. A device without a proof always gives way to one with a proof.
+///
 /// - Parameters:
 ///   - claimant: the device that proves the purchase; nil for a notification of the App Store, which changes nothing.
 ///   - owner: the owner.
@@ -59,10 +62,11 @@ public struct SharedClaim: Sendable, Hashable {
 ///   - limit: the number of devices. A reduced limit removes no device.
 ///   - mayJoin: whether the claimant may join a purchase of another device.
 ///   - isProven: whether the claimant shows possession. A bare transaction id does not.
+///   - mayDisplace: whether one more device may be replaced now; see ``MoveCount``.
 ///   - instant: the current time.
 public func share(
   claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, mayJoin: Bool,
-  isProven: Bool = true, at instant: Date
+  isProven: Bool = true, mayDisplace: Bool = true, at instant: Date
 ) -> SharedClaim {
   guard let claimant, case .device(let device) = claimant else {
     return SharedClaim(outcome: .settled(owner), holders: holders)
@@ -103,6 +107,9 @@ public func share(
   let displaceable = isProven ? having : having.filter { !$0.isProven }
   guard let last = displaceable.min(by: provedEarlier) else {
     return SharedClaim(outcome: .refused(owner: owner), holders: holders)
+  }
+  guard mayDisplace || isProven && !last.isProven else {
+    return SharedClaim(outcome: .postponed(owner: owner), holders: holders)
   }
   holders.removeAll { $0.deviceID == last.deviceID }
   holders.append(Holder(device, at: instant, isProven: isProven))

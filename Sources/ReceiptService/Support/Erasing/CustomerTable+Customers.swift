@@ -9,8 +9,10 @@ extension CustomerTable {
 
   private static let trials = CustomerTable(
     "trials", "of the pseudonym; a keyed digest of the account prevents a second trial",
-    columns:
-      "id bundle_id device_id app_transaction_id environment started_at ends_at extended_days continues",
+    columns: """
+      id bundle_id device_id app_transaction_id environment started_at ends_at extended_days continues joined_at \
+      counted_moves counted_moves_since
+      """,
     export: { "SELECT to_jsonb(t) AS row FROM trials t WHERE device_id = \($0.device)" },
     erase: { customer in
       [
@@ -33,7 +35,8 @@ extension CustomerTable {
     erase: { ["DELETE FROM devices WHERE device_id = \($0.device) OR child_device_id = \($0.device)"] })
 
   private static let secrets = CustomerTable(
-    "device_secrets", "deleted", columns: "bundle_id device_id secret_hash set_at",
+    "device_secrets", "deleted",
+    columns: "bundle_id device_id secret_hash set_at replacements replacements_since",
     export: {
       "SELECT to_jsonb(d) - 'secret_hash' AS row FROM device_secrets d WHERE device_id = \($0.device)"
     },

@@ -1,0 +1,128 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// One signed transaction fits any invented device id; a purchase moves a limited number of times within 24 hours.
+@Suite struct MoveLimitTests {
+  /// The shipped configuration with this many devices for a purchase of ScreenTime Rewards.
+  private static func configuration(devices: Int) throws -> String {
+    let shipped = #""devicesPerPurchase": 10,"#
+    let configuration = try ScreenTime.configuration()
+    #expect(configuration.contains(shipped))
+    return configuration.replacing(shipped, with: #""devicesPerPurchase": \#(devices),"#)
+  }
+
+  @Test func `a purchase that 60 invented devices prove leaves the rows of two sets of devices a day`()
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 3)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for day in 0..<2 {
+        var answers: [Answer] = []
+        for number in 0..<60 {
+          answers.append(try await harness.device("day-\(day)-\(number)", shows: bought))
+        }
+        // Each proof is answered with what the purchase opens; only a device that has it gets a token.
+        for answer in answers {
+          #expect(answer.status == 200)
+          #expect(answer.string("entitlements.tier") == "family")
+        }
+        let bound = day == 0 ? 6 : 3
+        #expect(answers.prefix(bound).allSatisfy(\.hasToken))
+        #expect(!answers.dropFirst(bound).contains(where: \.hasToken))
+        #expect(try await harness.entitlements("day-\(day)-59").string("entitlements.tier") == nil)
+        harness.clock.advance(days: 1)
+      }
+      // The first device, two that found room, and three replacements on each day.
+      #expect(try await harness.count("support_actions") == 8)
+      #expect(try await harness.count("purchase_devices") == 3)
+      #expect(try await harness.pool.query("SELECT DISTINCT key FROM outbox").count <= 9)
+      #expect(try await harness.actions().allSatisfy { $0.by == "policy" })
+    }
+  }
+
+  @Test func `concurrent claims of invented devices have one limit`() async throws {
+    try await withHarness(configuration: Self.configuration(devices: 2)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      let answers = try await atOnce(40) { try await harness.device("invented-\($0)", shows: bought) }
+      #expect(answers.allSatisfy { $0.status == 200 })
+      #expect(try await harness.count("support_actions") == 3)
+      #expect(try await harness.count("purchase_devices") == 2)
+    }
+  }
+
+  @Test func `with one device for each purchase two devices take it from each other once a day`() async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 1)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for day in 1...3 {
+        for _ in 0..<10 {
+          for device in ["phone", "reinstalled"] {
+            #expect(try await harness.device(device, shows: bought).string("entitlements.tier") == "family")
+          }
+        }
+        #expect(try await harness.count("support_actions") == day)
+        harness.clock.advance(days: 1)
+      }
+      // Support is not limited.
+      let author = try #require(Harness.ada)
+      for device in ["phone", "tablet", "phone"] {
+        _ = try await harness.desk.transfer(
+          bought.originalTransactionID, to: device, by: author, isForced: true)
+      }
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "phone")
+    }
+  }
+
+  @Test func `two users who take a purchase from each other are refused after ten times a day`() async throws
+  {
+    try await withHarness(configuration: TestApps.configuration(transferPolicy: "transfer")) { harness in
+      let bought = try harness.buy()
+      let users = [UUID(), UUID()]
+      var statuses: [Int] = []
+      for turn in 0..<30 {
+        let user = users[turn % 2]
+        let token = try await harness.token(for: user)
+        let answer =
+          turn % 3 == 0
+          ? try await harness.sync([bought.signedTransaction], user: user, token: token)
+          : try await harness.validate(["signedTransaction": bought.signedTransaction], token: token)
+        statuses.append(answer.status)
+        if answer.status == 409 { #expect(answer.code == "belongs_to_another_customer") }
+        if answer.status == 409 { #expect(answer["subscription"] == nil) }
+      }
+      #expect(statuses.prefix(11).allSatisfy { $0 == 200 })
+      // The owner is served, and the other user is refused.
+      for (turn, status) in statuses.enumerated().dropFirst(11) {
+        #expect(status == (turn % 2 == 0 ? 200 : 409), "\(turn)")
+      }
+      #expect(try await harness.count("support_actions") == 10)
+      harness.clock.advance(days: 1)
+      let token = try await harness.token(for: users[1])
+      #expect(try await harness.sync([bought.signedTransaction], user: users[1], token: token).status == 200)
+      #expect(try await harness.isPremium(users[1]) == true)
+    }
+  }
+
+  @Test func `while old builds may write, bare ids do not use up the moves of a device with a proof`()
+    async throws
+  {
+    let configuration = try Self.configuration(devices: 2)
+    try await withHarness(configuration: configuration) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for number in 0..<20 {
+        let bare = ["transactionID": bought.transactionID, "deviceID": "stranger-\(number)"]
+        #expect(try await harness.validate(bare).status == 200)
+      }
+      #expect(try await harness.count("support_actions") == 3)
+      for device in ["phone", "tablet"] {
+        _ = try await harness.device(device, shows: bought)
+        #expect(try await harness.entitlements(device).string("entitlements.tier") == "family")
+      }
+    }
+  }
+}

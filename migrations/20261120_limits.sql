@@ -1,0 +1,47 @@
+-- Limits on what clients can make the database keep: the moves of a purchase or a trial, the replacements of a device's secret,
+-- and the secrets of devices with nothing on record.
+--
+-- The new columns have no default or a constant one, so no row is written.
+
+ALTER TABLE public.subscriptions
+  ADD COLUMN IF NOT EXISTS counted_moves integer,
+  ADD COLUMN IF NOT EXISTS counted_moves_since timestamptz;
+COMMENT ON COLUMN public.subscriptions.counted_moves IS 'How many times the app''s rules moved the purchase to another customer or device within 24 hours from counted_moves_since. NULL: never.';
+COMMENT ON COLUMN public.subscriptions.counted_moves_since IS 'The first of these moves. 24 hours later a new count begins. NULL: there was none.';
+
+-- migrate: new transaction
+
+ALTER TABLE public.trials
+  ADD COLUMN IF NOT EXISTS joined_at timestamptz,
+  ADD COLUMN IF NOT EXISTS counted_moves integer,
+  ADD COLUMN IF NOT EXISTS counted_moves_since timestamptz;
+COMMENT ON COLUMN public.trials.device_id IS 'The device that has the trial: it began it, joined it, or replaced the device that joined it longest ago.';
+COMMENT ON COLUMN public.trials.joined_at IS 'When the device joined the trial. NULL: it began the trial, or joined before 20261120_limits.sql.';
+COMMENT ON COLUMN public.trials.counted_moves IS 'How many devices replaced another one in this trial within 24 hours from counted_moves_since. NULL: none, or continues is set.';
+COMMENT ON COLUMN public.trials.counted_moves_since IS 'The first of these replacements. 24 hours later a new count begins. NULL: there was none.';
+
+-- migrate: new transaction
+
+ALTER TABLE public.device_secrets
+  ADD COLUMN IF NOT EXISTS replacements integer,
+  ADD COLUMN IF NOT EXISTS replacements_since timestamptz;
+COMMENT ON COLUMN public.device_secrets.replacements IS 'How many times the secret was replaced within 24 hours from replacements_since. NULL: never.';
+COMMENT ON COLUMN public.device_secrets.replacements_since IS 'The first of these replacements. 24 hours later a new count begins. NULL: there was none.';
+-- Retention looks for old secrets.
+CREATE INDEX IF NOT EXISTS device_secrets_set_at_idx ON public.device_secrets (set_at);
+
+-- migrate: new transaction
+
+ALTER TABLE public.event_bytes_daily
+  ADD COLUMN IF NOT EXISTS device_secrets bigint NOT NULL DEFAULT 0;
+COMMENT ON TABLE public.event_bytes_daily IS 'What clients made each app keep without a purchase on each of the last 90 days. Beyond the app''s eventBytesPerDay, events are refused; beyond 20,000, no secret of a device with nothing on record is kept.';
+COMMENT ON COLUMN public.event_bytes_daily.device_secrets IS 'The secrets that were stored for devices with nothing on record, and the records in support_actions that such a secret was replaced or forgotten.';
+
+-- Retention deletes consents of devices with nothing on record.
+DO $$
+BEGIN
+  IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_app') THEN
+    GRANT DELETE ON public.consents TO receiptd_app;
+  END IF;
+END
+$$;
