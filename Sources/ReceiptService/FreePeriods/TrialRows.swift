@@ -23,16 +23,50 @@ enum TrialRows {
     }
   }
 
+  /// A device that has a trial; a row of ``members(of:)``.
+  struct Member: Sendable {
+    /// The id of its row: the trial's own for the device that began it.
+    var id: UUID
+    var deviceID: String
+    /// The trial's recent moves to another device.
+    var moves: MoveCount?
+
+    init(_ row: Row) throws {
+      id = try row.decode("id")
+      deviceID = try row.decode("device_id")
+      moves = try MoveCount(row)
+    }
+  }
+
   /// The trials of this device and of this account in one environment.
+  ///
+  /// One index scan for the device and one for the account: an OR over both columns may read the whole table.
   static func select(
     bundleID: String, deviceID: String, appTransactionID: String?, environment: String
   ) -> Query {
     """
     SELECT id, coalesce(continues, id) AS original_id, device_id, app_transaction_id, coalesce(
       app_transaction_id IN (\(appTransactionID)::text, receiptd_erased_account(\(appTransactionID))), false) AS is_of_account
-    FROM trials
-    WHERE bundle_id = \(bundleID) AND environment = \(environment) AND (device_id = \(deviceID)
-      OR app_transaction_id IN (\(appTransactionID)::text, receiptd_erased_account(\(appTransactionID))))
+    FROM trials WHERE bundle_id = \(bundleID) AND environment = \(environment) AND device_id = \(deviceID)
+    UNION ALL
+    SELECT id, coalesce(continues, id), device_id, app_transaction_id, true
+    FROM trials WHERE bundle_id = \(bundleID) AND environment = \(environment) AND device_id <> \(deviceID)
+      AND app_transaction_id IN (\(appTransactionID)::text, receiptd_erased_account(\(appTransactionID)))
+    """
+  }
+
+  /// The devices that have a trial, without erased ones; the one that joined longest ago first.
+  static func members(of trial: UUID) -> Query {
+    """
+    SELECT member.id, member.device_id, original.counted_moves, original.counted_moves_since
+    FROM trials AS original, LATERAL (
+      SELECT original.id, original.device_id, original.joined_at
+      UNION ALL
+      SELECT joined.id, joined.device_id, joined.joined_at FROM trials AS joined
+      WHERE joined.continues = original.id) AS member
+    WHERE original.id = \(trial) AND NOT EXISTS (
+      SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = member.device_id)
+    ORDER BY coalesce(member.joined_at, original.started_at), member.id
     """
   }
 
@@ -52,12 +86,24 @@ enum TrialRows {
   /// Joins a device to a trial that its account started on another device.
   ///
   /// The share lock makes a concurrent extension wait for the commit, so that it also updates this device.
-  static func join(_ started: DeviceTrial, bundleID: String, deviceID: String) -> Query {
+  static func join(_ trial: UUID, bundleID: String, deviceID: String, at instant: Date) -> Query {
     """
-    INSERT INTO trials (bundle_id, device_id, started_at, ends_at, continues, environment)
-    SELECT \(bundleID)::text, \(deviceID)::text, started_at, ends_at, id, environment
-    FROM trials WHERE id = \(started.originalID) FOR SHARE
+    INSERT INTO trials (bundle_id, device_id, started_at, ends_at, continues, environment, joined_at)
+    SELECT \(bundleID)::text, \(deviceID)::text, started_at, ends_at, id, environment, \(instant)::timestamptz
+    FROM trials WHERE id = \(trial) FOR SHARE
     """
+  }
+
+  /// Gives a device's place in a trial to another device of the account, so that reinstalls add no rows.
+  static func replace(_ member: Member, by deviceID: String, in trial: UUID, at instant: Date) -> [Query] {
+    let moves = member.moves.counting(moveAt: instant)
+    return [
+      """
+      UPDATE trials SET counted_moves = \(moves.moves)::bigint::integer, counted_moves_since = \(moves.since)
+      WHERE id = \(trial)
+      """,
+      "UPDATE trials SET device_id = \(deviceID), joined_at = \(instant) WHERE id = \(member.id)",
+    ]
   }
 
   /// Sets the account of a trial that has none.

@@ -10,7 +10,8 @@ import Subscriptions
 ///
 /// The account is the signed app transaction's `appTransactionId`, which survives reinstalls and new devices: another
 /// device of the account joins the running trial. An app transaction without it starts no trial, because the client
-/// chooses its device id freely. Times are those of the server's clock.
+/// chooses its device id freely. As many devices as share a purchase share a trial; one more replaces the device that joined
+/// longest ago, a limited number of times within 24 hours. Times are those of the server's clock.
 struct TrialStart: Sendable {
   let proofs: ProofVerifier
   let catalog: AppCatalog
@@ -88,7 +89,7 @@ struct TrialStart: Sendable {
   }
 
   /// - Returns: whether a new trial started.
-  /// - Throws: 400 `invalid_request` for a new trial without an account; 401 `unauthenticated`.
+  /// - Throws: 400 `invalid_request` for a new trial without an account; 401 `unauthenticated`; 409 `device_limit_reached`.
   private func start(
     _ allowance: Allowance, device: String, secret: DeviceSecret?, showing signed: Signed<AppTransaction>,
     of app: App, at instant: Date
@@ -114,19 +115,18 @@ struct TrialStart: Sendable {
         return false
       case (_?, _?): return false
       case (nil, let started?):
-        try await write(
-          TrialRows.join(started, bundleID: app.bundleID, deviceID: device), device, of: app, at: instant,
-          connection)
+        try await join(started.originalID, device, of: app, at: instant, connection)
         return false
       case (nil, nil):
         guard let account else { throw Self.noAccount }
         let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
         let id = UUID()
         try await write(
-          TrialRows.start(
-            trial, id: id, bundleID: app.bundleID, deviceID: device, appTransactionID: account,
-            environment: environment),
-          device, of: app, at: instant, connection)
+          [
+            TrialRows.start(
+              trial, id: id, bundleID: app.bundleID, deviceID: device, appTransactionID: account,
+              environment: environment)
+          ], [device], of: app, at: instant, connection)
         let started = DueTrial(id: id, deviceID: device, environment: environment, trial: trial)
         if app.hasLifecycleEvents,
           let event = LifecycleEventRows.insert([started.start(in: app)], in: catalog, at: instant)
@@ -138,16 +138,36 @@ struct TrialStart: Sendable {
     }
   }
 
+  /// Joins a device to a trial, instead of the device that joined it longest ago if it has no room.
+  /// - Throws: 409 `device_limit_reached`.
+  private func join(
+    _ trial: UUID, _ device: String, of app: App, at instant: Date, _ connection: PostgresConnection
+  ) async throws {
+    let members = try await connection.query(TrialRows.members(of: trial)).map(TrialRows.Member.init)
+    guard let first = members.first, members.count >= app.devicesPerPurchase else {
+      let row = TrialRows.join(trial, bundleID: app.bundleID, deviceID: device, at: instant)
+      return try await write([row], [device], of: app, at: instant, connection)
+    }
+    guard first.moves.allowsMove(limit: app.devicesPerPurchase, at: instant) else {
+      throw ServiceError.trialJoinedTooOften(
+        limit: app.devicesPerPurchase, .seconds(first.moves.wait(at: instant)))
+    }
+    try await write(
+      TrialRows.replace(first, by: device, in: trial, at: instant), [first.deviceID, device], of: app,
+      at: instant, connection)
+  }
+
   private static let noAccount = Problem.invalidRequest(
     "'signedAppTransaction' has no appTransactionId, which a trial needs. Call StoreKit's "
       + "AppTransaction.refresh() and send the app transaction that it returns.")
 
-  /// Writes the trial and queues the customer's change for webhooks and CloudKit.
+  /// Writes the trial and queues the devices' changes for webhooks and CloudKit.
   private func write(
-    _ row: Postgres.Query, _ device: String, of app: App, at instant: Date, _ connection: PostgresConnection
+    _ rows: [Postgres.Query], _ devices: [String], of app: App, at instant: Date,
+    _ connection: PostgresConnection
   ) async throws {
-    let change = CustomerChange(bundleID: app.bundleID, customer: .device(device))
-    let events = CustomerChanges.enqueue([change], in: catalog, at: instant)
-    _ = try await connection.pipeline([row] + [events].compactMap(\.self))
+    let changes = devices.map { CustomerChange(bundleID: app.bundleID, customer: .device($0)) }
+    let events = CustomerChanges.enqueue(changes, in: catalog, at: instant)
+    _ = try await connection.pipeline(rows + [events].compactMap(\.self))
   }
 }

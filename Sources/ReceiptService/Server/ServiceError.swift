@@ -45,6 +45,12 @@ enum ServiceError {
     detail: "The purchase belongs to another customer and the app's policy does not move it.",
     message: "This purchase is linked to another account of this app.")
 
+  /// A purchase changes its user a limited number of times within 24 hours.
+  static let movedTooOften = Problem(
+    status: .conflict, code: "belongs_to_another_customer",
+    detail: "The purchase has changed its user as often as it may within 24 hours.",
+    message: "This purchase was moved to another account today. Please try again tomorrow.")
+
   static let notificationOfVersion1 = Problem.invalidRequest(
     "This is an App Store Server Notification of version 1, which has no signature. Switch the URL's version to "
       + "V2 (Version 2 Notifications) in App Store Connect: App Information, App Store Server Notifications.")
@@ -78,6 +84,17 @@ enum ServiceError {
       message: moreIsSold
         ? "Your plan allows \(devices). Upgrade to pair more."
         : "Your plan allows \(devices). Remove one to pair another.")
+  }
+
+  /// - Parameter wait: the time until devices of the account may join again.
+  static func trialJoinedTooOften(limit: Int, _ wait: Duration) -> Problem {
+    let devices = limit == 1 ? "1 device" : "\(limit) devices"
+    return Problem(
+      status: .conflict, code: "device_limit_reached",
+      detail:
+        "\(devices) share the trial of an Apple Account, and as many have joined it within 24 hours instead of others.",
+      message: "Your free trial was used on too many devices today. Please try again tomorrow.",
+      headers: [.retryAfter: "\(wait.wholeSeconds)"])
   }
 
   static let noSupportToken = Problem(
