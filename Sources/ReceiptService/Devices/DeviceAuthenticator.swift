@@ -101,12 +101,8 @@ struct DeviceAuthenticator: Sendable {
       [DeviceSecretRows.record(of: device, in: app, proof: proof)]
     ) { connection, answers in
       guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
-      _ = try await connection.pipeline([
-        DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant),
-        SupportActionRows.insert(
-          [SupportAction(name: "forget-device-secret", bundleID: app.bundleID, to: .device(device))],
-          by: .accountProof, at: instant),
-      ])
+      _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
+      try await note("forget-device-secret", of: device, in: app, isUnused: true, at: instant, connection)
       return true
     }
   }
@@ -128,18 +124,40 @@ struct DeviceAuthenticator: Sendable {
       if let stored = try DeviceSecretRows.decode(secrets) {
         if secret.matches(stored) { return .stored }
         guard proof != nil, record.isEmpty || record.matchesSome else { return .refused }
-        _ = try await connection.pipeline([
-          DeviceSecretRows.replace(secret, of: device, bundleID: app.bundleID, at: instant),
-          SupportActionRows.insert(
-            [SupportAction(name: "replace-device-secret", bundleID: app.bundleID, to: .device(device))],
-            by: .accountProof, at: instant),
-        ])
+        let replaced = try await connection.query(
+          DeviceSecretRows.replace(secret, of: device, bundleID: app.bundleID, at: instant))
+        let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
+        if count <= DeviceSecretRows.notedReplacements {
+          try await note(
+            "replace-device-secret", of: device, in: app, isUnused: record.isEmpty, at: instant, connection)
+        }
         return .stored
       }
       guard record.isEmpty || record.matchesAll else { return .notKept }
+      // Clients can invent devices, so those with nothing on record are charged to the app's day.
+      let most = record.isEmpty ? DeviceSecretRows.newPerDay(isProven: proof != nil) : nil
       let inserted = try await connection.query(
-        DeviceSecretRows.insert(secret, of: device, bundleID: app.bundleID, at: instant))
-      return inserted.affected == 1 ? .stored : .refused
+        DeviceSecretRows.insert(
+          secret, of: device, bundleID: app.bundleID, chargingUpTo: most, at: instant))
+      return inserted.affected == 1 ? .stored : .notKept
     }
+  }
+
+  /// Writes to `support_actions` what the rules did with a secret.
+  ///
+  /// Clients can invent devices, so the rows about devices with nothing on record are charged to the app's day.
+  private func note(
+    _ action: String, of device: String, in app: App, isUnused: Bool, at instant: Date,
+    _ connection: PostgresConnection
+  ) async throws {
+    if isUnused {
+      let charged = try await connection.query(
+        DeviceSecretRows.charge(app.bundleID, upTo: DeviceSecretRows.notesPerDay, at: instant))
+      guard charged.affected == 1 else { return }
+    }
+    _ = try await connection.query(
+      SupportActionRows.insert(
+        [SupportAction(name: action, bundleID: app.bundleID, to: .device(device))], by: .accountProof,
+        at: instant))
   }
 }

@@ -27,17 +27,48 @@ enum DeviceSecretRows {
   /// Whether ``require(_:)`` failed.
   static func isChange(_ error: PostgresError) -> Bool { error.sqlState == "22012" }
 
-  /// Inserts no row if a concurrent request stored a secret first.
+  /// The most secrets of devices with nothing on record that an app keeps on one day (UTC). A quarter of them is for requests
+  /// with a proof.
+  static func newPerDay(isProven: Bool) -> Int { isProven ? 20_000 : 15_000 }
+
+  /// The part of ``newPerDay(isProven:)`` up to which the records of such devices in `support_actions` are kept.
+  static let notesPerDay = 5_000
+
+  /// The replacements of a device's secret that are recorded within 24 hours. All of them take effect.
+  static let notedReplacements = 10
+
+  /// Stores the first secret of a device. The transaction holds the device's lock.
+  /// - Parameter most: the secrets that the app's day may have; `nil` for a device that is not charged to it. Beyond it no
+  ///   secret is stored.
   static func insert(
-    _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date
+    _ secret: DeviceSecret, of device: String, bundleID: String, chargingUpTo most: Int?, at instant: Date
   ) -> Query {
+    guard let most else {
+      return """
+        INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
+        VALUES (\(bundleID), \(device), \(secret.hash), \(instant))
+        """
+    }
+    return """
+      WITH charged AS (\(charge(bundleID, upTo: most, at: instant)) RETURNING bundle_id)
+      INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
+      SELECT bundle_id, \(device)::text, \(secret.hash)::bytea, \(instant)::timestamptz FROM charged
+      """
+  }
+
+  /// Charges one row to the app's day, unless the day has its number. It locks the day until the commit, so the number holds for
+  /// all servers.
+  static func charge(_ bundleID: String, upTo most: Int, at instant: Date) -> Query {
     """
-    INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
-    VALUES (\(bundleID), \(device), \(secret.hash), \(instant))
-    ON CONFLICT (bundle_id, device_id) DO NOTHING
+    INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes, device_secrets)
+    VALUES (\(bundleID), \(Day(of: instant).description)::text::date, 0, 1)
+    ON CONFLICT (bundle_id, day) DO UPDATE SET device_secrets = known.device_secrets + 1
+      WHERE known.device_secrets < \(most)
     """
   }
 
+  /// Replaces a secret, and returns how many times that was done within 24 hours.
+  ///
   /// The sender of the former secret may not have been the customer, so a consent that came with it ends.
   static func replace(
     _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date
@@ -46,9 +77,16 @@ enum DeviceSecretRows {
     WITH withdrawn AS (
       UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
       WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given)
-    UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = \(instant)
+    UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = \(instant),
+      replacements = CASE WHEN \(isSameDay(instant)) THEN replacements + 1 ELSE 1 END,
+      replacements_since = CASE WHEN \(isSameDay(instant)) THEN replacements_since ELSE \(instant) END
     WHERE bundle_id = \(bundleID) AND device_id = \(device)
+    RETURNING replacements
     """
+  }
+
+  private static func isSameDay(_ instant: Date) -> Query {
+    "coalesce(replacements_since > \(instant)::timestamptz - interval '24 hours', false)"
   }
 
   /// A consent ends with the secret that it came with.

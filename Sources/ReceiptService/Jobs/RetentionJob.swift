@@ -1,14 +1,16 @@
 import Foundation
 import Logging
 import Postgres
+import Subscriptions
 
 /// Deletes notifications and transactions that are older than the settings allow, refused requests that are older than
-/// ``RefusedAttemptLog/lifetime``, users that were not seen for ``SeenUsers/lifetime``, and lifecycle events that are older
-/// than ``LifecycleEvent/lifetime``, in batches.
+/// ``RefusedAttemptLog/lifetime``, users that were not seen for ``SeenUsers/lifetime``, lifecycle events that are older than
+/// ``LifecycleEvent/lifetime``, and secrets and consents of devices with nothing on record (``UnusedDeviceRows``), in batches.
 ///
 /// Any number of servers may run it: an advisory lock lets one of them delete at a time; the others find nothing to do.
 struct RetentionJob: Sendable {
   let pool: PostgresPool
+  let catalog: AppCatalog
   let retention: Retention
   let clock: ServiceClock
   let logger: Logger
@@ -41,6 +43,7 @@ struct RetentionJob: Sendable {
     deleted += try await deleteInBatches {
       SeenUserRows.delete(before: instant - SeenUsers.lifetime, limit: $0)
     }
+    deleted += try await deleteUnusedDevices(at: instant)
     let oldestEvent = instant - LifecycleEvent.lifetime
     deleted += try await deleteInBatches { OutboxRows.deleteUndelivered(before: oldestEvent, limit: $0) }
     return try await deleted
@@ -58,6 +61,30 @@ struct RetentionJob: Sendable {
       if rows < Self.batch { break }
     }
     return deleted
+  }
+
+  private func deleteUnusedDevices(at instant: Date) async throws -> Int {
+    let oldest = instant - UnusedDeviceRows.lifetime
+    var deleted = 0
+    var last: UnusedDeviceRows.OldSecret?
+    while !Task.isCancelled {
+      let page = try await pool.query(UnusedDeviceRows.page(before: oldest, after: last, limit: Self.batch))
+        .map(UnusedDeviceRows.OldSecret.init)
+      let unused = page.filter(\.isUnused)
+      if !unused.isEmpty {
+        // A purchase or a trial takes the device's lock, so none comes between the check and the deletion.
+        let answers = try await pool.transaction(pipeline: [
+          AdvisoryLock.acquire(.customer, Set(unused.map { Customer.device($0.deviceID).lockName })),
+          UnusedDeviceRows.deleteSecrets(unused, before: oldest, at: instant),
+        ])
+        deleted += answers[1].count
+      }
+      last = page.last
+      if page.count < Self.batch { break }
+    }
+    let apps = catalog.apps.filter { $0.customer == .device }.map(\.bundleID)
+    return try await deleted
+      + deleteInBatches { UnusedDeviceRows.deleteConsents(in: apps, before: oldest, limit: $0) }
   }
 
   private func deleteOldRows(of table: RetainedTable, olderThan months: Int?) async throws -> Int {

@@ -156,7 +156,8 @@ public final class Service: Sendable {
     renewalExtensions = RenewalExtensions(desk: support, apis: patientAPIs)
     kpiCounter = KPICounter(catalog: catalog, pool: pool, clock: clock)
     kpiJob = KPIJob(counter: kpiCounter)
-    retentionJob = RetentionJob(pool: pool, retention: settings.retention, clock: clock, logger: logger)
+    retentionJob = RetentionJob(
+      pool: pool, catalog: catalog, retention: settings.retention, clock: clock, logger: logger)
     readiness = Readiness(sharedResources: sharedResources)
     profileRetry = ProfileRetry(
       pool: pool, catalog: catalog, clock: clock, logger: logger, metrics: metrics)

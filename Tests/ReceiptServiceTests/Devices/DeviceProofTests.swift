@@ -211,7 +211,7 @@ import Testing
 }
 
 extension Answer {
-  fileprivate var hasToken: Bool { string("entitlements.entitlementToken") != nil }
+  var hasToken: Bool { string("entitlements.entitlementToken") != nil }
 }
 
 extension Harness {

@@ -46,10 +46,9 @@ extension Harness {
   }
 
   /// The response to a device that validates a purchase.
-  func device(_ name: String, shows purchase: SignedOutcome) async throws -> Answer {
-    let answer = try await validate([
-      "signedTransaction": purchase.signedTransaction, "deviceID": name,
-    ])
+  func device(_ name: String, shows purchase: SignedOutcome, secret: String? = nil) async throws -> Answer {
+    let answer = try await validate(
+      ["signedTransaction": purchase.signedTransaction, "deviceID": name], secret: secret)
     #expect(answer.status == 200)
     return answer
   }

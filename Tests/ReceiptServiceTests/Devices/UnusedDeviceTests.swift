@@ -1,0 +1,148 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// Limits on the rows of devices with nothing on record, which any client can invent.
+@Suite struct UnusedDeviceTests {
+  private static func secret(_ number: Int) -> String { ScreenTime.secret(UInt8(number)) }
+
+  private static func consents(_ device: String, _ secret: String, _ harness: Harness) async throws -> Answer
+  {
+    try await harness.send(
+      .post, "/api/v1/consent",
+      json: #"{"consent": true, "bundleID": "\#(ScreenTime.bundleID)", "deviceID": "\#(device)"}"#,
+      secret: secret)
+  }
+
+  private static func names(_ table: String, _ column: String, _ harness: Harness) async throws -> Set<String>
+  {
+    let rows = try await harness.pool.query(
+      Query(unescaped: "SELECT \(column) AS name FROM \(table)"))
+    return Set(try rows.map { try $0.decode("name", as: String.self) })
+  }
+
+  /// Sets the number of secrets that the day of the app has used.
+  private static func charge(_ count: Int, _ harness: Harness) async throws {
+    _ = try await harness.pool.query(
+      """
+      INSERT INTO event_bytes_daily (bundle_id, day, bytes, device_secrets)
+      VALUES (\(ScreenTime.bundleID), \(Day(of: harness.clock.now).description)::text::date, 0, \(count))
+      ON CONFLICT (bundle_id, day) DO UPDATE SET device_secrets = excluded.device_secrets
+      """)
+  }
+
+  @Test func `secrets and consents of devices with nothing on record expire, and no others`() async throws {
+    try await withHarness(configuration: ScreenTime.configuration(), role: "receiptd_app") { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("buyer", shows: bought, secret: Self.secret(1))
+      _ = try await harness.device("sharer", shows: bought, secret: Self.secret(2))
+      _ = try await harness.launch("trial", secret: Self.secret(3))
+      _ = try await harness.children(of: "child", secret: Self.secret(4))
+      _ = try await harness.pair("child", to: "trial", secret: Self.secret(3))
+      _ = try await harness.children(of: "granted", secret: Self.secret(5))
+      let author = try #require(Harness.ada)
+      _ = try await harness.desk.grant(
+        to: "granted", bundleID: ScreenTime.bundleID, tier: "family", days: 1, by: author)
+      for (number, device) in ["visitor", "former"].enumerated() {
+        _ = try await harness.children(of: device, secret: Self.secret(6 + number))
+      }
+      for (number, device) in ["buyer", "sharer", "trial", "child", "granted", "visitor"].enumerated() {
+        #expect(try await Self.consents(device, Self.secret(number + 1), harness).status == 200)
+      }
+      harness.clock.advance(days: 29)
+      _ = try await harness.children(of: "new", secret: Self.secret(8))
+      for _ in 0..<2 { try await harness.service.retentionJob.run() }
+      #expect(try await harness.count("device_secrets") == 8)
+
+      harness.clock.advance(days: 2)
+      for _ in 0..<2 { try await harness.service.retentionJob.run() }
+      let kept: Set = ["buyer", "sharer", "trial", "child", "granted"]
+      #expect(try await Self.names("device_secrets", "device_id", harness) == kept.union(["new"]))
+      // A consent ends with its secret, and its row is kept as long again.
+      #expect(try await Self.names("consents", "customer", harness) == kept.union(["visitor"]))
+      #expect(try await Self.names("consents WHERE NOT is_given", "customer", harness) == ["visitor"])
+      harness.clock.advance(days: 31)
+      try await harness.service.retentionJob.run()
+      #expect(try await Self.names("consents", "customer", harness) == kept)
+      #expect(try await harness.children(of: "visitor", secret: Self.secret(6)).status == 200)
+      #expect(try await harness.children(of: "visitor", secret: Self.secret(9)).status == 401)
+    }
+  }
+
+  @Test
+  func `beyond the app's day no further secret of an unused device is kept, and every device is served`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try await Self.charge(14_999, harness)
+      for number in 1...3 {
+        let answer = try await harness.children(of: "visitor-\(number)", secret: Self.secret(number))
+        #expect(answer.status == 200)
+      }
+      #expect(try await harness.count("device_secrets") == 1)
+      #expect(try await harness.children(of: "visitor-3", secret: Self.secret(9)).status == 200)
+      // A quarter is for devices with a proof.
+      #expect(try await harness.launch("trial", secret: Self.secret(4)).status == 201)
+      #expect(try await harness.count("device_secrets") == 2)
+      try await Self.charge(20_000, harness)
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      #expect(try await harness.device("phone", shows: bought, secret: Self.secret(5)).hasToken)
+      #expect(try await harness.count("device_secrets") == 2)
+      // Now the purchase is on record, and its proof stores the secret.
+      #expect(try await harness.device("phone", shows: bought, secret: Self.secret(5)).hasToken)
+      #expect(try await harness.count("device_secrets") == 3)
+      #expect(try await harness.children(of: "phone").status == 401)
+      harness.clock.advance(days: 1)
+      #expect(try await harness.children(of: "visitor-3", secret: Self.secret(3)).status == 200)
+      #expect(try await harness.count("device_secrets") == 4)
+    }
+  }
+
+  @Test func `concurrent requests of unused devices keep no more secrets than the day has left`() async throws
+  {
+    try await withScreenTime { harness in
+      try await Self.charge(14_990, harness)
+      let answers = try await atOnce(40) {
+        try await harness.children(of: "visitor-\($0)", secret: Self.secret($0))
+      }
+      #expect(answers.allSatisfy { $0.status == 200 })
+      #expect(try await harness.count("device_secrets") == 10)
+    }
+  }
+
+  @Test func `a secret that is replaced again and again leaves ten records a day, and each takes effect`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      for turn in 0..<30 {
+        let answer = try await harness.launch("phone", account: "a", secret: Self.secret(1 + turn % 2))
+        #expect([200, 201].contains(answer.status))
+        #expect(try await harness.children(of: "phone", secret: Self.secret(1 + turn % 2)).status == 200)
+      }
+      #expect(
+        try await harness.actions().map(\.action) == Array(repeating: "replace-device-secret", count: 10))
+      harness.clock.advance(days: 1)
+      _ = try await harness.launch("phone", account: "a", secret: Self.secret(3))
+      #expect(try await harness.actions().count == 11)
+    }
+  }
+
+  @Test func `records about secrets of unused devices end with the app's day`() async throws {
+    try await withScreenTime { harness in
+      try await Self.charge(4_999, harness)
+      for turn in 0..<3 {
+        #expect(try await harness.children(of: "phone", secret: Self.secret(1)).status == 200)
+        // A purchase of the sandbox is not on record, and its proof forgets the secret.
+        let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID, in: .sandbox)
+        _ = try await harness.device("phone", shows: bought)
+        #expect(try await harness.count("device_secrets") == 0, "\(turn)")
+      }
+      #expect(try await harness.actions().count { $0.action == "forget-device-secret" } == 0)
+    }
+  }
+}
