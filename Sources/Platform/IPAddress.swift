@@ -79,6 +79,9 @@ public struct IPAddress: Sendable, Hashable {
   /// The range that one subscriber has: the IPv4 address, or the first 64 bits of the IPv6 address (RFC 6177).
   public var subscriberBits: UInt128 { isIPv4 ? bits : (bits >> 64) << 64 }
 
+  /// The range that a site with many subscribers' networks has: the first 48 bits of the IPv6 address; nil for IPv4.
+  public var networkBits: UInt128? { isIPv4 ? nil : (bits >> 80) << 80 }
+
   private static func isAddressByte(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),

@@ -60,6 +60,8 @@ struct ProfileSync: Sendable {
     guard proofs.count <= Self.maximumTransactions else {
       throw Problem.invalidRequest("At most \(Self.maximumTransactions) transactions at once.")
     }
+    try traffic.admit(
+      proofs: proofs.count + (body.signedAppTransaction == nil ? 0 : 1), of: request, by: user)
     // Verify all before storing any: an invalid transaction changes nothing.
     let purchases = try proofs.enumerated().map { index, jws in
       try prove(jws, at: index, by: apps)
@@ -138,7 +140,10 @@ struct ProfileSync: Sendable {
     return try await withThrowingTaskGroup(of: ClaimOutcome.self) { group in
       for entry in entries { group.addTask { try await ledger.record(entry).claim } }
       return try await group.reduce(false) { refused, outcome in
-        if case .refused = outcome { true } else { refused }
+        switch outcome {
+        case .refused, .postponed: true
+        case .settled, .moved, .shared: refused
+        }
       }
     }
   }

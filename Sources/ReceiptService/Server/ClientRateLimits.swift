@@ -1,12 +1,13 @@
 import Foundation
 import HTTP
 import Logging
+import Platform
 import Synchronization
 
 /// The rate limiters of the client routes. They outlive a reload, so that it does not refill their buckets.
 ///
 /// An address and a user with a verified token each have the rate of `RATE_LIMIT`. Events need no proof, so an address has a
-/// fifth of that rate for them. A device has no bucket, because any client can send its id: its requests count for their
+/// fifth of that rate for them. An IPv6 address is its /64, and its /48 has a larger bucket (``AddressLimiter``). A device has no bucket, because any client can send its id: its requests count for their
 /// address, and requests from other addresses do not use up its rate.
 ///
 /// Requests that fail have limits of their own: payloads with a forged signature, unknown tokens of the support API, and
@@ -16,23 +17,23 @@ import Synchronization
 /// refuses an address that keeps sending forged payloads, and notifications of an unconfigured app beyond 1,000 a day.
 final class ClientRateLimits: Sendable {
   private struct Limiters: Sendable {
-    let addresses: RateLimiter<UInt128>
+    let addresses: AddressLimiter
     let users: RateLimiter<UUID>
     /// Requests with events, by address.
-    let events: RateLimiter<UInt128>
-    let forgeries = RateLimiter<UInt128>(rate: RequestRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
-    let unknownTransactions = RateLimiter<UInt128>(
+    let events: AddressLimiter
+    let forgeries = AddressLimiter(rate: RequestRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
+    let unknownTransactions = AddressLimiter(
       rate: RequestRate(oneEach: .seconds(5), burst: 10), capacity: 8_192)
-    let signIns = RateLimiter<UInt128>(rate: RequestRate(oneEach: .seconds(5), burst: 20), capacity: 8_192)
+    let signIns = AddressLimiter(rate: RequestRate(oneEach: .seconds(5), burst: 20), capacity: 8_192)
     let foreignApps = RateLimiter<String>(
       rate: RequestRate(
         oneEach: .seconds(86_400) / ClientRateLimits.foreignPerDay, burst: ClientRateLimits.foreignPerDay),
       capacity: 8_192)
 
     init(perSecond count: Int) {
-      addresses = RateLimiter(rate: RequestRate(perSecond: count))
+      addresses = AddressLimiter(rate: RequestRate(perSecond: count))
       users = RateLimiter(rate: RequestRate(perSecond: count))
-      events = RateLimiter(
+      events = AddressLimiter(
         rate: RequestRate(oneEach: .seconds(5) / count, burst: max(2, 2 * count / 5)), capacity: 16_384)
     }
   }
@@ -45,7 +46,7 @@ final class ClientRateLimits: Sendable {
   private static let maximumConcurrentLookups = 5
 
   private let limiters: Limiters?
-  /// The number of concurrent lookups by address. The number of requests bounds it.
+  /// The number of concurrent lookups by address and by IPv6 network. The number of requests bounds it.
   private let lookups = Mutex<[UInt128: Int]>([:])
   private let clock: ServiceClock
   private let logger: Logger
@@ -61,7 +62,7 @@ final class ClientRateLimits: Sendable {
   /// Counts a request for its address.
   /// - Throws: ``Problem`` `rate_limited`.
   func admit(_ request: Request) throws(Problem) {
-    guard let limiters, let wait = limiters.addresses.take(request.clientAddress.subscriberBits, at: now)
+    guard let limiters, let wait = limiters.addresses.take(request.clientAddress, at: now)
     else {
       return
     }
@@ -72,7 +73,7 @@ final class ClientRateLimits: Sendable {
   /// Counts a request with events for its address.
   /// - Throws: ``Problem`` `rate_limited`.
   func admitEvents(of request: Request) throws(Problem) {
-    guard let limiters, let wait = limiters.events.take(request.clientAddress.subscriberBits, at: now) else {
+    guard let limiters, let wait = limiters.events.take(request.clientAddress, at: now) else {
       return
     }
     throw ServiceError.rateLimited(wait)
@@ -85,19 +86,31 @@ final class ClientRateLimits: Sendable {
     throw ServiceError.rateLimited(wait)
   }
 
+  /// Counts the further proofs of a request, for its address and its user: each is verified. The first one was counted with the
+  /// request. A client with more purchases than the burst is served, and waits before its next request.
+  /// - Throws: ``Problem`` `rate_limited`.
+  func admit(proofs: Int, of request: Request, by user: UUID) throws(Problem) {
+    guard let limiters, proofs > 1 else { return }
+    guard
+      let wait = limiters.addresses.take(request.clientAddress, cost: proofs - 1, at: now)
+        ?? limiters.users.take(user, cost: proofs - 1, at: now)
+    else { return }
+    throw ServiceError.rateLimited(wait)
+  }
+
   /// Refuses an address that has sent many payloads with a forged signature. A private address is exempt: it is a proxy that
   /// is missing in `TRUSTED_PROXIES`, and the App Store's requests come through it too.
   /// - Throws: ``Problem`` `rate_limited`.
   func checkForgeries(of request: Request) throws(Problem) {
     guard let limiters, !request.clientAddress.isPrivate,
-      let wait = limiters.forgeries.wait(request.clientAddress.subscriberBits, at: now)
+      let wait = limiters.forgeries.wait(request.clientAddress, at: now)
     else { return }
     throw ServiceError.rateLimited(wait)
   }
 
   /// Counts a payload whose signature is forged.
   func noteForgery(of request: Request) {
-    _ = limiters?.forgeries.take(request.clientAddress.subscriberBits, at: now)
+    _ = limiters?.forgeries.take(request.clientAddress, at: now)
   }
 
   /// Counts a notification of an app that is not configured; ``foreignPerDay`` of one app are kept.
@@ -111,7 +124,7 @@ final class ClientRateLimits: Sendable {
   /// - Throws: ``Problem`` `rate_limited`.
   func checkGuesses(of request: Request) throws(Problem) {
     guard let limiters,
-      let wait = limiters.unknownTransactions.wait(request.clientAddress.subscriberBits, at: now)
+      let wait = limiters.unknownTransactions.wait(request.clientAddress, at: now)
     else {
       return
     }
@@ -119,13 +132,13 @@ final class ClientRateLimits: Sendable {
   }
 
   /// Begins the lookup of an unknown transaction id; ``endGuess(of:)`` ends it.
-  /// - Throws: ``Problem`` `rate_limited` if the address has too many concurrent lookups.
+  /// - Throws: ``Problem`` `rate_limited` if the address, or its IPv6 network, has too many concurrent lookups.
   func beginGuess(of request: Request) throws(Problem) {
     guard limiters != nil else { return }
+    let places = Self.places(of: request.clientAddress)
     let isAdmitted = lookups.withLock { lookups in
-      let count = lookups[request.clientAddress.subscriberBits, default: 0]
-      guard count < Self.maximumConcurrentLookups else { return false }
-      lookups[request.clientAddress.subscriberBits] = count + 1
+      guard places.allSatisfy({ lookups[$0.key, default: 0] < $0.most }) else { return false }
+      for place in places { lookups[place.key, default: 0] += 1 }
       return true
     }
     guard isAdmitted else { throw ServiceError.rateLimited(.seconds(1)) }
@@ -135,20 +148,30 @@ final class ClientRateLimits: Sendable {
   func endGuess(of request: Request) {
     guard limiters != nil else { return }
     lookups.withLock { lookups in
-      let count = lookups[request.clientAddress.subscriberBits, default: 1] - 1
-      lookups[request.clientAddress.subscriberBits] = count > 0 ? count : nil
+      for place in Self.places(of: request.clientAddress) {
+        let count = lookups[place.key, default: 1] - 1
+        lookups[place.key] = count > 0 ? count : nil
+      }
     }
+  }
+
+  /// The keys under which a lookup is counted, with the most concurrent lookups of each.
+  private static func places(of address: IPAddress) -> [(key: UInt128, most: Int)] {
+    let subscriber = (key: address.subscriberBits, most: maximumConcurrentLookups)
+    guard let network = address.networkBits else { return [subscriber] }
+    // The lowest bit of a subscriber's key is 0, so the two kinds of keys differ.
+    return [subscriber, (key: network | 1, most: maximumConcurrentLookups * AddressLimiter.multiple)]
   }
 
   /// Counts a lookup of a transaction that the App Store does not know.
   func noteGuess(of request: Request) {
-    _ = limiters?.unknownTransactions.take(request.clientAddress.subscriberBits, at: now)
+    _ = limiters?.unknownTransactions.take(request.clientAddress, at: now)
   }
 
   /// Refuses an address that has sent many unknown tokens to the support API.
   /// - Throws: ``Problem`` `rate_limited`.
   func checkSignIns(of request: Request) throws(Problem) {
-    guard let limiters, let wait = limiters.signIns.wait(request.clientAddress.subscriberBits, at: now) else {
+    guard let limiters, let wait = limiters.signIns.wait(request.clientAddress, at: now) else {
       return
     }
     throw ServiceError.rateLimited(wait)
@@ -156,7 +179,7 @@ final class ClientRateLimits: Sendable {
 
   /// Counts an unknown token.
   func noteFailedSignIn(of request: Request) {
-    _ = limiters?.signIns.take(request.clientAddress.subscriberBits, at: now)
+    _ = limiters?.signIns.take(request.clientAddress, at: now)
   }
 
   private var now: UInt64 { clock.uptime().nanoseconds }

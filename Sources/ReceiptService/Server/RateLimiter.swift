@@ -19,16 +19,19 @@ final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     self.capacity = capacity
   }
 
-  /// Takes one request from the key's bucket.
+  /// Takes a request from the key's bucket.
   ///
-  /// - Parameter now: in nanoseconds; never goes back.
+  /// - Parameters:
+  ///   - cost: the number of requests that it counts as. A bucket with one request left admits it whatever it costs, and the
+  ///     key waits until the bucket has made up for it: otherwise a request that costs more than the burst would always fail.
+  ///   - now: in nanoseconds; never goes back.
   /// - Returns: `nil` if the bucket had a request left, or the time until it has one.
-  func take(_ key: Key, at now: UInt64) -> Duration? {
+  func take(_ key: Key, cost: Int = 1, at now: UInt64) -> Duration? {
     fullAt.withLock { fullAt in
       let full = max(now, fullAt[key] ?? 0)
       if let wait = wait(until: full, at: now) { return wait }
       if fullAt[key] == nil, fullAt.count >= capacity { shrink(in: &fullAt, at: now) }
-      fullAt[key] = full + rate.interval
+      fullAt[key] = full + rate.interval * UInt64(cost)
       return nil
     }
   }

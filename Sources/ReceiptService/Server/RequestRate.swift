@@ -19,6 +19,11 @@ struct RequestRate: Sendable, Hashable {
     self.init(oneEach: .seconds(1) / max(1, count), burst: 2 * count)
   }
 
+  /// This many times the rate and the burst.
+  func times(_ count: Int) -> RequestRate {
+    RequestRate(oneEach: .nanoseconds(interval) / max(1, count), burst: burst * count)
+  }
+
   /// The most nanoseconds by which a bucket's instant may be in the future while the bucket has a request.
   var tolerance: UInt64 { interval * UInt64(burst - 1) }
 }

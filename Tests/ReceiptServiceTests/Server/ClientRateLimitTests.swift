@@ -65,6 +65,52 @@ import Testing
     }
   }
 
+  @Test func `a client with a /48 of IPv6 gets sixteen times the rate of an address`() async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      let path = "/api/v1/profiles/\(UUID().uuidString)/premium"
+      var statuses: [Int] = []
+      for network in 1...100 {
+        statuses.append(try await harness.ask(path, from: "2001:db8:7:\(network)::1").status)
+      }
+      #expect(statuses.count { $0 == 401 } == 4 * 16)
+      #expect(statuses.count { $0 == 429 } == 100 - 4 * 16)
+      #expect(try await harness.ask(path, from: "2001:db8:8:1::1").status == 401)
+    }
+  }
+
+  @Test func `a sync counts as its number of proofs, for the address and the user, and is served`()
+    async throws
+  {
+    try await withHarness(environment: Self.limited) { harness in
+      let user = UUID()
+      let token = try await harness.token(for: user)
+      let path = "/api/v1/profiles/\(user.uuidString)/premium"
+      let proofs = try (0..<40).map { _ in "\"\(try harness.buy(token: user).signedTransaction)\"" }
+      let body = #"{"signedTransactions": [\#(proofs.joined(separator: ","))]}"#
+      func syncs(from address: String, _ body: String) async throws -> Answer {
+        try await harness.ask(path, from: address, by: .put, token: token, json: body)
+      }
+      #expect(try await syncs(from: "203.0.113.1", body).status == 200)
+      #expect(try await harness.row(of: harness.purchases(of: user)[39]).status == "active")
+      let refused = try await syncs(from: "203.0.113.1", body)
+      #expect(refused.status == 429)
+      // 40 requests at two a second, less the burst of four.
+      #expect(refused.headers[.retryAfter] == "19")
+      // The user waits at another address, and another client at the address.
+      #expect(try await syncs(from: "203.0.113.2", #"{"signedTransactions": []}"#).status == 429)
+      #expect(try await harness.ask(path, from: "203.0.113.1").status == 429)
+      harness.clock.advance(seconds: 18.5)
+      #expect(try await syncs(from: "203.0.113.1", #"{"signedTransactions": []}"#).status == 200)
+      // An ordinary client has one or two purchases.
+      harness.clock.advance(seconds: 60)
+      for _ in 0..<2 {
+        #expect(
+          try await syncs(from: "203.0.113.1", #"{"signedTransactions": [\#(proofs[0]),\#(proofs[1])]}"#)
+            .status == 200)
+      }
+    }
+  }
+
   @Test func `a client's own X-Forwarded-For does not give it another rate limit bucket`() async throws {
     try await withHarness(environment: ["RATE_LIMIT": "2"]) { harness in
       let path = "/api/v1/profiles/\(UUID().uuidString)/premium"
@@ -277,6 +323,12 @@ extension Harness {
         method: method ?? (json == nil ? .get : .post), url: "http://\(address ?? self.address)\(path)",
         headers: headers, body: json.map { Array($0.utf8) }))
     return Answer(status: response.status, headers: response.headers, body: response.body)
+  }
+
+  /// The original transaction ids of a user's purchases.
+  fileprivate func purchases(of user: UUID) async throws -> [String] {
+    try await pool.query("SELECT original_transaction_id FROM subscriptions WHERE user_id = \(user)")
+      .map { try $0.decode(0, as: String.self) }
   }
 
   fileprivate func post(_ payload: String, from client: String) async throws -> Answer {

@@ -1,3 +1,4 @@
+import Platform
 import Testing
 
 @testable import ReceiptService
@@ -30,6 +31,36 @@ import Testing
     #expect(wait == .milliseconds(100))
     #expect(table.take(1, at: Self.second + 99_999_999) == .nanoseconds(1))
     #expect(table.take(1, at: Self.second + 100_000_000) == nil)
+  }
+
+  @Test func `a request may cost more than the burst, and its key waits until the bucket has made up for it`()
+  {
+    let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 64)
+    #expect(table.take(1, cost: 200, at: Self.second) == nil)
+    // 200 requests at ten a second, less the burst; one more needs another interval.
+    #expect(table.take(1, at: Self.second) == .milliseconds(19_800))
+    #expect(table.take(1, cost: 200, at: Self.second) == .milliseconds(19_800))
+    #expect(table.take(1, at: Self.second + 19_800_000_000) == nil)
+    #expect(table.take(2, at: Self.second) == nil)
+  }
+
+  @Test func `a /48 of IPv6 has sixteen times the rate of an address, however many networks it has`() throws {
+    let limiter = AddressLimiter(rate: Self.rate)
+    func address(_ network: Int, in site: Int = 1) throws -> IPAddress {
+      try #require(IPAddress("2001:db8:\(site):\(String(network, radix: 16))::1"))
+    }
+    let admitted = try (0..<5_000).count { try limiter.take(address($0), at: Self.second) == nil }
+    #expect(admitted == 3 * AddressLimiter.multiple)
+    #expect(try limiter.wait(address(60_000), at: Self.second) != nil)
+    #expect(try limiter.take(address(60_000), at: Self.second + 6_250_000) == nil)
+    // A refused request takes nothing from the subscriber's bucket.
+    for _ in 0..<3 { #expect(try limiter.take(address(4_999), at: 60 * Self.second) == nil) }
+    #expect(try limiter.take(address(4_999), at: 60 * Self.second) != nil)
+    #expect(try limiter.take(address(1, in: 2), at: Self.second) == nil)
+    // IPv4 has no such network.
+    for host in 0..<200 {
+      #expect(limiter.take(try #require(IPAddress("203.0.113.\(host)")), at: Self.second) == nil)
+    }
   }
 
   @Test func `the rate limiter's wait takes nothing from the bucket`() {
