@@ -68,8 +68,10 @@ struct RetentionJob: Sendable {
     var deleted = 0
     var last: UnusedDeviceRows.OldSecret?
     while !Task.isCancelled {
-      let page = try await pool.query(UnusedDeviceRows.page(before: oldest, after: last, limit: Self.batch))
-        .map(UnusedDeviceRows.OldSecret.init)
+      let rows = try await pool.transaction(pipeline: [
+        LookupPlans.useIndexScans, UnusedDeviceRows.page(before: oldest, after: last, limit: Self.batch),
+      ])
+      let page = try rows[1].map(UnusedDeviceRows.OldSecret.init)
       let unused = page.filter(\.isUnused)
       if !unused.isEmpty {
         // A purchase or a trial takes the device's lock, so none comes between the check and the deletion.
