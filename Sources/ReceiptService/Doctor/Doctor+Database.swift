@@ -30,6 +30,7 @@ extension Doctor {
           results.append(try await headers(pool))
           results += try await backlog(pool)
           if let result = try await unownedPurchases(pool) { results.append(result) }
+          if let catalog { results += try await oldProofs(pool, settings, catalog) }
           if let catalog { results.append(try await grants(pool, catalog)) }
         }
         results += try await subscriptions(pool)
