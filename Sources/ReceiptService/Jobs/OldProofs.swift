@@ -101,7 +101,7 @@ struct OldProofs: Sendable {
     do {
       let entry = LedgerEntry(
         app: app, originalTransactionID: due.originalTransactionID, instant: clock.now())
-      _ = try await ask(about: due, entry, from: api.forUnknownIDs())
+      _ = try await ask(about: due, entry, from: api)
       return nil
     } catch {
       let concernsAll =
