@@ -49,11 +49,11 @@ struct TableShape {
     required: ["user_id", "is_premium", "bookmark_limit"], key: "user_id", isFilledByServer: false,
     triggers: clientGuards)
 
-  /// The triggers of `migrations/20260420_client_writes.sql`.
+  /// The triggers of `migrations/20260420_client_writes.sql` and `migrations/20261123_client_writers.sql`.
   private static let clientGuards = [
-    "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_premium_insert",
-    "receiptd_guard_premium_update", "receiptd_keep_created_at",
-    "receiptd_touch_updated_at",
+    "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_caller_insert",
+    "receiptd_guard_caller_update", "receiptd_guard_premium_insert", "receiptd_guard_premium_update",
+    "receiptd_keep_created_at", "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {
