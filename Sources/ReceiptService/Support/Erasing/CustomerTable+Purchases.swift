@@ -142,8 +142,13 @@ extension CustomerTable {
   private static let purchaseDevices = CustomerTable(
     "purchase_devices", "deleted",
     columns: "original_transaction_id device_id bundle_id since proved_at is_barred is_proven",
-    export: { "SELECT to_jsonb(d) AS row FROM purchase_devices d WHERE device_id = \($0.device)" },
-    erase: { ["DELETE FROM purchase_devices WHERE device_id = \($0.device)"] })
+    export: { customer in
+      """
+      SELECT to_jsonb(d) AS row FROM purchase_devices d
+      WHERE device_id = \(customer.device) AND \(customer.isOfApp())
+      """
+    },
+    erase: { ["DELETE FROM purchase_devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] })
 
   private static let orders = CustomerTable(
     "store_orders", "deleted",

@@ -32,6 +32,8 @@ struct CustomerSearch: Sendable {
   private(set) var refusals: [RefusedAttempt] = []
   /// What the id names.
   private(set) var kinds: Set<FoundKind> = []
+  /// Whether the id is of a sign-up that no record names.
+  var isSignUpAlone = false
 
   var isEmpty: Bool { customers.isEmpty && purchases.isEmpty && refusals.isEmpty }
 
