@@ -8,9 +8,10 @@ import Testing
 
 /// One id that is a customer of two apps.
 @Suite struct NamesakeTests {
+  private let id = "kims-telephone"
   private let apps = [ScreenTime.bundleID, Heatlab.bundleID]
 
-  /// Gives the id `kim` rows in many tables of both apps.
+  /// Gives the id rows in many tables of both apps.
   private func live(in harness: Harness) async throws {
     let ada = try #require(Harness.ada)
     for (app, product, tier) in [
@@ -18,32 +19,32 @@ import Testing
     ] {
       let bought = try harness.buy(product, bundleID: app)
       try await harness.arrives(bought)
-      #expect(try await harness.device("kim", shows: bought).string("entitlements.tier") == tier)
-      _ = try await harness.desk.grant(to: "kim", bundleID: app, tier: tier, days: 9, by: ada)
+      #expect(try await harness.device(id, shows: bought).string("entitlements.tier") == tier)
+      _ = try await harness.desk.grant(to: id, bundleID: app, tier: tier, days: 9, by: ada)
       for statement: Query in [
-        "INSERT INTO consents (bundle_id, customer, is_given, changed_at) VALUES (\(app), 'kim', true, now())",
+        "INSERT INTO consents (bundle_id, customer, is_given, changed_at) VALUES (\(app), \(id), true, now())",
         """
         INSERT INTO events (bundle_id, customer_id, id, name, at, received_at)
-        VALUES (\(app), 'kim', gen_random_uuid(), 'opened', now(), now())
+        VALUES (\(app), \(id), gen_random_uuid(), 'opened', now(), now())
         """,
-        "INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at) VALUES (\(app), 'kim', '\\x00', now())",
+        "INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at) VALUES (\(app), \(id), sha256(\(id)::text::bytea), now())",
         """
         INSERT INTO refused_attempts (at, bundle_id, route, device_id, code, request_id, address_prefix)
-        VALUES (now(), \(app), 'POST /x', 'kim', 'forbidden', 'r', '203.0.113.0/24')
+        VALUES (now(), \(app), 'POST /x', \(id), 'forbidden', 'r', '203.0.113.0/24')
         """,
-        "INSERT INTO outbox (destination, bundle_id, key, payload) VALUES ('webhook', \(app), 'kim', '{}')",
+        "INSERT INTO outbox (destination, bundle_id, key, payload) VALUES ('webhook', \(app), \(id), '{}')",
         """
         INSERT INTO adoptions (bundle_id, customer, source, outcome, run_id, at)
-        VALUES (\(app), 'kim', 'file', 'bound', 1, now())
+        VALUES (\(app), \(id), 'file', 'bound', 1, now())
         """,
         """
         INSERT INTO lifecycle_events (id, type, bundle_id, environment, device_id, occurred_at, data, created_at)
-        VALUES (gen_random_uuid(), 'expired', \(app), 'Production', 'kim', now(), '{}', now())
+        VALUES (gen_random_uuid(), 'expired', \(app), 'Production', \(id), now(), '{}', now())
         """,
       ] { _ = try await harness.pool.query(statement) }
-      try await harness.device(named: "kim", of: app)
+      try await harness.device(named: id, of: app)
       _ = try await harness.pool.query(
-        "INSERT INTO devices (bundle_id, device_id, child_device_id, paired_at) VALUES (\(app), 'kim', 'child', now())"
+        "INSERT INTO devices (bundle_id, device_id, child_device_id, paired_at) VALUES (\(app), \(id), 'child', now())"
       )
     }
   }
@@ -61,7 +62,7 @@ import Testing
       let own = try await harness.pool.query(
         "SELECT to_jsonb(t)::text AS row FROM \(unescaped: table) t WHERE bundle_id = \(app) ORDER BY 1"
       ).map { try $0.decode("row", as: String.self) }
-      if own.contains(where: { $0.contains(#""kim""#) }) { rows[table] = own }
+      if own.contains(where: { $0.contains("\"\(id)\"") }) { rows[table] = own }
     }
     return rows
   }
@@ -73,8 +74,8 @@ import Testing
       #expect(before.count == 13, "\(before.keys.sorted())")
       let ada = try #require(Harness.ada)
       for action in [
-        { _ = try await harness.desk.exportCustomer("kim") },
-        { _ = try await harness.desk.eraseCustomer("kim", by: ada, isForced: true) },
+        { _ = try await harness.desk.exportCustomer(id) },
+        { _ = try await harness.desk.eraseCustomer(id, by: ada, isForced: true) },
       ] as [() async throws -> Void] {
         let error = await #expect(throws: SupportRefusal.self) { try await action() }
         #expect(error?.kind == .invalid)
@@ -82,22 +83,22 @@ import Testing
       }
       #expect(
         try await refusal {
-          _ = try await harness.desk.eraseCustomer("kim", bundleID: SwiftClimb.bundleID, by: ada)
+          _ = try await harness.desk.eraseCustomer(id, bundleID: SwiftClimb.bundleID, by: ada)
         } == .notFound)
-      let export = try await harness.desk.exportCustomer("kim", bundleID: ScreenTime.bundleID)
+      let export = try await harness.desk.exportCustomer(id, bundleID: ScreenTime.bundleID)
       #expect(export.bundleIDs == [ScreenTime.bundleID])
       #expect(export.tables.count >= 13, "\(export.tables.map(\.table))")
       #expect(!"\(export.tables.flatMap(\.rows))".contains("heatlab"))
 
       let report = try await harness.desk.eraseCustomer(
-        "kim", bundleID: ScreenTime.bundleID, by: ada, isForced: true)
+        id, bundleID: ScreenTime.bundleID, by: ada, isForced: true)
       #expect(report.erased.map(\.bundleIDs) == [[ScreenTime.bundleID]])
       #expect(try await rows(of: Heatlab.bundleID, in: harness) == before)
       #expect(try await rows(of: ScreenTime.bundleID, in: harness).keys.sorted() == ["outbox"])
       // It is a customer of one app now.
-      #expect(try await harness.desk.exportCustomer("kim").bundleIDs == [Heatlab.bundleID])
-      try await harness.erase("kim")
-      #expect(try await harness.tables(with: "kim", except: ["outbox"]) == [])
+      #expect(try await harness.desk.exportCustomer(id).bundleIDs == [Heatlab.bundleID])
+      try await harness.erase(id)
+      #expect(try await harness.tables(with: id, except: ["outbox"]) == [])
     }
   }
 
@@ -108,10 +109,10 @@ import Testing
         try await harness.send(
           method, "/support/v1/" + path, json: json, token: Harness.supportToken, to: harness.adminAddress)
       }
-      let members = #""customer": "kim", "reason": "asked by letter", "force": true"#
-      #expect(try await ask(.get, "export-customer/kim").code == "invalid_request")
+      let members = #""customer": "\#(id)", "reason": "asked by letter", "force": true"#
+      #expect(try await ask(.get, "export-customer/\(id)").code == "invalid_request")
       #expect(try await ask(.post, "erase-customer", "{\(members)}").code == "invalid_request")
-      let export = try await ask(.get, "export-customer/kim?bundleID=\(Heatlab.bundleID)")
+      let export = try await ask(.get, "export-customer/\(id)?bundleID=\(Heatlab.bundleID)")
       #expect(export["bundleIDs"] as? [String] == [Heatlab.bundleID])
       let done = try await ask(
         .post, "erase-customer", #"{\#(members), "bundleID": "\#(Heatlab.bundleID)"}"#)
@@ -126,9 +127,10 @@ import Testing
   func `a user of two apps who is erased in one keeps the premium status of the other`(table: String)
     async throws
   {
-    try await withShippedApps({
-      $0.replacing(#""writeTo": ["user_preferences"]"#, with: #""writeTo": ["\#(table)"]"#)
-    }) { harness in
+    func change(_ configuration: String) -> String {
+      configuration.replacing(#""writeTo": ["user_preferences"]"#, with: #""writeTo": ["\#(table)"]"#)
+    }
+    try await withShippedApps(change) { harness in
       let user = harness.user(of: SwiftClimb.bundleID)
       _ = try await user.buys(SwiftClimb.annual)
       let ada = try #require(Harness.ada)

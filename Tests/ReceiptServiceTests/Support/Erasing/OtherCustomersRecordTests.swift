@@ -17,11 +17,11 @@ import Testing
     try await withHarness { harness in
       let author = try #require(
         Harness.makeAuthor("ada", "ticket-812: her (sister) said 100% \\ e_1 { } [1] \"x\": ok."))
-      let (user, bought) = try await harness.customer()
-      _ = try await harness.desk.preferRefund(.grant, for: user.uuidString, by: author)
+      let bought = try await harness.deviceBuys("other-phone")
+      _ = try await harness.desk.preferRefund(.grant, for: "other-phone", by: author)
       _ = try await harness.desk.preferRefund(.decline, for: bought.transactionID, by: author)
       _ = try await harness.desk.grant(
-        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 9, by: author)
+        to: "other-phone", bundleID: TestApps.family, tier: "family", days: 9, by: author)
       try await harness.device(named: id)
       let before = try await harness.records()
       let letter = try #require(Harness.makeAuthor("ada", "letter of 20 November"))
@@ -64,6 +64,8 @@ import Testing
       #expect(words.count > 12, "\(words)")
       #expect(words.contains { $0.hasPrefix("transactionID: ") }, "\(words)")
       for word in words { try await harness.device(named: word) }
+      // An erasure reads only records of the customer's own app.
+      _ = try await harness.pool.query("UPDATE support_actions SET bundle_id = \(TestApps.family)")
       let before = try await harness.records()
       for word in words { try await harness.erase(word) }
       #expect(try await harness.records() == before)
