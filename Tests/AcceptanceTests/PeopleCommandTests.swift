@@ -148,6 +148,30 @@ import Testing
     }
   }
 
+  @Test func `a member of receiptd_support finds customers without a token`() async throws {
+    try await withTestDatabase { database in
+      #expect(try await Self.run(["migrate"], database.uri).status == 0)
+      try await database.withPool { pool in
+        _ = try await pool.query(
+          """
+          DO $role$ BEGIN CREATE ROLE receiptdtest_agent LOGIN IN ROLE receiptd_support;
+          EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$
+          """)
+        _ = try await pool.query(
+          """
+          INSERT INTO grants (bundle_id, user_id, tier, starts_at, reason, granted_by)
+          VALUES ('com.swiftclimb.app', \(Self.user)::uuid, 'premium', now(), 'ticket 812', 'ada')
+          """)
+      }
+      let agent = database.uri(role: "receiptdtest_agent")
+      for command in ["customer", "find"] {
+        let result = try await Self.run([command, Self.user], agent)
+        #expect(result.status == 0, "\(command): \(result.complaint)")
+        #expect(result.text.contains("ticket 812"), "\(command): \(result.text)")
+      }
+    }
+  }
+
   /// The names of the subcommands in ArgumentParser's description of itself.
   private static func commands(_ help: Data) throws -> [String] {
     let json = try JSONSerialization.jsonObject(with: help) as? [String: Any]

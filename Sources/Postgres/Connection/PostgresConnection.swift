@@ -42,10 +42,13 @@ public final class PostgresConnection: Sendable {
   /// Runs the statements in order, in one round trip. Outside of a transaction they form one transaction (PostgreSQL
   /// documentation, "Pipeline Mode"). After the first failure, which is thrown, the rest does not run.
   ///
+  /// - Parameter timeout: for all statements together; `nil` for the configuration's.
   /// - Returns: the rows of each.
-  nonisolated(nonsending) public func pipeline(_ queries: [Query]) async throws -> [Rows] {
+  nonisolated(nonsending) public func pipeline(
+    _ queries: [Query], timeout: Duration? = nil
+  ) async throws -> [Rows] {
     if queries.isEmpty { return [] }
-    return try await run(.queries(queries)).results
+    return try await run(.queries(queries), timeout: timeout).results
   }
 
   /// In a transaction: runs the statements as ``pipeline(_:)`` does and commits, in the same round trip. No statement may

@@ -17,6 +17,9 @@ struct Adoption: Sendable {
   let pool: PostgresPool
   let clock: ServiceClock
   let isDryRun: Bool
+  /// The length of an award, in days, for a claim that a client wrote after the first adoption to a table whose claims name no
+  /// transactions; `nil` for no such awards.
+  var clientAwardDays: Int?
 
   /// The lookups under way at a time. The App Store's rate limit is the real limit.
   private static let width = 32
@@ -32,7 +35,8 @@ struct Adoption: Sendable {
   func run(
     file: [LegacyClaim]?, progress: @escaping @Sendable (_ done: Int, _ total: Int) -> Void
   ) async throws -> AdoptionReport {
-    let run = try await AdoptionRun.begin(for: app, isDryRun: isDryRun, in: pool)
+    let run = try await AdoptionRun.begin(
+      for: app, isOfFile: file != nil, isDryRun: isDryRun, in: pool)
     var book = try await book(of: file, in: run)
     if file != nil { try await setAsideUnknownCustomers(&book, in: run) }
     let contested = book.contestedTransactions
@@ -84,10 +88,12 @@ struct Adoption: Sendable {
     if let file {
       for claim in file { book.add(claim) }
     } else {
-      let legacy = LegacyClaims(app: app, modes: modes, pool: pool, clock: clock, firstRun: run.firstStart)
+      let legacy = LegacyClaims(
+        app: app, modes: modes, pool: pool, clock: clock, firstRun: run.firstStart,
+        clientAwardDays: clientAwardDays)
       let reading = try await legacy.read()
       for claim in reading.claims { book.add(claim) }
-      book.denied = reading.denied
+      (book.denied, book.withheld) = (reading.denied, reading.withheld)
     }
     var last = (customer: "", transactionID: "")
     while true {

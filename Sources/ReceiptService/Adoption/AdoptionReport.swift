@@ -22,6 +22,8 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   let listed: [Listed]
   /// The customers of awards that this run gave, or would give, to rows that a client made premium after the first adoption.
   let awardsToClientWrites: [String]
+  /// The customers whose client made the row premium after the first adoption, without a transaction id, and who get no award.
+  let awardsWithheld: [String]
   /// The customers whose client writes premium without a transaction id, although receiptd has decided that they have no access:
   /// they get no award.
   let awardsDenied: [String]
@@ -45,6 +47,7 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     claims = book.claims.count
     outcomes = Dictionary(grouping: book.decisions.values, by: \.verdict.rawValue).mapValues(\.count)
     awardsToClientWrites = book.claims.values.filter(\.isOfClient).map(\.key.customer.id).sorted()
+    awardsWithheld = book.withheld.map { Customer.user($0).id }.sorted()
     awardsDenied = book.denied.map { Customer.user($0).id }.sorted()
     notAskedAgain = book.notAskedAgain
     listed = book.decisions.compactMap { key, decided in
@@ -84,8 +87,14 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     lines += Self.lines(
       awardsToClientWrites,
       isDryRun
-        ? "would get an award because a client made the row premium after the first adoption"
-        : "got an award because a client made the row premium after the first adoption; receiptd revoke-grant ends one"
+        ? "would get an award with an end, because a client made the row premium after the first adoption"
+        : "got an award with an end, because a client made the row premium after the first adoption; receiptd revoke-grant "
+          + "ends one now"
+    )
+    lines += Self.lines(
+      awardsWithheld,
+      "premium by a client's word only, written after the first adoption: no award. For user_preferences "
+        + "--award-client-writes DAYS gives one with an end"
     )
     lines += Self.lines(
       awardsDenied, "premium by a client's word only, against receiptd's decision: no award"

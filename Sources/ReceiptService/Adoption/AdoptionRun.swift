@@ -6,21 +6,29 @@ import Subscriptions
 struct AdoptionRun: Sendable {
   /// `nil` for a dry run, which has no row.
   var id: Int64?
-  /// The start of the app's first run, by the database's clock; `nil` if there was none.
+  /// The start of the first run on the legacy tables that reached its end, by the database's clock; `nil` if there was none. A
+  /// run decides all claims that it finds, so what is open afterwards was written since.
   var firstStart: Date?
 
   /// Continues the app's last run, if it was stopped, else begins one.
-  static func begin(for app: App, isDryRun: Bool, in pool: PostgresPool) async throws -> AdoptionRun {
+  /// - Parameter isOfFile: whether it reads a file in place of the legacy tables.
+  static func begin(
+    for app: App, isOfFile: Bool, isDryRun: Bool, in pool: PostgresPool
+  ) async throws -> AdoptionRun {
     if !isDryRun {
       _ = try await pool.query(
         """
-        INSERT INTO adoption_runs (bundle_id) SELECT \(app.bundleID)
-        WHERE NOT EXISTS (SELECT FROM adoption_runs WHERE bundle_id = \(app.bundleID) AND finished_at IS NULL)
+        INSERT INTO adoption_runs (bundle_id, is_of_file) SELECT \(app.bundleID), \(isOfFile)
+        WHERE NOT EXISTS (
+          SELECT FROM adoption_runs
+          WHERE bundle_id = \(app.bundleID) AND is_of_file = \(isOfFile) AND finished_at IS NULL)
         """)
     }
     let row = try await pool.query(
       """
-      SELECT max(id) AS id, min(started_at) AS first_start FROM adoption_runs WHERE bundle_id = \(app.bundleID)
+      SELECT max(id) FILTER (WHERE is_of_file = \(isOfFile)) AS id,
+        min(started_at) FILTER (WHERE NOT is_of_file AND finished_at IS NOT NULL) AS first_start
+      FROM adoption_runs WHERE bundle_id = \(app.bundleID)
       """)[0]
     return AdoptionRun(
       id: try isDryRun ? nil : row.decode("id", as: Int64.self), firstStart: try row.decode("first_start"))

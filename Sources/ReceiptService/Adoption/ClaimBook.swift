@@ -11,6 +11,8 @@ struct ClaimBook: Sendable {
   private(set) var notAskedAgain = 0
   /// The users whose client writes premium, although receiptd has decided that they have no access.
   var denied: [UUID] = []
+  /// The users whose client wrote premium, without a transaction id, after the first adoption, and who get no award.
+  var withheld: [UUID] = []
 
   /// Adds a claim; one that is there already stays.
   mutating func add(_ claim: LegacyClaim) {

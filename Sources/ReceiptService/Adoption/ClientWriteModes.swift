@@ -53,6 +53,11 @@ struct ClientWriteModes: Sendable {
     apps(writingTo: table).map(\.bookmarkLimits.free).max() ?? BookmarkLimits().free
   }
 
+  /// The roles that write premium columns as the server does, by the configuration.
+  func writers(to table: ProfileTable) -> [String] {
+    Set(apps(writingTo: table).flatMap(\.premiumWriters)).sorted()
+  }
+
   /// Reads the rows of all tables.
   static func read(_ pool: PostgresPool) async throws -> [StoredMode] {
     try await pool.query(
@@ -60,7 +65,7 @@ struct ClientWriteModes: Sendable {
     ).map(StoredMode.init)
   }
 
-  /// Writes the modes that differ.
+  /// Writes the modes that differ. The server's own role is a writer too, whichever it is.
   func write(to pool: PostgresPool) async throws {
     for stored in try await Self.read(pool) {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }) else {
@@ -72,10 +77,12 @@ struct ClientWriteModes: Sendable {
       _ = try await pool.query(
         """
         UPDATE client_write_modes
-        SET mode = \(mode.rawValue), free_bookmark_limit = \(limit), bundle_ids = \(bundleIDs)
+        SET mode = \(mode.rawValue), free_bookmark_limit = \(limit), bundle_ids = \(bundleIDs), writers = trusted.roles
+        FROM (SELECT ARRAY(
+          SELECT unnest(\(writers(to: table))::text[]) UNION SELECT current_user ORDER BY 1) AS roles) AS trusted
         WHERE table_name = \(stored.table)
-          AND (mode, free_bookmark_limit::bigint, bundle_ids)
-            IS DISTINCT FROM (\(mode.rawValue)::text, \(limit)::bigint, \(bundleIDs)::text[])
+          AND (mode, free_bookmark_limit::bigint, bundle_ids, writers)
+            IS DISTINCT FROM (\(mode.rawValue)::text, \(limit)::bigint, \(bundleIDs)::text[], trusted.roles)
         """)
     }
   }

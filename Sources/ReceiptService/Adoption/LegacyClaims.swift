@@ -10,16 +10,21 @@ struct LegacyClaims: Sendable {
   let clock: ServiceClock
   /// The start of the first adoption, by the database's clock; `nil` if this is the first.
   let firstRun: Date?
+  /// See ``Adoption/clientAwardDays``.
+  let clientAwardDays: Int?
 
   /// The claims of the tables that belong to the app, and the users whose claim without a transaction id is none: receiptd has
   /// decided that they have no access.
   struct Reading: Sendable {
     var claims: [LegacyClaim] = []
     var denied: [UUID] = []
+    /// The users whose claim without a transaction id was written by a client after the first adoption, and gets no award.
+    var withheld: [UUID] = []
 
     static func += (all: inout Reading, part: Reading) {
       all.claims += part.claims
       all.denied += part.denied
+      all.withheld += part.withheld
     }
   }
 
@@ -133,12 +138,34 @@ struct LegacyClaims: Sendable {
       try await pool.query(
         AdoptionRows.writers(open.compactMap(\.key.customer.userID), of: table, after: firstRun)
       ).map { try $0.decode("user_id", as: UUID.self) })
-    return Reading(
-      claims: open.map { claim in
-        var claim = claim
-        claim.isOfClient = claim.key.customer.userID.map { writers.contains($0) } ?? false
-        return claim
-      }, denied: denied)
+    var reading = Reading(denied: denied)
+    for claim in open {
+      guard let user = claim.key.customer.userID, writers.contains(user) else {
+        reading.claims.append(claim)
+        continue
+      }
+      if let claim = ofClient(claim, in: table) {
+        reading.claims.append(claim)
+      } else {
+        reading.withheld.append(user)
+      }
+    }
+    return reading
+  }
+
+  /// A claim that a client wrote after the first adoption, with an award that ends; `nil` if it gets none.
+  ///
+  /// Any client of a table that accepts writes can make such a claim. Where claims name transactions, an honest client would
+  /// have named one.
+  private func ofClient(_ claim: LegacyClaim, in table: ProfileTable) -> LegacyClaim? {
+    guard !table.claimsNameTransactions, let days = clientAwardDays, var award = claim.award else {
+      return nil
+    }
+    let end = clock.now() + Double(days) * 86_400
+    award.endsAt = min(award.endsAt ?? end, end)
+    var claim = claim
+    (claim.award, claim.isOfClient) = (award, true)
+    return claim
   }
 
   private func award(_ productID: String?, until end: Date?, because reason: String) -> LegacyClaim.Award? {

@@ -11,7 +11,7 @@ extension App {
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
       "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "hosts", "default",
       "clientWrites", "userPreferences", "refundAnswers", "tellAccountToken", "reminders",
-      "forwardNotifications",
+      "forwardNotifications", "premiumWriters",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -35,6 +35,7 @@ extension App {
       hosts: try readHosts(object),
       isDefault: try object.boolean("default") ?? false,
       clientWrites: try object.word("clientWrites", as: ClientWrites.self),
+      premiumWriters: try readPremiumWriters(object),
       refundAnswers: try object.word("refundAnswers", as: RefundAnswers.self) ?? .none,
       tellsAccountToken: try readTellAccountToken(object, customer: customer),
       products: try readProducts(object, tiers: tiers),
@@ -73,6 +74,24 @@ private func readDevicesPerPurchase(
       object.path(of: "devicesPerPurchase"), "is for apps whose customers are devices")
   }
   return number
+}
+
+/// - Returns: names of roles of the database.
+private func readPremiumWriters(_ object: ConfigurationObject) throws(ConfigurationProblem) -> [String] {
+  let roles = try object.strings("premiumWriters") ?? []
+  for (index, role) in roles.enumerated() {
+    let path = object.path(of: "premiumWriters") + "[\(index)]"
+    guard !["anon", "authenticated", "public"].contains(role) else {
+      throw ConfigurationProblem(
+        path,
+        "'\(role)' is a role of clients, each of which could make itself premium; name the role of your backend"
+      )
+    }
+    guard (1...63).contains(role.utf8.count), !role.utf8.contains(0) else {
+      throw ConfigurationProblem(path, "must be the name of a role of the database")
+    }
+  }
+  return roles
 }
 
 private func readTellAccountToken(

@@ -12,6 +12,7 @@ struct ProfileSync: Sendable {
   let apps: AppOfRequest
   let authenticator: Authenticator
   let ledger: LedgerWriter
+  let oldProofs: OldProofs
   let pool: PostgresPool
   let grandfathering: Grandfathering
   let signer: EntitlementSigner
@@ -137,14 +138,26 @@ struct ProfileSync: Sendable {
         return entry
       }
     }
-    return try await withThrowingTaskGroup(of: ClaimOutcome.self) { group in
-      for entry in entries { group.addTask { try await ledger.record(entry).claim } }
-      return try await group.reduce(false) { refused, outcome in
-        switch outcome {
-        case .refused, .postponed: true
-        case .settled, .moved, .shared: refused
-        }
+    let receipts = try await withThrowingTaskGroup(of: Recorded.self) { group in
+      for entry in entries { group.addTask { Recorded(entry, try await ledger.record(entry)) } }
+      return try await group.reduce(into: [Recorded]()) { $0.append($1) }
+    }
+    await oldProofs.confirm(receipts.map { ($0.entry, $0.receipt) })
+    return receipts.contains { recorded in
+      switch recorded.receipt.claim {
+      case .refused, .postponed: true
+      case .settled, .moved, .shared: false
       }
+    }
+  }
+
+  /// An entry with its receipt. It is a class for the reason of ``MissedNotifications``'s outcomes.
+  private final class Recorded: Sendable {
+    let entry: LedgerEntry
+    let receipt: LedgerReceipt
+
+    init(_ entry: LedgerEntry, _ receipt: LedgerReceipt) {
+      (self.entry, self.receipt) = (entry, receipt)
     }
   }
 

@@ -139,6 +139,7 @@ struct DeviceAuthenticator: Sendable {
       let inserted = try await connection.query(
         DeviceSecretRows.insert(
           secret, of: device, bundleID: app.bundleID, chargingUpTo: most, at: instant))
+      // A device whose secret was not kept needs none.
       return inserted.affected == 1 ? .stored : .notKept
     }
   }

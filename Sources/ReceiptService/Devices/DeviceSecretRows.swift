@@ -11,6 +11,16 @@ enum DeviceSecretRows {
   /// - Returns: the stored hash; `nil` for a device without a secret.
   static func decode(_ rows: Rows) throws -> [UInt8]? { try rows.first?.decode("secret_hash") }
 
+  /// The most secrets of devices with nothing on record that an app keeps on one day (UTC). A quarter of them is for requests
+  /// with a proof.
+  static func newPerDay(isProven: Bool) -> Int { isProven ? 20_000 : 15_000 }
+
+  /// The part of ``newPerDay(isProven:)`` up to which the records of such devices in `support_actions` are kept.
+  static let notesPerDay = 5_000
+
+  /// The replacements of a device's secret that are recorded within 24 hours. All of them take effect.
+  static let notedReplacements = 10
+
   /// Fails with 22012 (division by zero) if the secret of one of these devices is not the one of the admission, so that the
   /// transaction cannot commit, and no response needs to be read before COMMIT is sent. For a transaction that holds the
   /// devices' locks.
@@ -26,16 +36,6 @@ enum DeviceSecretRows {
 
   /// Whether ``require(_:)`` failed.
   static func isChange(_ error: PostgresError) -> Bool { error.sqlState == "22012" }
-
-  /// The most secrets of devices with nothing on record that an app keeps on one day (UTC). A quarter of them is for requests
-  /// with a proof.
-  static func newPerDay(isProven: Bool) -> Int { isProven ? 20_000 : 15_000 }
-
-  /// The part of ``newPerDay(isProven:)`` up to which the records of such devices in `support_actions` are kept.
-  static let notesPerDay = 5_000
-
-  /// The replacements of a device's secret that are recorded within 24 hours. All of them take effect.
-  static let notedReplacements = 10
 
   /// Stores the first secret of a device. The transaction holds the device's lock.
   /// - Parameter most: the secrets that the app's day may have; `nil` for a device that is not charged to it. Beyond it no

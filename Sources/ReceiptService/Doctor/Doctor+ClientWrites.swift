@@ -14,13 +14,16 @@ extension Doctor {
     let modes = ClientWriteModes(catalog: catalog, appsWithKey: catalog.appsWithStoreKey(settings))
     let recent = try await pool.query(ClientWriteRows.recent(at: clock.now())).map(
       ClientWriteRows.Recent.init)
-    return try await ClientWriteModes.read(pool).compactMap { stored in
+    var results: [CheckResult] = []
+    for stored in try await ClientWriteModes.read(pool) {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }),
         let recent = recent.first(where: { $0.table == stored.table }),
         !modes.apps(writingTo: table).isEmpty
-      else { return nil }
-      return report(stored, modes, table, recent)
+      else { continue }
+      results.append(report(stored, modes, table, recent))
+      results += try await premiumWriters(pool, stored, modes, table)
     }
+    return results
   }
 
   private func report(

@@ -30,6 +30,7 @@ extension Doctor {
           results.append(try await headers(pool))
           results += try await backlog(pool)
           if let result = try await unownedPurchases(pool) { results.append(result) }
+          if let catalog { results += try await oldProofs(pool, settings, catalog) }
           if let catalog { results.append(try await grants(pool, catalog)) }
         }
         results += try await subscriptions(pool)
@@ -42,6 +43,7 @@ extension Doctor {
         if let catalog { results += try await clientWrites(pool, settings, catalog) }
         if let result = try await contestedPurchases(pool) { results.append(result) }
         results.append(try await supportRole(pool))
+        if let result = try await otherRoles(pool) { results.append(result) }
         results.append(try await entitlementKey(settings, pool))
         if let result = try await Self.publicPremium(pool) { results.append(result) }
       }
@@ -179,28 +181,5 @@ extension Doctor {
       others.isEmpty
       ? "" : "; the app must add the rows, because \(others.joined(separator: ", ")) has no default"
     return .ok("table \(name)", "has the columns, and the role can write them\(note)")
-  }
-
-  private func supportRole(_ pool: PostgresPool) async throws -> CheckResult {
-    let row = try await pool.query(
-      """
-      SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = 'receiptd_support') AS exists,
-        (SELECT string_agg(view, ', ') FROM unnest(ARRAY['support_customers', 'support_subscriptions',
-           'support_timeline', 'grants', 'support_actions']) AS v (view)
-         WHERE EXISTS (SELECT FROM pg_roles
-           WHERE rolname = 'receiptd_support' AND NOT has_table_privilege(oid, 'public.' || view, 'SELECT')))
-           AS hidden_views
-      """)[0]
-    if try !row.decode("exists", as: Bool.self) {
-      return .fail(
-        "support role", "the role receiptd_support does not exist",
-        "have an administrator run CREATE ROLE receiptd_support NOLOGIN, and GRANT it SELECT")
-    }
-    if let views = try row.decode("hidden_views", as: String?.self) {
-      return .fail(
-        "support role", "receiptd_support cannot read \(views)",
-        "GRANT SELECT ON \(views) TO receiptd_support")
-    }
-    return .ok("support role", "receiptd_support can read the views")
   }
 }

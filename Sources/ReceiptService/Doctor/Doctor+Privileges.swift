@@ -1,7 +1,7 @@
 import Postgres
 
 extension Doctor {
-  /// The privileges on receiptd's tables that `serve` needs. The function `receiptd_open_to_application()` grants them.
+  /// The privileges on receiptd's tables that `serve` needs. The function `receiptd_set_rights()` grants them.
   private static let needed: [(privileges: String, relations: [String])] = [
     (
       "SELECT INSERT UPDATE DELETE",
@@ -38,6 +38,8 @@ extension Doctor {
   private static let neededFunctions = [
     "receiptd_forget_notifications(integer)", "receiptd_forget_transactions(integer)",
     "receiptd_erased_account(text)", "receiptd_has_account(text, text)", "receiptd_impersonal_claims(text)",
+    "receiptd_writes_premium(regclass, text)", "receiptd_secret_columns()", "receiptd_rights()",
+    "receiptd_client_roles()",
     "receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz)",
   ]
 
@@ -76,7 +78,7 @@ extension Doctor {
       let others = missing.count > 1 ? " and \(missing.count - 1) more" : ""
       return .fail(
         "privileges", "the role lacks \(first)\(others)",
-        "connect as receiptd_app, after the tables' owner has run SELECT receiptd_open_to_application()")
+        "connect as receiptd_app, after the tables' owner has run SELECT receiptd_set_rights()")
     }
     let owns = try await pool.query(
       """

@@ -39,7 +39,10 @@ extension Doctor {
     }
     if results.isEmpty {
       results.append(
-        .ok("App Store key", "none is configured, so lookups by transaction id and reconciliation are off"))
+        .ok(
+          "App Store key",
+          "none is configured, so lookups by transaction id and reconciliation are off, and "
+            + "old proofs of purchases cannot be checked for a refund"))
     }
     if let response = transport.last.withLock({ $0 }) {
       results.append(

@@ -25,7 +25,7 @@ struct TableShape {
         "timestamp with time zone":
           """
         purchase_date expiry_date last_validated_at created_at updated_at status_since grace_expires_at revoked_at \
-        signed_at next_change_at store_asked_at erased_at
+        signed_at next_change_at store_asked_at old_proof_signed_at old_proof_due_at old_proof_asked_at erased_at
         """,
         "uuid": "user_id app_account_token", "boolean": "auto_renew_enabled is_counted",
         "bigint": "price_milliunits", "timestamp with time zone[]": "phase_starts",
@@ -49,11 +49,11 @@ struct TableShape {
     required: ["user_id", "is_premium", "bookmark_limit"], key: "user_id", isFilledByServer: false,
     triggers: clientGuards)
 
-  /// The triggers of `migrations/20260420_client_writes.sql`.
+  /// The triggers of `migrations/20260420_client_writes.sql` and `migrations/20261123_client_writers.sql`.
   private static let clientGuards = [
-    "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_premium_insert",
-    "receiptd_guard_premium_update", "receiptd_keep_created_at",
-    "receiptd_touch_updated_at",
+    "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_caller_insert",
+    "receiptd_guard_caller_update", "receiptd_guard_premium_insert", "receiptd_guard_premium_update",
+    "receiptd_keep_created_at", "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {

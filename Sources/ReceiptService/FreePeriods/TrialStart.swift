@@ -89,7 +89,7 @@ struct TrialStart: Sendable {
   }
 
   /// - Returns: whether a new trial started.
-  /// - Throws: 400 `invalid_request` for a new trial without an account; 401 `unauthenticated`; 409 `device_limit_reached`.
+  /// - Throws: 400 `invalid_request` for a new trial without an account, 409 `device_limit_reached`; 401 `unauthenticated`.
   private func start(
     _ allowance: Allowance, device: String, secret: DeviceSecret?, showing signed: Signed<AppTransaction>,
     of app: App, at instant: Date

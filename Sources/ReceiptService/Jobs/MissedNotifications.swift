@@ -78,6 +78,8 @@ struct MissedNotifications: Sendable {
           "a notification of the App Store's history does not verify", metadata: ["reason": "\(error)"])
       }
     }
+    report.firstSignedAt =
+      ([report.firstSignedAt] + entries.map { $0.notification?.signedAt }).compactMap(\.self).min()
     let outcomes = await withTaskGroup(of: Outcome.self) { group in
       for (index, entry) in entries.enumerated() {
         group.addTask {

@@ -18,6 +18,8 @@ public struct ReconcileReport: Sendable {
   public var readUntil: Date?
   /// The number of notifications in that history.
   public var notificationsRead = 0
+  /// When the first of them was signed.
+  var firstSignedAt: Date?
   /// The number of these that had never arrived.
   public var notificationsMissed = 0
   /// The number of missed notifications that wait for a replay.

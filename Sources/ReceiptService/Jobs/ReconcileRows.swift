@@ -32,16 +32,21 @@ enum ReconcileRows {
   }
 
   /// Records that a window of the history was read, unless an earlier window was not.
-  /// - Parameter reachesBack: whether `start` is the beginning of the history.
+  /// - Parameters:
+  ///   - reachesBack: whether `start` is the beginning of the history.
+  ///   - firstSigned: when the first notification of the run was signed. Apple had no address for notifications before, so
+  ///     the history tells nothing of an earlier refund.
   static func advance(
     bundleID: String, environment: String, from start: Date, until end: Date, reachesBack: Bool,
-    at instant: Date
+    firstSigned: Date?, at instant: Date
   ) -> Query {
     let known: Date? = reachesBack ? end : nil
+    let begin: Date? = reachesBack ? firstSigned : nil
     return """
-      INSERT INTO reconcile_positions AS p (bundle_id, environment, history_read_until, claimed_at)
-      VALUES (\(bundleID), \(environment), \(known)::timestamptz, \(instant))
-      ON CONFLICT (bundle_id, environment) DO UPDATE SET history_read_until = \(end)
+      INSERT INTO reconcile_positions AS p (bundle_id, environment, history_read_until, history_begins_at, claimed_at)
+      VALUES (\(bundleID), \(environment), \(known)::timestamptz, \(begin)::timestamptz, \(instant))
+      ON CONFLICT (bundle_id, environment) DO UPDATE SET history_read_until = \(end),
+        history_begins_at = least(p.history_begins_at, \(firstSigned)::timestamptz)
         WHERE \(reachesBack) OR (p.history_read_until >= \(start) AND p.history_read_until < \(end))
       """
   }

@@ -98,7 +98,7 @@ struct Reconciliation: Sendable {
         _ = try await pool.query(
           ReconcileRows.advance(
             bundleID: app.bundleID, environment: environment.rawValue, from: start, until: end,
-            reachesBack: start <= reach, at: instant))
+            reachesBack: start <= reach, firstSigned: report.firstSignedAt, at: instant))
       }
       report.readUntil = end
       start = end

@@ -58,6 +58,8 @@ enum LedgerAction: Sendable {
   case overdueRenewal
   /// A look-up by support at the App Store; recorded where it changed something. The changes are those beside the purchase's row.
   case lookup(by: SupportActor, changes: [FieldChange])
+  /// A request about a purchase that only an old proof told of; recorded where it changed the purchase's row.
+  case oldProof
 }
 
 /// The result of an entry, as committed.
@@ -76,6 +78,9 @@ struct LedgerReceipt: Sendable {
   var previousFirstPaidAt: Date?
   /// The first payment that is known now.
   var firstPaidAt: Date?
+  /// When the App Store signed the proof that the purchase gives access by, if no notification and no earlier entry told of its
+  /// transaction and it is older than ``OldProofs/age``; else `nil`.
+  var oldProof: Date?
   /// The word for the notification's column `outcome`; `nil` where there is no notification.
   var outcome: String?
   /// Whether the notification took effect; otherwise it waits for a replay.

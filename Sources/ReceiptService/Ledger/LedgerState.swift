@@ -52,6 +52,8 @@ struct LedgerState {
     var isChanged = false
     var isValidation = false
     var hasNewHolders = false
+    /// The signature of an old proof by which it gives access; see ``LedgerReceipt/oldProof``.
+    var oldProof: Date?
     /// The customers who had it before this batch.
     var owners: Set<Customer> = []
   }
@@ -167,6 +169,11 @@ struct LedgerState {
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
 
+  /// The purchases of this batch that give access by an old proof, with its date; see ``LedgerReceipt/oldProof``.
+  var oldProofs: [(originalTransactionID: String, signedAt: Date)] {
+    purchases.compactMap { id, purchase in purchase.oldProof.map { (id, $0) } }.sorted { $0.0 < $1.0 }
+  }
+
   /// The purchases of this batch whose facts are kept without what tells of an erased customer: no customer has them.
   var erasedPurchases: [String] {
     purchases.filter { _, purchase in
@@ -209,6 +216,10 @@ extension LedgerState.Purchase {
     // Copied only for apps with lifecycle events.
     let formerFacts = entry.app?.hasLifecycleEvents == true ? facts : nil
     receipt.previousFirstPaidAt = facts.firstPaidAt
+    // A notification is one of a history that reconciling reads to its end.
+    let unknownBefore =
+      entry.notification == nil
+      ? entry.transactions.map(\.fact.transactionID).filter { facts.transactions[$0] == nil } : []
     for record in entry.transactions
     where add(erasure?.stripped(record) ?? record, at: entry.instant, &receipt) {
       receipt.isNews = true
@@ -222,6 +233,13 @@ extension LedgerState.Purchase {
       return receipt
     }
 
+    if unknownBefore.contains(subscription.current.transactionID),
+      entry.instant > subscription.current.signedAt + OldProofs.age,
+      subscription.phase(at: entry.instant).status.grantsAccess
+    {
+      oldProof = subscription.current.signedAt
+      receipt.oldProof = oldProof
+    }
     receipt.previous = stored
     let before = stored
     if let before { owners.formUnion(before.customers) }

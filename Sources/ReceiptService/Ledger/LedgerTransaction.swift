@@ -255,6 +255,8 @@ struct LedgerTransaction {
       let shared = changed.filter(\.hasNewHolders).map(\.stored)
       if !shared.isEmpty { queries += HolderRows.replace(shared) }
     }
+    let oldProofs = state.oldProofs
+    if !oldProofs.isEmpty { queries.append(OldProofRows.mark(oldProofs, at: instant)) }
     if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
     return (queries, update)
   }

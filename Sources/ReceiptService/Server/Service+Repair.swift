@@ -6,13 +6,19 @@ import Subscriptions
 
 /// The repairs that operators start from the command line.
 extension Service {
-  /// Reads the App Store's notification history and statuses, and corrects the rows that they contradict.
+  /// Reads the App Store's notification history and statuses, and corrects the rows that they contradict. Asks about purchases
+  /// with an old proof first.
   ///
   /// - Parameters:
   ///   - since: the start of the history to read; `nil` for the end of the last run.
   ///   - bundleID: the only app; `nil` for all apps with a key.
   /// - Returns: a report for each app and environment; empty if no app has a key.
   public func reconcile(since: Date? = nil, bundleID: String? = nil) async -> [ReconcileReport] {
+    do {
+      try await oldProofs.run()
+    } catch {
+      logger.warning("old proofs could not be checked", metadata: ["reason": "\(error)"])
+    }
     var reports: [ReconcileReport] = []
     for (app, environment) in reconciliation.subjects where bundleID == nil || app.bundleID == bundleID {
       reports.append(await reconciliation.run(app, environment, since: since))

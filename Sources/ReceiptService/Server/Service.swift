@@ -33,6 +33,7 @@ public final class Service: Sendable {
   let replay: Replay
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
+  let oldProofs: OldProofs
   let grandfathering: Grandfathering
   /// `nil` if the keys are files.
   let entitlementKeyRefresh: EntitlementKeyRefresh?
@@ -120,9 +121,13 @@ public final class Service: Sendable {
         store: EntitlementKeyStore(pool: pool, clock: clock), signer: signer,
         lifetime: catalog.apps.map(EntitlementClaims.lifetime).max() ?? 0, clock: clock, logger: logger)
       : nil
+    let patientLookup = StoreLookup(apis: patientAPIs, verifier: verifier, logger: logger)
+    oldProofs = OldProofs(
+      lookup: patientLookup, ledger: ledger, pool: pool, catalog: catalog, clock: clock, logger: logger)
     validation = Validation(
       proofs: proofs, store: store, authenticator: authenticator,
-      deviceAuthenticator: deviceAuthenticator, ledger: ledger, apps: appOfRequest, pool: pool,
+      deviceAuthenticator: deviceAuthenticator, ledger: ledger, oldProofs: oldProofs, apps: appOfRequest,
+      pool: pool,
       signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
@@ -137,8 +142,9 @@ public final class Service: Sendable {
       catalog: catalog, pool: pool, transactions: sharedResources.customerTransactions,
       statusWriter: support.statusWriter, clock: clock)
     profiles = ProfileSync(
-      proofs: proofs, apps: appOfRequest, authenticator: authenticator, ledger: ledger, pool: pool,
-      grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, metrics: metrics)
+      proofs: proofs, apps: appOfRequest, authenticator: authenticator, ledger: ledger,
+      oldProofs: oldProofs, pool: pool, grandfathering: grandfathering, signer: signer, traffic: traffic,
+      clock: clock, metrics: metrics)
     trials = TrialStart(
       proofs: proofs, catalog: catalog, pool: pool, authenticator: deviceAuthenticator, signer: signer,
       clock: clock, metrics: metrics)
@@ -170,9 +176,7 @@ public final class Service: Sendable {
     let modes = ClientWriteModes(catalog: catalog, appsWithKey: Set(apis.keys))
     claimVerification = ClaimVerification(
       pool: pool, modes: modes,
-      check: ClaimCheck(
-        store: StoreLookup(apis: patientAPIs, verifier: verifier, logger: logger), ledger: ledger, pool: pool,
-        clock: clock),
+      check: ClaimCheck(store: patientLookup, ledger: ledger, pool: pool, clock: clock),
       logKey: sharedResources.logKey, clock: clock, logger: logger)
     configuredApps = ConfiguredApps(
       catalog: catalog, clientWriteModes: modes, pool: pool, clock: clock, logger: logger)
@@ -252,7 +256,7 @@ public final class Service: Sendable {
     let jobs =
       sweep.jobs + databaseGauges.jobs + [
         eventSweep.job, configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
-        renewalExtensions.job, reconcileJob.job, kpiJob.job, businessGauges.job,
+        renewalExtensions.job, reconcileJob.job, oldProofs.job, kpiJob.job, businessGauges.job,
         authenticator.job, sharedResources.refusedAttempts.job, sharedResources.seenUsers.job,
       ]
       + [entitlementKeyRefresh?.job].compactMap(\.self)

@@ -32,6 +32,7 @@ struct RefreshBody: Decodable {
 
 struct EraseCustomerBody: Decodable {
   var customer: String
+  var bundleID: String?
   var force: Bool?
   var dryRun: Bool?
 }

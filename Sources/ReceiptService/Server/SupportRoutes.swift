@@ -78,13 +78,17 @@ extension Service {
           isDryRun: body.dryRun ?? false))
     }
     on(.get, .exportCustomer, "/{customer}") { request, _ in
-      try .json(.ok, await self.support.exportCustomer(request.parameters.require("customer")))
+      try .json(
+        .ok,
+        await self.support.exportCustomer(
+          request.parameters.require("customer"), bundleID: request.query["bundleID"]))
     }
     act(.eraseCustomer) { (body: EraseCustomerBody, author) in
       try await .json(
         .ok,
         self.support.eraseCustomer(
-          body.customer, by: author, isForced: body.force ?? false, isDryRun: body.dryRun ?? false))
+          body.customer, bundleID: body.bundleID, by: author, isForced: body.force ?? false,
+          isDryRun: body.dryRun ?? false))
     }
     act(.refundAnswer) { (body: RefundAnswerBody, author) in
       try await .json(

@@ -19,6 +19,11 @@ extension String {
     unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
   }
 
+  /// Whether the text begins or ends with a character of the Unicode property `White_Space`, such as U+00A0.
+  var hasOuterWhiteSpace: Bool {
+    [unicodeScalars.first, unicodeScalars.last].contains { $0?.properties.isWhitespace ?? false }
+  }
+
   /// The text with `?` for characters that a terminal obeys or does not show, because clients choose names and ids.
   public var shown: String {
     guard hasInvisibleCharacters else { return self }

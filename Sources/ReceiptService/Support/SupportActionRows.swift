@@ -38,21 +38,24 @@ enum SupportActionRows {
   static func insert(_ entry: LedgerEntry, _ receipt: LedgerReceipt) -> Query? {
     switch entry.action {
     case .replay(let author): insertReplay(entry, receipt, by: author)
-    case .overdueRenewal: insertRepair(entry, receipt)
+    case .overdueRenewal: insertRepair(entry, receipt, because: "no notification about an overdue renewal")
+    case .oldProof: insertRepair(entry, receipt, because: "known only by an old proof")
     case .lookup(let actor, let changes): insertLookup(entry, receipt, by: actor, changes)
     case nil: nil
     }
   }
 
   /// Records a purchase that was corrected from the App Store's status, without a notification.
-  private static func insertRepair(_ entry: LedgerEntry, _ receipt: LedgerReceipt) -> Query? {
+  private static func insertRepair(
+    _ entry: LedgerEntry, _ receipt: LedgerReceipt, because reason: String
+  ) -> Query? {
     guard let bundleID = entry.app?.bundleID,
       let repair = ReconcileReport.Repair(receipt, cause: "status", at: entry.instant)
     else { return nil }
     return """
       INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, reason, at)
       VALUES ('reconcile', \(bundleID), \(repair.originalTransactionID), 'receiptd',
-        \("no notification about an overdue renewal; status from the App Store: "
+        \("\(reason); status from the App Store: "
           + "\(repair.before ?? "unknown") -> \(repair.after)"), \(entry.instant))
       """
   }

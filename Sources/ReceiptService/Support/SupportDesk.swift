@@ -57,8 +57,8 @@ extension App {
     case .device:
       guard let device = try? DeviceID(text) else {
         throw .invalid(
-          "Customers of \(bundleID) are devices, named by 1 to \(DeviceID.maximumLength) bytes without control or invisible "
-            + "characters."
+          "Customers of \(bundleID) are devices, named by 1 to \(DeviceID.maximumLength) bytes without control characters, "
+            + "and without white space at the ends."
         )
       }
       return .device(device.name)

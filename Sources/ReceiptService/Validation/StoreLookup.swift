@@ -47,15 +47,41 @@ struct StoreLookup: Sendable {
       // the transaction too: an invented id costs four requests, but a real purchase is never reported as missing.
       return try await purchase(api.locate(id).signedTransactionInfo, asked: id, of: app, among: [])
     }
-    for item in located.subscriptions {
+    return try await purchase(id, of: app, in: located.environment, among: located.subscriptions, from: api)
+  }
+
+  /// The purchase of a transaction whose environment and kind are known, in its present state in the App Store. It takes one
+  /// request, and a second one where a subscription has another latest transaction.
+  /// - Throws: `AppStoreServerError`, `VerificationFailure` and ``UnsupportedEnvironment``.
+  func state(
+    of transactionID: String, isSubscription: Bool, of app: App, in environment: Environment,
+    from api: AppStoreServerAPI
+  ) async throws -> ProvenPurchase {
+    var subscriptions: [LastTransactionsItem] = []
+    if isSubscription {
+      do throws(AppStoreServerError) {
+        let answer = try await api.subscriptionStatuses(anyTransactionID: transactionID, in: environment)
+        subscriptions = (answer.data ?? []).flatMap { $0.lastTransactions ?? [] }
+      } catch {
+        guard error.retryDecision == .skip else { throw error }
+      }
+    }
+    return try await purchase(transactionID, of: app, in: environment, among: subscriptions, from: api)
+  }
+
+  private func purchase(
+    _ id: String, of app: App, in environment: Environment, among subscriptions: [LastTransactionsItem],
+    from api: AppStoreServerAPI
+  ) async throws -> ProvenPurchase {
+    for item in subscriptions {
       if let found = try purchase(item, ifConcerning: id, of: app) { return found }
     }
     // A purchase that is not a subscription, or an earlier period of one.
-    let info = try await api.transactionInfo(id, in: located.environment)
+    let info = try await api.transactionInfo(id, in: environment)
     guard let jws = info.signedTransactionInfo else {
       throw AppStoreServerError.undecodableAnswer(status: 200, detail: "without signedTransactionInfo")
     }
-    return try purchase(jws, asked: id, of: app, among: located.subscriptions)
+    return try purchase(jws, asked: id, of: app, among: subscriptions)
   }
 
   /// The purchase of one of the customer's subscriptions; `nil` if the id belongs to another one.

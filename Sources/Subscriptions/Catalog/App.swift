@@ -27,6 +27,8 @@ public final class App: Sendable {
   public let isDefault: Bool
   /// How the app treats old builds of its client; nil for the default.
   public let clientWrites: ClientWrites?
+  /// The roles of the database, beside receiptd's own, that write premium columns of the app's own tables: those of its backend.
+  public let premiumWriters: [String]
   /// How the app answers the App Store's questions about refunds.
   public let refundAnswers: RefundAnswers
   /// Whether the App Store is told the user who first proved a purchase without an `appAccountToken`.
@@ -80,6 +82,7 @@ public final class App: Sendable {
     sandboxGrants: SandboxGrants = .nobody, customer: CustomerKind,
     transferPolicy: TransferPolicy = .keep, devicesPerPurchase: Int = App.defaultDevicesPerPurchase,
     hosts: [String] = [], isDefault: Bool = false, clientWrites: ClientWrites? = nil,
+    premiumWriters: [String] = [],
     refundAnswers: RefundAnswers = .none, tellsAccountToken: Bool = false,
     products: [Product], tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
@@ -100,6 +103,7 @@ public final class App: Sendable {
     self.hosts = hosts
     self.isDefault = isDefault
     self.clientWrites = clientWrites
+    self.premiumWriters = premiumWriters
     self.refundAnswers = refundAnswers
     self.tellsAccountToken = tellsAccountToken
     self.products = Dictionary(products.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })

@@ -9,8 +9,8 @@ struct AdoptCommand: AsyncParsableCommand {
     abstract: "Takes over the customers of an app that was live before receiptd.",
     discussion: """
       Reads what profiles, user_preferences and subscriptions claim, verifies each transaction with the App Store at \
-      Apple's rates, and binds the purchases to their customers. Customers who paid and name no transaction get an \
-      award. A run that was stopped continues; a further run is harmless. The exit status is 1 if claims had no answer.
+      Apple's rates, and binds the purchases to their customers. Customers who paid before the first run and name \
+      no transaction get an award. A run that was stopped continues; a further run is harmless. The exit status is 1 if claims had no answer.
       """)
 
   @Option(help: "Only the app with this bundle id.")
@@ -26,8 +26,24 @@ struct AdoptCommand: AsyncParsableCommand {
         + "RevenueCat's transactions export.", valueName: "FILE.csv"))
   var file: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "Give customers whose client made user_preferences premium after the first adoption an award of this many days "
+        + "(1 to 366). Without it they get none.", valueName: "DAYS"))
+  var awardClientWrites: Int?
+
   @Flag(help: "Print the report as JSON.")
   var json = false
+
+  func validate() throws {
+    guard let days = awardClientWrites else { return }
+    guard (1...366).contains(days) else {
+      throw ValidationError("--award-client-writes must be 1 to 366 days")
+    }
+    guard file == nil else {
+      throw ValidationError("--award-client-writes is for the app's own tables, and not for --from")
+    }
+  }
 
   func run() async throws {
     var csv: String?
@@ -43,7 +59,9 @@ struct AdoptCommand: AsyncParsableCommand {
       do {
         // A run that was stopped a moment ago may have used up this second's calls, and this process does not know.
         try await Task.sleep(for: .seconds(1))
-        reports = try await service.adopt(bundleID: bundle, isDryRun: dryRun, csv: csv) { app, done, total in
+        reports = try await service.adopt(
+          bundleID: bundle, isDryRun: dryRun, csv: csv, clientAwardDays: awardClientWrites
+        ) { app, done, total in
           progress.show("\(app): \(done) of \(total) claims")
         }
         progress.end()

@@ -14,6 +14,9 @@ struct EraseCustomerCommand: AsyncParsableCommand {
   @Argument(help: "The user's UUID or the device's id, as `receiptd find` prints it.")
   var customer: String
 
+  @Option(help: "The app with this bundle id; needed if the id is a customer of several apps.")
+  var bundle: String?
+
   @Flag(help: "Also if a subscription goes on at the App Store.")
   var force = false
 
@@ -24,7 +27,8 @@ struct EraseCustomerCommand: AsyncParsableCommand {
 
   func run() async throws {
     try await options.perform(.eraseCustomer) { desk, author in
-      try await desk.eraseCustomer(customer, by: author, isForced: force, isDryRun: dryRun)
+      try await desk.eraseCustomer(
+        customer, bundleID: bundle, by: author, isForced: force, isDryRun: dryRun)
     }
   }
 }

@@ -13,10 +13,13 @@ struct ExportCustomerCommand: AsyncParsableCommand {
   @Argument(help: "The user's UUID or the device's id, as `receiptd find` prints it.")
   var customer: String
 
+  @Option(help: "The app with this bundle id; needed if the id is a customer of several apps.")
+  var bundle: String?
+
   func run() async throws {
     try await Startup.withService(.exportCustomer) { service, _ in
       do {
-        let export = try await service.support.exportCustomer(customer)
+        let export = try await service.support.exportCustomer(customer, bundleID: bundle)
         print(String(decoding: try JSONCoding.encode(export), as: UTF8.self))
       } catch {
         throw Startup.failure("export-customer: \(Startup.sentence(error))")

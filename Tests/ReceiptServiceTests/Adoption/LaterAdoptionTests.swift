@@ -22,30 +22,100 @@ import Testing
 
   // MARK: Awards
 
-  @Test func `an award to a row that a client made premium after the first run is listed`() async throws {
+  @Test func `a row of user_preferences that a client made premium after the first run gets no award`()
+    async throws
+  {
     try await LiveApps.with { live in
       let first = try await live.adopt(Thaqalayn.bundleID)
       #expect(first.outcomes == ["awarded": 3])
       #expect(first.awardsToClientWrites == [])
+      #expect(first.awardsWithheld == [])
+      try await live.run("INSERT INTO user_preferences (user_id) VALUES ('\(live[9])')", as: live[9])
+      for user in [live[8], live[9]] { #expect(try await live.writesIsPremium(user) == true) }
+      for _ in 0..<2 {
+        let report = try await live.adopt(Thaqalayn.bundleID)
+        #expect(report.outcomes == ["awarded": 3])
+        #expect(report.awardsWithheld == [Self.id(live[8]), Self.id(live[9])])
+        #expect(
+          report.description.contains("  2 premium by a client's word only, written after the first adoption")
+        )
+      }
+      #expect(try await live.harness.count("grants") == 3)
+      // In accept the row keeps what the client wrote.
+      #expect(try await live.harness.isPremiumInPreferences(live[9]) == true)
+    }
+  }
+
+  @Test func `with a flag it gets an award that ends, and no second one`() async throws {
+    try await LiveApps.with { live in
+      _ = try await live.adopt(Thaqalayn.bundleID)
       try await live.run("INSERT INTO user_preferences (user_id) VALUES ('\(live[9])')", as: live[9])
       for user in [live[8], live[9]] { #expect(try await live.writesIsPremium(user) == true) }
 
       for isDryRun in [true, false] {
-        let report = try await live.adopt(Thaqalayn.bundleID, isDryRun: isDryRun)
+        let report = try await live.adopt(Thaqalayn.bundleID, isDryRun: isDryRun, clientAwardDays: 30)
         #expect(report.outcomes == ["awarded": 5])
         #expect(report.awardsToClientWrites == [Self.id(live[8]), Self.id(live[9])])
-        #expect(report.description.contains("  2 \(isDryRun ? "would get" : "got") an award "))
+        #expect(report.description.contains("  2 \(isDryRun ? "would get" : "got") an award with an end"))
         #expect(report.description.contains("because a client made the row premium after the first adoption"))
         let json = String(decoding: try JSONEncoder().encode(report), as: UTF8.self)
         #expect(json.contains(#""awardsToClientWrites":["\#(Self.id(live[8]))","#))
       }
-      let reasons = try await live.harness.pool.query(
-        "SELECT reason FROM grants WHERE user_id = \(live[9])")
+      let end = live.harness.clock.now + 30 * 86_400
+      let grants = try await live.harness.pool.query(
+        "SELECT reason, ends_at FROM grants WHERE user_id = \(live[9])")
       #expect(
-        try reasons[0].decode("reason", as: String.self).hasSuffix(
+        try grants[0].decode("reason", as: String.self).hasSuffix(
           "written by a client after the first adoption"))
+      #expect(try grants[0].decode("ends_at", as: Date?.self) == end)
       // They are of that run, and not of a later one.
-      #expect(try await live.adopt(Thaqalayn.bundleID).awardsToClientWrites == [])
+      #expect(try await live.adopt(Thaqalayn.bundleID, clientAwardDays: 30).awardsToClientWrites == [])
+      try await live.harness.pass(days: 31)
+      #expect(try await live.harness.isPremiumInPreferences(live[9]) == false)
+      #expect(try await live.writesIsPremium(live[9]) == true)
+      let report = try await live.adopt(Thaqalayn.bundleID, clientAwardDays: 30)
+      #expect(report.awardsDenied == [Self.id(live[9])])
+      #expect(try await live.harness.count("grants") == 5)
+    }
+  }
+
+  @Test func `a client's write to profiles after the first run gets no award, whatever the flag`()
+    async throws
+  {
+    try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
+      try await live.setProfile(live[1], nil, until: live.harness.clock.now + 20 * 86_400)
+      // Written by a client between the migration and the first adoption: as any claim from before.
+      try await Self.writesUnnamed(live, live[2])
+      #expect(try await live.adopt().outcomes == ["awarded": 2])
+      try await Self.writesUnnamed(live, live[3])
+      // The former backend writes with the rights of the service.
+      try await live.setProfile(live[4], nil, until: live.harness.clock.now + 20 * 86_400)
+      for days in [nil, 30] {
+        let report = try await live.adopt(clientAwardDays: days)
+        #expect(report.outcomes == ["awarded": 3])
+        #expect(report.awardsWithheld == [Self.id(live[3])])
+      }
+      #expect(try await live.harness.count("grants") == 3)
+      #expect(try await live.profile(live[3]).product == SwiftClimb.annual)
+      let answer = try await live.harness.pool.query("SELECT 1 FROM grants WHERE user_id = \(live[3])")
+      #expect(answer.count == 0)
+    }
+  }
+
+  @Test func `a stopped first run and an import of a file are no first adoption`() async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
+      let bought = try live.buy()
+      _ = try await live.adopt(
+        csv: "customer,original_transaction_id\n\(live[5]),\(bought.originalTransactionID)\n")
+      try await Self.writesUnnamed(live, live[1])
+      // A first run that was stopped at once.
+      _ = try await live.harness.pool.query(
+        "INSERT INTO adoption_runs (bundle_id) VALUES (\(SwiftClimb.bundleID))")
+      try await Self.writesUnnamed(live, live[2])
+      #expect(try await live.adopt().outcomes["awarded"] == 2)
+      #expect(try await live.harness.count("adoption_runs") == 2)
+      try await Self.writesUnnamed(live, live[3])
+      #expect(try await live.adopt().awardsWithheld == [Self.id(live[3])])
     }
   }
 
@@ -63,11 +133,11 @@ import Testing
 
       for number in 1...4 { try await Self.writesUnnamed(live, live[number]) }
       let report = try await live.adopt()
-      #expect(report.outcomes == ["unknown": 1, "refunded": 1, "awarded": 1])
-      #expect(report.awardsToClientWrites == [Self.id(live[4])])
+      #expect(report.outcomes == ["unknown": 1, "refunded": 1])
+      #expect(report.awardsWithheld == [Self.id(live[4])])
       #expect(report.awardsDenied == [1, 2, 3].map { Self.id(live[$0]) })
-      #expect(report.description.contains("  3 premium by a client's word only"))
-      #expect(try await live.harness.count("grants") == 1)
+      #expect(report.description.contains("  3 premium by a client's word only, against"))
+      #expect(try await live.harness.count("grants") == 0)
     }
   }
 

@@ -140,9 +140,13 @@ struct LiveApps: OldBuilds {
 extension LiveApps {
   /// Runs `receiptd adopt` for one app.
   func adopt(
-    _ bundleID: String = SwiftClimb.bundleID, isDryRun: Bool = false, csv: String? = nil
+    _ bundleID: String = SwiftClimb.bundleID, isDryRun: Bool = false, csv: String? = nil,
+    clientAwardDays: Int? = nil
   ) async throws -> AdoptionReport {
-    try #require(try await harness.service.adopt(bundleID: bundleID, isDryRun: isDryRun, csv: csv).first)
+    try #require(
+      try await harness.service.adopt(
+        bundleID: bundleID, isDryRun: isDryRun, csv: csv, clientAwardDays: clientAwardDays
+      ).first)
   }
 
   /// A legacy profile of a purchase that receiptd has never seen.

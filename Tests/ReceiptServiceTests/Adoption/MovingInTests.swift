@@ -106,9 +106,10 @@ import Testing
       try await live.verifyClaims()
       if modes.ofSwiftClimb != .refuse { paying.insert("climb 6") }
       if modes.ofThaqalayn == .accept {
-        // No transaction to verify: the customer has what the old build wrote, until the next run gives the award.
+        // No transaction to verify: the customer has what the old build wrote, until a run with the flag gives the award.
         #expect(try await live.readsIsPremium(live[4]) == true)
-        let again = try await harness.service.adopt(bundleID: Thaqalayn.bundleID, isDryRun: false)
+        let again = try await harness.service.adopt(
+          bundleID: Thaqalayn.bundleID, isDryRun: false, clientAwardDays: 366)
         #expect(again.first?.outcomes == ["awarded": 5])
         paying.insert("tafsir 4")
       }

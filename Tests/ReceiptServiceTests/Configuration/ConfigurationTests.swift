@@ -143,6 +143,14 @@ import Testing
       #""customer": "device""#, #""customer": "device", "clientWrites": "maybe""#, "apps[1].clientWrites",
       "is not one of accept, observe, refuse"
     ),
+    (
+      #""customer": "device""#, #""customer": "device", "premiumWriters": ["backend", "authenticated"]"#,
+      "apps[1].premiumWriters[1]", "is a role of clients"
+    ),
+    (
+      #""customer": "device""#, #""customer": "device", "premiumWriters": [""]"#, "apps[1].premiumWriters[0]",
+      "must be the name of a role"
+    ),
     (#"{ "apps": ["#, #"{ "apps": [ 5, "#, "apps[0]", "must be an object"),
   ])
   func `a mistake in apps.json is reported with its path and the reason`(

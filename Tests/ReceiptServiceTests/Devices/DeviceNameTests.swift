@@ -4,6 +4,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Postgres
+import Subscriptions
 import Testing
 
 @testable import ReceiptService
@@ -36,9 +37,54 @@ import Testing
     #expect(throws: SupportRefusal.self) { try SupportAuthor(by: .machine(speakingFor: id), reason: "x") }
   }
 
+  /// Unicode white space at one of the ends, or at both.
+  private static let spaced = [
+    " ", "phone ", " phone", "\u{a0}phone", "phone\u{a0}", "\u{a0}", "phone\u{2003}", "\u{3000}phone",
+    "phone\u{202f}",
+    "phone\u{2028}", "\u{1680}phone", "\u{a0}\u{301}phone",
+  ]
+
+  @Test(arguments: spaced)
+  func `a device id with white space at an end is refused`(id: String) async throws {
+    try await withScreenTime { harness in
+      let refused = try await harness.launch(id)
+      #expect(refused.status == 400)
+      #expect(refused.code == "invalid_request")
+      let path = try #require(id.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+      let bundle = "bundleID=\(ScreenTime.bundleID)"
+      let asked = try await harness.send(.get, "/api/v1/devices/\(path)/entitlements?\(bundle)")
+      #expect(asked.status == 400)
+      #expect(asked.code == "invalid_request")
+      _ = try await harness.launch("parent")
+      #expect(try await harness.pair(id, to: "parent").code == "invalid_request")
+      #expect(try await harness.count("trials") == 1)
+    }
+  }
+
+  @Test(arguments: spaced)
+  func
+    `a stored id with white space at an end is found, reported, exported and erased before the id without it`(
+      id: String
+    ) async throws
+  {
+    try await withScreenTime { harness in
+      for stored in [id, "phone"] { try await harness.device(named: stored, of: ScreenTime.bundleID) }
+      let name = DeviceID.normalized(id)
+      #expect(try await harness.desk.find(id).search.customers.map(\.customer) == [.device(name)])
+      #expect(try await harness.desk.customer(id).customers.map(\.customer) == [name])
+      #expect(try await harness.desk.exportCustomer(id).id == name)
+      try await harness.erase(id)
+      #expect(try await harness.count("trials WHERE device_id = 'phone'") == 1)
+      #expect(try await harness.count("trials WHERE device_id LIKE 'erased-%'") == 1)
+      // What a person copies with blanks around it.
+      #expect(try await harness.desk.find(" phone\n").search.customers.map(\.customer) == [.device("phone")])
+    }
+  }
+
   @Test(arguments: [
-    "6F1C2B7E-9D0A-4E55-8C1B-3A4D5E6F7081", "Ärztin's iPhone", "📱", "téléphone", "手机-1", "user:42/a+b=", " ",
-    "👨\u{200d}👩", "soft\u{ad}hyphen",
+    "6F1C2B7E-9D0A-4E55-8C1B-3A4D5E6F7081", "Ärztin's iPhone", "📱", "téléphone", "手机-1", "user:42/a+b=",
+    "two words",
+    "a\u{a0}b", "👨\u{200d}👩", "soft\u{ad}hyphen",
   ])
   func `an ordinary device id is accepted as it is`(id: String) async throws {
     #expect(try DeviceID(id).name == id)

@@ -128,8 +128,8 @@ import Testing
           INSERT INTO trials (bundle_id, device_id, app_transaction_id, started_at, ends_at)
           SELECT \(ScreenTime.bundleID)::text, 'device-' || n, n::text, now(), now() FROM generate_series(1, 30000) AS n
           """)
-        return try await connection.query(Query(unescaped: "EXPLAIN " + lookup.text, lookup.parameters))
-          .map { try $0.decode(0, as: String.self) }.joined(separator: "\n")
+        return try await connection.query("EXPLAIN \(lookup)")
+          .map { try $0.decode("QUERY PLAN", as: String.self) }.joined(separator: "\n")
       }
       #expect(!plan.contains("Seq Scan"), "\(plan)")
       #expect(plan.contains("trials_bundle_id_device_id_key"), "\(plan)")

@@ -123,6 +123,13 @@ final class Harness: Sendable {
       })
   }
 
+  /// A file with the key of the App Store Server API, for a service whose harness has none.
+  func storeKeyFile() throws -> String {
+    let file = folder.appending(path: "late-key.p8")
+    try Data(store.identity.connectKey.pem.utf8).write(to: file)
+    return file.path
+  }
+
   /// Runs `body` with the address of another service's client routes.
   func serving(_ service: Service, _ body: (SocketAddress) async throws -> Void) async throws {
     let server = HTTPServer(

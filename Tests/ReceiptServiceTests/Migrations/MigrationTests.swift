@@ -134,7 +134,7 @@ import Testing
     }
   }
 
-  @Test func `the support role can read everything and write nothing`() async throws {
+  @Test func `the support role can read everything but secrets and write nothing`() async throws {
     try await withEmptyDatabase { pool in
       try await Migrator(pool: pool, folder: Self.folder).apply()
       try await pool.withTransaction { connection in
@@ -150,7 +150,9 @@ import Testing
           "kpi_daily_prices", "kpi_losses_daily", "kpi_late_facts", "kpi_events_daily", "kpi_revenue_daily",
           "kpi_cohorts", "kpi_trial_cohorts", "kpi_lifetime_value", "kpi_price_changes",
         ] {
-          _ = try await connection.query("SELECT * FROM \(unescaped: relation)")
+          // `RoleRightsTests` checks the columns of these two.
+          let columns = ["notifications", "events"].contains(relation) ? "count(*)" : "*"
+          _ = try await connection.query("SELECT \(unescaped: columns) FROM \(unescaped: relation)")
           await #expect(throws: PostgresError.self) {
             try await connection.savepoint { connection in
               _ = try await connection.query("DELETE FROM \(unescaped: relation)")

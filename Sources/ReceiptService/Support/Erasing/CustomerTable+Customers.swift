@@ -13,11 +13,12 @@ extension CustomerTable {
       id bundle_id device_id app_transaction_id environment started_at ends_at extended_days continues joined_at \
       counted_moves counted_moves_since
       """,
-    export: { "SELECT to_jsonb(t) AS row FROM trials t WHERE device_id = \($0.device)" },
+    export: { "SELECT to_jsonb(t) AS row FROM trials t WHERE device_id = \($0.device) AND \($0.isOfApp())" },
     erase: { customer in
       [
         """
-        UPDATE trials SET device_id = \(customer.pseudonym) WHERE device_id = \(customer.device)
+        UPDATE trials SET device_id = \(customer.pseudonym)
+        WHERE device_id = \(customer.device) AND \(customer.isOfApp())
         """
       ]
     })
@@ -29,18 +30,29 @@ extension CustomerTable {
       """
       SELECT to_jsonb(d) || CASE WHEN device_id = \(customer.device) THEN '{}'::jsonb
         ELSE '{"device_id": "another customer"}' END AS row
-      FROM devices d WHERE device_id = \(customer.device) OR child_device_id = \(customer.device)
+      FROM devices d
+      WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
       """
     },
-    erase: { ["DELETE FROM devices WHERE device_id = \($0.device) OR child_device_id = \($0.device)"] })
+    erase: { customer in
+      [
+        """
+        DELETE FROM devices
+        WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
+        """
+      ]
+    })
 
   private static let secrets = CustomerTable(
     "device_secrets", "deleted",
     columns: "bundle_id device_id secret_hash set_at replacements replacements_since",
-    export: {
-      "SELECT to_jsonb(d) - 'secret_hash' AS row FROM device_secrets d WHERE device_id = \($0.device)"
+    export: { customer in
+      """
+      SELECT to_jsonb(d) - 'secret_hash' AS row FROM device_secrets d
+      WHERE device_id = \(customer.device) AND \(customer.isOfApp())
+      """
     },
-    erase: { ["DELETE FROM device_secrets WHERE device_id = \($0.device)"] })
+    erase: { ["DELETE FROM device_secrets WHERE device_id = \($0.device) AND \($0.isOfApp())"] })
 
   /// An award that support revoked keeps the account's digest, so that it is not given again.
   private static let grants = CustomerTable(
@@ -52,7 +64,8 @@ extension CustomerTable {
     export: { customer in
       """
       SELECT to_jsonb(g) AS row FROM grants g
-      WHERE user_id = \(customer.user) OR device_id = \(customer.device) ORDER BY starts_at
+      WHERE (user_id = \(customer.user) OR device_id = \(customer.device)) AND \(customer.isOfApp())
+      ORDER BY starts_at
       """
     },
     erase: { customer in
@@ -67,7 +80,7 @@ extension CustomerTable {
           revoked_at = CASE WHEN revoked_at IS NULL AND coalesce(ends_at > \(customer.instant), true)
             THEN \(customer.instant) ELSE revoked_at END,
           followed_until = greatest(followed_until, \(customer.instant))
-        WHERE user_id = \(customer.user) OR device_id = \(customer.device)
+        WHERE (user_id = \(customer.user) OR device_id = \(customer.device)) AND \(customer.isOfApp())
         """
       ]
     })
@@ -123,15 +136,29 @@ extension CustomerTable {
       id table_name user_id original_transaction_id product_id expires_at is_premium mode writes daily_writes first_at \
       last_at attempts next_attempt_at verified_at outcome
       """,
-    export: { "SELECT to_jsonb(w) AS row FROM client_writes w WHERE user_id = \($0.user)" },
-    erase: { ["DELETE FROM client_writes WHERE user_id = \($0.user)"] })
+    export: { customer in
+      """
+      SELECT to_jsonb(w) AS row FROM client_writes w
+      WHERE user_id = \(customer.user) AND table_name = ANY(\(customer.profileTables))
+      """
+    },
+    erase: {
+      ["DELETE FROM client_writes WHERE user_id = \($0.user) AND table_name = ANY(\($0.profileTables))"]
+    })
 
   /// The function `receiptd_erase_actions` deletes the rows themselves, and a trigger the notes of them.
   private static let addedRows = CustomerTable(
     "added_profile_rows", "deleted, with the row of the app's table if receiptd added it",
     columns: "table_name user_id added_at",
-    export: { "SELECT to_jsonb(a) AS row FROM added_profile_rows a WHERE user_id = \($0.user)" },
-    erase: { ["SELECT FROM added_profile_rows WHERE user_id = \($0.user)"] })
+    export: { customer in
+      """
+      SELECT to_jsonb(a) AS row FROM added_profile_rows a
+      WHERE user_id = \(customer.user) AND table_name = ANY(\(customer.profileTables))
+      """
+    },
+    erase: {
+      ["SELECT FROM added_profile_rows WHERE user_id = \($0.user) AND table_name = ANY(\($0.profileTables))"]
+    })
 
   private static let adoptions = CustomerTable(
     "adoptions", "of the pseudonym",
@@ -160,7 +187,7 @@ extension CustomerTable {
       """
       SELECT jsonb_build_object('id', id, 'premium_expires_at', premium_expires_at, 'premium_product_id',
         premium_product_id, 'premium_original_transaction_id', premium_original_transaction_id) AS row
-      FROM profiles WHERE id = \(customer.user)
+      FROM profiles WHERE id = \(customer.user) AND 'profiles' = ANY(\(customer.profileTables))
       """
     },
     erase: { _ in [] })
@@ -170,7 +197,8 @@ extension CustomerTable {
     export: { customer in
       """
       SELECT jsonb_build_object('user_id', user_id, 'is_premium', is_premium, 'bookmark_limit', bookmark_limit) AS row
-      FROM user_preferences WHERE user_id = \(customer.user)
+      FROM user_preferences
+      WHERE user_id = \(customer.user) AND 'user_preferences' = ANY(\(customer.profileTables))
       """
     },
     erase: { _ in [] })

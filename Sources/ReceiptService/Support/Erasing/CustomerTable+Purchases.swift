@@ -12,7 +12,8 @@ extension CustomerTable {
       auto_renew_enabled last_validated_at created_at updated_at bundle_id environment user_id store_status \
       status_since ownership grace_expires_at revoked_at price_milliunits currency signed_at kind renews_as \
       upcoming_product_id upcoming_tier owned_because taken_from app_account_token app_transaction_id is_counted \
-      phase_starts phase_statuses phase_store_statuses next_change_at store_asked_at erased_as erased_at erased_tokens \
+      phase_starts phase_statuses phase_store_statuses next_change_at store_asked_at \
+      old_proof_signed_at old_proof_due_at old_proof_asked_at erased_as erased_at erased_tokens \
       counted_moves counted_moves_since
       """,
     export: { customer in
@@ -143,8 +144,13 @@ extension CustomerTable {
   private static let purchaseDevices = CustomerTable(
     "purchase_devices", "deleted",
     columns: "original_transaction_id device_id bundle_id since proved_at is_barred is_proven",
-    export: { "SELECT to_jsonb(d) AS row FROM purchase_devices d WHERE device_id = \($0.device)" },
-    erase: { ["DELETE FROM purchase_devices WHERE device_id = \($0.device)"] })
+    export: { customer in
+      """
+      SELECT to_jsonb(d) AS row FROM purchase_devices d
+      WHERE device_id = \(customer.device) AND \(customer.isOfApp())
+      """
+    },
+    erase: { ["DELETE FROM purchase_devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] })
 
   private static let orders = CustomerTable(
     "store_orders", "deleted",

@@ -10,7 +10,7 @@ extension CustomerTable {
     export: { customer in
       """
       SELECT to_jsonb(r) AS row FROM refused_attempts r
-      WHERE user_id = \(customer.user) OR device_id = \(customer.device) ORDER BY at
+      WHERE (user_id = \(customer.user) OR device_id = \(customer.device)) AND \(customer.isOfApp()) ORDER BY at
       """
     },
     erase: { customer in
@@ -19,8 +19,9 @@ extension CustomerTable {
         "LOCK TABLE refused_attempts IN SHARE ROW EXCLUSIVE MODE",
         """
         DELETE FROM refused_attempts
-        WHERE user_id = \(customer.user) OR device_id = \(customer.device) OR transaction_id IN (
-          SELECT transaction_id FROM transactions WHERE original_transaction_id = ANY(\(customer.purchases)))
+        WHERE (user_id = \(customer.user) OR device_id = \(customer.device)) AND \(customer.isOfApp())
+          OR transaction_id IN (
+            SELECT transaction_id FROM transactions WHERE original_transaction_id = ANY(\(customer.purchases)))
         """,
       ]
     })
@@ -87,20 +88,24 @@ extension CustomerTable {
       """
       SELECT to_jsonb(e) || CASE WHEN former_user_id IS NULL AND former_device_id IS NULL THEN '{}'::jsonb
         ELSE '{"former_user_id": "another customer", "former_device_id": "another customer"}' END AS row
-      FROM lifecycle_events e WHERE user_id = \(customer.user) OR device_id = \(customer.device) ORDER BY occurred_at
+      FROM lifecycle_events e
+      WHERE (user_id = \(customer.user) OR device_id = \(customer.device)) AND \(customer.isOfApp())
+      ORDER BY occurred_at
       """
     },
     erase: { customer in
       let user = customer.user == nil ? nil : customer.pseudonym
+      let names: Query = """
+        (user_id = \(customer.user) OR device_id = \(customer.device)
+          OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
+          OR child_device_ids ? \(customer.id)
+          OR user_id IS NULL AND device_id IS NULL AND first_sent_at IS NULL
+            AND original_transaction_id = ANY(\(customer.purchases))) AND \(customer.isOfApp())
+        """
       return [
         """
         DELETE FROM outbox WHERE destination = 'event' AND key IN (
-          SELECT id::text FROM lifecycle_events
-          WHERE user_id = \(customer.user) OR device_id = \(customer.device)
-            OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
-            OR child_device_ids ? \(customer.id)
-            OR user_id IS NULL AND device_id IS NULL AND first_sent_at IS NULL
-              AND original_transaction_id = ANY(\(customer.purchases)))
+          SELECT id::text FROM lifecycle_events WHERE \(names))
         """,
         """
         UPDATE lifecycle_events SET erased_at = \(customer.instant),
@@ -111,12 +116,7 @@ extension CustomerTable {
             ELSE former_device_id END,
           child_device_ids = NULL
         FROM (
-          SELECT id AS named FROM lifecycle_events
-          WHERE user_id = \(customer.user) OR device_id = \(customer.device)
-            OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
-            OR child_device_ids ? \(customer.id)
-            OR user_id IS NULL AND device_id IS NULL AND first_sent_at IS NULL
-              AND original_transaction_id = ANY(\(customer.purchases))
+          SELECT id AS named FROM lifecycle_events WHERE \(names)
           ORDER BY id FOR UPDATE) AS locked
         WHERE id = named
         """,
@@ -124,6 +124,8 @@ extension CustomerTable {
     })
 
   /// The rows that tell the app's destinations of the erasure are added before, and have the id until they are delivered.
+  ///
+  /// The key of an event or a notification is its own id, which a client may have chosen as the id of a device.
   private static let outbox = CustomerTable(
     "outbox", "the destinations are told; then deleted",
     columns: """
@@ -133,13 +135,17 @@ extension CustomerTable {
     export: { customer in
       """
       SELECT to_jsonb(o) - '{attempted_digest,delivered_digest,claimed_by,claimed_until}'::text[] AS row
-      FROM outbox o WHERE key = \(customer.id)
+      FROM outbox o
+      WHERE key = \(customer.id) AND destination NOT IN ('event', 'notification')
+        AND (destination <> 'profiles' OR \(customer.user)::uuid IS NOT NULL) AND \(customer.isOfApp())
       """
     },
     erase: { customer in
       [
         """
-        DELETE FROM outbox WHERE key = \(customer.id) AND destination <> 'profiles' AND NOT payload ? 'erased'
+        DELETE FROM outbox
+        WHERE key = \(customer.id) AND destination NOT IN ('profiles', 'event', 'notification')
+          AND NOT payload ? 'erased' AND \(customer.isOfApp())
         """,
         ImpersonalFacts.forwards(customer.namedPurchases, or: customer.waiting.map(\.uuid)),
       ]
@@ -160,7 +166,8 @@ extension CustomerTable {
         'to_customer', CASE WHEN to_customer <> \(customer.id) THEN 'another customer' ELSE to_customer END,
         'by', by, 'reason', reason, 'details', details) AS row
       FROM support_actions
-      WHERE from_customer = \(customer.id) OR to_customer = \(customer.id)
+      WHERE (from_customer = \(customer.id) OR to_customer = \(customer.id)) AND \(customer.isOfApp())
+          AND coalesce(customer_kind, \(customer.customer.kindWord)) = \(customer.customer.kindWord)
         OR original_transaction_id = ANY(\(customer.purchases)) ORDER BY support_actions.id
       """
     },

@@ -8,8 +8,13 @@ struct ErasedCustomer: Sendable {
   let customer: Customer
   /// The apps that know the customer.
   let bundleIDs: [String]
-  /// All apps whose customers are of this kind: the tables of unproven words may name the customer in any.
+  /// The apps whose rows may name the customer. A user is one person in all apps whose customers are users, and tables of
+  /// unproven words may name the user in any. The same id of a device in another app is another device.
   let appIDs: [String]
+  /// Whether rows of apps that are not in ``appIDs`` stay, although they have the id.
+  let isOfTheseAppsAlone: Bool
+  /// The names of the app's own tables whose row of a user is of no other app.
+  let profileTables: [String]
   /// Replaces the id: random, so that nothing leads back to the customer. Rows of one customer stay together, and counts of
   /// customers stay as they are.
   let pseudonym: String
@@ -20,6 +25,9 @@ struct ErasedCustomer: Sendable {
   /// The notifications that could not be processed yet and name the customer or the customer's purchases.
   var waiting: [Waiting] = []
   let instant: Date
+
+  /// The timeout of a statement: many read whole tables.
+  static let timeout: Duration = .seconds(60)
 
   /// A notification that waits, with its purchase and its app as far as they can be read.
   struct Waiting: Sendable {
@@ -34,10 +42,22 @@ struct ErasedCustomer: Sendable {
     }
   }
 
-  init(_ customer: Customer, of bundleIDs: [String], in catalog: AppCatalog, at instant: Date) {
+  /// - Parameter hasNamesake: whether the id is a customer of other apps too.
+  init(
+    _ customer: Customer, of bundleIDs: [String], hasNamesake: Bool = false, in catalog: AppCatalog,
+    at instant: Date
+  ) {
     self.customer = customer
     self.bundleIDs = bundleIDs
-    appIDs = Set(catalog.apps.filter { $0.customer == customer.kind }.map(\.bundleID) + bundleIDs).sorted()
+    isOfTheseAppsAlone = hasNamesake || customer.kind == .device
+    let sameKind = catalog.apps.filter { $0.customer == customer.kind }.map(\.bundleID)
+    appIDs = isOfTheseAppsAlone ? bundleIDs : Set(sameKind + bundleIDs).sorted()
+    // An app outside of the list may write to a table too, and then the row is of both.
+    let others = catalog.apps.filter {
+      hasNamesake && $0.customer == .user && !bundleIDs.contains($0.bundleID)
+    }
+    profileTables = ProfileTable.all.map(\.destination)
+      .filter { table in !others.contains { $0.writeTo.contains(table) } }.map(\.rawValue)
     self.instant = instant
     // Columns of users take UUIDs alone.
     let random = UUID().uuidString.lowercased()
@@ -51,6 +71,13 @@ struct ErasedCustomer: Sendable {
 
   /// `nil` for a user.
   var device: String? { customer.deviceID }
+
+  /// A condition: the row is of one of the customer's apps, or of none.
+  /// - Parameter bundleID: the column.
+  func isOfApp(_ bundleID: StaticString = "bundle_id") -> Query {
+    guard isOfTheseAppsAlone else { return "true" }
+    return "(\(unescaped: bundleID) IS NULL OR \(unescaped: bundleID) = ANY(\(appIDs)))"
+  }
 
   /// All purchases whose facts name the customer.
   var namedPurchases: [String] { purchases + formerPurchases }
@@ -72,7 +99,7 @@ struct ErasedCustomer: Sendable {
     WHERE original_transaction_id = ANY(\(purchases)) AND app_transaction_id IS NOT NULL
     UNION SELECT original.app_transaction_id
     FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
-    WHERE own.device_id = \(device) AND original.app_transaction_id IS NOT NULL
+    WHERE own.device_id = \(device) AND \(isOfApp("own.bundle_id")) AND original.app_transaction_id IS NOT NULL
     """
   }
 
@@ -83,13 +110,14 @@ struct ErasedCustomer: Sendable {
   var findPurchases: Query {
     """
     SELECT original_transaction_id, true AS is_owned FROM subscriptions
-    WHERE user_id = \(user) OR device_id = \(device) AND user_id IS NULL
+    WHERE (user_id = \(user) OR device_id = \(device) AND user_id IS NULL) AND \(isOfApp())
     UNION ALL
     SELECT unclaimed.original_transaction_id, true
     FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
     JOIN subscriptions unclaimed ON unclaimed.app_transaction_id = original.app_transaction_id
       AND unclaimed.bundle_id = own.bundle_id
-    WHERE own.device_id = \(device) AND unclaimed.user_id IS NULL AND unclaimed.device_id IS NULL
+    WHERE own.device_id = \(device) AND \(isOfApp("own.bundle_id"))
+      AND unclaimed.user_id IS NULL AND unclaimed.device_id IS NULL
       AND NOT EXISTS (
         SELECT FROM trials t WHERE coalesce(t.continues, t.id) = original.id AND t.device_id <> own.device_id
           AND t.device_id NOT LIKE 'erased-%')
@@ -98,8 +126,9 @@ struct ErasedCustomer: Sendable {
           AND s.bundle_id = own.bundle_id AND s.device_id <> own.device_id)
     UNION ALL
     SELECT original_transaction_id, false FROM (
-      SELECT original_transaction_id FROM subscriptions WHERE taken_from = \(id) OR app_account_token = \(user)
-      UNION SELECT original_transaction_id FROM transactions WHERE app_account_token = \(user)
+      SELECT original_transaction_id FROM subscriptions
+      WHERE (taken_from = \(id) OR app_account_token = \(user)) AND \(isOfApp())
+      UNION SELECT original_transaction_id FROM transactions WHERE app_account_token = \(user) AND \(isOfApp())
     ) AS named
     ORDER BY 1, 2
     """
@@ -121,7 +150,7 @@ struct ErasedCustomer: Sendable {
       FROM notifications n CROSS JOIN LATERAL (
         SELECT receiptd_readable_claims(
           concat_ws(' ', n.transaction_claims, n.renewal_claims, n.envelope_claims)) AS text) AS claims
-      WHERE n.processed_at IS NULL AND claims.text ~* \(pattern)::text
+      WHERE n.processed_at IS NULL AND \(isOfApp("n.bundle_id")) AND claims.text ~* \(pattern)::text
       """
   }
 

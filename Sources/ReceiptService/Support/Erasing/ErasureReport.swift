@@ -5,34 +5,37 @@ import Subscriptions
 public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
   /// Whether nothing was written.
   let isDryRun: Bool
-  /// What was erased: a user, a device, or one of each with the same id.
-  private(set) var erased: [Erased] = []
+  /// The customer that was erased: one.
+  let erased: [Erased]
 
   /// A customer that was erased.
   struct Erased: Encodable, Sendable {
     /// `user` or `device`.
     let kind: String
-    /// The apps that knew the customer.
+    /// The apps of which the customer was erased.
     let bundleIDs: [String]
     /// The random id that replaces the customer's, in `support_actions` and elsewhere; `null` in a dry run.
     @Nullable var pseudonym: String?
     /// The number of changed rows by table.
     let rows: [String: Int]
+    /// The number of rows of other customers that named this one: only the id in them is replaced.
+    let rowsOfOthers: Int
     /// The subscriptions that go on at the App Store until the customer cancels them.
     let runningSubscriptions: [String]
     /// Whether the user is still in `auth.users`, as far as receiptd may read it.
     let hasSignUp: Bool
   }
 
-  init(isDryRun: Bool) { self.isDryRun = isDryRun }
-
-  mutating func add(_ erasure: SupportDesk.Erasure) {
+  init(_ erasure: SupportDesk.Erasure, isDryRun: Bool) {
     let customer = erasure.customer
-    erased.append(
+    self.isDryRun = isDryRun
+    erased = [
       Erased(
         kind: customer.customer.kindWord, bundleIDs: customer.bundleIDs,
         pseudonym: isDryRun ? nil : customer.pseudonym, rows: erasure.counts,
-        runningSubscriptions: erasure.running, hasSignUp: erasure.hasSignUp))
+        rowsOfOthers: erasure.rowsOfOthers, runningSubscriptions: erasure.running,
+        hasSignUp: erasure.hasSignUp)
+    ]
   }
 
   /// Why a customer with a running subscription is erased with `--force` alone.
@@ -55,6 +58,10 @@ public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
         guard let rows = customer.rows[table.name] else { continue }
         output.line("\(table.name): \(rows) (\(table.rule))")
       }
+      output.line(
+        customer.rowsOfOthers == 0
+          ? "rows of other customers: none"
+          : "rows of other customers: \(customer.rowsOfOthers) (only the id in them becomes the pseudonym)")
       for subscription in customer.runningSubscriptions {
         output.line("\(subscription) goes on at the App Store until the customer cancels it")
       }

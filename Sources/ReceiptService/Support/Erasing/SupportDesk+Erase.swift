@@ -12,26 +12,23 @@ extension SupportDesk {
   ///
   /// - Parameters:
   ///   - id: a user's UUID or a device's id.
+  ///   - bundleID: the app; needed if the id is a customer of several apps. Then only rows of this app change.
   ///   - isForced: whether the customer may have a subscription that goes on at the App Store.
   ///   - isDryRun: whether to change nothing and to count what would change.
   /// - Throws: ``SupportRefusal``; errors of the database.
   public func eraseCustomer(
-    _ id: String, by author: SupportAuthor, isForced: Bool = false, isDryRun: Bool = false
+    _ id: String, bundleID: String? = nil, by author: SupportAuthor, isForced: Bool = false,
+    isDryRun: Bool = false
   ) async throws -> ErasureReport {
-    let customers = try await knownCustomers(id)
-    for customer in customers {
-      guard !author.reason.lowercased().contains(customer.id.lowercased()) else {
-        throw SupportRefusal.invalid("The reason stays in the record, so it must not have the customer's id.")
-      }
-      guard try await pool.query(ErasureRows.erasure(of: customer.id)).isEmpty else {
-        throw SupportRefusal.alreadyDone("\(customer.id) is the pseudonym of a customer that was erased.")
-      }
+    let customer = try await knownCustomer(id, of: bundleID)
+    guard !author.reason.hasWord(customer.id) else {
+      throw SupportRefusal.invalid("The reason stays in the record, so it must not have the customer's id.")
     }
-    var report = ErasureReport(isDryRun: isDryRun)
-    for erasure in try await erase(customers, by: author, isForced: isForced, isDryRun: isDryRun) {
-      report.add(erasure)
+    guard try await pool.query(ErasureRows.erasure(of: customer.id)).isEmpty else {
+      throw SupportRefusal.alreadyDone("\(customer.id) is the pseudonym of a customer that was erased.")
     }
-    return report
+    return ErasureReport(
+      try await erase(customer, by: author, isForced: isForced, isDryRun: isDryRun), isDryRun: isDryRun)
   }
 
   /// What was erased of one customer, and what stays elsewhere.
@@ -39,69 +36,60 @@ extension SupportDesk {
     let customer: ErasedCustomer
     /// The number of changed rows by table.
     var counts: [String: Int]
+    /// The number of rows of other customers that lost the id, and only the id.
+    var rowsOfOthers: Int
     /// The subscriptions that go on at the App Store.
     var running: [String]
     /// Whether the user is still in `auth.users`.
     var hasSignUp: Bool
   }
 
-  /// Erases all of these customers, or none of them.
   private func erase(
-    _ customers: [ErasedCustomer], by author: SupportAuthor, isForced: Bool, isDryRun: Bool
-  ) async throws -> [Erasure] {
+    _ customer: ErasedCustomer, by author: SupportAuthor, isForced: Bool, isDryRun: Bool
+  ) async throws -> Erasure {
     for _ in 0..<5 {
       // Outside of the transaction, because the purchases' locks come before the customer's.
-      var known: [ErasedCustomer] = []
-      for customer in customers {
-        known.append(try await pool.withConnection { try await found(customer, $0) })
-      }
+      let known = try await pool.withConnection { try await found(customer, $0) }
       do {
-        return try await pool.withTransaction { [known] connection in
+        return try await pool.withTransaction { connection in
           let locked = try await lock(known, connection)
           let running = try await running(locked, connection)
           guard isForced || isDryRun || running.isEmpty else {
             throw SupportRefusal.invalid(ErasureReport.warning(running))
           }
-          var erasures: [Erasure] = []
-          for customer in locked { erasures.append(try await erase(customer, by: author, on: connection)) }
-          guard erasures.contains(where: { !$0.counts.isEmpty }) else {
-            throw SupportRefusal.notFound(nothing(of: erasures))
-          }
-          if isDryRun { throw DryRun(erasures: erasures) }
-          return erasures
+          let erasure = try await erase(locked, running: running, by: author, on: connection)
+          guard !erasure.counts.isEmpty else { throw SupportRefusal.notFound(nothing(of: erasure)) }
+          if isDryRun { throw DryRun(erasure: erasure) }
+          return erasure
         }
       } catch is NewPurchase {
         continue
       } catch let dryRun as DryRun {
-        return dryRun.erasures
+        return dryRun.erasure
       }
     }
     throw ServiceError.databaseUnavailable
   }
 
-  /// Locks in the order of the ledger: the purchases, their notifications, the customers.
-  /// - Returns: the customers as they are now: another erasure may have been faster.
+  /// Locks in the order of the ledger: the purchases, their notifications, the customer.
+  /// - Returns: the customer as it is now: another erasure may have been faster.
   /// - Throws: ``NewPurchase``.
   private func lock(
-    _ known: [ErasedCustomer], _ connection: PostgresConnection
-  ) async throws -> [ErasedCustomer] {
+    _ known: ErasedCustomer, _ connection: PostgresConnection
+  ) async throws -> ErasedCustomer {
     let answers = try await connection.pipeline([
-      AdvisoryLock.acquire(.purchase, Set(known.flatMap(\.purchaseLocks))),
+      AdvisoryLock.acquire(.purchase, Set(known.purchaseLocks)),
       """
       SELECT notification_uuid FROM notifications
-      WHERE notification_uuid = ANY(\(known.flatMap(\.waiting).map(\.uuid))) AND processed_at IS NULL
+      WHERE notification_uuid = ANY(\(known.waiting.map(\.uuid))) AND processed_at IS NULL
       ORDER BY notification_uuid FOR UPDATE
       """,
-      CustomerStatusWriter.lock(known.map(\.customer)),
+      CustomerStatusWriter.lock([known.customer]),
     ])
-    var locked: [ErasedCustomer] = []
-    for customer in known {
-      let purchases = try await connection.query(customer.findPurchases, timeout: .seconds(60))
-      let current = try customer.with(purchases).with(stillWaiting: answers[1])
-      guard Set(current.namedPurchases).isSubset(of: customer.namedPurchases) else { throw NewPurchase() }
-      locked.append(current)
-    }
-    return locked
+    let purchases = try await connection.query(known.findPurchases, timeout: ErasedCustomer.timeout)
+    let current = try known.with(purchases).with(stillWaiting: answers[1])
+    guard Set(current.namedPurchases).isSubset(of: known.namedPurchases) else { throw NewPurchase() }
+    return current
   }
 
   /// Another purchase of the customer arrived since the purchases were read.
@@ -109,15 +97,13 @@ extension SupportDesk {
 
   /// Rolls back a dry run.
   private struct DryRun: Error {
-    let erasures: [Erasure]
+    let erasure: Erasure
   }
 
   /// Why there is nothing to erase.
-  private func nothing(of erasures: [Erasure]) -> String {
-    let customers = erasures.map { "\($0.customer.customer.kindWord) \($0.customer.id)" }
-    let hasSignUp = erasures.contains(where: \.hasSignUp)
-    return "receiptd has no record of the \(customers.joined(separator: " and "))."
-      + (hasSignUp ? " The sign-up is still in auth.users: delete it there." : "")
+  private func nothing(of erasure: Erasure) -> String {
+    "receiptd has no record of the \(erasure.customer.customer.kindWord) \(erasure.customer.id)."
+      + (erasure.hasSignUp ? " The sign-up is still in auth.users: delete it there." : "")
   }
 
   private func hasSignUp(_ customer: ErasedCustomer, _ connection: PostgresConnection) async throws -> Bool {
@@ -125,26 +111,24 @@ extension SupportDesk {
     return try await UserDirectory.has(user, connection)
   }
 
-  /// The customers' own subscriptions that the App Store may charge again or that are paid for.
+  /// The customer's own subscriptions that the App Store may charge again or that are paid for.
   private func running(
-    _ customers: [ErasedCustomer], _ connection: PostgresConnection
+    _ customer: ErasedCustomer, _ connection: PostgresConnection
   ) async throws -> [String] {
-    guard let instant = customers.first?.instant else { return [] }
-    let purchases = customers.flatMap(\.purchases)
-    return try await connection.query(SubscriptionRows.select(purchases)).map(SubscriptionRows.decode)
+    try await connection.query(SubscriptionRows.select(customer.purchases)).map(SubscriptionRows.decode)
       .filter { stored in
         let subscription = stored.subscription
         return subscription.current.ownership == "PURCHASED" && subscription.current.expiresDate != nil
           && [.active, .billingGrace, .billingRetry].contains(
-            subscription.phase(at: instant).storeStatus)
+            subscription.phase(at: customer.instant).storeStatus)
       }
       .map(\.originalTransactionID)
   }
 
   private func erase(
-    _ customer: ErasedCustomer, by author: SupportAuthor, on connection: PostgresConnection
+    _ customer: ErasedCustomer, running: [String], by author: SupportAuthor,
+    on connection: PostgresConnection
   ) async throws -> Erasure {
-    let running = try await running([customer], connection)
     let hasSignUp = try await hasSignUp(customer, connection)
     let changes = customer.appIDs.map { CustomerChange(bundleID: $0, customer: customer.customer) }
     let known = changes.filter { customer.bundleIDs.contains($0.bundleID) }
@@ -156,25 +140,30 @@ extension SupportDesk {
     }
     var counts: [String: Int] = [:]
     for table in CustomerTable.all {
-      let answers = try await connection.pipeline(table.erase(customer))
+      let answers = try await connection.pipeline(table.erase(customer), timeout: ErasedCustomer.timeout)
       let affected = answers.reduce(0) { $0 + Int($1.affected) }
       if affected > 0 { counts[table.name] = affected }
     }
-    _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts))
+    _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts), timeout: ErasedCustomer.timeout)
     if let user = customer.user {
-      // The customer has no record any more, so the status is that of a free user.
+      // The status is that of a free user, unless an app that writes to the same table knows the user too.
+      let records = try await CustomerRecordRows.decode(
+        connection.pipeline(CustomerRecordRows.select(users: [user], devices: [])))
       let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
-      _ = try await writer.write(
-        changes, customerRecords: RecordsByCustomer(), former: [user], on: connection)
+      _ = try await writer.write(changes, customerRecords: records, former: [user], on: connection)
     }
     // The scans above may take minutes, and requests that name the customer may be refused meanwhile: see
     // RefusedAttemptRows.insert.
     let recordedAt = clock.now()
-    let actions = try await connection.query(
-      ErasureRows.eraseActions(of: customer, counts, by: author, at: recordedAt))[0]
-    counts["support_actions"] = try actions.decode("erased", as: Int.self)
+    let answers = try await connection.pipeline(
+      [
+        ErasureRows.eraseActions(of: customer, counts, by: author, at: recordedAt),
+        ErasureRows.rowsOfOthers(renamedTo: customer.pseudonym),
+      ], timeout: ErasedCustomer.timeout)
+    counts["support_actions"] = try answers[0][0].decode("erased", as: Int.self)
     return Erasure(
-      customer: customer, counts: counts.filter { $0.value > 0 }, running: running, hasSignUp: hasSignUp)
+      customer: customer, counts: counts.filter { $0.value > 0 },
+      rowsOfOthers: try answers[1][0].decode("rows", as: Int.self), running: running, hasSignUp: hasSignUp)
   }
 }
 
@@ -183,6 +172,14 @@ private enum ErasureRows {
   /// A row if the id is a pseudonym.
   static func erasure(of id: String) -> Query {
     "SELECT id FROM support_actions WHERE action = 'erase-customer' AND to_customer = \(id) LIMIT 1"
+  }
+
+  /// The number that the record of the erasure has.
+  static func rowsOfOthers(renamedTo pseudonym: String) -> Query {
+    """
+    SELECT coalesce((details ->> 'rowsOfOthers')::bigint, 0) AS rows FROM support_actions
+    WHERE action = 'erase-customer' AND to_customer = \(pseudonym) LIMIT 1
+    """
   }
 
   static func eraseActions(
@@ -194,5 +191,19 @@ private enum ErasureRows {
         \(customer.purchases), \(customer.pseudonym), \(author.by), \(author.actor.kind),
         \(author.actor.personID)::bigint, \(author.reason), \(details), \(instant)) AS erased
       """
+  }
+}
+
+extension String {
+  /// Whether the text has another text between characters that are no part of a word, in upper or lower case.
+  func hasWord(_ word: String) -> Bool {
+    let (text, word) = (lowercased(), word.lowercased())
+    func isPart(_ character: Character) -> Bool {
+      character.isLetter || character.isNumber || character == "_" || character == "-"
+    }
+    return text.ranges(of: word).contains { range in
+      !(text[..<range.lowerBound].last.map(isPart) ?? false)
+        && !(text[range.upperBound...].first.map(isPart) ?? false)
+    }
   }
 }

@@ -4,30 +4,30 @@ import Postgres
 import Subscriptions
 
 extension SupportDesk {
-  /// The customers with this id: also a user whom no record names but a notification that waits.
-  func knownCustomers(_ id: String) async throws -> [ErasedCustomer] {
-    do {
-      return try await namedCustomers(id)
-    } catch let refusal as SupportRefusal where refusal.kind == .notFound {
-      guard let user = UUID(rfc9562: id) else { throw refusal }
-      let instant = clock.now()
+  /// The customer with exactly this id: also a user whom no record names but a notification that waits. An order or an address
+  /// is not enough to hand out or to erase a person's data: support looks first whom it names.
+  /// - Parameter bundleID: the app; needed if the id is a customer of several apps.
+  /// - Throws: ``SupportRefusal``; errors of the database.
+  func knownCustomer(_ text: String, of bundleID: String?) async throws -> ErasedCustomer {
+    let found = try await find(text)
+    if found.isFound { return try recorded(found, of: bundleID) }
+    let instant = clock.now()
+    if let user = UUID(rfc9562: text) {
       let unknown = ErasedCustomer(.user(user), of: [], in: catalog, at: instant)
-      let waiting = try await pool.withConnection { try await found(unknown, $0) }.waiting
-      guard !waiting.isEmpty else { throw refusal }
-      let apps = Set(waiting.compactMap(\.bundleID)).filter { catalog[$0]?.customer == .user }
-      return [ErasedCustomer(.user(user), of: apps.sorted(), in: catalog, at: instant)]
+      let waiting = try await pool.withConnection { try await self.found(unknown, $0) }.waiting
+      if !waiting.isEmpty {
+        let apps = Set(waiting.compactMap(\.bundleID)).filter { catalog[$0]?.customer == .user }.sorted()
+        let chosen = try Self.chosen(bundleID, from: apps, of: text)
+        return ErasedCustomer(
+          .user(user), of: chosen, hasNamesake: chosen.count < apps.count, in: catalog, at: instant)
+      }
     }
+    throw SupportRefusal.notFound(
+      "\(found.id): \(found.detail.prefix(1).uppercased() + found.detail.dropFirst()).")
   }
 
-  /// The customers with exactly this id: one, or two if a user and a device have it. An order or an address is not enough to
-  /// hand out or to erase a person's data: support looks first whom it names.
-  /// - Throws: ``SupportRefusal``; errors of the database.
-  private func namedCustomers(_ text: String) async throws -> [ErasedCustomer] {
-    let found = try await find(text)
-    guard found.isFound else {
-      throw SupportRefusal.notFound(
-        "\(found.id): \(found.detail.prefix(1).uppercased() + found.detail.dropFirst()).")
-    }
+  /// The customer that was found, if the id is the customer's own.
+  private func recorded(_ found: FindResult, of bundleID: String?) throws(SupportRefusal) -> ErasedCustomer {
     let user = UUID(rfc9562: found.id)
     let device = DeviceID.normalized(found.id)
     var matches = found.search.customers.filter { match in
@@ -37,26 +37,50 @@ extension SupportDesk {
     if matches.isEmpty, found.search.kinds.contains(.childDevice) {
       matches = found.search.customers.map { CustomerSearch.Match(.device(device), of: $0.bundleID) }
     }
-    guard !matches.isEmpty else {
+    let apps = Set(matches.map(\.bundleID)).sorted()
+    // A sign-up alone is of all apps, and has no record in any.
+    let chosen =
+      matches.isEmpty || found.search.isSignUpAlone && bundleID == nil
+      ? apps : try Self.chosen(bundleID, from: apps, of: found.id)
+    guard let customer = matches.first(where: { chosen.contains($0.bundleID) })?.customer else {
       let named = Set(found.search.customers.map { "\($0.customer.kindWord) \($0.customer.id)" }).sorted()
-      throw SupportRefusal.invalid(
+      throw .invalid(
         "\(found.id) is not the id of a customer. "
           + (named.isEmpty
             ? "No customer has this purchase."
             : "It leads to \(named.joined(separator: ", ")): give that id."))
     }
-    let instant = clock.now()
-    return Dictionary(grouping: matches, by: \.customer).sorted { $0.key.kindWord < $1.key.kindWord }.map {
-      ErasedCustomer($0.key, of: Set($0.value.map(\.bundleID)).sorted(), in: catalog, at: instant)
+    return ErasedCustomer(
+      customer, of: chosen, hasNamesake: chosen.count < apps.count, in: catalog, at: clock.now())
+  }
+
+  /// The app that support named, or else the only app that knows the id: the same id in two apps may be two persons.
+  /// - Parameter apps: the apps that know the id.
+  private static func chosen(
+    _ bundleID: String?, from apps: [String], of id: String
+  ) throws(SupportRefusal) -> [String] {
+    guard let bundleID else {
+      guard apps.count <= 1 else {
+        throw .invalid(
+          "\(id) is a customer of \(apps.joined(separator: ", ")). Name one app, with --bundle (support API: "
+            + "\"bundleID\").")
+      }
+      return apps
     }
+    guard apps.contains(bundleID) else {
+      let known = apps.isEmpty ? "no app" : apps.joined(separator: ", ")
+      throw .notFound("\(bundleID) has no customer \(id); the id is a customer of \(known).")
+    }
+    return [bundleID]
   }
 
   /// The customer with purchases and waiting notifications. No index finds a token.
   func found(
     _ customer: ErasedCustomer, _ connection: PostgresConnection
   ) async throws -> ErasedCustomer {
-    var found = try customer.with(await connection.query(customer.findPurchases, timeout: .seconds(60)))
-    found.waiting = try await connection.query(found.findWaiting, timeout: .seconds(60))
+    var found = try customer.with(
+      await connection.query(customer.findPurchases, timeout: ErasedCustomer.timeout))
+    found.waiting = try await connection.query(found.findWaiting, timeout: ErasedCustomer.timeout)
       .map(ErasedCustomer.Waiting.init)
     return found
   }

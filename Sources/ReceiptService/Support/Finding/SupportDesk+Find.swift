@@ -5,7 +5,7 @@ import Subscriptions
 
 extension SupportDesk {
   /// Finds the customers and purchases of anything that a customer holds: an order id, a transaction id, a user's UUID, a
-  /// device's id, the request id of an error message, or an e-mail address.
+  /// device's id, the request id of an error message, or an e-mail address. White space at the ends counts if an id has it.
   ///
   /// An order id that is not known is looked up at the App Store once; the answer is kept. An id that only refused requests
   /// name was never seen; the answer has the requests.
@@ -13,7 +13,13 @@ extension SupportDesk {
   /// - Throws: errors of the database.
   public func find(_ text: String, by actor: SupportActor = .rule("receiptd")) async throws -> FindResult {
     let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
-    guard (1...256).contains(trimmed.utf8.count), trimmed.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+    // An id from before receiptd may begin or end with white space.
+    if text != trimmed, text.mayBeID,
+      let found = try await pool.withConnection({ try await matches(text, asked: text, $0) })
+    {
+      return found
+    }
+    guard trimmed.mayBeID else {
       return FindResult(
         asked: text, outcome: .notAnID, id: trimmed,
         detail: "an id has 1 to 256 bytes and no control characters")
@@ -53,6 +59,7 @@ extension SupportDesk {
       try await UserDirectory.has(user, connection)
     {
       search.add(matches(of: user), as: .user, isKnownOnly: true)
+      search.isSignUpAlone = true
     }
     guard !search.isEmpty else { return nil }
     let words = search.kinds.map(\.words).sorted().joined(separator: ", ")
@@ -142,6 +149,11 @@ extension SupportDesk {
 }
 
 extension String {
+  /// Whether the text is short enough for an id, and has no control characters of ASCII.
+  fileprivate var mayBeID: Bool {
+    (1...256).contains(utf8.count) && utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+  }
+
   /// Whether the text has the form of a request id that receiptd makes.
   fileprivate var isRequestID: Bool { utf8.count == 32 && allSatisfy(\.isHexDigit) }
 }

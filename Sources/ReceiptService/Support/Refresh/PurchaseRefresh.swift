@@ -28,6 +28,8 @@ struct PurchaseRefresh: Sendable {
           originalTransactionID: stored.originalTransactionID, bundleID: app.bundleID,
           environment: environment.rawValue, changes: receipt.changes(news, at: entry.instant)))
     }
+    _ = try await pool.query(
+      OldProofRows.markAsked(refreshed.map(\.originalTransactionID), at: clock.now()))
     return refreshed
   }
 

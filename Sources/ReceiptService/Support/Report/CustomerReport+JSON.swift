@@ -56,6 +56,7 @@ extension ReportedPurchase: JSONWritable {
       json.member("gracePeriodExpiryDate", gracePeriodExpiryDate)
       json.member("note", note)
       json.member("offer", plan.offer)
+      json.member("oldProof", oldProof)
       json.member("opensSomething", opensSomething)
       json.member("originalTransactionID", originalTransactionID)
       json.member("ownedBecause", ownedBecause)

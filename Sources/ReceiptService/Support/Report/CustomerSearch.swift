@@ -35,6 +35,8 @@ struct CustomerSearch: Sendable {
   /// Whether the id is a user's of whom no purchase, grant, trial or action of support is recorded: the sign-up, a valid access
   /// token, an event or the app's own table names the user.
   private(set) var isKnownOnly = false
+  /// Whether the id is of a sign-up that no record names.
+  var isSignUpAlone = false
 
   var isEmpty: Bool { customers.isEmpty && purchases.isEmpty && refusals.isEmpty }
 

@@ -21,6 +21,10 @@ struct PurchasePlan: Sendable {
   var confirmedAt: Date?
   /// When access by it ends or ended, with Apple's billing grace and the app's own grace, as in the timeline's `access ended`.
   var accessEndsAt: Date?
+  /// The date of the old proof that told of it first; `nil` for none. See ``OldProofs``.
+  var oldProofSignedAt: Date?
+  /// When the App Store answered about that proof; `nil` if it has not.
+  var oldProofAskedAt: Date?
 }
 
 extension PurchasePlan {
@@ -29,6 +33,7 @@ extension PurchasePlan {
     """
     SELECT original_transaction_id, first_purchase_date, price::text, currency, storefront, offer, pending_product_id,
       renewal_price::text, renewal_currency, renewal_offer, price_increase, end_reason, signed_at, access_ends_at,
+      old_proof_signed_at, old_proof_asked_at,
       ARRAY(SELECT key FROM jsonb_each_text(total_paid) ORDER BY key) AS paid_currencies,
       ARRAY(SELECT value FROM jsonb_each_text(total_paid) ORDER BY key) AS paid_amounts
     FROM support_subscriptions WHERE original_transaction_id = ANY(\(originalTransactionIDs))
@@ -50,7 +55,9 @@ extension PurchasePlan {
         renewalOffer: try row.decode("renewal_offer"), priceIncrease: try row.decode("price_increase"),
         endReason: try row.decode("end_reason"),
         totalPaid: zip(amounts, currencies).compactMap { Money($0, $1) },
-        confirmedAt: try row.decode("signed_at"), accessEndsAt: try row.decode("access_ends_at"))
+        confirmedAt: try row.decode("signed_at"), accessEndsAt: try row.decode("access_ends_at"),
+        oldProofSignedAt: try row.decode("old_proof_signed_at"),
+        oldProofAskedAt: try row.decode("old_proof_asked_at"))
     }
     return plans
   }

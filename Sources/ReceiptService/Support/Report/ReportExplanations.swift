@@ -60,7 +60,7 @@ extension ReportedPurchase {
   /// - Parameter customer: the customer of the report; `nil` for a purchase without an owner.
   init(
     _ stored: StoredSubscription, in app: App?, of customer: Customer? = nil, with details: PurchaseDetails,
-    at instant: Date
+    hasStoreKey: Bool, at instant: Date
   ) {
     let subscription = stored.subscription
     let current = subscription.current
@@ -83,7 +83,7 @@ extension ReportedPurchase {
       ownership: current.ownership, appleAccount: current.shownAppleAccount,
       // Nothing is certain to follow a period that ended unpaid, also while Apple tries to charge.
       willRenew: subscription.willRenew(at: instant) && phase.storeStatus != .billingRetry,
-      renewsAs: subscription.renewsAs, plan: details.plans[id] ?? PurchasePlan(),
+      renewsAs: subscription.renewsAs, plan: details.plans[id] ?? PurchasePlan(), hasStoreKey: hasStoreKey,
       ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id,
       erasedAt: stored.erasure?.ownerErasedAt, devices: details.holders[id] ?? [],
       refundRequests: details.refundRequests[id] ?? [],

@@ -22,6 +22,7 @@ extension ReportedPurchase {
     if let confirmedAt = plan.confirmedAt {
       output.line("last confirmed by Apple \(confirmedAt.rfc3339)", indent: 4)
     }
+    if let oldProof { output.line(oldProof, indent: 4) }
     if let ownedBecause {
       output.line("owned because: \(ownedBecause)\(takenFrom.map { ", taken from \($0)" } ?? "")", indent: 4)
     }
@@ -35,6 +36,19 @@ extension ReportedPurchase {
       output.line("\(device.deviceID), \(since)", indent: 6)
     }
     if let note { output.line("NOT COUNTED: \(note)", indent: 4) }
+  }
+
+  /// What is known of a purchase of which an old proof told first: a refund before receiptd may be missing.
+  var oldProof: String? {
+    guard let signedAt = plan.oldProofSignedAt else { return nil }
+    if let askedAt = plan.oldProofAskedAt {
+      return "first known by a proof of \(signedAt.rfc3339); the App Store was asked at \(askedAt.rfc3339)"
+    }
+    let isOnly = plan.confirmedAt.map { $0 <= signedAt } ?? true
+    let known = "\(isOnly ? "known only" : "first known") by a proof of \(signedAt.rfc3339); the App Store"
+    return hasStoreKey
+      ? "\(known) will be asked whether it was refunded since"
+      : "\(known) was not asked whether it was refunded since, because the app has no key"
   }
 
   private var bought: String {

@@ -26,6 +26,8 @@ struct ReportedPurchase: Sendable {
   var renewsAs: String?
   /// Prices and the next period.
   var plan: PurchasePlan
+  /// Whether the App Store can be asked about it: the app has a key.
+  var hasStoreKey: Bool
   /// Why the owner owns it: the column `subscriptions.owned_because`.
   var ownedBecause: String?
   /// The customer that support took it from.

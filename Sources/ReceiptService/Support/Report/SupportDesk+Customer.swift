@@ -34,7 +34,8 @@ extension SupportDesk {
       return CustomerReport(
         asked: id, found: found, customers: customers,
         unclaimed: unclaimed.map {
-          ReportedPurchase($0, in: catalog[$0.bundleID], with: details, at: instant)
+          ReportedPurchase(
+            $0, in: catalog[$0.bundleID], with: details, hasStoreKey: apis[$0.bundleID] != nil, at: instant)
         },
         serverTime: instant)
     }
@@ -62,7 +63,8 @@ extension SupportDesk {
     let details = try await details(
       of: (stored + others).map(\.originalTransactionID), at: instant, connection)
     let purchases = stored.map {
-      ReportedPurchase($0, in: app, of: customer, with: details, at: instant)
+      ReportedPurchase(
+        $0, in: app, of: customer, with: details, hasStoreKey: apis[app.bundleID] != nil, at: instant)
     }
     let storedGrants = try answers[1].map(StoredGrant.init).filter { $0.bundleID == app.bundleID }
     let grants = storedGrants.map { ReportedGrant($0, in: app, at: instant) }

@@ -8,7 +8,7 @@ import Testing
 
 /// Erasures beside other work on the same customer.
 @Suite(.timeLimit(.minutes(2))) struct ConcurrentErasureTests {
-  @Test func `a user and a device with one id are erased together or not at all`() async throws {
+  @Test func `a user and a device with one id are erased one by one, each with its app`() async throws {
     try await withHarness { harness in
       let (user, _) = try await harness.customer()
       let id = user.uuidString.lowercased()
@@ -17,10 +17,14 @@ import Testing
         to: id, bundleID: TestApps.family, tier: "individual", days: 9, by: ada, isForced: true)
       let letter = try #require(Harness.makeAuthor("ada", "asked by letter"))
       #expect(
-        try await refusal { _ = try await harness.desk.eraseCustomer(id, by: letter) } == .invalid)
+        try await refusal { _ = try await harness.desk.eraseCustomer(id, by: letter, isForced: true) }
+          == .invalid)
       #expect(try await harness.count("grants WHERE revoked_at IS NULL AND device_id = '\(id)'") == 1)
       #expect(try await harness.actions().map(\.action) == ["grant"])
-      try await harness.erase(id)
+      for app in [TestApps.family, TestApps.climbing] {
+        _ = try await harness.desk.eraseCustomer(id, bundleID: app, by: letter, isForced: true)
+        #expect(try await harness.isPremium(user) == (app == TestApps.family))
+      }
       #expect(try await harness.count("support_actions WHERE action = 'erase-customer'") == 2)
       #expect(try await harness.tables(with: id) == [])
     }

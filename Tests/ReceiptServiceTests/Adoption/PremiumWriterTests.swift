@@ -1,0 +1,284 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// Roles of the database beside Supabase's and receiptd's, with rights on the app's own tables: those of other kinds of clients,
+/// as which PostgREST acts, and the app's own backend, which signs in.
+@Suite struct PremiumWriterTests {
+  private static let member = "receiptdtest_member"
+  private static let backend = "receiptdtest_backend"
+  private static let receipt = "2000000000001005"
+
+  /// Runs a test where both roles may read and write the tables.
+  private static func with(
+    _ mode: String, _ body: (LiveApps) async throws -> Void
+  ) async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: mode, Thaqalayn.bundleID: mode]) { live in
+      try await LiveTables.run(
+        """
+        DO $roles$ DECLARE definition text; BEGIN
+          FOREACH definition IN ARRAY ARRAY['\(member)', '\(backend) LOGIN'] LOOP
+            BEGIN EXECUTE 'CREATE ROLE ' || definition;
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END;
+          END LOOP;
+        END $roles$;
+        GRANT USAGE ON SCHEMA public, auth TO \(member), \(backend);
+        GRANT SELECT, INSERT, UPDATE, DELETE ON profiles, user_preferences TO \(member), \(backend);
+        CREATE POLICY "the backend writes" ON profiles TO \(backend) USING (true) WITH CHECK (true);
+        """, on: live.pool)
+      try await body(live)
+    }
+  }
+
+  /// Runs a statement with a role and commits it.
+  /// - Parameter user: the user for whom PostgREST acts; `nil` for a role that signs in itself.
+  @discardableResult
+  private static func run(
+    _ statement: String, as role: String, for user: UUID? = nil, on pool: PostgresPool
+  ) async throws -> Rows {
+    try await pool.withTransaction { connection in
+      if let user {
+        let claims = #"{"sub": "\#(user.uuidString.lowercased())", "role": "\#(role)"}"#
+        _ = try await connection.query("SELECT set_config('request.jwt.claims', \(claims), true)")
+        // A client that knows how the triggers pass on the role.
+        _ = try await connection.query("SELECT set_config('receiptd.premium_writer', '(server)', true)")
+      }
+      let sets = user == nil ? "SET LOCAL SESSION AUTHORIZATION" : "SET LOCAL ROLE"
+      _ = try await connection.query(Query(unescaped: "\(sets) \(role)"))
+      return try await connection.query(Query(unescaped: statement))
+    }
+  }
+
+  private static func premium(_ user: UUID) -> [String] {
+    let values = "premium_product_id = 'forged', premium_original_transaction_id = '\(receipt)'"
+    return [
+      "UPDATE profiles SET \(values) WHERE id = '\(user)'",
+      "UPDATE profiles SET handle = 'x', \(values)",
+      "INSERT INTO profiles (id) VALUES ('\(user)') ON CONFLICT (id) DO UPDATE SET \(values)",
+      """
+      INSERT INTO profiles (id, premium_product_id) VALUES ('\(user)', 'forged') \
+      ON CONFLICT (id) DO UPDATE SET premium_product_id = excluded.premium_product_id
+      """,
+    ]
+  }
+
+  // MARK: Clients
+
+  @Test func `refuse fails a change of premium by any role as which PostgREST acts, and no write-back`()
+    async throws
+  {
+    try await Self.with("refuse") { live in
+      let user = live[9]
+      for statement in Self.premium(user) {
+        #expect(
+          try await live.isRefused {
+            try await Self.run(statement, as: Self.member, for: user, on: live.pool)
+          },
+          "\(statement)")
+      }
+      _ = try await live.pool.query("INSERT INTO user_preferences (user_id) VALUES (\(user))")
+      _ = try await live.pool.query("ALTER TABLE user_preferences DISABLE ROW LEVEL SECURITY")
+      for change in ["is_premium = true", "bookmark_limit = 999"] {
+        #expect(
+          try await live.isRefused {
+            try await Self.run(
+              "UPDATE user_preferences SET \(change)", as: Self.member, for: user, on: live.pool)
+          })
+      }
+      try await Self.run(
+        "UPDATE profiles SET handle = 'new', premium_product_id = premium_product_id", as: Self.member,
+        for: user,
+        on: live.pool)
+      #expect(try await live.handle(user) == "new")
+      #expect(try await live.profile(user) == ProfileRow())
+      #expect(try await live.clientWrites().isEmpty)
+    }
+  }
+
+  @Test func `accept and observe treat such a role as they treat old builds`() async throws {
+    try await Self.with("accept") { live in
+      let user = live[9]
+      try await Self.run(Self.premium(user)[0], as: Self.member, for: user, on: live.pool)
+      #expect(try await live.profile(user).product == "forged")
+      #expect(try await live.clientWrites().map(\.mode) == ["accept"])
+      #expect(try await live.clientWrites().map(\.transactionID) == [Self.receipt])
+    }
+    try await Self.with("observe") { live in
+      let user = live[9]
+      try await Self.run(Self.premium(user)[1], as: Self.member, for: user, on: live.pool)
+      #expect(try await live.profile(user) == ProfileRow())
+      #expect(try await live.handle(user) == "x")
+      #expect(try await live.clientWrites().map(\.mode) == ["observe"])
+    }
+  }
+
+  @Test func `such a role cannot set back the date of its user's row`() async throws {
+    try await Self.with("accept") { live in
+      func year() async throws -> Int {
+        try await live.pool.query(
+          "SELECT extract(year FROM created_at)::integer AS year FROM profiles WHERE id = \(live[9])")[0]
+          .decode("year")
+      }
+      let before = try await year()
+      let change = "UPDATE profiles SET created_at = '2001-01-01' WHERE id = '\(live[9])'"
+      try await Self.run(change, as: Self.member, for: live[9], on: live.pool)
+      #expect(try await year() == before)
+      // The app's backend may have copied the user from elsewhere.
+      try await Self.run(change, as: Self.backend, on: live.pool)
+      #expect(try await year() == 2001)
+    }
+  }
+
+  // MARK: Writers
+
+  @Test func `a backend with a role of its own writes in refuse once premiumWriters lists it`() async throws {
+    try await Self.with("refuse") { live in
+      func isRefused() async throws -> Bool {
+        try await live.isRefused {
+          try await Self.run(Self.premium(live[9])[0], as: Self.backend, on: live.pool)
+        }
+      }
+      #expect(try await isRefused())
+      let listed = try LiveApps.configuration([SwiftClimb.bundleID: "refuse"]).replacing(
+        #""bundleID": "\#(SwiftClimb.bundleID)","#,
+        with: #""bundleID": "\#(SwiftClimb.bundleID)", "premiumWriters": ["\#(Self.backend)"],"#)
+      let other = try await live.harness.service(configuration: listed)
+      try await other.configuredApps.write()
+      await other.close()
+      #expect(try await !isRefused())
+      #expect(try await live.profile(live[9]).product == "forged")
+      #expect(try await live.clientWrites().isEmpty)
+      // Its rows are nobody's claim, and other roles stay clients.
+      #expect(
+        try await live.isRefused {
+          try await Self.run(
+            "UPDATE profiles SET premium_product_id = 'other'", as: Self.member, for: live[9], on: live.pool)
+        })
+      try await live.harness.service.configuredApps.write()
+      #expect(
+        try await live.isRefused {
+          try await Self.run(
+            "UPDATE profiles SET premium_product_id = 'again'", as: Self.backend, on: live.pool)
+        })
+    }
+  }
+
+  @Test func `accept leaves the writes of an unlisted backend`() async throws {
+    try await Self.with("accept") { live in
+      for statement in Self.premium(live[9]) {
+        try await Self.run(statement, as: Self.backend, on: live.pool)
+        #expect(try await live.profile(live[9]).product == "forged")
+        try await Self.run(
+          "UPDATE profiles SET premium_product_id = NULL, premium_original_transaction_id = NULL",
+          as: Self.backend,
+          on: live.pool)
+        #expect(try await live.profile(live[9]) == ProfileRow())
+      }
+    }
+  }
+
+  @Test func `the owner, receiptd_app, service_role, BYPASSRLS and the owner's functions write in refuse`()
+    async throws
+  {
+    try await Self.with("refuse") { live in
+      try await LiveTables.run(
+        """
+        DO $role$ BEGIN CREATE ROLE receiptdtest_bypass LOGIN BYPASSRLS;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
+        GRANT USAGE ON SCHEMA public TO receiptdtest_bypass;
+        GRANT SELECT, UPDATE ON profiles TO receiptdtest_bypass;
+        CREATE FUNCTION give(product text) RETURNS void LANGUAGE sql SECURITY DEFINER AS
+          $$ UPDATE profiles SET premium_product_id = product WHERE id = auth.uid() $$;
+        """, on: live.pool)
+      let product = "SELECT premium_product_id FROM profiles WHERE id = '\(live[9])'"
+      for role in ["receiptd_app", "service_role", "receiptdtest_bypass", "postgres"] {
+        try await Self.run(
+          "UPDATE profiles SET premium_product_id = '\(role)' WHERE id = '\(live[9])'", as: role,
+          on: live.pool)
+        let stored = try await live.pool.query(Query(unescaped: product))[0]
+        #expect(try stored.decode("premium_product_id", as: String?.self) == role)
+      }
+      try await Self.run("SELECT give('by function')", as: Self.member, for: live[9], on: live.pool)
+      #expect(try await live.profile(live[9]).product == "by function")
+    }
+  }
+
+  // MARK: Doctor
+
+  /// The doctor's lines about the writers of `profiles`, and about its triggers.
+  private static func lines(_ live: LiveApps, configuration: String? = nil) async throws -> [String] {
+    var environment = live.harness.environment
+    let file = FileManager.default.temporaryDirectory.appending(path: "doctor-\(UUID()).json")
+    defer { try? FileManager.default.removeItem(at: file) }
+    if let configuration {
+      try Data(configuration.utf8).write(to: file)
+      environment["RECEIPTD_CONFIG"] = file.path
+    }
+    var lines: [String] = []
+    _ = await Doctor(environment: environment, clock: live.harness.clock.service).check {
+      if $0.subject == "premium writers of profiles" || $0.subject == "table profiles" && !$0.isOK {
+        lines.append($0.line)
+      }
+    }
+    return lines
+  }
+
+  @Test func `doctor names every other role that may write premium columns`() async throws {
+    let subject = "premium writers of profiles"
+    try await Self.with("accept") { live in
+      #expect(
+        try await Self.lines(live) == [
+          "warn  \(subject): \(Self.backend), \(Self.member) has rights on them and counts as a client; if it is your own "
+            + "backend's role, list it in premiumWriters before clientWrites is refuse"
+        ])
+      let listed = try LiveApps.configuration([SwiftClimb.bundleID: "accept"]).replacing(
+        #""bundleID": "\#(SwiftClimb.bundleID)","#,
+        with: #""bundleID": "\#(SwiftClimb.bundleID)", "premiumWriters": ["\#(Self.backend)", "nosuchrole"],"#
+      )
+      let lines = try await Self.lines(live, configuration: listed)
+      #expect(lines.contains { $0.hasPrefix("warn  \(subject): premiumWriters names nosuchrole") })
+      #expect(lines.contains { $0.hasPrefix("ok    \(subject): \(Self.backend) may write them too") })
+      #expect(lines.contains { $0.hasPrefix("warn  \(subject): \(Self.member) has rights") })
+
+      _ = try await live.pool.query("GRANT TRIGGER ON profiles TO \(unescaped: Self.member)")
+      #expect(
+        try await Self.lines(live).first
+          == "FAIL  \(subject): \(Self.member) may add triggers to the table, which would run with the server's rights; "
+          + "REVOKE TRIGGER ON public.profiles FROM \(Self.member)")
+    }
+    try await Self.with("refuse") { live in
+      let lines = try await Self.lines(live)
+      #expect(
+        lines == [
+          "ok    \(subject): \(Self.backend), \(Self.member) has rights on them and counts as a client: its writes are refused"
+        ])
+    }
+  }
+
+  @Test func `doctor fails where the former migration's triggers came back, and the later one mends them`()
+    async throws
+  {
+    try await Self.with("refuse") { live in
+      func apply(_ file: String) async throws {
+        let script = try String(contentsOfFile: "\(Harness.migrations)/\(file).sql", encoding: .utf8)
+        try await LiveTables.run("BEGIN; \(script); COMMIT", on: live.pool)
+      }
+      try await apply("20260420_client_writes")
+      let lines = try await Self.lines(live)
+      #expect(
+        lines.contains {
+          $0.contains("the trigger receiptd_guard_premium_update is missing or disabled")
+            && $0.contains("and then migrations/20261123_client_writers.sql")
+        })
+      try await apply("20261123_client_writers")
+      #expect(try await Self.lines(live).allSatisfy { $0.hasPrefix("ok ") })
+      #expect(
+        try await live.isRefused {
+          try await Self.run(Self.premium(live[9])[0], as: Self.member, for: live[9], on: live.pool)
+        })
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import Foundation
+import Postgres
+import TestDatabase
+import Testing
+
+@testable import ReceiptService
+
+/// The doctor's checks of what roles may read and write.
+@Suite struct DoctorRoleTests {
+  private static func lines(_ harness: Harness) async -> [String] {
+    var lines: [String] = []
+    _ = await Doctor(environment: harness.environment).check {
+      if ["support role", "other roles"].contains($0.subject) { lines.append($0.line) }
+    }
+    return lines
+  }
+
+  @Test(arguments: [
+    (
+      "GRANT SELECT ON notifications TO receiptd_support",
+      "receiptd_support may read notifications.envelope_claims"
+    ),
+    (
+      "GRANT SELECT (header) ON jws_headers TO receiptd_support",
+      "receiptd_support may read jws_headers.header"
+    ),
+    (
+      "GRANT SELECT ON ALL TABLES IN SCHEMA public TO receiptd_numbers",
+      "receiptd_numbers may read device_secrets.secret_hash"
+    ),
+    ("GRANT SELECT ON log_keys TO PUBLIC", "public may read log_keys.key"),
+  ])
+  func `a role that may read a secret column is reported, with a remedy that helps`(
+    grant: String, line: String
+  ) async throws {
+    try await withHarness { harness in
+      #expect(
+        await Self.lines(harness) == [
+          "ok    support role: receiptd_support can read the views, and no secret"
+        ])
+      _ = try await harness.pool.query(Query(unescaped: grant))
+      let lines = await Self.lines(harness)
+      #expect(lines.first?.hasPrefix("FAIL  support role: ") == true)
+      #expect(lines.first?.contains(line) == true, "\(lines)")
+      #expect(lines.first?.contains("run SELECT receiptd_set_rights()") == true)
+      _ = try await harness.pool.query("SELECT receiptd_set_rights()")
+      #expect(
+        await Self.lines(harness) == [
+          "ok    support role: receiptd_support can read the views, and no secret"
+        ])
+    }
+  }
+
+  @Test(arguments: [
+    "GRANT INSERT ON grants", "GRANT SELECT ON notifications", "GRANT UPDATE ON subscriptions",
+  ])
+  func `a role that receiptd does not know is named`(grant: String) async throws {
+    try await withHarness { harness in
+      try await LiveTables.run(
+        """
+        DO $role$ BEGIN CREATE ROLE receiptdtest_other;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
+        \(grant) TO receiptdtest_other;
+        """, on: harness.pool)
+      let lines = await Self.lines(harness)
+      #expect(
+        lines.last?.hasPrefix(
+          "warn  other roles: receiptdtest_other may read secrets of receiptd or write its tables")
+          == true, "\(lines)")
+    }
+  }
+}

@@ -1,0 +1,187 @@
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import ReceiptService
+
+/// What the erasure of one customer leaves of the records of others.
+@Suite struct OtherCustomersRecordTests {
+  @Test(arguments: [
+    "{", "}", "\"", "[", ":", "1", "e", "%", "_", "\\", ".", ".*", "grant", "ticket", "sister", "ada",
+    "device",
+    "her (sister) said 100% \\ e_1", "TICKET-812",
+  ])
+  func `no id that a client chooses changes the record of another customer`(id: String) async throws {
+    try await withHarness { harness in
+      let author = try #require(
+        Harness.makeAuthor("ada", "ticket-812: her (sister) said 100% \\ e_1 { } [1] \"x\": ok."))
+      let bought = try await harness.deviceBuys("other-phone")
+      _ = try await harness.desk.preferRefund(.grant, for: "other-phone", by: author)
+      _ = try await harness.desk.preferRefund(.decline, for: bought.transactionID, by: author)
+      _ = try await harness.desk.grant(
+        to: "other-phone", bundleID: TestApps.family, tier: "family", days: 9, by: author)
+      try await harness.device(named: id)
+      let before = try await harness.records()
+      let letter = try #require(Harness.makeAuthor("ada", "letter of 20 November"))
+      let dry = try await harness.desk.eraseCustomer(id, by: letter, isDryRun: true)
+      #expect(dry.description.contains("rows of other customers: none"), "\(dry)")
+      #expect(try await harness.records() == before)
+      let report = try await harness.desk.eraseCustomer(id, by: letter)
+      #expect(report.erased.first?.rowsOfOthers == 0)
+      #expect(try await harness.records() == before)
+    }
+  }
+
+  @Test func `no word that receiptd writes into details is taken for a customer`() async throws {
+    try await withHarness(configuration: Harness.apps(#""refundAnswers": "facts""#)) { harness in
+      let ada = try #require(Harness.ada)
+      let (user, bought) = try await harness.customer()
+      let id = user.uuidString
+      _ = try await harness.consent(true, of: user)
+      let grant = try await harness.desk.grant(
+        to: id, bundleID: TestApps.climbing, tier: "premium", days: 9, by: ada)
+      _ = try await harness.desk.revokeGrant(#require(UUID(uuidString: grant.grant)), by: ada)
+      _ = try await harness.desk.preferRefund(.grant, for: id, by: ada)
+      try await harness.requestsRefund(of: bought)
+      try await harness.service.storeCalls.run()
+      // The notification of the renewal is lost.
+      harness.clock.advance(days: 31)
+      _ = try harness.store.perform(.renew, on: bought.originalTransactionID)
+      _ = try await harness.desk.refresh(id, by: ada)
+      _ = try await harness.service.renewalExtensions.extend(
+        bought.originalTransactionID, days: 1, reasonCode: 0, by: ada)
+      _ = try await harness.desk.setFreeAccess(true, bundleID: TestApps.family, by: ada)
+      _ = try await harness.service.people.add("grace", role: .lead, by: ada)
+      let words = try await harness.pool.query(
+        """
+        SELECT DISTINCT value #>> '{}' AS word
+        FROM support_actions, jsonb_path_query(details, 'strict $.**') AS value
+        WHERE jsonb_typeof(value) = 'string'
+        """
+      ).map { try $0.decode("word", as: String.self) }
+      #expect(words.count > 12, "\(words)")
+      #expect(words.contains { $0.hasPrefix("transactionID: ") }, "\(words)")
+      for word in words { try await harness.device(named: word) }
+      // An erasure reads only records of the customer's own app.
+      _ = try await harness.pool.query("UPDATE support_actions SET bundle_id = \(TestApps.family)")
+      let before = try await harness.records()
+      for word in words { try await harness.erase(word) }
+      #expect(try await harness.records() == before)
+    }
+  }
+
+  @Test func `another customer's record keeps all but the id of the erased customer`() async throws {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let (other, bought) = try await harness.customer()
+      let (id, otherID) = (user.uuidString.lowercased(), other.uuidString.lowercased())
+      let author = try #require(
+        Harness.makeAuthor("ada", "the sister of \(id.uppercased()). Not of \(id)-2 or x\(id)"))
+      _ = try await harness.desk.grant(
+        to: otherID, bundleID: TestApps.climbing, tier: "premium", days: 9, by: author)
+      // As a refresh records it, and as a later version might.
+      let details = """
+        {"asked": "user", "\(bought.originalTransactionID)": ["status: expired -> active", "owner: \(id) -> \(otherID)"],
+         "former": [{"customer": "\(id)", "note": "not \(id)"}], "prefer": "\(id)"}
+        """
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO support_actions (action, bundle_id, to_customer, customer_kind, by, actor, reason, details)
+        VALUES ('refresh', \(TestApps.climbing), \(otherID), 'user', 'ada', 'operator', 'ticket 812',
+          \(details)::text::jsonb)
+        """)
+      let dry = try await harness.desk.eraseCustomer(id, by: #require(Harness.ada), isDryRun: true)
+      #expect(
+        dry.description.contains("rows of other customers: 3 (only the id in them becomes the pseudonym)"))
+      #expect(dry.description.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(dry)")
+      let report = try await harness.erase(id)
+      let pseudonym = try #require(report.erased.first?.pseudonym)
+      let rows = try await harness.pool.query(
+        """
+        SELECT reason, details::text, to_customer FROM support_actions
+        WHERE to_customer = \(otherID) ORDER BY id
+        """)
+      let reason = "the sister of \(pseudonym). Not of \(id)-2 or x\(id)"
+      #expect(try rows[0].decode("reason", as: String.self) == reason)
+      #expect(try await harness.value("SELECT reason AS value FROM grants") == reason)
+      let kept = try rows[1].decode("details", as: String.self)
+      #expect(kept.contains(#""owner: \#(pseudonym) -> \#(otherID)""#), "\(kept)")
+      #expect(kept.contains(#""status: expired -> active""#), "\(kept)")
+      #expect(kept.contains(#""customer": "\#(pseudonym)""#), "\(kept)")
+      #expect(kept.contains(#""note": "not \#(id)""#), "\(kept)")
+      #expect(kept.contains(#""prefer": "\#(id)""#), "\(kept)")
+      #expect(try rows[1].decode("reason", as: String.self) == "ticket 812")
+      let recorded = try await harness.value(
+        "SELECT details ->> 'rowsOfOthers' AS value FROM support_actions WHERE action = 'erase-customer'",
+        as: String.self)
+      #expect(recorded == "3")
+    }
+  }
+
+  @Test func `the record of a purchase between two other customers stays as it is`() async throws {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      let (second, third) = (UUID(), UUID())
+      for owner in [second, third] {
+        _ = try await harness.desk.transfer(
+          bought.originalTransactionID, to: owner.uuidString, by: #require(Harness.ada), isForced: true)
+      }
+      let first = try await harness.actions()[0]
+      try await harness.erase(third.uuidString)
+      let actions = try await harness.actions()
+      #expect(actions[0] == first)
+      #expect(actions[1].reason == "(erased)")
+      #expect(actions[1].from == second.uuidString.lowercased())
+    }
+  }
+
+  @Test func `an event in the outbox whose key a device has as its id is sent`() async throws {
+    try await withEvents { harness, receiver in
+      _ = try await harness.startTrial("phone-1")
+      let key = try await harness.value(
+        "SELECT key AS value FROM outbox WHERE destination = 'event'", as: String.self)
+      try await harness.device(named: key)
+      #expect(try await harness.desk.exportCustomer(key).tables.allSatisfy { $0.table != "outbox" })
+      try await harness.erase(key)
+      try await harness.service.outbox.run()
+      #expect(receiver.events.contains { $0.type == "trial.started" })
+    }
+  }
+
+  @Test(arguments: ["e", "1", "letter", " "])
+  func `a customer with a short id can be erased for a reason that has its letters`(id: String) async throws {
+    try await withHarness { harness in
+      try await harness.device(named: id)
+      let named = try #require(Harness.makeAuthor("ada", "asked by '\(id)'"))
+      #expect(
+        try await refusal { _ = try await harness.desk.eraseCustomer(id, by: named) }
+          == (id == " " ? nil : .invalid))
+      let letters = try #require(Harness.makeAuthor("ada", "the letters of ticket 11"))
+      if id != " " { _ = try await harness.desk.eraseCustomer(id, by: letters) }
+      #expect(try await harness.count("trials WHERE device_id LIKE 'erased-%'") == 1)
+    }
+  }
+}
+
+extension Harness {
+  /// A device whose only record is a trial that is over.
+  func device(named id: String, of bundleID: String = TestApps.family) async throws {
+    _ = try await pool.query(
+      """
+      INSERT INTO trials (bundle_id, device_id, started_at, ends_at)
+      VALUES (\(bundleID), \(id), \(clock.now - 86_400), \(clock.now))
+      """)
+  }
+
+  /// The rows of `support_actions` and `grants` as text, without the records of erasures.
+  fileprivate func records() async throws -> [String] {
+    try await pool.query(
+      """
+      SELECT to_jsonb(a)::text AS row FROM support_actions a WHERE action <> 'erase-customer'
+      UNION ALL SELECT to_jsonb(g)::text FROM grants g ORDER BY 1
+      """
+    ).map { try $0.decode("row", as: String.self) }
+  }
+}

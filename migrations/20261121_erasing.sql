@@ -1,0 +1,180 @@
+-- Erasing a customer: which rows of support_actions are the customer's, and what happens to the rows of other customers
+-- that name the id. 20261125_roles.sql has the rights on the functions.
+
+-- Clients cause rows of receiptd's own rules, in any number. People write the others, and only these may name a customer in
+-- free text or in details: an erasure reads these alone.
+CREATE INDEX support_actions_people_idx ON public.support_actions (id) WHERE actor <> 'receiptd';
+
+CREATE FUNCTION public.receiptd_rename_in_text(words text, customer_id text, pseudonym text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE
+    WHEN customer_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+      THEN regexp_replace(words, '(?<![[:alnum:]_-])' || customer_id || '(?![[:alnum:]_-])', pseudonym, 'gi')
+    -- Any other id is text that a client chose: a word, a date or the number of a ticket.
+    WHEN customer_id ~ '^\S{16,}$' AND customer_id ~ '[[:alpha:]]' AND customer_id ~ '[0-9]'
+      THEN regexp_replace(words,
+        '(?<![[:alnum:]_-])' || regexp_replace(customer_id, '([^[:alnum:]])', '\\\1', 'g') || '(?![[:alnum:]_-])',
+        pseudonym, 'g')
+    ELSE words END
+$$;
+COMMENT ON FUNCTION public.receiptd_rename_in_text(text, text, text) IS 'Free text in which the pseudonym replaces a customer''s id. Only a whole word counts, and only an id that cannot be an ordinary word: a UUID, or at least 16 characters without white space, with a letter and a digit.';
+
+CREATE FUNCTION public.receiptd_rename_in_details(details jsonb, customer_id text, pseudonym text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  -- Values under these keys are receiptd's own words, names of people, or ids of other things. A client may choose such a
+  -- word as the id of its device.
+  words CONSTANT text[] := ARRAY['asked', 'destination', 'endpoint', 'failures', 'grant', 'key', 'kid', 'notification_uuid',
+    'outcome', 'person', 'prefer', 'preferredBy', 'productID', 'renewsAt', 'requestIdentifier', 'requestedBy', 'role',
+    'signs_from', 'since', 'storefronts', 'switched', 'tier', 'transactionID', 'trial', 'type', 'until'];
+BEGIN
+  RETURN CASE jsonb_typeof(details)
+    WHEN 'object' THEN (
+      SELECT coalesce(jsonb_object_agg(member.key, CASE
+        WHEN member.key = ANY (words) THEN member.value
+        -- refresh: the changes of a purchase, under its id.
+        WHEN member.key ~ '^[0-9]{1,20}$' AND jsonb_typeof(member.value) = 'array' THEN (
+          SELECT coalesce(jsonb_agg(public.receiptd_rename_in_change(change.value, customer_id, pseudonym)
+            ORDER BY change.ordinality), '[]')
+          FROM jsonb_array_elements(member.value) WITH ORDINALITY AS change)
+        ELSE public.receiptd_rename_in_details(member.value, customer_id, pseudonym) END), '{}')
+      FROM jsonb_each(details) AS member)
+    WHEN 'array' THEN (
+      SELECT coalesce(jsonb_agg(public.receiptd_rename_in_details(element.value, customer_id, pseudonym)
+        ORDER BY element.ordinality), '[]')
+      FROM jsonb_array_elements(details) WITH ORDINALITY AS element)
+    ELSE CASE WHEN details = to_jsonb(customer_id) THEN to_jsonb(pseudonym) ELSE details END END;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_rename_in_details(jsonb, text, text) IS 'The details of an action in which the pseudonym replaces a customer''s id: whole strings at any depth, and owners in the changes that a refresh found. Not under keys that have receiptd''s own words.';
+
+CREATE FUNCTION public.receiptd_rename_in_change(change jsonb, customer_id text, pseudonym text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  owners text := substring(change #>> '{}' FROM '^owner: (.* -> .*)$');
+BEGIN
+  -- 'none' stands for a purchase without an owner.
+  IF owners IS NULL OR jsonb_typeof(change) <> 'string' OR customer_id = 'none' THEN
+    RETURN change;
+  END IF;
+  IF starts_with(owners, customer_id || ' -> ') THEN
+    owners := pseudonym || substr(owners, length(customer_id) + 1);
+  END IF;
+  IF right(owners, length(customer_id) + 4) = ' -> ' || customer_id THEN
+    owners := left(owners, -length(customer_id)) || pseudonym;
+  END IF;
+  RETURN to_jsonb('owner: ' || owners);
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_rename_in_change(jsonb, text, text) IS 'A change that a refresh found, such as "owner: <id> -> <id>", in which the pseudonym replaces a customer''s id.';
+
+-- Sequential scans are disabled because clients can make the table large. That inflates cost estimates, so JIT is too.
+CREATE OR REPLACE FUNCTION public.receiptd_erase_actions(
+  customer_id text, kind text, bundle_ids text[], purchases text[], pseudonym text, author text, actor text,
+  person bigint, explanation text, counts jsonb, instant timestamptz) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+  uuid_form CONSTANT text := '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+  -- The id as a string of JSON, and the same without quotation marks.
+  quoted CONSTANT text := to_jsonb(customer_id)::text;
+  inner_text CONSTANT text := substr(quoted, 2, length(quoted) - 2);
+  -- Whether free text may name the customer at all.
+  is_distinctive CONSTANT boolean := public.receiptd_rename_in_text(customer_id, customer_id, '') = '';
+  other record;
+  erased bigint;
+  others bigint := 0;
+  affected bigint;
+BEGIN
+  IF customer_id <> '' IS NOT TRUE OR kind IN ('user', 'device') IS NOT TRUE
+    OR kind = 'user' AND customer_id !~ ('^' || uuid_form)
+  THEN
+    RAISE EXCEPTION 'the customer is a user with a UUID in lower case, or a device with an id' USING ERRCODE = '22023';
+  END IF;
+  IF pseudonym ~ ('^' || CASE kind WHEN 'device' THEN 'erased-' ELSE '' END || uuid_form) IS NOT TRUE
+    OR EXISTS (SELECT FROM public.support_actions WHERE from_customer = pseudonym)
+    OR EXISTS (SELECT FROM public.support_actions WHERE to_customer = pseudonym)
+  THEN
+    RAISE EXCEPTION 'a pseudonym is new and random' USING ERRCODE = '22023';
+  END IF;
+  IF EXISTS (SELECT FROM public.support_actions WHERE action = 'erase-customer' AND to_customer = customer_id) THEN
+    RAISE EXCEPTION 'the customer is erased' USING ERRCODE = '22023';
+  END IF;
+  IF bundle_ids IS NULL OR array_position(bundle_ids, NULL) IS NOT NULL
+    OR purchases IS NULL OR array_position(purchases, NULL) IS NOT NULL
+    OR jsonb_typeof(counts) <> 'object'
+  THEN
+    RAISE EXCEPTION 'apps and purchases are lists without NULL, and the counts are an object' USING ERRCODE = '22023';
+  END IF;
+  IF EXISTS (
+    SELECT FROM unnest(purchases) AS purchase (id) WHERE NOT EXISTS (
+      SELECT FROM public.subscriptions s WHERE s.original_transaction_id = purchase.id AND s.erased_as = pseudonym))
+  THEN
+    RAISE EXCEPTION 'the purchases are those that the same erasure released' USING ERRCODE = '22023';
+  END IF;
+
+  -- The customer's own rows: of the erased apps or of none, or about a purchase and no customer.
+  UPDATE public.support_actions a SET
+    from_customer = CASE WHEN a.from_customer = customer_id THEN pseudonym ELSE a.from_customer END,
+    to_customer = CASE WHEN a.to_customer = customer_id THEN pseudonym ELSE a.to_customer END,
+    reason = '(erased)', details = NULL
+  WHERE a.id = ANY (ARRAY(
+    SELECT b.id FROM public.support_actions b
+    WHERE b.from_customer = customer_id AND coalesce(b.customer_kind, kind) = kind
+      AND (b.bundle_id IS NULL OR b.bundle_id = ANY (bundle_ids))
+    UNION
+    SELECT b.id FROM public.support_actions b
+    WHERE b.to_customer = customer_id AND coalesce(b.customer_kind, kind) = kind
+      AND (b.bundle_id IS NULL OR b.bundle_id = ANY (bundle_ids))
+    UNION
+    SELECT b.id FROM public.support_actions b
+    WHERE b.original_transaction_id = ANY (purchases) AND b.from_customer IS NULL AND b.to_customer IS NULL));
+  GET DIAGNOSTICS erased = ROW_COUNT;
+
+  -- Rows of other customers, and of none, that name the customer keep all but the id.
+  FOR other IN
+    SELECT b.id, renamed.reason, renamed.details
+    FROM public.support_actions b CROSS JOIN LATERAL (
+      SELECT public.receiptd_rename_in_text(b.reason, customer_id, pseudonym) AS reason,
+        public.receiptd_rename_in_details(b.details, customer_id, pseudonym) AS details) AS renamed
+    WHERE b.actor <> 'receiptd' AND (b.bundle_id IS NULL OR b.bundle_id = ANY (bundle_ids))
+      -- Cheap conditions come first: few rows have the text at all.
+      AND CASE WHEN is_distinctive AND strpos(lower(b.reason), lower(customer_id)) > 0
+          OR strpos(b.details::text, quoted) > 0
+          OR strpos(b.details::text, '"owner: ') > 0 AND strpos(b.details::text, inner_text) > 0
+        THEN (b.reason, b.details) IS DISTINCT FROM (renamed.reason, renamed.details) ELSE false END
+  LOOP
+    UPDATE public.support_actions a SET reason = other.reason, details = other.details WHERE a.id = other.id;
+    others := others + 1;
+  END LOOP;
+  IF is_distinctive THEN
+    UPDATE public.grants g SET reason = public.receiptd_rename_in_text(g.reason, customer_id, pseudonym)
+    WHERE g.bundle_id = ANY (bundle_ids)
+      AND CASE WHEN strpos(lower(g.reason), lower(customer_id)) > 0
+        THEN g.reason <> public.receiptd_rename_in_text(g.reason, customer_id, pseudonym) ELSE false END;
+    GET DIAGNOSTICS affected = ROW_COUNT;
+    others := others + affected;
+    UPDATE public.renewal_extensions e SET reason = public.receiptd_rename_in_text(e.reason, customer_id, pseudonym)
+    WHERE e.bundle_id = ANY (bundle_ids)
+      AND CASE WHEN strpos(lower(e.reason), lower(customer_id)) > 0
+        THEN e.reason <> public.receiptd_rename_in_text(e.reason, customer_id, pseudonym) ELSE false END;
+    GET DIAGNOSTICS affected = ROW_COUNT;
+    others := others + affected;
+  END IF;
+
+  INSERT INTO public.support_actions (action, bundle_id, to_customer, customer_kind, by, actor, person_id, reason, details, at)
+  SELECT 'erase-customer', app, pseudonym, kind, author, receiptd_erase_actions.actor, person, explanation,
+    coalesce(counts, '{}') || jsonb_strip_nulls(jsonb_build_object(
+      'support_actions', nullif(erased, 0), 'rowsOfOthers', nullif(others, 0))), instant
+  FROM unnest(CASE WHEN cardinality(bundle_ids) = 0 THEN ARRAY[NULL::text] ELSE bundle_ids END) AS app;
+  -- The rows of the app's own tables that receiptd added and no client has written since. All others are the app's. A row stays
+  -- while the user is a customer of another app, which may write to the same table.
+  IF kind = 'user' AND NOT EXISTS (SELECT FROM public.subscriptions s WHERE s.user_id = customer_id::uuid)
+    AND NOT EXISTS (SELECT FROM public.grants g WHERE g.user_id = customer_id::uuid)
+  THEN
+    PERFORM public.receiptd_make_room('profiles', customer_id::uuid);
+    PERFORM public.receiptd_make_room('user_preferences', customer_id::uuid);
+  END IF;
+  RETURN erased;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz) IS 'Replaces an erased customer in support_actions, deletes the reasons and details of the customer''s own rows, replaces only the id in rows of other customers, deletes the rows that receiptd added to the app''s own tables, and records the erasure with the numbers of both. Returns the number of the customer''s own rows. Runs with the owner''s rights, for the role that serves.';

@@ -1,0 +1,325 @@
+-- The rights of each role, in one place: receiptd_rights() has the list, and receiptd_set_rights() applies it. A later migration
+-- that adds a table, a view, a function or a column replaces the list with a longer one and calls receiptd_set_rights().
+--
+-- A reader of a signed transaction can act as its customer, so the parts from which one can be rebuilt are read by the server
+-- alone, like keys and hashes: receiptd_secret_columns() names them. The claims stay readable, because support's views use
+-- them, and on Supabase these run with the rights of the reader; claims without header and signature prove nothing.
+
+-- The tables that may be live, first: see 20260413_roles.sql.
+LOCK TABLE public.subscriptions, public.profiles, public.user_preferences IN ACCESS EXCLUSIVE MODE;
+
+CREATE FUNCTION public.receiptd_secret_columns() RETURNS TABLE (relation text, name text)
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  VALUES
+    -- The envelope of a notification of which a part does not verify has the signed parts inside of it.
+    ('notifications', 'envelope_claims'), ('notifications', 'envelope_signature'),
+    ('notifications', 'transaction_signature'), ('notifications', 'renewal_signature'),
+    ('jws_headers', 'header'),
+    ('entitlement_keys', 'private_key'), ('device_secrets', 'secret_hash'), ('people_tokens', 'token_hash'),
+    ('log_keys', 'key')
+$$;
+COMMENT ON FUNCTION public.receiptd_secret_columns() IS 'The columns that only the server reads: a reader could act as a customer, as a person of support or as the server.';
+
+-- `app`: the rights of receiptd_app. `support`: the columns that receiptd_support reads; * for all; NULL for none, and then
+-- service_role has no right either. receiptd_numbers reads all relations named kpi_*.
+--
+-- Columns are listed where a table has secrets, where clients choose what it holds (events.properties), and where the app has
+-- columns of its own, of which receiptd knows nothing.
+CREATE FUNCTION public.receiptd_rights() RETURNS TABLE (relation text, app text, support text)
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  VALUES
+    ('subscriptions', 'SELECT, INSERT, UPDATE', 'id, device_id, original_transaction_id, transaction_id, product_id, tier, '
+      'status, purchase_date, expiry_date, auto_renew_enabled, last_validated_at, created_at, updated_at, bundle_id, '
+      'environment, user_id, store_status, status_since, ownership, grace_expires_at, revoked_at, price_milliunits, currency, '
+      'signed_at, kind, renews_as, upcoming_product_id, upcoming_tier, owned_because, taken_from, app_account_token, '
+      'app_transaction_id, is_counted, phase_starts, phase_statuses, phase_store_statuses, next_change_at, store_asked_at, '
+      'erased_as, erased_at, erased_tokens, counted_moves, counted_moves_since, old_proof_signed_at, old_proof_due_at, '
+      'old_proof_asked_at'),
+    ('transactions', 'SELECT, INSERT, UPDATE', '*'),
+    ('renewals', 'SELECT, INSERT, UPDATE', '*'),
+    ('jws_headers', 'SELECT, INSERT', 'id, sha256'),
+    ('notifications', 'SELECT, INSERT, UPDATE', 'notification_uuid, type, subtype, bundle_id, environment, '
+      'original_transaction_id, source, signed_at, received_at, processed_at, replayed_at, outcome, failure, failure_detail, '
+      'envelope_header, transaction_header, transaction_claims, renewal_header, renewal_claims'),
+    ('purchase_devices', 'SELECT, INSERT, UPDATE, DELETE', '*'),
+    ('trials', 'SELECT, INSERT, UPDATE', '*'),
+    ('devices', 'SELECT, INSERT, UPDATE, DELETE', '*'),
+    ('device_secrets', 'SELECT, INSERT, UPDATE, DELETE', NULL),
+    ('grants', 'SELECT, INSERT, UPDATE', '*'),
+    ('free_access', 'SELECT, INSERT, UPDATE', '*'),
+    ('seen_users', 'SELECT, INSERT, UPDATE, DELETE', '*'),
+    ('people', 'SELECT, INSERT, UPDATE', '*'),
+    ('people_tokens', 'SELECT, INSERT, DELETE', NULL),
+    -- A server adds to these records and never changes them.
+    ('support_actions', 'SELECT, INSERT', '*'),
+    ('reconcile_runs', 'SELECT, INSERT', '*'),
+    ('store_orders', 'SELECT, INSERT, DELETE', '*'),
+    ('refused_attempts', 'SELECT, INSERT, DELETE', '*'),
+    ('reconcile_positions', 'SELECT, INSERT, UPDATE', '*'),
+    ('configured_apps', 'SELECT, INSERT, UPDATE', '*'),
+    ('outbox', 'SELECT, INSERT, UPDATE, DELETE', '*'),
+    ('outbox_destinations', 'SELECT, INSERT, UPDATE', '*'),
+    ('lifecycle_events', 'SELECT, INSERT, UPDATE, DELETE', '*'),
+    ('store_calls', 'SELECT, INSERT, UPDATE', '*'),
+    ('renewal_extensions', 'SELECT, INSERT, UPDATE', '*'),
+    ('consents', 'SELECT, INSERT, UPDATE, DELETE', '*'),
+    ('entitlement_keys', 'SELECT, INSERT, UPDATE', NULL),
+    ('log_keys', 'SELECT', NULL),
+    ('events', 'SELECT, INSERT, DELETE, UPDATE (customer_id, properties)',
+      'bundle_id, customer_id, id, name, at, received_at'),
+    ('event_bytes_daily', 'SELECT, INSERT, UPDATE, DELETE', '*'),
+    ('kpi_days', 'SELECT, INSERT, UPDATE', '*'),
+    ('kpi_daily_figures', 'SELECT, INSERT, DELETE', '*'),
+    ('kpi_daily_money', 'SELECT, INSERT, DELETE', '*'),
+    ('kpi_daily_cohorts', 'SELECT, INSERT, DELETE', '*'),
+    ('kpi_daily_trials', 'SELECT, INSERT, DELETE', '*'),
+    ('kpi_daily_value', 'SELECT, INSERT, DELETE', '*'),
+    ('kpi_daily_prices', 'SELECT, INSERT, DELETE', '*'),
+    ('kpi_losses_daily', 'SELECT, INSERT, DELETE', '*'),
+    ('kpi_late_facts', 'SELECT, INSERT, DELETE', '*'),
+    ('kpi_events_daily', 'SELECT, INSERT, DELETE', '*'),
+    ('retention_positions', 'SELECT', '*'),
+    ('client_write_modes', 'SELECT, UPDATE', '*'),
+    -- Rows are inserted by triggers, with the owner's rights.
+    ('client_writes', 'SELECT, UPDATE, DELETE', '*'),
+    ('adoptions', 'SELECT, INSERT, UPDATE', '*'),
+    ('adoption_runs', 'SELECT, INSERT, UPDATE', '*'),
+    -- Triggers delete from it too, with the owner's rights.
+    ('added_profile_rows', 'SELECT, INSERT, DELETE', '*'),
+    -- To check that all migrations were applied.
+    ('schema_migrations', 'SELECT', '*'),
+    -- The app's own tables: the columns that receiptd writes. Where there is a column created_at, both roles read it too.
+    ('profiles', 'SELECT (id, premium_expires_at, premium_product_id, premium_original_transaction_id), '
+      'INSERT (id, premium_expires_at, premium_product_id, premium_original_transaction_id), '
+      'UPDATE (premium_expires_at, premium_product_id, premium_original_transaction_id)',
+      'id, premium_expires_at, premium_product_id, premium_original_transaction_id'),
+    ('user_preferences', 'SELECT (user_id, is_premium, bookmark_limit), INSERT (user_id, is_premium, bookmark_limit), '
+      'UPDATE (is_premium, bookmark_limit)', 'user_id, is_premium, bookmark_limit'),
+    ('support_subscriptions', 'SELECT', '*'), ('support_customers', 'SELECT', '*'), ('support_timeline', 'SELECT', '*'),
+    ('support_transactions', 'SELECT', '*'), ('support_outbox', 'SELECT', '*'),
+    ('support_waiting_notifications', 'SELECT', '*'),
+    ('kpi_daily', 'SELECT', '*'), ('kpi_revenue_daily', 'SELECT', '*'), ('kpi_cohorts', 'SELECT', '*'),
+    ('kpi_trial_cohorts', 'SELECT', '*'), ('kpi_lifetime_value', 'SELECT', '*'), ('kpi_price_changes', 'SELECT', '*')
+$$;
+COMMENT ON FUNCTION public.receiptd_rights() IS 'The rights of receiptd''s roles on its tables and views, and on the app''s own tables.';
+
+-- A policy that shows a role all rows, where row level security is on. It is not made again while it is as wanted, because that
+-- takes an exclusive lock.
+CREATE FUNCTION public.receiptd_set_policy(target regclass, name text, command text, roles regrole[], writes boolean)
+RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF EXISTS (
+    SELECT FROM pg_policy p
+    WHERE p.polrelid = target AND p.polname = name AND p.polpermissive AND p.polroles = roles::oid[]
+      AND p.polcmd = CASE command WHEN 'ALL' THEN '*' ELSE 'r' END AND pg_get_expr(p.polqual, p.polrelid) = 'true'
+      AND (p.polwithcheck IS NOT NULL) = writes)
+  THEN
+    RETURN;
+  END IF;
+  EXECUTE format('DROP POLICY IF EXISTS %I ON %s', name, target);
+  EXECUTE format('CREATE POLICY %I ON %s FOR %s TO %s USING (true)%s', name, target, command,
+    array_to_string(roles, ', '), CASE WHEN writes THEN ' WITH CHECK (true)' ELSE '' END);
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_set_policy(regclass, text, text, regrole[], boolean) IS 'Makes a policy that shows all rows of a table to some roles.';
+
+-- The roles as which PostgREST acts for clients: Supabase's two, and all others that its login role authenticator may take.
+CREATE FUNCTION public.receiptd_client_roles() RETURNS regrole[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(array_agg(r.oid::regrole ORDER BY r.oid), '{}') FROM pg_roles r
+  WHERE r.rolname IN ('anon', 'authenticated')
+    OR NOT r.rolsuper AND NOT r.rolbypassrls AND r.rolname NOT IN ('authenticator', 'service_role')
+      AND r.rolname NOT LIKE 'receiptd\_%' AND r.rolname NOT LIKE 'pg\_%'
+      AND NOT pg_has_role(r.oid, (SELECT relowner FROM pg_class WHERE oid = 'public.subscriptions'::regclass), 'MEMBER')
+      AND EXISTS (
+        SELECT FROM pg_roles login
+        WHERE login.rolname = 'authenticator' AND NOT login.rolsuper AND pg_has_role(login.oid, r.oid, 'MEMBER'))
+$$;
+COMMENT ON FUNCTION public.receiptd_client_roles() IS 'The roles as which PostgREST acts for clients of the database.';
+
+-- Revokes each right that the list does not have, also one that came by default privileges or by GRANT … ON ALL TABLES, which
+-- Supabase's documentation tells people to repeat. So the tables do not depend on rights alone: where clients have roles, row
+-- level security shows them no row (the owner is exempt, receiptd's roles have policies), and views use the rights of their
+-- reader (PostgreSQL 15 and later).
+CREATE FUNCTION public.receiptd_set_rights() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  application CONSTANT regrole := to_regrole('receiptd_app');
+  support CONSTANT regrole := to_regrole('receiptd_support');
+  numbers CONSTANT regrole := to_regrole('receiptd_numbers');
+  service CONSTANT regrole := to_regrole('service_role');
+  clients CONSTANT regrole[] := public.receiptd_client_roles();
+  -- Roles that get what the list says, or nothing.
+  listed CONSTANT regrole[] := array_remove(ARRAY[support, numbers], NULL) || clients;
+  -- Functions that servers call, some of them with the owner's rights, and those that views and their readers call.
+  served CONSTANT text[] := ARRAY['receiptd_forget_notifications', 'receiptd_forget_transactions', 'receiptd_erase_actions',
+    'receiptd_erased_account', 'receiptd_has_account', 'receiptd_impersonal_claims', 'receiptd_readable_claims',
+    'receiptd_currency_digits', 'receiptd_writes_premium', 'receiptd_secret_columns', 'receiptd_rights', 'receiptd_client_roles'];
+  read CONSTANT text[] := ARRAY['receiptd_currency_digits'];
+  entry record;
+  role regrole;
+  columns text;
+  kept text;
+  signature regprocedure;
+  name text;
+  sequence regclass;
+  servers regrole[];
+BEGIN
+  -- Rights that the owner of the tables would give these roles on every new table.
+  FOREACH role IN ARRAY array_remove(ARRAY[support, numbers], NULL) LOOP
+    EXECUTE format('ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON TABLES FROM %s', role);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM %s', role);
+    EXECUTE format('GRANT USAGE ON SCHEMA public TO %s', role);
+  END LOOP;
+  IF application IS NOT NULL THEN
+    GRANT USAGE ON SCHEMA public TO receiptd_app;
+  END IF;
+
+  FOR entry IN
+    SELECT r.*, c.oid::regclass AS target, c.relkind IN ('r', 'p') AS is_table, c.relrowsecurity AS is_secured,
+      r.relation IN ('profiles', 'user_preferences') AS is_apps,
+      EXISTS (SELECT FROM public.receiptd_secret_columns() s WHERE s.relation = r.relation) AS has_secrets,
+      CASE WHEN EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = c.oid AND r.relation IN ('profiles', 'user_preferences') AND attname = 'created_at' AND NOT attisdropped)
+        THEN ', created_at' ELSE '' END AS own_date
+    FROM public.receiptd_rights() r JOIN pg_class c ON c.oid = to_regclass('public.' || r.relation)
+  LOOP
+    IF application IS NOT NULL THEN
+      EXECUTE format('REVOKE ALL ON %s FROM receiptd_app', entry.target);
+      EXECUTE format('GRANT %s ON %s TO receiptd_app', entry.app, entry.target);
+      IF entry.own_date <> '' THEN
+        EXECUTE format('GRANT SELECT (created_at) ON %s TO receiptd_app', entry.target);
+      END IF;
+    END IF;
+
+    IF entry.is_apps THEN
+      -- Policies decide what a client may do with the app's own tables; no policy or trigger limits these rights.
+      FOREACH role IN ARRAY clients LOOP
+        EXECUTE format('REVOKE TRUNCATE, TRIGGER, REFERENCES ON %s FROM %s', entry.target, role);
+      END LOOP;
+      IF numbers IS NOT NULL THEN
+        EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, numbers);
+      END IF;
+      -- Rights on further columns, by which an operator opens them to support, stay; a right on the whole table does not.
+      IF EXISTS (SELECT FROM pg_class c, aclexplode(c.relacl) AS granted WHERE c.oid = entry.target AND granted.grantee = support)
+      THEN
+        EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, support);
+      END IF;
+    ELSE
+      EXECUTE format('REVOKE ALL ON %s FROM PUBLIC', entry.target);
+      FOREACH role IN ARRAY listed LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, role);
+      END LOOP;
+    END IF;
+    IF support IS NOT NULL AND entry.support = '*' THEN
+      EXECUTE format('GRANT SELECT ON %s TO %s', entry.target, support);
+    ELSIF support IS NOT NULL AND entry.support IS NOT NULL THEN
+      EXECUTE format('GRANT SELECT (%s%s) ON %s TO %s', entry.support, entry.own_date, entry.target, support);
+    END IF;
+    IF numbers IS NOT NULL AND entry.relation LIKE 'kpi\_%' THEN
+      EXECUTE format('GRANT SELECT ON %s TO %s', entry.target, numbers);
+    END IF;
+
+    -- service_role serves an API, which must not show the secrets. A trigger of its own could read them too.
+    IF service IS NOT NULL AND NOT entry.is_apps THEN
+      IF entry.support IS NULL THEN
+        EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, service);
+      ELSE
+        EXECUTE format('REVOKE TRIGGER, REFERENCES ON %s FROM %s', entry.target, service);
+      END IF;
+      IF entry.has_secrets AND has_table_privilege(service, entry.target, 'SELECT') THEN
+        SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_attribute a
+        WHERE a.attrelid = entry.target AND a.attnum > 0 AND NOT a.attisdropped AND NOT EXISTS (
+          SELECT FROM public.receiptd_secret_columns() s WHERE s.relation = entry.relation AND s.name = a.attname);
+        EXECUTE format('REVOKE SELECT ON %s FROM %s', entry.target, service);
+        EXECUTE format('GRANT SELECT (%s) ON %s TO %s', columns, entry.target, service);
+      END IF;
+    END IF;
+
+    CONTINUE WHEN NOT entry.is_table;
+    IF NOT entry.is_apps AND NOT entry.is_secured AND cardinality(clients) > 0 THEN
+      EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', entry.target);
+    END IF;
+    -- Where row level security is off, a policy has no effect.
+    IF application IS NOT NULL THEN
+      PERFORM public.receiptd_set_policy(entry.target, 'receiptd serves', 'ALL', ARRAY[application], true);
+    END IF;
+    IF support IS NOT NULL AND entry.support IS NOT NULL THEN
+      PERFORM public.receiptd_set_policy(entry.target, 'receiptd support reads', 'SELECT', ARRAY[support], false);
+    END IF;
+    IF numbers IS NOT NULL AND entry.relation LIKE 'kpi\_%' THEN
+      PERFORM public.receiptd_set_policy(entry.target, 'receiptd numbers reads', 'SELECT', ARRAY[numbers], false);
+    END IF;
+    -- Without a policy, a server whose role may write but is not the owner would see no rows, and every customer as free.
+    IF NOT entry.is_apps AND cardinality(clients) > 0 THEN
+      SELECT array_agg(r.oid::regrole ORDER BY r.oid) INTO servers
+      FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS granted JOIN pg_roles r ON r.oid = granted.grantee
+      WHERE c.oid = entry.target AND granted.privilege_type = 'INSERT'
+        AND r.oid <> c.relowner AND r.oid <> ALL (clients::oid[]) AND NOT r.rolbypassrls AND NOT r.rolsuper
+        AND r.rolname <> 'receiptd_app';
+      IF servers IS NOT NULL THEN
+        PERFORM public.receiptd_set_policy(entry.target, 'receiptd writers', 'ALL', servers, false);
+      ELSE
+        EXECUTE format('DROP POLICY IF EXISTS "receiptd writers" ON %s', entry.target);
+      END IF;
+    END IF;
+  END LOOP;
+
+  -- An identity column needs no right to its sequence; a default does.
+  FOR sequence IN
+    SELECT d.objid::regclass FROM pg_depend d JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
+      AND d.refobjid IN (
+        SELECT to_regclass('public.' || r.relation) FROM public.receiptd_rights() r
+        WHERE r.relation NOT IN ('profiles', 'user_preferences'))
+  LOOP
+    EXECUTE format('REVOKE ALL ON SEQUENCE %s FROM PUBLIC', sequence);
+    FOREACH role IN ARRAY listed LOOP
+      EXECUTE format('REVOKE ALL ON SEQUENCE %s FROM %s', sequence, role);
+    END LOOP;
+  END LOOP;
+  IF application IS NOT NULL THEN
+    GRANT USAGE ON SEQUENCE public.outbox_changes TO receiptd_app;
+  END IF;
+
+  -- Triggers need no right to their function.
+  FOR signature, name IN
+    SELECT p.oid::regprocedure, p.proname FROM pg_proc p
+    WHERE p.pronamespace = 'public'::regnamespace AND p.proname LIKE 'receiptd\_%' AND pg_has_role(p.proowner, 'USAGE')
+  LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
+    FOREACH role IN ARRAY listed || array_remove(ARRAY[application, service], NULL) LOOP
+      EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', signature, role);
+    END LOOP;
+    IF application IS NOT NULL AND name = ANY (served) THEN
+      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', signature, application);
+    END IF;
+    -- The views of figures run with the rights of the role that reads them.
+    FOREACH role IN ARRAY array_remove(ARRAY[support, numbers, service], NULL) LOOP
+      IF name = ANY (read) THEN
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', signature, role);
+      END IF;
+    END LOOP;
+  END LOOP;
+
+  IF cardinality(clients) > 0 AND current_setting('server_version_num')::integer >= 150000 THEN
+    FOR name IN
+      SELECT c.relname FROM public.receiptd_rights() r JOIN pg_class c ON c.oid = to_regclass('public.' || r.relation)
+      WHERE c.relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY (c.reloptions), false)
+    LOOP
+      EXECUTE format('ALTER VIEW public.%I SET (security_invoker = true)', name);
+    END LOOP;
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_set_rights() IS 'Gives each of receiptd''s roles that exists the rights of receiptd_rights(), and revokes all others, also those of clients of the database. For the owner of the tables; it can be repeated.';
+
+CREATE OR REPLACE FUNCTION public.receiptd_open_to_application() RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT public.receiptd_set_rights()
+$$;
+COMMENT ON FUNCTION public.receiptd_open_to_application() IS 'The former name of receiptd_set_rights().';
+
+SELECT public.receiptd_set_rights();
