@@ -24,8 +24,7 @@ import Testing
       now += 1
       let claim = share(
         claimant: .device(device), owner: owner, holders: holders, limit: limit, mayJoin: mayJoin,
-        isProven: isProven, mayDisplace: mostMoves.map { moves.allowsMove(limit: $0, at: now) } ?? true,
-        at: now)
+        isProven: isProven, moves: mostMoves == nil ? nil : moves, mostMoves: mostMoves ?? .max, at: now)
       holders = claim.holders
       if claim.outcome.isDisplacement { moves = moves.counting(moveAt: now) }
       switch claim.outcome {
@@ -280,6 +279,33 @@ import Testing
     guard case .shared(_, _, insteadOf: nil) = story.prove("e") else {
       Issue.record("there is room")
       return
+    }
+  }
+
+  @Test func `after three moves within 24 hours invented devices replace each other`() {
+    var story = Story(limit: 10)
+    story.mostMoves = 10
+    let family = Set((1...10).map { "family-\($0)" })
+    for device in family.sorted() { story.prove(device) }
+    for number in 0..<50 { story.prove("invented-\(number)") }
+    #expect(story.having.intersection(family).count == 7)
+    // A device of the family that comes first on the next day gets a place again.
+    let lost = family.subtracting(story.having).sorted()
+    for device in story.having.intersection(family) { story.prove(device) }
+    story.now += 86_400
+    for device in lost { story.prove(device) }
+    #expect(story.having == family)
+  }
+
+  @Test func `no device replaces the one to which support gave the purchase`() {
+    var story = Story(limit: 2)
+    story.mostMoves = 2
+    for device in ["phone", "watch"] { story.prove(device) }
+    story.give(to: "phone")
+    for day in 0..<5 {
+      story.now += Double(day) * 86_401
+      for number in 0..<20 { story.prove("invented-\(day)-\(number)") }
+      #expect(story.having.contains("phone"))
     }
   }
 

@@ -127,6 +127,8 @@ struct ProfileSync: Sendable {
     throw refusal
   }
 
+  private static let entriesAtOnce = 8
+
   /// Stores the purchases, each with all its transactions at once.
   /// - Returns: whether one of them belongs to another customer.
   private func claim(_ purchases: [ProvenPurchase], for user: UUID) async throws -> Bool {
@@ -138,9 +140,16 @@ struct ProfileSync: Sendable {
         return entry
       }
     }
-    let receipts = try await withThrowingTaskGroup(of: Recorded.self) { group in
-      for entry in entries { group.addTask { Recorded(entry, try await ledger.record(entry)) } }
-      return try await group.reduce(into: [Recorded]()) { $0.append($1) }
+    // A few at a time, which one transaction takes: several transactions would wait for each other, because all need the
+    // user's lock.
+    var receipts: [Recorded] = []
+    for start in stride(from: 0, to: entries.count, by: Self.entriesAtOnce) {
+      receipts += try await withThrowingTaskGroup(of: Recorded.self) { group in
+        for entry in entries[start...].prefix(Self.entriesAtOnce) {
+          group.addTask { Recorded(entry, try await ledger.record(entry)) }
+        }
+        return try await group.reduce(into: [Recorded]()) { $0.append($1) }
+      }
     }
     await oldProofs.confirm(receipts.map { ($0.entry, $0.receipt) })
     return receipts.contains { recorded in

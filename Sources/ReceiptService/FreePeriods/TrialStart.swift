@@ -11,7 +11,7 @@ import Subscriptions
 /// The account is the signed app transaction's `appTransactionId`, which survives reinstalls and new devices: another
 /// device of the account joins the running trial. An app transaction without it starts no trial, because the client
 /// chooses its device id freely. As many devices as share a purchase share a trial; one more replaces the device that joined
-/// longest ago, a limited number of times within 24 hours. Times are those of the server's clock.
+/// longest ago, a limited number of times within 24 hours (``MoveCount``). Times are those of the server's clock.
 struct TrialStart: Sendable {
   let proofs: ProofVerifier
   let catalog: AppCatalog
@@ -75,7 +75,10 @@ struct TrialStart: Sendable {
     if isNew, signed.payload.receiptType == .production { metrics.ledger.recordTrial(of: app) }
     let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
       of: .device(device), in: app, at: instant)
-    guard let trial = customerRecords.trial else { throw ServiceError.internalError }
+    // Other devices of the account may have taken the place meanwhile.
+    guard let trial = customerRecords.trial else {
+      throw ServiceError.trialJoinedTooOften(limit: app.devicesPerPurchase, wait: 1)
+    }
     return .json(
       isNew ? .created : .ok,
       Answer(
@@ -150,10 +153,12 @@ struct TrialStart: Sendable {
     }
     guard first.moves.allowsMove(limit: app.devicesPerPurchase, at: instant) else {
       throw ServiceError.trialJoinedTooOften(
-        limit: app.devicesPerPurchase, .seconds(first.moves.wait(at: instant)))
+        limit: app.devicesPerPurchase, wait: first.moves.wait(at: instant))
     }
+    // After the first few moves invented devices replace each other, as those of a purchase do.
+    let leaving = first.moves.areMany(at: instant) ? members.last ?? first : first
     try await write(
-      TrialRows.replace(first, by: device, in: trial, at: instant), [first.deviceID, device], of: app,
+      TrialRows.replace(leaving, by: device, in: trial, at: instant), [leaving.deviceID, device], of: app,
       at: instant, connection)
   }
 

@@ -323,11 +323,11 @@ extension LedgerState.Purchase {
     if let transfer = entry.transfer {
       return transfer.claim(owner: owner, holders: holders, in: app, at: entry.instant)
     }
-    let mayDisplace = (stored?.moves).allowsMove(limit: app.devicesPerPurchase, at: entry.instant)
     if app.sharesPurchases {
       return share(
         claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
-        mayJoin: mayJoin, isProven: isProven, mayDisplace: mayDisplace, at: entry.instant)
+        mayJoin: mayJoin, isProven: isProven, moves: stored?.moves, mostMoves: app.devicesPerPurchase,
+        at: entry.instant)
     }
     let isActive =
       app.counts(subscription, for: owner?.customer, at: entry.instant)
@@ -338,7 +338,8 @@ extension LedgerState.Purchase {
       claimant: claimant, owner: owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer,
       policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive,
-      isProven: isProven, mayDisplace: mayDisplace)
+      isProven: isProven,
+      mayDisplace: (stored?.moves).allowsMove(limit: app.devicesPerPurchase, at: entry.instant))
     return SharedClaim(outcome: outcome, holders: holders)
   }
 }

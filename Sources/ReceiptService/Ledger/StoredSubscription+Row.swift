@@ -11,6 +11,7 @@ extension StoredSubscription {
     current.productID = subscription.productID(at: instant)
     current.originalPurchaseDate = nil
     current.isUpgraded = false
+    current.isFreeOffer = false
     current.appAccountToken = decidedToken
     current.tokenSignedAt = decidedToken == nil ? nil : subscription.signedAt
     current.signedAt = subscription.signedAt

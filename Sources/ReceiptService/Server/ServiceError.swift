@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTP
 import HTTPTypes
 import Postgres
@@ -87,14 +88,14 @@ enum ServiceError {
   }
 
   /// - Parameter wait: the time until devices of the account may join again.
-  static func trialJoinedTooOften(limit: Int, _ wait: Duration) -> Problem {
+  static func trialJoinedTooOften(limit: Int, wait: TimeInterval) -> Problem {
     let devices = limit == 1 ? "1 device" : "\(limit) devices"
     return Problem(
       status: .conflict, code: "device_limit_reached",
       detail:
         "\(devices) share the trial of an Apple Account, and as many have joined it within 24 hours instead of others.",
       message: "Your free trial was used on too many devices today. Please try again tomorrow.",
-      headers: [.retryAfter: "\(wait.wholeSeconds)"])
+      headers: [.retryAfter: "\(Int(wait.rounded(.up)))"])
   }
 
   static let noSupportToken = Problem(

@@ -28,6 +28,13 @@ extension MoveCount? {
     return self.moves < limit
   }
 
+  /// Whether there were more moves within 24 hours than a family's reinstalls explain. From then on the customer that came last
+  /// gives way, so invented devices replace each other.
+  public func areMany(at instant: Date) -> Bool {
+    guard let self, !self.isOver(at: instant) else { return false }
+    return self.moves >= 3
+  }
+
   /// The count after one more move.
   public func counting(moveAt instant: Date) -> MoveCount {
     guard let self, !self.isOver(at: instant) else { return MoveCount(since: instant, moves: 1) }

@@ -53,7 +53,9 @@ public struct SharedClaim: Sendable, Hashable {
 /// device becomes the owner. A device that only names the transaction's id proves nothing: it replaces only such devices.
 ///
 /// The transaction also fits any device id that a client invents. So only a limited number of devices with a proof are
-/// replaced within 24 hours; the next claim is postponed. A device without a proof always gives way to one with a proof.
+/// replaced within 24 hours; the next claim is postponed. After the first few of them the device that joined last gives way, so
+/// that invented devices replace each other. A device without a proof always gives way to one with a proof. The device to which
+/// support gave the purchase gives way to none, unless it is the only one that may have it.
 ///
 /// - Parameters:
 ///   - claimant: the device that proves the purchase; nil for a notification of the App Store, which changes nothing.
@@ -62,11 +64,12 @@ public struct SharedClaim: Sendable, Hashable {
 ///   - limit: the number of devices. A reduced limit removes no device.
 ///   - mayJoin: whether the claimant may join a purchase of another device.
 ///   - isProven: whether the claimant shows possession. A bare transaction id does not.
-///   - mayDisplace: whether one more device may be replaced now; see ``MoveCount``.
+///   - moves: the recent moves of the purchase.
+///   - mostMoves: how many of them there may be within 24 hours.
 ///   - instant: the current time.
 public func share(
   claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, mayJoin: Bool,
-  isProven: Bool = true, mayDisplace: Bool = true, at instant: Date
+  isProven: Bool = true, moves: MoveCount? = nil, mostMoves: Int = .max, at instant: Date
 ) -> SharedClaim {
   guard let claimant, case .device(let device) = claimant else {
     return SharedClaim(outcome: .settled(owner), holders: holders)
@@ -104,11 +107,14 @@ public func share(
       outcome: .shared(owner, with: claimant, insteadOf: nil),
       holders: holders + [Holder(device, at: instant, isProven: isProven)])
   }
-  let displaceable = isProven ? having : having.filter { !$0.isProven }
-  guard let last = displaceable.min(by: provedEarlier) else {
+  let keepsOwner = if case .support = owner.reason { limit > 1 } else { false }
+  let displaceable = having.filter { (isProven || !$0.isProven) && !(keepsOwner && $0.deviceID == first) }
+  guard
+    let last = displaceable.min(by: moves.areMany(at: instant) ? joinedLater : provedEarlier)
+  else {
     return SharedClaim(outcome: .refused(owner: owner), holders: holders)
   }
-  guard mayDisplace || isProven && !last.isProven else {
+  guard moves.allowsMove(limit: mostMoves, at: instant) || isProven && !last.isProven else {
     return SharedClaim(outcome: .postponed(owner: owner), holders: holders)
   }
   holders.removeAll { $0.deviceID == last.deviceID }
@@ -125,6 +131,12 @@ public func share(
 private func provedEarlier(_ a: Holder, _ b: Holder) -> Bool {
   if a.isProven != b.isProven { return b.isProven }
   return (a.provedAt, a.since, a.deviceID) < (b.provedAt, b.since, b.deviceID)
+}
+
+/// Devices without a proof first, then the ones that joined last.
+private func joinedLater(_ a: Holder, _ b: Holder) -> Bool {
+  if a.isProven != b.isProven { return b.isProven }
+  return (a.since, a.deviceID) > (b.since, b.deviceID)
 }
 
 extension [Holder] {

@@ -46,13 +46,16 @@ import Testing
     async throws
   {
     try await withHarness(configuration: Self.configuration(devices: 2)) { harness in
-      for number in 1...4 { _ = try await harness.launch("phone-\(number)", account: "anna") }
+      for number in 1...4 {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.launch("phone-\(number)", account: "anna")
+      }
       harness.clock.advance(seconds: 3_600)
       for number in 5...50 {
         let refused = try await harness.launch("phone-\(number)", account: "anna")
         #expect(refused.status == 409)
         #expect(refused.code == "device_limit_reached")
-        #expect(refused.headers[.retryAfter] == "82800")
+        #expect(refused.headers[.retryAfter] == "82799")
         #expect(try await Self.status("phone-\(number)", harness) == "expired")
       }
       // Devices that have the trial are served.
@@ -63,6 +66,22 @@ import Testing
       #expect(try await harness.pool.query("SELECT DISTINCT key FROM outbox").count <= 4)
       harness.clock.advance(days: 1)
       #expect(try await harness.launch("phone-5", account: "anna").status == 200)
+    }
+  }
+
+  @Test func `after three moves within 24 hours invented devices replace each other in a trial`() async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 5)) { harness in
+      for number in 1...5 {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.launch("family-\(number)", account: "anna")
+      }
+      for number in 1...20 {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.launch("invented-\(number)", account: "anna")
+      }
+      for number in 4...5 { #expect(try await Self.status("family-\(number)", harness) == "trial") }
+      #expect(try await harness.count("trials") == 5)
     }
   }
 
@@ -86,7 +105,10 @@ import Testing
   @Test func `an extension reaches the devices that share the trial now`() async throws {
     try await withHarness(configuration: Self.configuration(devices: 2)) { harness in
       let end = harness.clock.now + 30 * ScreenTime.day
-      for number in 1...3 { _ = try await harness.launch("phone-\(number)", account: "anna") }
+      for number in 1...3 {
+        _ = try await harness.launch("phone-\(number)", account: "anna")
+        harness.clock.advance(seconds: 1)
+      }
       let author = try #require(Harness.ada)
       _ = try await harness.desk.extendTrial(
         of: "phone-3", bundleID: ScreenTime.bundleID, days: 3, by: author)
