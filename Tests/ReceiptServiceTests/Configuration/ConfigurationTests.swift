@@ -149,7 +149,7 @@ import Testing
     ),
     (
       #""customer": "device""#, #""customer": "device", "premiumWriters": [""]"#, "apps[1].premiumWriters[0]",
-      "must be the name of a role"
+      "must not be empty"
     ),
     (#"{ "apps": ["#, #"{ "apps": [ 5, "#, "apps[0]", "must be an object"),
   ])
