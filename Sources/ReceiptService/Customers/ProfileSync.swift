@@ -151,7 +151,7 @@ struct ProfileSync: Sendable {
         return try await group.reduce(into: [Recorded]()) { $0.append($1) }
       }
     }
-    await oldProofs.confirm(receipts.map { ($0.entry, $0.receipt) })
+    await oldProofs.confirm(receipts.map(\.receipt))
     return receipts.contains { recorded in
       switch recorded.receipt.claim {
       case .refused, .postponed: true
