@@ -106,7 +106,7 @@ struct OldProofs: Sendable {
     } catch {
       let concernsAll =
         (error as? AppStoreServerError)?.retryDecision == .stop || isDatabaseUnavailable(error)
-      if concernsAll || error is CancellationError { return error }
+      if concernsAll || Task.isCancelled || error is CancellationError { return error }
       logger.error(
         "the App Store's answer about an old proof could not be processed",
         metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(Self.reason(error))"])
