@@ -35,7 +35,7 @@ CREATE INDEX IF NOT EXISTS device_secrets_set_at_idx ON public.device_secrets (s
 ALTER TABLE public.event_bytes_daily
   ADD COLUMN IF NOT EXISTS device_secrets bigint NOT NULL DEFAULT 0;
 COMMENT ON TABLE public.event_bytes_daily IS 'What clients made each app keep without a purchase on each of the last 90 days. Beyond the app''s eventBytesPerDay, events are refused; beyond 20,000, no secret of a device with nothing on record is kept.';
-COMMENT ON COLUMN public.event_bytes_daily.device_secrets IS 'The secrets that were stored for devices with nothing on record, and the records in support_actions that such a secret was replaced or forgotten.';
+COMMENT ON COLUMN public.event_bytes_daily.device_secrets IS 'The secrets that were stored for devices with nothing on record, their pairings, and the records in support_actions that such a secret was replaced or forgotten.';
 
 -- Retention deletes consents of devices with nothing on record.
 DO $$

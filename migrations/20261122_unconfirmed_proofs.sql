@@ -5,14 +5,19 @@
 ALTER TABLE public.subscriptions
   ADD COLUMN IF NOT EXISTS old_proof_signed_at timestamptz,
   ADD COLUMN IF NOT EXISTS old_proof_due_at timestamptz,
-  ADD COLUMN IF NOT EXISTS old_proof_asked_at timestamptz;
+  ADD COLUMN IF NOT EXISTS old_proof_asked_at timestamptz,
+  ADD COLUMN IF NOT EXISTS old_proof_marked_at timestamptz,
+  ADD COLUMN IF NOT EXISTS old_proof_unknown_at timestamptz;
 COMMENT ON COLUMN public.subscriptions.old_proof_signed_at IS 'The signedDate of the proof that first told of the current transaction, if it was older than a day and than the notification history that was read: a refund before may be unknown. NULL: it was not.';
 COMMENT ON COLUMN public.subscriptions.old_proof_due_at IS 'When receiptd asks the App Store about such a purchase next. NULL: there is nothing to ask.';
 COMMENT ON COLUMN public.subscriptions.old_proof_asked_at IS 'When the App Store answered about such a purchase. NULL: it has not.';
+COMMENT ON COLUMN public.subscriptions.old_proof_marked_at IS 'When receiptd stored that proof. NULL: there is none.';
+COMMENT ON COLUMN public.subscriptions.old_proof_unknown_at IS 'When the App Store last answered that it does not know such a purchase; it is asked daily for a week. NULL: it knows it, or has not answered.';
 
 -- migrate: new transaction
 
-CREATE INDEX IF NOT EXISTS subscriptions_old_proof_due_idx ON public.subscriptions (bundle_id, old_proof_due_at)
+CREATE INDEX IF NOT EXISTS subscriptions_old_proof_due_idx ON public.subscriptions
+  (bundle_id, environment, old_proof_due_at)
   WHERE old_proof_due_at IS NOT NULL;
 
 -- migrate: new transaction
@@ -91,7 +96,8 @@ SELECT
       AND t.environment = 'Production' AND t.currency IS NOT NULL AND t.price > 0
     GROUP BY t.currency) AS money) AS total_paid,
   s.old_proof_signed_at,
-  s.old_proof_asked_at
+  s.old_proof_asked_at,
+  s.old_proof_unknown_at
 FROM public.subscriptions s
 -- Joins on unique columns: a query that uses none of their columns does not run them.
 LEFT JOIN public.support_transactions latest ON latest.transaction_id = s.transaction_id
@@ -123,3 +129,4 @@ CROSS JOIN LATERAL (
 WHERE s.bundle_id IS NOT NULL OR s.erased_at IS NULL;
 COMMENT ON COLUMN public.support_subscriptions.old_proof_signed_at IS 'The signedDate of the proof that first told of the current transaction, if it was old: a refund before receiptd may be unknown. NULL: it was not.';
 COMMENT ON COLUMN public.support_subscriptions.old_proof_asked_at IS 'When the App Store answered about that proof. NULL: it has not, or there is none.';
+COMMENT ON COLUMN public.support_subscriptions.old_proof_unknown_at IS 'When the App Store last answered that it does not know the purchase. NULL: it knows it, or has not answered.';

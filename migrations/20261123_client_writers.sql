@@ -101,5 +101,204 @@ END
 $$;
 DROP FUNCTION public.receiptd_set_trigger(text, text, text, text, text);
 
+-- Three functions of 20260420_client_writes.sql, changed.
+--
+-- A write that claims no premium does not wipe an earlier claim of the note: the row may keep its premium values, and `adopt`
+-- must know that a client claimed them.
+CREATE OR REPLACE FUNCTION public.receiptd_note_client_write(
+  relation text, customer uuid, mode_now text, claim text, product text, expires timestamptz, premium boolean
+) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  transaction_id text := CASE WHEN claim ~ '^[0-9]{1,20}$' THEN claim ELSE '' END;
+  claims CONSTANT boolean := premium IS TRUE OR expires IS NOT NULL OR coalesce(product, '') <> '';
+  today CONSTANT date := (now() AT TIME ZONE 'UTC')::date;
+BEGIN
+  -- Any further claim of a user with 20 is counted without its transaction.
+  IF transaction_id <> '' AND (
+    SELECT count(*) >= 20 AND bool_and(w.original_transaction_id <> transaction_id)
+    FROM public.client_writes w WHERE w.user_id = customer AND w.table_name = relation)
+  THEN
+    transaction_id := '';
+  END IF;
+  INSERT INTO public.client_writes AS known (table_name, user_id, original_transaction_id, product_id, expires_at,
+    is_premium, mode, next_attempt_at)
+  VALUES (relation, customer, transaction_id, left(product, 255), expires, premium, mode_now,
+    CASE WHEN transaction_id <> '' THEN now() END)
+  ON CONFLICT (user_id, table_name, original_transaction_id) DO UPDATE SET
+    product_id = CASE WHEN claims THEN excluded.product_id ELSE known.product_id END,
+    expires_at = CASE WHEN claims THEN excluded.expires_at ELSE known.expires_at END,
+    is_premium = coalesce(known.is_premium OR excluded.is_premium, excluded.is_premium),
+    mode = excluded.mode, writes = known.writes + 1, last_at = now(),
+    daily_writes = CASE today - (known.last_at AT TIME ZONE 'UTC')::date
+      WHEN 0 THEN ARRAY[known.daily_writes[1] + 1] || known.daily_writes[2:31]
+      ELSE (ARRAY[1] || array_fill(0, ARRAY[greatest(0,
+        least(31, today - (known.last_at AT TIME ZONE 'UTC')::date) - 1)]) || known.daily_writes)[1:31]
+      END,
+    -- The App Store may learn of a purchase a little later than the client.
+    next_attempt_at = CASE WHEN known.outcome = 'unknown' AND known.verified_at < now() - interval '1 hour' THEN now()
+      ELSE known.next_attempt_at END;
+EXCEPTION WHEN OTHERS THEN
+  RAISE LOG 'receiptd: a client write could not be noted: % (%)', SQLERRM, SQLSTATE;
+END
+$$;
+
+-- In accept the guards leave an INSERT that meets a row to the guard of the ON CONFLICT's UPDATE, which notes the write. They
+-- lock the row (FOR KEY SHARE) until the INSERT has failed or updated it: a DELETE in between would let the INSERT succeed
+-- without a note. Where a DELETE is under way, they wait for it and see no row.
+CREATE OR REPLACE FUNCTION public.receiptd_guard_profiles() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  mode_now CONSTANT text := public.receiptd_client_write_mode('profiles');
+  -- The row that the statement changes, meets in an ON CONFLICT, or replaces. NULLs: there is none.
+  stored record;
+  replaced jsonb;
+  new_until timestamptz;
+  stored_until timestamptz;
+  known_until timestamptz;
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    stored := OLD;
+  ELSE
+    replaced := public.receiptd_make_room('profiles', NEW.id);
+    IF replaced IS NULL THEN
+      SELECT id, premium_expires_at, premium_product_id, premium_original_transaction_id INTO stored
+      FROM public.profiles WHERE id = NEW.id FOR KEY SHARE;
+    ELSE
+      stored := jsonb_populate_record(NULL::public.profiles, replaced);
+    END IF;
+    -- An INSERT without a premium status claims none. Its ON CONFLICT meets the guard of the UPDATE.
+    IF NEW.premium_expires_at IS NULL AND NEW.premium_product_id IS NULL AND NEW.premium_original_transaction_id IS NULL THEN
+      IF replaced IS NOT NULL THEN
+        NEW.premium_expires_at := stored.premium_expires_at;
+        NEW.premium_product_id := stored.premium_product_id;
+        NEW.premium_original_transaction_id := stored.premium_original_transaction_id;
+      ELSIF stored.id IS NULL AND public.receiptd_known_until('profiles', NEW.id) IS NOT NULL THEN
+        PERFORM public.receiptd_queue_status(NEW.id);
+      END IF;
+      RETURN NEW;
+    END IF;
+    -- The answer must tell nothing of another user's row, which row level security refuses only after this trigger.
+    IF mode_now = 'refuse' AND NEW.id::text IS DISTINCT FROM public.receiptd_caller() THEN
+      RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
+        USING ERRCODE = 'insufficient_privilege';
+    END IF;
+  END IF;
+  IF public.receiptd_is_same_second(NEW.premium_expires_at, stored.premium_expires_at)
+    AND NEW.premium_product_id IS NOT DISTINCT FROM stored.premium_product_id
+    AND NEW.premium_original_transaction_id IS NOT DISTINCT FROM stored.premium_original_transaction_id
+  THEN
+    NEW.premium_expires_at := stored.premium_expires_at;
+    RETURN NEW;
+  END IF;
+  IF mode_now = 'refuse' THEN
+    RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
+      USING ERRCODE = 'insufficient_privilege';
+  END IF;
+  -- In accept, the UPDATE of an INSERT … ON CONFLICT notes the write.
+  IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL THEN
+    PERFORM public.receiptd_note_client_write('profiles', NEW.id, mode_now, NEW.premium_original_transaction_id,
+      NEW.premium_product_id, NEW.premium_expires_at, NULL);
+  END IF;
+  IF mode_now = 'accept' AND (TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL) THEN
+    -- An old build may write back a row that it read before a renewal, or clear it. A payer's status stays. A stored status
+    -- that lasts longer than any known purchase is a client's own: the client may lower it, and the server writes what it knows.
+    new_until := public.receiptd_profile_until(
+      NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id);
+    stored_until := public.receiptd_profile_until(
+      stored.premium_expires_at, stored.premium_product_id, stored.premium_original_transaction_id);
+    known_until := public.receiptd_known_until('profiles', NEW.id, stored.premium_original_transaction_id);
+    IF new_until <= known_until - interval '1 second' THEN
+      IF stored_until < known_until + interval '1 second' AND stored_until > new_until THEN
+        NEW.premium_expires_at := stored.premium_expires_at;
+        NEW.premium_product_id := stored.premium_product_id;
+        NEW.premium_original_transaction_id := stored.premium_original_transaction_id;
+      ELSE
+        PERFORM public.receiptd_queue_status(NEW.id);
+      END IF;
+    END IF;
+  END IF;
+  IF mode_now = 'observe' THEN
+    NEW.premium_expires_at := stored.premium_expires_at;
+    NEW.premium_product_id := stored.premium_product_id;
+    NEW.premium_original_transaction_id := stored.premium_original_transaction_id;
+  END IF;
+  RETURN NEW;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION public.receiptd_guard_user_preferences() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  mode_now CONSTANT text := public.receiptd_client_write_mode('user_preferences');
+  free_limit CONSTANT integer := coalesce((
+    SELECT free_bookmark_limit FROM public.client_write_modes WHERE table_name = 'user_preferences'), 2);
+  stored record;
+  replaced jsonb;
+  has_row boolean := true;
+  is_new boolean := false;
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    stored := OLD;
+  ELSE
+    replaced := public.receiptd_make_room('user_preferences', NEW.user_id);
+    IF replaced IS NULL THEN
+      SELECT user_id, is_premium, bookmark_limit INTO stored
+      FROM public.user_preferences WHERE user_id = NEW.user_id FOR KEY SHARE;
+    ELSE
+      stored := jsonb_populate_record(NULL::public.user_preferences, replaced);
+    END IF;
+    has_row := stored.user_id IS NOT NULL;
+    is_new := NOT has_row OR replaced IS NOT NULL;
+    IF NOT has_row THEN
+      SELECT NULL::uuid AS user_id, false AS is_premium, free_limit AS bookmark_limit INTO stored;
+    END IF;
+    -- The values of a free user, which are the columns' defaults (2 is that of the limit), claim no premium. An ON CONFLICT
+    -- meets the guard of the UPDATE.
+    IF NEW.is_premium IS NOT DISTINCT FROM false AND NEW.bookmark_limit IN (2, free_limit) THEN
+      IF is_new THEN
+        NEW.is_premium := stored.is_premium;
+        NEW.bookmark_limit := stored.bookmark_limit;
+      END IF;
+      IF NOT has_row AND public.receiptd_known_until('user_preferences', NEW.user_id) IS NOT NULL THEN
+        PERFORM public.receiptd_queue_status(NEW.user_id);
+      END IF;
+      RETURN NEW;
+    END IF;
+    -- The answer must tell nothing of another user's row, which row level security refuses only after this trigger.
+    IF mode_now = 'refuse' AND NEW.user_id::text IS DISTINCT FROM public.receiptd_caller() THEN
+      RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
+        USING ERRCODE = 'insufficient_privilege';
+    END IF;
+  END IF;
+  IF (NEW.is_premium, NEW.bookmark_limit) IS NOT DISTINCT FROM (stored.is_premium, stored.bookmark_limit) THEN
+    RETURN NEW;
+  END IF;
+  IF mode_now = 'refuse' THEN
+    RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
+      USING ERRCODE = 'insufficient_privilege';
+  END IF;
+  IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR is_new THEN
+    PERFORM public.receiptd_note_client_write('user_preferences', NEW.user_id, mode_now, NULL, NULL, NULL, NEW.is_premium);
+  END IF;
+  -- As for profiles: a client's write does not take a payer's status.
+  IF mode_now = 'accept' AND (TG_OP = 'UPDATE' OR is_new)
+    AND (NEW.is_premium IS NOT TRUE OR NEW.bookmark_limit < stored.bookmark_limit)
+    AND public.receiptd_known_until('user_preferences', NEW.user_id) IS NOT NULL
+  THEN
+    IF stored.is_premium THEN
+      NEW.is_premium := true;
+      NEW.bookmark_limit := greatest(NEW.bookmark_limit, stored.bookmark_limit);
+    ELSE
+      PERFORM public.receiptd_queue_status(NEW.user_id);
+    END IF;
+  END IF;
+  IF mode_now = 'observe' THEN
+    NEW.is_premium := stored.is_premium;
+    NEW.bookmark_limit := stored.bookmark_limit;
+  END IF;
+  RETURN NEW;
+END
+$$;
 COMMENT ON FUNCTION public.receiptd_guard_profiles() IS 'Accepts, notes or refuses a change of the premium columns of profiles by a client.';
 COMMENT ON FUNCTION public.receiptd_guard_user_preferences() IS 'Accepts, notes or refuses a change of the premium columns of user_preferences by a client.';

@@ -34,7 +34,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       'signed_at, kind, renews_as, upcoming_product_id, upcoming_tier, owned_because, taken_from, app_account_token, '
       'app_transaction_id, is_counted, phase_starts, phase_statuses, phase_store_statuses, next_change_at, store_asked_at, '
       'erased_as, erased_at, erased_tokens, counted_moves, counted_moves_since, old_proof_signed_at, old_proof_due_at, '
-      'old_proof_asked_at'),
+      'old_proof_asked_at, old_proof_marked_at, old_proof_unknown_at'),
     ('transactions', 'SELECT, INSERT, UPDATE', '*'),
     ('renewals', 'SELECT, INSERT, UPDATE', '*'),
     ('jws_headers', 'SELECT, INSERT', 'id, sha256'),

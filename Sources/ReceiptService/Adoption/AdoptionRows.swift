@@ -10,10 +10,13 @@ enum AdoptionRows {
   /// The claims of `profiles`, in the order of the users.
   ///
   /// A row that receiptd wrote after it had decided a claim of the user to another transaction is no claim. A client may have
-  /// written any text, so the id is cut and has printable characters only.
+  /// written any text, so the id is cut and has printable characters only. It may have written any time, too: `infinity`, and
+  /// each time after the year 9999, is no end.
   static func profiles(after last: UUID?, at instant: Date, limit: Int = page) -> Query {
     """
-    SELECT id AS user_id, premium_product_id, premium_expires_at,
+    SELECT id AS user_id, premium_product_id,
+      CASE WHEN premium_expires_at < '10000-01-01' AND isfinite(premium_expires_at) THEN premium_expires_at END
+        AS premium_expires_at,
       left(regexp_replace(premium_original_transaction_id, '[^ -~]', '?', 'g'), 64) AS premium_original_transaction_id
     FROM profiles
     WHERE (\(last)::uuid IS NULL OR id > \(last)::uuid) AND premium_product_id NOT LIKE 'grant:%' IS NOT FALSE
@@ -46,6 +49,9 @@ enum AdoptionRows {
   }
 
   /// What receiptd has decided about these users (`user_id`): whether they have access (`has_access`). No row: nothing.
+  ///
+  /// A grant that is over decides too if the app writes to `user_preferences`: the grant may have made the row premium, and a
+  /// server that did not run has not cleared the row. `profiles` names the grant in the row.
   static func standing(of users: [UUID], in app: App, at instant: Date) -> Query {
     """
     SELECT user_id, coalesce(bool_or(has_access), false) AS has_access FROM (
@@ -54,7 +60,8 @@ enum AdoptionRows {
       UNION ALL
       SELECT user_id, revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)) FROM grants
       WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID)
-        AND (granted_by = 'adopt' OR revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)))
+        AND (\(app.writeTo.contains(.userPreferences)) OR granted_by = 'adopt'
+          OR revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)))
       UNION ALL
       SELECT customer::uuid, false FROM adoptions
       WHERE bundle_id = \(app.bundleID) AND customer = ANY(\(users.map { $0.uuidString.lowercased() }))

@@ -146,12 +146,12 @@ struct ProfileSync: Sendable {
     for start in stride(from: 0, to: entries.count, by: Self.entriesAtOnce) {
       receipts += try await withThrowingTaskGroup(of: Recorded.self) { group in
         for entry in entries[start...].prefix(Self.entriesAtOnce) {
-          group.addTask { Recorded(entry, try await ledger.record(entry)) }
+          group.addTask { Recorded(try await ledger.record(entry)) }
         }
         return try await group.reduce(into: [Recorded]()) { $0.append($1) }
       }
     }
-    await oldProofs.confirm(receipts.map { ($0.entry, $0.receipt) })
+    await oldProofs.confirm(receipts.map(\.receipt))
     return receipts.contains { recorded in
       switch recorded.receipt.claim {
       case .refused, .postponed: true
@@ -160,14 +160,11 @@ struct ProfileSync: Sendable {
     }
   }
 
-  /// An entry with its receipt. It is a class for the reason of ``MissedNotifications``'s outcomes.
+  /// An entry's receipt. It is a class for the reason of ``MissedNotifications``'s outcomes.
   private final class Recorded: Sendable {
-    let entry: LedgerEntry
     let receipt: LedgerReceipt
 
-    init(_ entry: LedgerEntry, _ receipt: LedgerReceipt) {
-      (self.entry, self.receipt) = (entry, receipt)
-    }
+    init(_ receipt: LedgerReceipt) { self.receipt = receipt }
   }
 
   /// The app of the response. In this order: the requested app, the app just synced, the app of the `Host`, the default

@@ -11,8 +11,8 @@ enum DeviceSecretRows {
   /// - Returns: the stored hash; `nil` for a device without a secret.
   static func decode(_ rows: Rows) throws -> [UInt8]? { try rows.first?.decode("secret_hash") }
 
-  /// The most secrets of devices with nothing on record that an app keeps on one day (UTC). A quarter of them is for requests
-  /// with a proof.
+  /// The most secrets and pairings of devices with nothing on record that an app keeps on one day (UTC). A quarter of them is
+  /// for requests with a proof.
   static func newPerDay(isProven: Bool) -> Int { isProven ? 20_000 : 15_000 }
 
   /// The part of ``newPerDay(isProven:)`` up to which the records of such devices in `support_actions` are kept.
@@ -64,6 +64,36 @@ enum DeviceSecretRows {
     VALUES (\(bundleID), \(Day(of: instant).description)::text::date, 0, 1)
     ON CONFLICT (bundle_id, day) DO UPDATE SET device_secrets = known.device_secrets + 1
       WHERE known.device_secrets < \(most)
+    """
+  }
+
+  /// Charges a new pairing to the app's day where its device has no trial, purchase or grant. Pairings are no record here,
+  /// because an invented device can have them during free access. The only row has `is_allowed`.
+  static func chargePairing(of device: String, in app: App, at instant: Date) -> Query {
+    """
+    WITH charged AS (
+      INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes, device_secrets)
+      SELECT \(app.bundleID)::text, \(Day(of: instant).description)::text::date, 0, 1
+      WHERE NOT \(hasRecord(device, in: app))
+      ON CONFLICT (bundle_id, day) DO UPDATE SET device_secrets = known.device_secrets + 1
+        WHERE known.device_secrets < \(newPerDay(isProven: false))
+      RETURNING 1)
+    SELECT EXISTS (SELECT FROM charged) OR \(hasRecord(device, in: app)) AS is_allowed
+    """
+  }
+
+  /// Whether a device has a trial, a purchase that counts, or a grant.
+  private static func hasRecord(_ device: String, in app: App) -> Query {
+    """
+    (EXISTS (
+        SELECT FROM subscriptions
+        WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted)
+      OR EXISTS (
+        SELECT FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
+        WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
+          AND \(app.sharesPurchases)::boolean AND s.is_counted)
+      OR EXISTS (SELECT FROM trials WHERE bundle_id = \(app.bundleID) AND device_id = \(device))
+      OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)))
     """
   }
 

@@ -56,6 +56,14 @@ struct Pairing: Sendable {
       if isNew, let limit, paired.count >= limit {
         throw ServiceError.deviceLimitReached(limit: limit, moreIsSold: app.sellsMoreDevices(than: limit))
       }
+      if isNew {
+        // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day.
+        let charged = try await connection.query(
+          DeviceSecretRows.chargePairing(of: device, in: app, at: instant))
+        guard try charged[0].decode("is_allowed", as: Bool.self) else {
+          throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
+        }
+      }
       let write =
         isNew
         ? DeviceRows.insert(child, name: name, bundleID: app.bundleID, deviceID: device, at: instant)

@@ -4,7 +4,7 @@ import Subscriptions
 
 extension Doctor {
   /// How long the App Store may take to answer, in seconds, before a purchase is reported.
-  private static let answerTime = 3_600.0
+  private static let answerTime = 900.0
 
   /// Reports purchases that give access by an old proof, and about which the App Store has not answered: a refund from before
   /// receiptd may be unknown.
@@ -23,7 +23,7 @@ extension Doctor {
           "set APP_STORE_KEY, APP_STORE_KEY_ID and APP_STORE_ISSUER_ID, or the app's appStore")
       }
       return .warn(
-        "old proofs of \(bundleID)", "\(purchases), and the App Store has not answered for an hour",
+        "old proofs of \(bundleID)", "\(purchases), and the App Store has not answered for 15 minutes",
         "see the log for 'old proofs'")
     }
   }

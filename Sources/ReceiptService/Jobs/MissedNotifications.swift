@@ -95,7 +95,7 @@ struct MissedNotifications: Sendable {
       let receipt: LedgerReceipt
       do {
         receipt = try outcome.result.get()
-      } catch  where !isDatabaseUnavailable(error) {
+      } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled {
         report.notificationsFailed += 1
         logger.error(
           "a notification of the App Store's history could not be written",

@@ -28,7 +28,8 @@ enum OldProofRows {
   ) -> Query {
     """
     UPDATE subscriptions s
-    SET old_proof_signed_at = new.signed_at, old_proof_due_at = \(instant), old_proof_asked_at = NULL
+    SET old_proof_signed_at = new.signed_at, old_proof_marked_at = \(instant), old_proof_due_at = \(instant),
+      old_proof_asked_at = NULL, old_proof_unknown_at = NULL
     FROM unnest(\(proofs.map(\.originalTransactionID))::text[], \(proofs.map(\.signedAt))::timestamptz[])
       AS new (id, signed_at)
     WHERE s.original_transaction_id = new.id AND NOT EXISTS (
@@ -46,18 +47,22 @@ enum OldProofRows {
     """
   }
 
-  /// Claims due purchases of these apps. Other servers leave them out for `lease` seconds, and so does this one after a
-  /// failure.
+  /// Claims due purchases of one app in one environment. Other servers leave them out for `lease` seconds, and so does this one
+  /// after a failure.
   static func claimDue(
-    of bundleIDs: [String], at instant: Date, lease: TimeInterval, limit: Int
+    of bundleID: String, in environment: AppStore.Environment, at instant: Date, lease: TimeInterval,
+    limit: Int
   ) -> Query {
     // A server whose clock is ahead wrote a later time.
     let ahead = instant + lease + ReconcileRows.clockTolerance
+    let nextDay = instant + unknownInterval + ReconcileRows.clockTolerance
     return """
       UPDATE subscriptions SET old_proof_due_at = \(instant + lease)
       WHERE original_transaction_id IN (
         SELECT original_transaction_id FROM subscriptions
-        WHERE bundle_id = ANY(\(bundleIDs)) AND (old_proof_due_at <= \(instant) OR old_proof_due_at > \(ahead))
+        WHERE bundle_id = \(bundleID) AND environment = \(environment.rawValue)
+          AND (old_proof_due_at <= \(instant)
+            OR old_proof_due_at > \(ahead) AND (old_proof_unknown_at IS NULL OR old_proof_due_at > \(nextDay)))
         ORDER BY old_proof_due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
       RETURNING \(unescaped: columns)
       """
@@ -68,7 +73,7 @@ enum OldProofRows {
     kind = 'Auto-Renewable Subscription' AS is_subscription
     """
 
-  /// Makes a purchase due again after a request of a client that the App Store did not answer in time.
+  /// Makes a purchase due again about which the App Store did not answer.
   static func release(_ originalTransactionID: String, at instant: Date) -> Query {
     """
     UPDATE subscriptions SET old_proof_due_at = \(instant)
@@ -76,19 +81,37 @@ enum OldProofRows {
     """
   }
 
-  /// Records that the App Store has answered about purchases; those without an old proof stay as they are.
-  static func markAsked(_ originalTransactionIDs: [String], at instant: Date) -> Query {
+  /// The time until the App Store is asked again about a purchase that it does not know, in seconds.
+  private static let unknownInterval: TimeInterval = 86_400
+  /// How long it is asked again, in seconds since the mark.
+  private static let unknownPeriod: TimeInterval = 7 * 86_400
+
+  /// Records that the App Store does not know a purchase, which it may know later.
+  static func markUnknown(_ originalTransactionID: String, at instant: Date) -> Query {
     """
-    UPDATE subscriptions SET old_proof_asked_at = \(instant), old_proof_due_at = NULL
-    WHERE original_transaction_id = ANY(\(originalTransactionIDs)) AND old_proof_due_at IS NOT NULL
+    UPDATE subscriptions SET old_proof_asked_at = \(instant), old_proof_unknown_at = \(instant),
+      old_proof_due_at = CASE WHEN old_proof_marked_at > \(instant - unknownPeriod)
+        THEN \(instant + unknownInterval)::timestamptz END
+    WHERE original_transaction_id = \(originalTransactionID) AND old_proof_due_at IS NOT NULL
     """
   }
 
-  /// The number of purchases (`purchases`) of each app (`bundle_id`) that are due since before an instant.
+  /// Records that the App Store has answered about purchases; those without an old proof stay as they are.
+  static func markAsked(_ originalTransactionIDs: [String], at instant: Date) -> Query {
+    """
+    UPDATE subscriptions SET old_proof_asked_at = \(instant), old_proof_due_at = NULL, old_proof_unknown_at = NULL
+    WHERE original_transaction_id = ANY(\(originalTransactionIDs))
+      AND (old_proof_due_at IS NOT NULL OR old_proof_unknown_at IS NOT NULL)
+    """
+  }
+
+  /// The number of purchases (`purchases`) of each app (`bundle_id`) that were marked before an instant, and about which the App
+  /// Store has not answered. An attempt moves the time at which they are due, not the time of the mark.
   static func waiting(before instant: Date) -> Query {
     """
     SELECT bundle_id, count(*) AS purchases FROM subscriptions
-    WHERE old_proof_due_at <= \(instant) GROUP BY bundle_id ORDER BY bundle_id
+    WHERE old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL AND old_proof_marked_at <= \(instant)
+    GROUP BY bundle_id ORDER BY bundle_id
     """
   }
 }

@@ -8,7 +8,8 @@ import Subscriptions
 ///
 /// What Apple signed does not expire. A proof from before receiptd began to read the notification history may be from before a
 /// refund of which no notification tells. The ledger marks such a purchase in the commit that records it. The request that
-/// brought the proof asks at once and waits for ``patience``; the job asks until the App Store has answered.
+/// brought the proof asks at once and waits for ``patience``, as requests do that come meanwhile; the job asks until the App
+/// Store has answered.
 struct OldProofs: Sendable {
   /// Waits longer than a request, because jobs can.
   let lookup: StoreLookup
@@ -18,10 +19,15 @@ struct OldProofs: Sendable {
   let clock: ServiceClock
   let logger: Logger
 
+  private let questions = OpenQuestions()
+
   /// The age from which a proof is old, in seconds.
   static let age: TimeInterval = 86_400
   /// How long the request of a client waits for the App Store.
   static let patience = Duration.seconds(1)
+  /// The timeout of a question of a request. The request does not wait for all of it: a shorter timeout would count slow answers
+  /// as an outage.
+  private static let timeout = Duration.seconds(5)
   /// The most purchases of one request about which the App Store is asked at once; the job asks about the others.
   static let maximumAtOnce = 4
   private static let batch = 16
@@ -30,37 +36,52 @@ struct OldProofs: Sendable {
 
   // MARK: Requests
 
-  /// Asks at once about the purchase of a request, if its proof is old.
-  /// - Returns: the receipt of the App Store's answer; the given one if there is nothing to ask, or no answer in time.
-  func confirmed(_ receipt: LedgerReceipt, of entry: LedgerEntry) async -> LedgerReceipt {
-    guard receipt.oldProof != nil, let id = receipt.subscription?.originalTransactionID,
-      let api = entry.app.flatMap({ lookup.apis[$0.bundleID] })
-    else { return receipt }
+  /// Waits for the App Store's answer about the purchase of a request, if its proof is old. The first request asks.
+  /// - Returns: the receipt after the answer; the given one if there is nothing to ask, or no answer in time.
+  /// - Throws: an error of the ledger, which records the entry again.
+  func confirmed(_ receipt: LedgerReceipt, of entry: LedgerEntry) async throws -> LedgerReceipt {
+    guard await isAnswered(about: receipt) else { return receipt }
+    return try await ledger.record(entry)
+  }
+
+  /// Waits for the answers about the first purchases of a request, side by side.
+  func confirm(_ receipts: [LedgerReceipt]) async {
+    await withTaskGroup(of: Void.self) { group in
+      for receipt in receipts.filter(\.isUnconfirmed).prefix(Self.maximumAtOnce) {
+        group.addTask { _ = await isAnswered(about: receipt) }
+      }
+    }
+  }
+
+  private func isAnswered(about receipt: LedgerReceipt) async -> Bool {
+    guard receipt.isUnconfirmed, let stored = receipt.subscription, let api = lookup.apis[stored.bundleID]
+    else { return false }
+    let id = stored.originalTransactionID
+    return await questions.isAnswered(about: id, within: Self.patience) {
+      await askOfRequest(about: id, from: api)
+    }
+  }
+
+  /// Asks about the purchase of a request.
+  /// - Returns: whether the App Store has answered, to this request or another.
+  private func askOfRequest(about id: String, from api: AppStoreServerAPI) async -> Bool {
     do {
       let rows = try await pool.query(OldProofRows.claim(id, at: clock.now(), lease: Self.lease))
-      guard let due = try rows.first.map(OldProofRows.Due.init) else { return receipt }
+      guard let due = try rows.first.map(OldProofRows.Due.init) else { return true }
       do {
         // Any client can own many purchases, and the other requests need a part of Apple's rate.
-        let once = api.with(timeout: Self.patience, maximumAge: .zero).forOneRequest().forUnknownIDs()
-        return try await ask(about: due, entry, from: once) ?? receipt
+        let once = api.with(timeout: Self.timeout, maximumAge: .zero).forOneRequest().forUnknownIDs()
+        try await ask(about: due, from: once)
+        return true
       } catch {
         _ = try await pool.query(OldProofRows.release(id, at: clock.now()))
         throw error
       }
     } catch {
       logger.info(
-        "the App Store did not answer in time about an old proof; it will be asked again",
+        "the App Store did not answer about an old proof; it will be asked again",
         metadata: ["purchase": "\(id)", "reason": "\(Self.reason(error))"])
-      return receipt
-    }
-  }
-
-  /// Asks at once about the first purchases of a request, side by side.
-  func confirm(_ receipts: [(entry: LedgerEntry, receipt: LedgerReceipt)]) async {
-    await withTaskGroup { group in
-      for (entry, receipt) in receipts.filter({ $0.receipt.oldProof != nil }).prefix(Self.maximumAtOnce) {
-        group.addTask { _ = await confirmed(receipt, of: entry) }
-      }
+      return false
     }
   }
 
@@ -71,18 +92,39 @@ struct OldProofs: Sendable {
     BackgroundJob("old proofs", every: .seconds(20), retryEvery: .seconds(60)) { try await run() }
   }
 
-  /// Asks about all purchases that are due.
+  /// Asks about all purchases that are due, of each app and environment in turn. An outage of one ends only its own part.
   /// - Returns: the number of purchases that were due.
-  /// - Throws: an error that concerns all purchases.
+  /// - Throws: the first error that concerns all purchases of an app and environment.
   @discardableResult
   func run() async throws -> Int {
+    var count = 0
+    var firstOutage: (any Error)?
     // Without a key the purchases wait: it may be configured later.
-    let bundleIDs = catalog.apps.map(\.bundleID).filter { lookup.apis[$0] != nil }
-    guard !bundleIDs.isEmpty else { return 0 }
+    for app in catalog.apps where lookup.apis[app.bundleID] != nil {
+      for environment in [AppStore.Environment.production, .sandbox] {
+        do {
+          count += try await run(app.bundleID, environment)
+        } catch {
+          if error is CancellationError || isDatabaseUnavailable(error) { throw error }
+          logger.warning(
+            "the App Store does not answer about old proofs of an app",
+            metadata: [
+              "app": "\(app.bundleID)", "environment": "\(environment)", "reason": "\(Self.reason(error))",
+            ])
+          firstOutage = firstOutage ?? error
+        }
+      }
+    }
+    if let firstOutage { throw firstOutage }
+    return count
+  }
+
+  private func run(_ bundleID: String, _ environment: AppStore.Environment) async throws -> Int {
     var count = 0
     while true {
       let due = try await pool.query(
-        OldProofRows.claimDue(of: bundleIDs, at: clock.now(), lease: Self.lease, limit: Self.batch)
+        OldProofRows.claimDue(
+          of: bundleID, in: environment, at: clock.now(), lease: Self.lease, limit: Self.batch)
       ).map(OldProofRows.Due.init)
       let outage = await withTaskGroup(of: (any Error)?.self) { group in
         for purchase in due { group.addTask { await askAlone(about: purchase) } }
@@ -95,18 +137,16 @@ struct OldProofs: Sendable {
   }
 
   /// Asks about one purchase. If that fails, the others go on.
-  /// - Returns: an error that concerns all purchases.
+  /// - Returns: an error that concerns all purchases of the app and environment.
   private func askAlone(about due: OldProofRows.Due) async -> (any Error)? {
-    guard let app = catalog[due.bundleID], let api = lookup.apis[due.bundleID] else { return nil }
+    guard let api = lookup.apis[due.bundleID] else { return nil }
     do {
-      let entry = LedgerEntry(
-        app: app, originalTransactionID: due.originalTransactionID, instant: clock.now())
-      _ = try await ask(about: due, entry, from: api)
+      try await askOrRelease(about: due, from: api)
       return nil
     } catch {
       let concernsAll =
         (error as? AppStoreServerError)?.retryDecision == .stop || isDatabaseUnavailable(error)
-      if concernsAll || error is CancellationError { return error }
+      if concernsAll || Task.isCancelled || error is CancellationError { return error }
       logger.error(
         "the App Store's answer about an old proof could not be processed",
         metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(Self.reason(error))"])
@@ -114,32 +154,41 @@ struct OldProofs: Sendable {
     }
   }
 
+  /// Asks about one purchase. If no request was sent, the purchase stays due.
+  private func askOrRelease(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws {
+    do {
+      try await ask(about: due, from: api)
+    } catch let error as AppStoreServerError {
+      switch error {
+      case .circuitOpen, .overloaded:
+        _ = try await pool.query(OldProofRows.release(due.originalTransactionID, at: clock.now()))
+      default: break
+      }
+      throw error
+    }
+  }
+
   // MARK: Ask
 
-  /// Asks about one purchase and records the answer.
-  /// - Parameter entry: the entry that brought the proof; its facts are replaced by the App Store's.
-  /// - Returns: the receipt; `nil` if the App Store has nothing to tell of the purchase.
-  private func ask(
-    about due: OldProofRows.Due, _ entry: LedgerEntry, from api: AppStoreServerAPI
-  ) async throws -> LedgerReceipt? {
-    guard let app = entry.app else { return nil }
-    var receipt: LedgerReceipt?
+  /// Asks about one purchase and records the answer, which names no customer: the claims of clients stay with their requests.
+  private func ask(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws {
+    guard let app = catalog[due.bundleID] else { return }
     do {
       let state = try await lookup.state(
         of: due.transactionID, isSubscription: due.isSubscription, of: app, in: due.environment, from: api)
-      var answer = entry
-      answer.originalTransactionID = state.originalTransactionID
-      (answer.transactions, answer.renewals) = (state.transactions, state.renewals)
+      var answer = LedgerEntry(
+        app: app, originalTransactionID: state.originalTransactionID, transactions: state.transactions,
+        renewals: state.renewals, instant: clock.now())
       answer.action = .oldProof
-      answer.instant = clock.now()
-      receipt = try await ledger.record(answer)
+      _ = try await ledger.record(answer)
     } catch let error as AppStoreServerError where error.retryDecision == .skip {
       logger.warning(
         "the App Store does not know a purchase that it signed",
         metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(error.reason)"])
+      _ = try await pool.query(OldProofRows.markUnknown(due.originalTransactionID, at: clock.now()))
+      return
     }
     _ = try await pool.query(OldProofRows.markAsked([due.originalTransactionID], at: clock.now()))
-    return receipt
   }
 
   private static func reason(_ error: any Error) -> String {

@@ -36,7 +36,7 @@ struct OverdueRenewals: Sendable {
         _ = try await pool.query(ReconcileRows.markAsked(id, at: clock.now()))
       } catch let error as AppStoreServerError where error.retryDecision == .stop {
         throw error
-      } catch  where !isDatabaseUnavailable(error) {
+      } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled {
         report.statusesFailed += 1
         logger.error(
           "the status of an overdue subscription could not be processed",

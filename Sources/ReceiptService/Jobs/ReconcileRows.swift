@@ -35,7 +35,7 @@ enum ReconcileRows {
   /// - Parameters:
   ///   - reachesBack: whether `start` is the beginning of the history.
   ///   - firstSigned: when the first notification of the run was signed. Apple had no address for notifications before, so
-  ///     the history tells nothing of an earlier refund.
+  ///     the history tells nothing of an earlier refund. After a gap that the history does not reach, its beginning is set anew.
   static func advance(
     bundleID: String, environment: String, from start: Date, until end: Date, reachesBack: Bool,
     firstSigned: Date?, at instant: Date
@@ -46,7 +46,8 @@ enum ReconcileRows {
       INSERT INTO reconcile_positions AS p (bundle_id, environment, history_read_until, history_begins_at, claimed_at)
       VALUES (\(bundleID), \(environment), \(known)::timestamptz, \(begin)::timestamptz, \(instant))
       ON CONFLICT (bundle_id, environment) DO UPDATE SET history_read_until = \(end),
-        history_begins_at = least(p.history_begins_at, \(firstSigned)::timestamptz)
+        history_begins_at = CASE WHEN p.history_read_until >= \(start)
+          THEN least(p.history_begins_at, \(firstSigned)::timestamptz) ELSE \(firstSigned)::timestamptz END
         WHERE \(reachesBack) OR (p.history_read_until >= \(start) AND p.history_read_until < \(end))
       """
   }

@@ -69,9 +69,15 @@ struct Reconciliation: Sendable {
   ) {
     let reason = (error as? AppStoreServerError)?.reason ?? "\(error)"
     report.add(failure: reason)
-    logger.error(
-      "a reconciliation is incomplete",
-      metadata: ["app": "\(app.bundleID)", "environment": "\(environment)", "reason": "\(reason)"])
+    let metadata: Logger.Metadata = [
+      "app": "\(app.bundleID)", "environment": "\(environment)", "reason": "\(reason)",
+    ]
+    // A process that stops cancels its runs.
+    if Task.isCancelled {
+      logger.debug("a reconciliation was cancelled", metadata: metadata)
+    } else {
+      logger.error("a reconciliation is incomplete", metadata: metadata)
+    }
   }
 
   private func start(
@@ -109,6 +115,8 @@ struct Reconciliation: Sendable {
   private func store(_ report: ReconcileReport) async {
     do {
       _ = try await pool.query(ReconcileRows.insertRun(report, finishedAt: clock.now()))
+    } catch  where Task.isCancelled {
+      logger.debug("the report of a cancelled reconciliation was not stored")
     } catch {
       logger.error("a reconciliation report could not be stored", metadata: ["reason": "\(error)"])
     }

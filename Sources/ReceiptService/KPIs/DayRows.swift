@@ -12,7 +12,7 @@ enum DayRows {
   /// The age at which a day with late facts is counted again, in seconds.
   static let staleInterval: TimeInterval = 3_600
   /// The day on which the App Store opened. Earlier dates are wrong.
-  private static let firstDay = "2008-07-10"
+  static let firstDay = "2008-07-10"
 
   /// Records that a day was counted.
   static func record(_ day: Day, asOf: Date, at instant: Date) -> Query {

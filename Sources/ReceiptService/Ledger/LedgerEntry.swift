@@ -78,9 +78,9 @@ struct LedgerReceipt: Sendable {
   var previousFirstPaidAt: Date?
   /// The first payment that is known now.
   var firstPaidAt: Date?
-  /// When the App Store signed the proof that the purchase gives access by, if no notification and no earlier entry told of its
-  /// transaction and it is older than ``OldProofs/age``; else `nil`.
-  var oldProof: Date?
+  /// Whether the purchase gives access by an old proof, of this entry or an earlier one, and the App Store has not answered about
+  /// it; see ``OldProofs``.
+  var isUnconfirmed = false
   /// The word for the notification's column `outcome`; `nil` where there is no notification.
   var outcome: String?
   /// Whether the notification took effect; otherwise it waits for a replay.

@@ -52,8 +52,11 @@ struct LedgerState {
     var isChanged = false
     var isValidation = false
     var hasNewHolders = false
-    /// The signature of an old proof by which it gives access; see ``LedgerReceipt/oldProof``.
+    /// When the App Store signed the proof by which it gives access, if no notification and no earlier entry told of that
+    /// transaction and the proof is older than ``OldProofs/age``.
     var oldProof: Date?
+    /// See ``LedgerReceipt/isUnconfirmed``.
+    var isUnconfirmed = false
     /// The customers who had it before this batch.
     var owners: Set<Customer> = []
   }
@@ -69,8 +72,10 @@ struct LedgerState {
     purchases[fact.originalTransactionID, default: Purchase()].facts.add(fact)
   }
 
-  mutating func load(_ stored: StoredSubscription) {
+  /// - Parameter isUnconfirmed: whether it is known by an old proof, and the App Store has not answered about it.
+  mutating func load(_ stored: StoredSubscription, isUnconfirmed: Bool = false) {
     purchases[stored.originalTransactionID, default: Purchase()].stored = stored
+    purchases[stored.originalTransactionID]?.isUnconfirmed = isUnconfirmed
   }
 
   /// - Parameter formerDevice: the device in a row from before receiptd; empty for none, also in a row that only records an
@@ -169,7 +174,7 @@ struct LedgerState {
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
 
-  /// The purchases of this batch that give access by an old proof, with its date; see ``LedgerReceipt/oldProof``.
+  /// The purchases that give access by an old proof of this batch, with its date.
   var oldProofs: [(originalTransactionID: String, signedAt: Date)] {
     purchases.compactMap { id, purchase in purchase.oldProof.map { (id, $0) } }.sorted { $0.0 < $1.0 }
   }
@@ -238,8 +243,9 @@ extension LedgerState.Purchase {
       subscription.phase(at: entry.instant).status.grantsAccess
     {
       oldProof = subscription.current.signedAt
-      receipt.oldProof = oldProof
+      isUnconfirmed = true
     }
+    receipt.isUnconfirmed = isUnconfirmed
     receipt.previous = stored
     let before = stored
     if let before { owners.formUnion(before.customers) }

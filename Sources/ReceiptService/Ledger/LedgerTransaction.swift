@@ -95,7 +95,7 @@ struct LedgerTransaction {
       } else {
         let stored = try SubscriptionRows.decode(row)
         if stored.isCounted, let user = stored.owner?.customer.userID { former.insert(user) }
-        state.load(stored)
+        state.load(stored, isUnconfirmed: try row.decode("is_unconfirmed"))
       }
     }
     if !shared.isEmpty, let holders = answers.popFirst() {

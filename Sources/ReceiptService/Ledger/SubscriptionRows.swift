@@ -27,7 +27,8 @@ enum SubscriptionRows {
   static func selectWithFormer(_ originalTransactionIDs: [String]) -> Query {
     """
     SELECT \(unescaped: columns),
-      CASE WHEN bundle_id IS NULL THEN coalesce(device_id, '') END AS former_device FROM subscriptions
+      CASE WHEN bundle_id IS NULL THEN coalesce(device_id, '') END AS former_device,
+      old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL AS is_unconfirmed FROM subscriptions
     WHERE original_transaction_id = ANY(\(originalTransactionIDs))
     """
   }

@@ -96,6 +96,8 @@ struct Replay: Sendable {
       throw error
     } catch let error as PostgresError where error.isUnavailable {
       throw error
+    } catch  where Task.isCancelled {
+      throw error
     } catch {
       logger.error(
         "a stored notification cannot be processed",

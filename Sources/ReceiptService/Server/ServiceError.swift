@@ -95,7 +95,7 @@ enum ServiceError {
       detail:
         "\(devices) share the trial of an Apple Account, and as many have joined it within 24 hours instead of others.",
       message: "Your free trial was used on too many devices today. Please try again tomorrow.",
-      headers: [.retryAfter: "\(Int(wait.rounded(.up)))"])
+      headers: [.retryAfter: "\(max(Int(wait.rounded(.up)), 1))"])
   }
 
   static let noSupportToken = Problem(
@@ -159,6 +159,17 @@ enum ServiceError {
       detail:
         "The app's events have used up the bytes of the current day (UTC). Send them again later.",
       message: "Too many requests. Please wait a moment.", headers: [.retryAfter: "\(wait.wholeSeconds)"])
+  }
+
+  /// - Parameter wait: the time until the end of the day, in seconds.
+  static func noPairingsLeft(wait: TimeInterval) -> Problem {
+    Problem(
+      status: .tooManyRequests, code: "rate_limited",
+      detail:
+        "Devices of the app without a trial, purchase or grant have used up the pairings of the current day (UTC). Send "
+        + "the request again later.",
+      message: "Too many devices were paired today. Please try again tomorrow.",
+      headers: [.retryAfter: "\(max(Int(wait.rounded(.up)), 1))"])
   }
 
   static let internalError = Problem.internalError

@@ -55,7 +55,7 @@ struct StoreCallQueue: Sendable {
       try await make(call)
       return nil
     } catch {
-      if isDatabaseUnavailable(error) || error is CancellationError { return error }
+      if isDatabaseUnavailable(error) || Task.isCancelled || error is CancellationError { return error }
       logger.error(
         "a queued call to the App Store failed",
         metadata: ["call": "\(call.id)", "kind": "\(call.kind.rawValue)", "error": "\(error)"])

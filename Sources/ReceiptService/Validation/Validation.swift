@@ -66,7 +66,7 @@ struct Validation: Sendable {
     // A device of another Apple Account gets nothing, also of a purchase that has no owner yet.
     let isForeign = possession == .disproven && claimant?.deviceID != nil
     if isForeign { entry.claimant = nil }
-    let receipt = await oldProofs.confirmed(try await ledger.record(entry), of: entry)
+    let receipt = try await oldProofs.confirmed(try await ledger.record(entry), of: entry)
     guard purchase.app.product(named: purchase.productID) != nil else {
       throw ServiceError.unknownProduct(purchase.productID)
     }

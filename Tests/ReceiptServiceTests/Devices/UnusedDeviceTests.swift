@@ -47,7 +47,7 @@ import Testing
       _ = try await harness.children(of: "granted", secret: Self.secret(5))
       let author = try #require(Harness.ada)
       _ = try await harness.desk.grant(
-        to: "granted", bundleID: ScreenTime.bundleID, tier: "family", days: 1, by: author)
+        to: "granted", bundleID: ScreenTime.bundleID, tier: "family", days: 1, by: author, isForced: true)
       for (number, device) in ["visitor", "former"].enumerated() {
         _ = try await harness.children(of: device, secret: Self.secret(6 + number))
       }
@@ -112,6 +112,32 @@ import Testing
       }
       #expect(answers.allSatisfy { $0.status == 200 })
       #expect(try await harness.count("device_secrets") == 10)
+    }
+  }
+
+  @Test func `beyond the app's day no device with nothing on record pairs another one`() async throws {
+    try await withScreenTime { harness in
+      let ada = try #require(Harness.ada)
+      _ = try await harness.launch("trial")
+      // Free access allows pairing to every device, also to an invented one.
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      try await Self.charge(14_998, harness)
+      #expect(try await harness.pair("child-1", to: "visitor-1").status == 201)
+      // A device that is paired already is not charged again.
+      #expect(try await harness.pair("child-1", to: "visitor-1").status == 200)
+      // The first pairing is no record that frees the next ones.
+      #expect(try await harness.pair("child-2", to: "visitor-1").status == 201)
+      for device in ["visitor-1", "visitor-2"] {
+        let refused = try await harness.pair("child-3", to: device)
+        #expect(refused.status == 429 && refused.code == "rate_limited")
+        let wait = try #require(refused.headers[.retryAfter].flatMap { Int($0) })
+        #expect((1...86_400).contains(wait))
+      }
+      #expect(try await harness.count("devices") == 2)
+      #expect(try await harness.pair("child-1", to: "visitor-1", name: "Emma's iPad").status == 200)
+      #expect(try await harness.pair("child-1", to: "trial").status == 201)
+      harness.clock.advance(days: 1)
+      #expect(try await harness.pair("child-3", to: "visitor-1").status == 201)
     }
   }
 

@@ -46,6 +46,20 @@ import Testing
     try await harness.scrape().counts("receiptd_store_calls_total").values.reduce(0, +)
   }
 
+  /// Whether purchases give access, by answers to requests that are sent at once.
+  private static func areGranted(_ bought: [SignedOutcome], _ harness: Harness) async throws -> [Bool] {
+    try await withThrowingTaskGroup(of: Bool.self) { group in
+      for purchase in bought {
+        group.addTask {
+          let answer = try await harness.validate(["signedTransaction": purchase.signedTransaction])
+          guard let isGranted = answer.bool("entitlements.isAccessGranted") else { throw CancellationError() }
+          return isGranted
+        }
+      }
+      return try await group.reduce(into: [Bool]()) { $0.append($1) }
+    }
+  }
+
   /// What support's page says of the purchase's old proof.
   private static func sentence(_ id: String, _ harness: Harness) async throws -> String? {
     let report = try await harness.desk.customer(id)
@@ -107,14 +121,35 @@ import Testing
 
   @Test func `many requests with one old proof at a time cost one request to the App Store`() async throws {
     try await withHarness { harness in
-      let bought = try harness.buy(TestApps.lifetime)
-      harness.clock.advance(days: 300)
-      await withTaskGroup { group in
-        for _ in 0..<12 {
-          group.addTask { _ = try? await harness.validate(["signedTransaction": bought.signedTransaction]) }
-        }
-      }
+      let bought = try Self.refunded(TestApps.lifetime, harness)
+      let answers = try await Self.areGranted(Array(repeating: bought, count: 12), harness)
+      // Those that did not ask wait for the same answer.
+      #expect(answers.allSatisfy { !$0 })
       #expect(try await Self.calls(harness) == 1)
+    }
+  }
+
+  @Test func `an answer that is slower than a request waits is no outage, and later requests get it`()
+    async throws
+  {
+    try await withHarness { harness in
+      harness.store.add(.slow(2.5))
+      // As many as the failures that open the circuit breaker.
+      var bought: [SignedOutcome] = []
+      for _ in 0..<5 { bought.append(try harness.buy(TestApps.lifetime)) }
+      harness.clock.advance(days: 31)
+      for purchase in bought {
+        _ = try harness.store.perform(.refundLatest, on: purchase.originalTransactionID)
+      }
+      harness.clock.advance(days: 270)
+      let first = try await Self.areGranted(bought, harness)
+      #expect(first.allSatisfy { $0 })
+      var later = first
+      for _ in 0..<10 where later.contains(true) { later = try await Self.areGranted(bought, harness) }
+      #expect(later.allSatisfy { !$0 })
+      #expect(try await Self.calls(harness) == 5)
+      let api = try #require(harness.service.oldProofs.lookup.apis[TestApps.climbing])
+      #expect(!api.isCircuitOpen(.production))
     }
   }
 
@@ -180,9 +215,48 @@ import Testing
       _ = try await harness.validate(["signedTransaction": harness.sign(before)])
       // The App Store does not know this one.
       #expect(
-        try await Self.mark("78", harness) == Mark(signedAt: before.signedDate, isDue: false, isAsked: true))
+        try await Self.mark("78", harness) == Mark(signedAt: before.signedDate, isDue: true, isAsked: true))
       #expect(try await Self.calls(harness) == calls + 1)
       #expect(try await harness.row(of: "78").status == "active")
+      #expect(try await Self.sentence("78", harness)?.hasSuffix("the App Store did not know it") == true)
+      // It may know it later, so it is asked daily for a week.
+      for _ in 0..<7 {
+        #expect(try await harness.service.oldProofs.run() == 0)
+        harness.clock.advance(days: 1)
+        #expect(try await harness.service.oldProofs.run() == 1)
+      }
+      harness.clock.advance(days: 1)
+      #expect(try await harness.service.oldProofs.run() == 0)
+      #expect(
+        try await Self.mark("78", harness) == Mark(signedAt: before.signedDate, isDue: false, isAsked: true))
+    }
+  }
+
+  @Test func `a history that was read again after a gap begins after the gap`() async throws {
+    try await withHarness { harness in
+      func begin() async throws -> Date {
+        try #require(
+          try await harness.pool.query(
+            """
+            SELECT history_begins_at FROM reconcile_positions
+            WHERE bundle_id = \(TestApps.climbing) AND environment = 'Production'
+            """
+          ).first
+        ).decode("history_begins_at", as: Date.self)
+      }
+      let start = harness.clock.now
+      _ = try harness.buy()
+      harness.clock.advance(days: 1)
+      _ = await harness.service.reconcile(bundleID: TestApps.climbing)
+      #expect(try await begin() < start + 86_400)
+      harness.clock.advance(days: 100)
+      _ = await harness.service.reconcile(bundleID: TestApps.climbing)
+      #expect(try await begin() < start + 86_400)
+      harness.clock.advance(days: 200)
+      _ = try harness.buy()
+      harness.clock.advance(days: 1)
+      _ = await harness.service.reconcile(bundleID: TestApps.climbing)
+      #expect(try await begin() > start + 101 * 86_400)
     }
   }
 
@@ -192,7 +266,7 @@ import Testing
     async throws
   {
     try await withHarness { harness in
-      harness.store.add(.error(.generalInternal))
+      harness.store.add(.unauthorized)
       let bought = try Self.refunded(TestApps.lifetime, harness)
       let id = bought.originalTransactionID
       let signedAt = bought.transaction.signedDate
@@ -236,6 +310,44 @@ import Testing
       harness.clock.advance(seconds: 601)
       await #expect(throws: AppStoreServerError.self) { try await refused.run() }
       #expect(try await Self.mark(id, harness).isDue)
+      // An attempt does not hide it from doctor.
+      harness.clock.advance(seconds: 300)
+      let waiting = try await harness.pool.query(OldProofRows.waiting(before: harness.clock.now - 900))
+      #expect(waiting.count == 1)
+    }
+  }
+
+  @Test func `an app whose key is wrong does not stop the questions about others`() async throws {
+    try await withHarness(environment: Self.keyless) { harness in
+      let first = try harness.buy(TestApps.lifetime)
+      let second = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      harness.clock.advance(days: 2)
+      for bought in [first, second] {
+        #expect(try await harness.validate(["signedTransaction": bought.signedTransaction]).status == 200)
+        #expect(try await Self.mark(bought.originalTransactionID, harness).isDue)
+      }
+      let key = harness.store.identity.connectKey
+      let wrong = AppStoreServerAPI(
+        transport: CountedStore { _ in .unauthorized },
+        credentials: try AppStoreCredentials(
+          privateKey: key.pem, keyID: key.keyID, issuerID: key.issuerID),
+        bundleID: TestApps.climbing)
+      let keyed = try await harness.service(
+        configuration: TestApps.json,
+        settings: [
+          "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
+          "APP_STORE_ISSUER_ID": key.issuerID,
+        ])
+      let own = keyed.oldProofs
+      let mixed = OldProofs(
+        lookup: StoreLookup(
+          apis: own.lookup.apis.merging([TestApps.climbing: wrong]) { _, new in new },
+          verifier: own.lookup.verifier, logger: own.logger),
+        ledger: own.ledger, pool: own.pool, catalog: own.catalog, clock: own.clock, logger: own.logger)
+      await #expect(throws: AppStoreServerError.self) { try await mixed.run() }
+      #expect(try await Self.mark(first.originalTransactionID, harness).isDue)
+      #expect(try await Self.mark(second.originalTransactionID, harness).isAsked)
+      await keyed.close()
     }
   }
 
@@ -297,7 +409,7 @@ import Testing
       let sentence = try #require(try await Self.sentence(id, harness))
       #expect(sentence.hasPrefix("known only by a proof of \(bought.transaction.signedDate.rfc3339);"))
       #expect(sentence.hasSuffix("was not asked whether it was refunded since, because the app has no key"))
-      harness.clock.advance(seconds: 3_700)
+      harness.clock.advance(seconds: 901)
       var lines: [String] = []
       _ = await Doctor(environment: harness.environment, clock: harness.clock.service).check {
         lines.append($0.line)

@@ -1,6 +1,7 @@
 import Curl
 import Foundation
 import HTTPTypes
+import Logging
 import Postgres
 import Subscriptions
 import Synchronization
@@ -173,6 +174,26 @@ import Testing
       _ = try await harness.pool.query("UPDATE subscriptions SET store_asked_at = \(future)")
       let report = try #require(await harness.service.reconcile(bundleID: TestApps.climbing).first)
       #expect(report.repairCount == 1)
+    }
+  }
+
+  @Test func `a reconciliation that is cancelled because the process stops logs no error`() async throws {
+    try await withHarness { harness in
+      let lines = LogLines()
+      let own = harness.service.reconciliation
+      let app = try #require(own.catalog[TestApps.climbing])
+      let reconciliation = Reconciliation(
+        apis: own.apis, catalog: own.catalog, pool: own.pool, missed: own.missed, overdue: own.overdue,
+        clock: own.clock, logger: Logger(label: "tests") { _ in lines })
+      let task = Task {
+        while !Task.isCancelled { await Task.yield() }
+        return await reconciliation.run(app, .production)
+      }
+      task.cancel()
+      let report = await task.value
+      #expect(report.failure != nil)
+      #expect(!lines.all.isEmpty)
+      #expect(lines.all.allSatisfy { $0.contains("cancelled") })
     }
   }
 

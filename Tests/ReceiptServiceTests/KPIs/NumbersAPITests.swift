@@ -91,16 +91,36 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    "from=0000-01-01&to=0000-02-01", "to=0001-01-01", "to=2008-07-09", "from=1900-01-01", "to=9999-12-31",
+    "from=2026-02-30",
+  ])
+  func `a day before the App Store's first or far in the future is an invalid request`(query: String)
+    async throws
+  {
+    try await withScreenTime { harness in
+      let answer = try await harness.support("numbers/kpi_daily?\(query)", token: Harness.supportToken)
+      #expect(answer.status == 400 && answer.code == "invalid_request")
+      let first = try await harness.support("numbers/kpi_daily?to=2008-07-10", token: Harness.supportToken)
+      #expect(first.status == 200)
+    }
+  }
+
   @Test func `a client gets CSV where it accepts it more than JSON`() {
     for accept in [
       "text/csv", "text/csv, */*;q=0.1", "TEXT/CSV; header=present", "application/json;q=0.5, text/csv",
-      "text/csv, application/json",
+      "text/csv, application/json", "text/csv ; q=0.001", "text/csv;q=1.000", "text/csv;Q=0.5",
+      "text/csv;q=1.",
     ] {
       #expect(NumbersFormat(accept: accept) == .csv, "\(accept)")
     }
     for accept in [
       nil, "", "*/*", "application/json", "application/json, text/csv", "text/csv;q=0", "text/html",
-      "text/csv;q=0.5, application/json",
+      "text/csv;q=0.5, application/json", "text/csv;q=0.000", "text/csv;q=0.",
+      // A weight that RFC 9110 does not have.
+      "text/csv;q=inf", "text/csv;q=nan", "text/csv;q=1.001", "text/csv;q=2", "text/csv;q=0.1234",
+      "text/csv;q=-1", "text/csv;q=+1", "text/csv;q=1e0", "text/csv;q=0x1", "text/csv;q=.5", "text/csv;q=",
+      "text/csv;q=0 .5", "text/csv;q=1.0.0", "text/csv;q=0.٥",
     ] {
       #expect(NumbersFormat(accept: accept) == .json, "\(accept ?? "nil")")
     }
@@ -110,6 +130,22 @@ import Testing
     var lines = CSVText()
     lines.append(["a", nil, "b,c", "d\"e", "f\r\ng"])
     #expect(lines.text == "a,,\"b,c\",\"d\"\"e\",\"f\r\ng\"\r\n")
+  }
+
+  @Test func `a cell of CSV that looks like a formula is marked as text, and a number is not`() {
+    for cell in ["=1+1", "+1", "-", "-a", "-1-1", "-1.", "-1.2.3", "-Infinity", "@SUM(A1)", "\ta"] {
+      var lines = CSVText()
+      lines.append([cell])
+      #expect(lines.text == "'\(cell)\r\n")
+    }
+    var quoted = CSVText()
+    quoted.append(["=HYPERLINK(\"a\",\"b\")", "\ra", "\r\na"])
+    #expect(quoted.text == "\"'=HYPERLINK(\"\"a\"\",\"\"b\"\")\",\"'\ra\",\"'\r\na\"\r\n")
+    for cell in ["", "0", "7.99", "-7", "-7.99", "a=b", "2027-03-01"] {
+      var lines = CSVText()
+      lines.append([cell])
+      #expect(lines.text == "\(cell)\r\n")
+    }
   }
 }
 

@@ -120,13 +120,13 @@ extension CustomerTable {
 
   private static let seenUsers = CustomerTable(
     "seen_users", "deleted", columns: "user_id bundle_id first_seen_at last_seen_at",
-    export: { "SELECT to_jsonb(s) AS row FROM seen_users s WHERE user_id = \($0.user)" },
+    export: { "SELECT to_jsonb(s) AS row FROM seen_users s WHERE user_id = \($0.user) AND \($0.isOfApp())" },
     erase: { customer in
       guard let user = customer.user else { return [] }
       return [
         // Servers that write seen users wait for the record of this erasure: see SeenUserRows.write.
         "LOCK TABLE seen_users IN SHARE ROW EXCLUSIVE MODE",
-        "DELETE FROM seen_users WHERE user_id = \(user)",
+        "DELETE FROM seen_users WHERE user_id = \(user) AND \(customer.isOfApp())",
       ]
     })
 

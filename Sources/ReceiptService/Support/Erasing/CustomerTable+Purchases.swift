@@ -13,8 +13,8 @@ extension CustomerTable {
       status_since ownership grace_expires_at revoked_at price_milliunits currency signed_at kind renews_as \
       upcoming_product_id upcoming_tier owned_because taken_from app_account_token app_transaction_id is_counted \
       phase_starts phase_statuses phase_store_statuses next_change_at store_asked_at \
-      old_proof_signed_at old_proof_due_at old_proof_asked_at erased_as erased_at erased_tokens \
-      counted_moves counted_moves_since
+      old_proof_signed_at old_proof_marked_at old_proof_due_at old_proof_asked_at old_proof_unknown_at \
+      erased_as erased_at erased_tokens counted_moves counted_moves_since
       """,
     export: { customer in
       """
@@ -42,10 +42,14 @@ extension CustomerTable {
         """,
         """
         UPDATE subscriptions s SET
-          taken_from = CASE WHEN taken_from = \(customer.id) THEN \(customer.pseudonym) ELSE taken_from END,
           app_account_token = nullif(app_account_token, \(customer.user)::uuid),
           erased_tokens = \(tokens(of: customer, only: true))
         WHERE original_transaction_id = ANY(\(customer.formerPurchases))
+        """,
+        """
+        UPDATE subscriptions SET taken_from = \(customer.pseudonym)
+        WHERE original_transaction_id = ANY(\(customer.formerPurchases + customer.lostPurchases))
+          AND taken_from = \(customer.id)
         """,
         // Purchases that only notifications tell of: later ones must not bring the user back.
         """

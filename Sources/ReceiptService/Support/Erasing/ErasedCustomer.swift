@@ -20,8 +20,11 @@ struct ErasedCustomer: Sendable {
   let pseudonym: String
   /// The purchases that the customer owns (`originalTransactionId`).
   var purchases: [String] = []
-  /// The purchases of other customers whose facts name this one: an earlier owner, or a former `appAccountToken`.
+  /// The purchases of other customers whose facts name this one by a former `appAccountToken`.
   var formerPurchases: [String] = []
+  /// The purchases of other customers that support took from this one, and whose facts do not name it: only the row's column
+  /// `taken_from` does.
+  var lostPurchases: [String] = []
   /// The notifications that could not be processed yet and name the customer or the customer's purchases.
   var waiting: [Waiting] = []
   let instant: Date
@@ -89,7 +92,7 @@ struct ErasedCustomer: Sendable {
 
   /// The names of the locks of all purchases and waiting notifications.
   var purchaseLocks: [String] {
-    namedPurchases + waiting.flatMap { [$0.uuid.uuidString, $0.purchase].compactMap(\.self) }
+    namedPurchases + lostPurchases + waiting.flatMap { [$0.uuid.uuidString, $0.purchase].compactMap(\.self) }
   }
 
   /// The Apple Accounts (appTransactionId) of the trials and the purchases.
@@ -103,16 +106,16 @@ struct ErasedCustomer: Sendable {
     """
   }
 
-  /// A row for each purchase: its id, and whether the customer owns it. A purchase without an owner is the customer's too if
+  /// A row for each purchase: its id, whether the customer owns it, and whether its facts name the customer. A purchase without an owner is the customer's too if
   /// the customer alone has its Apple Account.
   ///
   /// The scans for tokens have no index: erasing is rare, and an index would cost each webhook.
   var findPurchases: Query {
     """
-    SELECT original_transaction_id, true AS is_owned FROM subscriptions
+    SELECT original_transaction_id, true AS is_owned, true AS is_named FROM subscriptions
     WHERE (user_id = \(user) OR device_id = \(device) AND user_id IS NULL) AND \(isOfApp())
     UNION ALL
-    SELECT unclaimed.original_transaction_id, true
+    SELECT unclaimed.original_transaction_id, true, true
     FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
     JOIN subscriptions unclaimed ON unclaimed.app_transaction_id = original.app_transaction_id
       AND unclaimed.bundle_id = own.bundle_id
@@ -125,9 +128,10 @@ struct ErasedCustomer: Sendable {
         SELECT FROM subscriptions s WHERE s.app_transaction_id = original.app_transaction_id
           AND s.bundle_id = own.bundle_id AND s.device_id <> own.device_id)
     UNION ALL
-    SELECT original_transaction_id, false FROM (
-      SELECT original_transaction_id FROM subscriptions
-      WHERE (taken_from = \(id) OR app_account_token = \(user)) AND \(isOfApp())
+    SELECT original_transaction_id, false, false FROM subscriptions WHERE taken_from = \(id) AND \(isOfApp())
+    UNION ALL
+    SELECT original_transaction_id, false, true FROM (
+      SELECT original_transaction_id FROM subscriptions WHERE app_account_token = \(user) AND \(isOfApp())
       UNION SELECT original_transaction_id FROM transactions WHERE app_account_token = \(user) AND \(isOfApp())
     ) AS named
     ORDER BY 1, 2
@@ -138,9 +142,8 @@ struct ErasedCustomer: Sendable {
   ///
   /// It reads all that wait, because erasing is rare.
   var findWaiting: Query {
-    // A device's id may be any word, so only a UUID is certain to be no other word of a payload.
-    let token = user ?? device.flatMap { UUID(rfc9562: $0) }
-    var names = [token].compactMap { $0?.uuidString.lowercased() }
+    // The token of a payload is a user's. A device's id is in none: a client may choose another customer's token as its id.
+    var names = [user].compactMap { $0?.uuidString.lowercased() }
     let ids = purchases.filter(\.isTransactionID)
     if !ids.isEmpty { names.append(#""(\#(ids.joined(separator: "|")))""#) }
     let pattern = names.isEmpty ? nil : names.joined(separator: "|")
@@ -165,14 +168,20 @@ struct ErasedCustomer: Sendable {
   /// The customer with the purchases of ``findPurchases``.
   func with(_ rows: Rows) throws -> ErasedCustomer {
     var found = self
-    var isOwned: [String: Bool] = [:]
+    var (owned, named, lost): (Set<String>, Set<String>, Set<String>) = ([], [], [])
     for row in rows {
       let id = try row.decode("original_transaction_id", as: String.self)
-      let owned = try row.decode("is_owned", as: Bool.self)
-      isOwned[id] = isOwned[id] == true || owned
+      if try row.decode("is_owned", as: Bool.self) {
+        owned.insert(id)
+      } else if try row.decode("is_named", as: Bool.self) {
+        named.insert(id)
+      } else {
+        lost.insert(id)
+      }
     }
-    found.purchases = isOwned.filter(\.value).keys.sorted()
-    found.formerPurchases = isOwned.filter { !$0.value }.keys.sorted()
+    found.purchases = owned.sorted()
+    found.formerPurchases = named.subtracting(owned).sorted()
+    found.lostPurchases = lost.subtracting(owned).subtracting(named).sorted()
     return found
   }
 }

@@ -88,7 +88,8 @@ extension SupportDesk {
     ])
     let purchases = try await connection.query(known.findPurchases, timeout: ErasedCustomer.timeout)
     let current = try known.with(purchases).with(stillWaiting: answers[1])
-    guard Set(current.namedPurchases).isSubset(of: known.namedPurchases) else { throw NewPurchase() }
+    let locked = Set(known.namedPurchases + known.lostPurchases)
+    guard locked.isSuperset(of: current.namedPurchases + current.lostPurchases) else { throw NewPurchase() }
     return current
   }
 

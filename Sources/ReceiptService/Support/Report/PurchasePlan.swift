@@ -25,6 +25,8 @@ struct PurchasePlan: Sendable {
   var oldProofSignedAt: Date?
   /// When the App Store answered about that proof; `nil` if it has not.
   var oldProofAskedAt: Date?
+  /// When the App Store answered that it does not know the purchase; `nil` if it knows it.
+  var oldProofUnknownAt: Date?
 }
 
 extension PurchasePlan {
@@ -33,7 +35,7 @@ extension PurchasePlan {
     """
     SELECT original_transaction_id, first_purchase_date, price::text, currency, storefront, offer, pending_product_id,
       renewal_price::text, renewal_currency, renewal_offer, price_increase, end_reason, signed_at, access_ends_at,
-      old_proof_signed_at, old_proof_asked_at,
+      old_proof_signed_at, old_proof_asked_at, old_proof_unknown_at,
       ARRAY(SELECT key FROM jsonb_each_text(total_paid) ORDER BY key) AS paid_currencies,
       ARRAY(SELECT value FROM jsonb_each_text(total_paid) ORDER BY key) AS paid_amounts
     FROM support_subscriptions WHERE original_transaction_id = ANY(\(originalTransactionIDs))
@@ -57,7 +59,8 @@ extension PurchasePlan {
         totalPaid: zip(amounts, currencies).compactMap { Money($0, $1) },
         confirmedAt: try row.decode("signed_at"), accessEndsAt: try row.decode("access_ends_at"),
         oldProofSignedAt: try row.decode("old_proof_signed_at"),
-        oldProofAskedAt: try row.decode("old_proof_asked_at"))
+        oldProofAskedAt: try row.decode("old_proof_asked_at"),
+        oldProofUnknownAt: try row.decode("old_proof_unknown_at"))
     }
     return plans
   }

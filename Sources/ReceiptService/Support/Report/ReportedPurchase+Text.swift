@@ -41,6 +41,10 @@ extension ReportedPurchase {
   /// What is known of a purchase of which an old proof told first: a refund before receiptd may be missing.
   var oldProof: String? {
     guard let signedAt = plan.oldProofSignedAt else { return nil }
+    if let unknownAt = plan.oldProofUnknownAt {
+      return "first known by a proof of \(signedAt.rfc3339); "
+        + "at \(unknownAt.rfc3339) the App Store did not know it"
+    }
     if let askedAt = plan.oldProofAskedAt {
       return "first known by a proof of \(signedAt.rfc3339); the App Store was asked at \(askedAt.rfc3339)"
     }
