@@ -4,9 +4,9 @@ import Synchronization
 
 /// Transactions of client routes under a customer's advisory lock.
 ///
-/// A client can send any number of requests of one customer at once, and each of them needs the same lock. So in one process
-/// they take turns, and only the request whose turn it is holds a connection and waits for the lock in the database. The
-/// ledger does not take turns: it uses ``CommitQueue/maximumWorkers`` connections at most.
+/// A client can send any number of requests of one customer at once, and each of them needs the same lock. So a process runs
+/// one of these requests at a time. Only that request holds a connection and waits for the lock in the database; the others
+/// wait in a queue in memory. The ledger has no such queue: it uses ``CommitQueue/maximumWorkers`` connections at most.
 final class CustomerTransactions: Sendable {
   private typealias Waiting = Deque<CheckedContinuation<Void, any Error>>
 
@@ -14,7 +14,7 @@ final class CustomerTransactions: Sendable {
   static let maximumWaiting = 128
 
   private let pool: PostgresPool
-  /// The keys whose turn a request has, each with the requests that wait for it.
+  /// The keys of running requests, each with the requests that wait for the same key.
   private let turns = Mutex<[Int64: Waiting]>([:])
 
   init(pool: PostgresPool) {

@@ -151,7 +151,7 @@ import Testing
       #expect(try await !isRefused())
       #expect(try await live.profile(live[9]).product == "forged")
       #expect(try await live.clientWrites().isEmpty)
-      // Its rows are nobody's claim, and other roles stay clients.
+      // A row of the backend is no claim of a client, and other roles stay clients.
       #expect(
         try await live.isRefused {
           try await Self.run(

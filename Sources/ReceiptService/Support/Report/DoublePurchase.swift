@@ -11,7 +11,7 @@ struct DoublePurchase: Sendable {
     case twoAppleAccounts
     /// One Apple Account, or accounts that Apple did not tell, pay for two products.
     case twoProducts
-    /// A family member shares a purchase with the customer, who has an own one too.
+    /// The customer has a purchase that a family member shares, and also pays for one.
     case familySharing
     /// One Apple Account pays for two customers of the app.
     case twoCustomers

@@ -43,7 +43,7 @@ import Testing
         Arguments(pseudonym: ""), Arguments(pseudonym: "phone"), Arguments(apps: nil),
         Arguments(apps: [nil]), Arguments(apps: [TestApps.family, nil]), Arguments(purchases: nil),
         Arguments(purchases: [nil]), Arguments(purchases: ["1", nil]),
-        // Nobody released this purchase.
+        // No erasure released this purchase.
         Arguments(purchases: [bought.originalTransactionID]), Arguments(counts: "[]"),
       ] {
         let error = await #expect(throws: PostgresError.self, "\(arguments)") {
