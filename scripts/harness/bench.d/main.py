@@ -1,4 +1,4 @@
-"""Measures the bounds of the machine, runs each load, and prints the table."""
+"""Measures the bounds of the machine, runs each load, and prints the table. With --against compares two builds."""
 import argparse
 import json
 import os
@@ -7,8 +7,9 @@ import subprocess
 import health
 import machine
 import report
+from against import Turns
 from load import Load
-from processes import cpu_seconds, family_cpu_seconds, resident_megabytes
+from processes import resident_megabytes
 from report import FULL
 from world import World
 
@@ -22,13 +23,7 @@ class Run:
     def measure(self, name, load):
         """Runs a load and records its cost."""
         speed_before = machine.verifications_per_second(1)
-        server_before, database_before = cpu_seconds(self.world.server.pid), family_cpu_seconds(self.world.postgres)
-        result = load.run()
-        requests = max(result["requests"], 1)
-        result["rate"] = result["requests"] / result["seconds"]
-        result["server_cpu_per_1000"] = (cpu_seconds(self.world.server.pid) - server_before) / requests * 1000
-        result["postgres_cpu_per_1000"] = (family_cpu_seconds(self.world.postgres) - database_before) / requests * 1000
-        result["resident_mb"] = resident_megabytes(self.world.server.pid)
+        result = self.world.measure(load)
         # The machine's speed changes from minute to minute: each load has the bound of its own minute.
         result["verifications_per_second"] = (speed_before + machine.verifications_per_second(1)) / 2
         self.results[name] = result
@@ -76,16 +71,12 @@ class Run:
         """New requests, each of which must be in the table afterwards, and the same ones again."""
         path = f"/api/v1/subscriptions/{name}"
         bodies = self.world.corpus(kind, count)
-        before, size = self.rows(kind), int(self.world.sql("SELECT pg_database_size('bench')"))
+        before, size = self.world.rows(kind), int(self.world.sql("SELECT pg_database_size('bench')"))
         new = self.measure(f"{name}, new{where}", self.load(self.world.port, path, bodies))
-        kept = self.rows(kind) - before
+        kept = self.world.kept(kind, before, new, self.options.connections)
         self.world.sql("CHECKPOINT")
         new["kept"] = kept
         new["disk_each"] = (int(self.world.sql("SELECT pg_database_size('bench')")) - size) / max(kept, 1)
-        # One response of each connection may have been under way when the clock stopped.
-        good = new["requests"] - new["refused"]
-        if not good <= kept <= good + self.options.connections:
-            raise SystemExit(f"{good} answered 200, {kept} kept")
         if again and not self.options.once:
             self.measure(f"{name}, {again}", self.load(self.world.port, path, bodies))
         os.unlink(bodies)
@@ -95,30 +86,18 @@ class Run:
         self.measure(title, self.load(self.world.port, f"/api/v1/subscriptions/{name}", bodies, **kept))
         os.unlink(bodies)
 
-    def rows(self, table):
-        return int(self.world.sql(f"SELECT count(*) FROM {table}"))
-
     def full(self):
         """New requests with 1,000,000 subscriptions and 3,000,000 notifications in the tables."""
         print("  filling the tables", flush=True)
         subprocess.run(["scripts/harness/load-million"], env={**os.environ, "DATABASE_URL": self.world.url}, check=True,
                        stdout=subprocess.DEVNULL)
         # The running day has become due meanwhile, which costs PostgreSQL seconds.
-        self.count_days()
+        self.world.count_days()
         self.world.sql("CHECKPOINT")
         if self.wants("webhook"):
             self.measure_new("webhook", "notifications", self.options.corpus, where=FULL)
         if self.wants("validate"):
             self.measure_new("validate", "transactions", self.options.corpus * 2, where=FULL)
-
-    def count_days(self):
-        """Marks every day as counted: the backlog of a loaded database would keep a core busy for half a minute."""
-        self.world.sql(
-            "INSERT INTO kpi_days (day, as_of, computed_at) "
-            "SELECT day, least(now(), (day + 1)::timestamp AT TIME ZONE 'UTC'), now() "
-            "FROM (SELECT generate_series(date '2008-07-10', today, interval '1 day')::date AS day "
-            "FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS today) AS clock) AS days "
-            "ON CONFLICT (day) DO UPDATE SET as_of = excluded.as_of, computed_at = excluded.computed_at")
 
     def run(self):
         self.world.start()
@@ -126,7 +105,7 @@ class Run:
         self.bounds()
         print("loads", flush=True)
         # The corpus has purchases of years, and a server counts each of those days once.
-        self.count_days()
+        self.world.count_days()
         if self.wants("healthz"):
             self.results.update(health.measure(self.world, self.options.seconds, self.options.connections))
         if self.wants("webhook"):
@@ -136,6 +115,12 @@ class Run:
         if self.wants("full"):
             self.full()
         self.results["peak_resident_mb"] = resident_megabytes(self.world.server.pid, peak=True)
+
+    def stop(self, keep):
+        self.world.stop(keep)
+
+    def print_table(self):
+        report.print_table(self.results)
 
 
 def main():
@@ -147,14 +132,18 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--once", action="store_true", help="leave out what is posted again")
     parser.add_argument("--keep", action="store_true", help="leave the folder with its logs")
-    run = Run(parser.parse_args())
+    parser.add_argument("--against", metavar="COMMIT", help="compare with the build of this commit, by turns")
+    parser.add_argument("--rounds", type=int, default=5, help="of --against")
+    parser.add_argument("--half", action="store_true", help="with --against: also at half the rate of COMMIT's build")
+    options = parser.parse_args()
+    run = Turns(options) if options.against else Run(options)
     try:
         run.run()
     finally:
-        run.world.stop(keep=run.options.keep)
-    report.print_table(run.results)
-    if run.options.json:
-        with open(run.options.json, "w", encoding="utf-8") as file:
+        run.stop(options.keep)
+    run.print_table()
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
             json.dump(run.results, file, indent=1)
             file.write("\n")
 

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 
 from database import Database
-from processes import Child
+from processes import Child, cpu_seconds, family_cpu_seconds, resident_megabytes
 from server import Server
 from store import trust
 
@@ -19,11 +19,13 @@ DEVICE_APP, DEVICE_PRODUCT = "com.screentimerewards", "com.screentimerewards.fam
 class World:
     """All processes and files of a run; `stop` removes them."""
 
-    def __init__(self, name, settings=None):
-        self.bin = os.environ["RECEIPTD_BIN"]
+    def __init__(self, name, settings=None, binaries=None, source=".", authority=None):
+        """`source` is the tree of `binaries`. Worlds with the same `authority` take the same bodies."""
+        self.bin, self.source = binaries or os.environ["RECEIPTD_BIN"], source
         self.work = tempfile.mkdtemp(prefix=f"receiptd-{name}.", dir=os.environ.get("BENCH_DIR", "/tmp"))
         # PostgreSQL runs as another user if this runs as root, and needs access.
         os.chmod(self.work, 0o711)
+        self.authority = authority or f"{self.work}/authority"
         self.name, self.settings = name, settings or {}
         self.children, self.database = [], None
 
@@ -34,11 +36,13 @@ class World:
         self.sql(f"CREATE DATABASE {self.name} TEMPLATE template0 LC_COLLATE 'C'")
         self.database.name = self.name
         self.url = self.database.url
-        subprocess.run([f"{self.bin}/appstore-simulator", "authority", "--folder", f"{self.work}/authority"],
-                       stdout=subprocess.DEVNULL, check=True)
+        if not os.path.exists(self.authority):
+            subprocess.run([f"{self.bin}/appstore-simulator", "authority", "--folder", self.authority],
+                           stdout=subprocess.DEVNULL, check=True)
         server = Server(self.bin, f"{self.work}/receiptd.log", {
-            **trust(f"{self.work}/authority"), "DATABASE_URL": self.url, "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
-            "LOG_FORMAT": "json", "RECEIPTD_CONFIG": self.catalog(), **SECRETS, **self.settings})
+            **trust(self.authority), "DATABASE_URL": self.url, "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
+            "LOG_FORMAT": "json", "RECEIPTD_CONFIG": self.catalog(), "RECEIPTD_MIGRATIONS": f"{self.source}/migrations",
+            **SECRETS, **self.settings})
         self.server, self.port, self.admin_port = server.child, server.port, server.admin_port
         self.children.append(self.server)
 
@@ -49,7 +53,7 @@ class World:
 
     def catalog(self):
         """The shipped apps without addresses on the network."""
-        apps = json.load(open("config/apps.json"))
+        apps = json.load(open(f"{self.source}/config/apps.json"))
         for app in apps["apps"]:
             if "auth" in app:
                 app["auth"].pop("jwks", None)
@@ -73,6 +77,43 @@ class World:
     def sql(self, statement):
         return self.database.query(statement)
 
+    def rows(self, table):
+        return int(self.sql(f"SELECT count(*) FROM {table}"))
+
+    def count_days(self):
+        """Marks every day as counted: the backlog of a loaded database would keep a core busy for half a minute."""
+        self.sql(
+            "INSERT INTO kpi_days (day, as_of, computed_at) "
+            "SELECT day, least(now(), (day + 1)::timestamp AT TIME ZONE 'UTC'), now() "
+            "FROM (SELECT generate_series(date '2008-07-10', today, interval '1 day')::date AS day "
+            "FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS today) AS clock) AS days "
+            "ON CONFLICT (day) DO UPDATE SET as_of = excluded.as_of, computed_at = excluded.computed_at")
+
+    def cpu(self):
+        """The seconds of CPU time that the server and PostgreSQL have used."""
+        return cpu_seconds(self.server.pid), family_cpu_seconds(self.postgres)
+
+    def measure(self, load):
+        """Runs a load; the result has its rate and its cost."""
+        server, database = self.cpu()
+        result = load.run()
+        server_after, database_after = self.cpu()
+        requests = max(result["requests"], 1)
+        result["rate"] = result["requests"] / result["seconds"]
+        result["server_cpu_per_1000"] = (server_after - server) / requests * 1000
+        result["postgres_cpu_per_1000"] = (database_after - database) / requests * 1000
+        result["resident_mb"] = resident_megabytes(self.server.pid)
+        return result
+
+    def kept(self, table, before, result, connections):
+        """The rows that a load added to `before`: one for each request that was answered 200."""
+        kept = self.rows(table) - before
+        # One response of each connection may have been under way when the clock stopped.
+        good = result["requests"] - result["refused"]
+        if not good <= kept <= good + connections:
+            raise SystemExit(f"{good} answered 200, {kept} kept")
+        return kept
+
     def corpus(self, kind, count):
         """A file with a request body a line, made by two processes."""
         paths, makers = [f"{self.work}/{kind}-{half}" for half in range(2)], []
@@ -81,8 +122,8 @@ class World:
             else (DEVICE_APP, DEVICE_PRODUCT, ["--device-ids"]))
         for path in paths:
             makers.append(subprocess.Popen(
-                [f"{self.bin}/appstore-simulator", "corpus", kind, "--folder", f"{self.work}/authority",
-                 "--config", "config/apps.json", "--bundle", bundle, "--product", product,
+                [f"{self.bin}/appstore-simulator", "corpus", kind, "--folder", self.authority,
+                 "--config", f"{self.source}/config/apps.json", "--bundle", bundle, "--product", product,
                  "--count", str(count // 2), *extra], stdout=open(path, "wb")))
         if any([maker.wait() for maker in makers]):
             raise SystemExit("the corpus could not be made")
