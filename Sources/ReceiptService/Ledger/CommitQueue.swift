@@ -1,12 +1,21 @@
 import DequeModule
 
+/// An entry that needs the same lock as all others with an equal key.
+protocol LockedTogether {
+  associatedtype LockKey: Hashable, Sendable
+  var lockKey: LockKey { get }
+}
+
 /// The entries that wait for a commit, in the order of their arrival, and the number of workers that commit.
 ///
 /// Most of a transaction's cost, here and in the database, does not depend on the number of its entries. So while a
 /// commit is under way, new entries wait for the next one (group commit). Another worker starts when enough entries wait
 /// to justify a transaction of their own, or when the first has waited for ``timeout``, probably because a commit under way
 /// waits for a lock. A lone entry waits for no other.
-struct CommitQueue<Element> {
+///
+/// Entries with the same ``LockedTogether/lockKey`` need a common lock. While one worker waits for it (``hold(_:_:)``), all
+/// others of that key wait with it, in no batch: one customer with many requests delays no other.
+struct CommitQueue<Element: LockedTogether> {
   /// The result of adding an entry.
   enum Admission {
     /// The entry waits for the next commit.
@@ -42,6 +51,8 @@ struct CommitQueue<Element> {
   let timeout: Duration
 
   private var waiting: Deque<(element: Element, since: ContinuousClock.Instant)> = []
+  /// The entries that wait with a worker for a lock, by key.
+  private var held: [Element.LockKey: [Element]] = [:]
   private var workers = 0
   private var isWatched = false
 
@@ -49,10 +60,14 @@ struct CommitQueue<Element> {
     self.timeout = timeout
   }
 
-  var count: Int { waiting.count }
+  var count: Int { waiting.count + held.values.reduce(0) { $0 + $1.count } }
 
   mutating func add(_ element: Element, at now: ContinuousClock.Instant) -> Admission {
-    guard waiting.count < Self.maximumWaiting else { return .refused }
+    guard count < Self.maximumWaiting else { return .refused }
+    if !held.isEmpty, held[element.lockKey] != nil {
+      held[element.lockKey]?.append(element)
+      return .waits
+    }
     waiting.append((element, now))
     if startsWorker(at: now) { return .startsWorker }
     defer { isWatched = true }
@@ -69,6 +84,23 @@ struct CommitQueue<Element> {
     let count = min(waiting.count, Self.entriesPerTransaction)
     defer { waiting.removeFirst(count) }
     return waiting.prefix(count).map(\.element)
+  }
+
+  /// Keeps entries of this key out of batches, those that wait and those that come, until ``release(_:)``.
+  /// - Returns: whether the caller is the one that waits for the lock. If not, another worker does, and answers `elements` too.
+  mutating func hold(_ key: Element.LockKey, _ elements: [Element]) -> Bool {
+    let isFirst = held[key] == nil
+    var together = waiting.map(\.element).filter { $0.lockKey == key }
+    if !isFirst { together.insert(contentsOf: elements, at: 0) }
+    if !together.isEmpty { waiting.removeAll { $0.element.lockKey == key } }
+    held[key, default: []] += together
+    return isFirst
+  }
+
+  /// Ends the hold.
+  /// - Returns: the entries that waited with the caller.
+  mutating func release(_ key: Element.LockKey) -> [Element] {
+    held.removeValue(forKey: key) ?? []
   }
 
   /// Checks for entries that have waited too long.

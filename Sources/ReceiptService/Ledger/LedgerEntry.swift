@@ -34,6 +34,19 @@ struct LedgerEntry: Sendable {
 
   /// The name of the lock that serializes writes: the purchase's id, or the notification's uuid if it has no purchase.
   var lockName: String? { originalTransactionID ?? notification?.uuid.uuidString }
+
+  /// The lock that this entry has in common with others. The claimant comes first: a client can send any number of purchases of
+  /// one customer at once.
+  var lockKey: LedgerLockKey {
+    if let claimant { return .customer(claimant) }
+    return .purchase(lockName)
+  }
+}
+
+/// A lock of the ledger that entries have in common: of the claimant, or of the purchase where there is none.
+enum LedgerLockKey: Sendable, Hashable {
+  case customer(Customer)
+  case purchase(String?)
 }
 
 /// The right to a purchase that the evidence of a claimant gives.

@@ -1,4 +1,5 @@
 import CoreMetrics
+import DequeModule
 import FoundationEssentials
 import HTTP
 import Logging
@@ -21,7 +22,7 @@ final class LedgerWriter: Sendable {
   private let timeout: Duration
 
   /// An entry with the caller that waits for its commit. An object, since an entry is large and is passed on often.
-  final class Waiting: Sendable {
+  final class Waiting: Sendable, LockedTogether {
     let entry: LedgerEntry
     let trace = TraceContext.current
     let continuation: CheckedContinuation<LedgerReceipt, any Error>
@@ -30,6 +31,8 @@ final class LedgerWriter: Sendable {
       self.entry = entry
       self.continuation = continuation
     }
+
+    var lockKey: LedgerLockKey { entry.lockKey }
   }
 
   init(
@@ -116,36 +119,62 @@ final class LedgerWriter: Sendable {
     }
   }
 
-  /// Commits a batch and answers all of its entries. A bad entry, or one whose row is locked, fails alone.
+  /// Commits a batch and answers all of its entries. A bad entry fails alone; one that meets a lock fails with those that need
+  /// the same lock.
   private func commit(_ batch: [Waiting]) async {
-    if batch.count == 1 { return await commit(batch[0], lockTimeout: LedgerLockTimeout.alone) }
     if await commitAndAnswer(batch, lockTimeout: LedgerLockTimeout.shared) { return }
-    var blocked: [Waiting] = []
-    for waiting in batch where await !commitAndAnswer([waiting], lockTimeout: LedgerLockTimeout.probe) {
-      blocked.append(waiting)
+    // In the order of arrival.
+    var blocked: [(key: LedgerLockKey, entries: [Waiting])] = []
+    for waiting in batch {
+      if let group = blocked.firstIndex(where: { $0.key == waiting.lockKey }) {
+        blocked[group].entries.append(waiting)
+      } else if batch.count == 1 || !(await commitAndAnswer([waiting], lockTimeout: LedgerLockTimeout.probe))
+      {
+        blocked.append((waiting.lockKey, [waiting]))
+      }
     }
-    for waiting in blocked {
-      await commit(waiting, lockTimeout: LedgerLockTimeout.alone / blocked.count)
+    for (key, entries) in blocked {
+      await commitHeld(key, entries, lockTimeout: LedgerLockTimeout.alone / blocked.count)
     }
   }
 
-  private func commit(_ waiting: Waiting, lockTimeout: Duration) async {
-    _ = await commitAndAnswer([waiting], lockTimeout: lockTimeout, isLastAttempt: true)
+  /// Waits with the first of these entries for the lock that all of them need. If it is not granted, they fail together.
+  private func commitHeld(_ key: LedgerLockKey, _ entries: [Waiting], lockTimeout: Duration) async {
+    guard queue.withLock({ $0.hold(key, entries) }) else { return }
+    let isGranted = await commitAndAnswer([entries[0]], lockTimeout: lockTimeout)
+    var others = Deque(queue.withLock { entries.dropFirst() + $0.release(key) })
+    guard isGranted else {
+      refuse([entries[0]] + others)
+      return
+    }
+    while !others.isEmpty {
+      let count = min(others.count, CommitQueue<Waiting>.entriesPerTransaction)
+      await commit(Array(others.prefix(count)))
+      others.removeFirst(count)
+    }
+  }
+
+  /// Answers entries whose lock was not granted. After 200 a notification would wait for a replay; after 503 the App Store sends
+  /// it again.
+  private func refuse(_ entries: [Waiting]) {
+    var metadata = Self.metadata(of: entries, because: "a lock was not granted in time")
+    metadata["entries"] = "\(entries.count)"
+    TraceContext.$current.withValue(entries.count == 1 ? entries[0].trace : nil) {
+      logger.warning("the database did not take an entry now", metadata: metadata)
+    }
+    metrics.ledger.unavailable.increment(by: entries.count)
+    for waiting in entries { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
   }
 
   /// Runs a transaction for these entries. Log lines of a lone entry have its trace; those of a batch have none.
   /// - Returns: whether the entries were answered. If not, nothing was written: one of them is bad, or its row is locked.
-  private func commitAndAnswer(
-    _ batch: [Waiting], lockTimeout: Duration, isLastAttempt: Bool = false
-  ) async -> Bool {
+  private func commitAndAnswer(_ batch: [Waiting], lockTimeout: Duration) async -> Bool {
     await TraceContext.$current.withValue(batch.count == 1 ? batch[0].trace : nil) {
-      await commitAndAnswerTraced(batch, lockTimeout, isLastAttempt)
+      await commitAndAnswerTraced(batch, lockTimeout)
     }
   }
 
-  private func commitAndAnswerTraced(
-    _ batch: [Waiting], _ lockTimeout: Duration, _ isLastAttempt: Bool
-  ) async -> Bool {
+  private func commitAndAnswerTraced(_ batch: [Waiting], _ lockTimeout: Duration) async -> Bool {
     do {
       let receipts = try await run(batch.map(\.entry), lockTimeout)
       for (waiting, receipt) in zip(batch, receipts) {
@@ -163,7 +192,7 @@ final class LedgerWriter: Sendable {
       for waiting in batch { waiting.continuation.resume(throwing: refusal) }
     } catch let error as PostgresError where DeviceSecretRows.isChange(error) {
       for waiting in batch { waiting.continuation.resume(throwing: DeviceSecretChanged()) }
-    } catch let error as PostgresError where error.sqlState == "55P03" && !isLastAttempt {
+    } catch let error as PostgresError where error.sqlState == "55P03" {
       return false
     } catch let error as PostgresError where error.isSchemaIncomplete {
       // A notification that is kept now would collide with the rows that a restore inserts.
@@ -184,8 +213,8 @@ final class LedgerWriter: Sendable {
     return true
   }
 
-  private static func metadata(of batch: [Waiting], because error: any Error) -> Logger.Metadata {
-    var metadata: Logger.Metadata = ["reason": "\(error)"]
+  private static func metadata(of batch: [Waiting], because reason: Any) -> Logger.Metadata {
+    var metadata: Logger.Metadata = ["reason": "\(reason)"]
     guard let entry = batch.first?.entry else { return metadata }
     if let notification = entry.notification {
       metadata["notification"] = "\(notification.uuid.uuidString.lowercased())"

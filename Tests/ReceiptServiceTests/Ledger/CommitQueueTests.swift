@@ -2,6 +2,11 @@ import Testing
 
 @testable import ReceiptService
 
+/// A number shares a lock with the numbers that have the same remainder by ten.
+extension Int: LockedTogether {
+  var lockKey: Int { self % 10 }
+}
+
 @Suite struct CommitQueueTests {
   private let start = ContinuousClock.now
   private var soon: ContinuousClock.Instant { start + .milliseconds(5) }
@@ -111,6 +116,35 @@ import Testing
     }
     #expect(workers == 3)
     #expect(queue.next(at: late) == [4])
+  }
+
+  @Test
+  func
+    `entries that need a held lock are in no batch until its release, and then leave with the worker that held it`()
+  {
+    var queue = CommitQueue<Int>()
+    for number in [7, 8, 17, 9] { _ = queue.add(number, at: start) }
+    #expect(queue.hold(7, [107]))
+    guard case .waits = queue.add(27, at: late) else {
+      Issue.record("the worker that waits for the lock commits it")
+      return
+    }
+    #expect(!queue.hold(7, [37, 47]), "one worker waits for a lock")
+    #expect(queue.count == 6)
+    #expect(queue.next(at: late) == [8, 9])
+    #expect(queue.release(7) == [17, 27, 37, 47])
+    #expect(queue.count == 0)
+    _ = queue.add(57, at: late)
+    #expect(queue.next(at: late) == [57])
+  }
+
+  @Test func `entries that wait for a held lock count against the limit of waiting entries`() {
+    var queue = CommitQueue<Int>()
+    #expect(queue.hold(1, []))
+    let answers = (0..<5_000).map { _ in queue.add(1, at: start) }
+    let refused = answers.filter { if case .refused = $0 { true } else { false } }
+    #expect(refused.count == 5_000 - 4_096)
+    #expect(queue.next(at: late) == nil)
   }
 
   /// Simulates workers that end, workers that never end (all but one), and the watch that the queue starts.

@@ -99,6 +99,36 @@ import Testing
     }
   }
 
+  @Test
+  func
+    `any number of requests of a customer whose lock is held fail together, after all others are answered`()
+    async throws
+  {
+    try await withHarness { harness in
+      let customer = try await harness.customers(1)
+      let entries = try (0..<200).map { _ in try harness.entry(by: customer[0].user) }
+      let others = try (0..<8).map { _ in try harness.entry(by: UUID()) }
+      let answered = AnsweredEntries()
+      try await SharedCommit.with(harness, connections: 6, timeout: .milliseconds(20)) { commit in
+        try await harness.pool.withTransaction { connection in
+          _ = try await connection.query(Held.customerKey.query(customer))
+          await withTaskGroup { group in
+            for (index, entry) in (entries + others).enumerated() {
+              group.addTask {
+                let receipt = try? await commit.ledger.record(entry)
+                answered.append(index, isCommitted: receipt?.isNews == true)
+              }
+            }
+          }
+        }
+        #expect(answered.all.count == 208)
+        #expect(Set(answered.all.prefix(8).map(\.index)) == Set(200..<208))
+        #expect(Set(answered.all.filter(\.isCommitted).map(\.index)) == Set(200..<208))
+        #expect(try await commit.ledger.record(entries[0]).isNews)
+      }
+    }
+  }
+
   @Test func `a purchase with a locked row does not stop the sweep of other purchases`() async throws {
     try await withHarness { harness in
       let customers = try await harness.customers(2)
@@ -157,6 +187,14 @@ extension HeldLockTests.Held {
 }
 
 extension Harness {
+  /// A validation of a new purchase by a user.
+  fileprivate func entry(by user: UUID) throws -> LedgerEntry {
+    let bought = try buy()
+    let purchase = try service.validation.proofs.purchase(
+      signedTransaction: bought.signedTransaction, signedRenewalInfo: bought.signedRenewalInfo, bundleID: nil)
+    return LedgerEntry(purchase, claimant: .user(user), instant: clock.now)
+  }
+
   fileprivate func customers(_ count: Int) async throws -> [HeldCustomer] {
     var customers: [HeldCustomer] = []
     for _ in 0..<count { customers.append(try await customer()) }

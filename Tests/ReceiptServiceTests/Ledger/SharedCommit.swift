@@ -12,19 +12,22 @@ struct SharedCommit {
   private let pool: PostgresPool
 
   /// Runs `body` with a ledger beside the harness's own, on the same database.
+  ///
+  /// - Parameter timeout: of waiting entries. With the one given here only the end of the running commit starts the next
+  ///   one, however slow the machine is.
   static func with<R>(
-    _ harness: Harness, _ body: (SharedCommit) async throws -> R
+    _ harness: Harness, connections: Int = 1, timeout: Duration = .seconds(600),
+    _ body: (SharedCommit) async throws -> R
   ) async throws -> R {
     try await TestDatabase(uri: try #require(harness.environment["DATABASE_URL"])).withPool {
-      $0.maximumConnections = 1
+      $0.maximumConnections = connections
       $0.acquireTimeout = .seconds(120)
     } _: { pool in
       let notifications = harness.service.notifications
-      // With this timeout only the end of the running commit starts the next one, however slow the machine is.
       let ledger = LedgerWriter(
         pool: pool, recentNotifications: RecentNotifications(), catalog: notifications.catalog,
         clock: harness.clock.service, logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() },
-        metrics: notifications.metrics, queue: CommitQueue(timeout: .seconds(600)))
+        metrics: notifications.metrics, queue: CommitQueue(timeout: timeout))
       return try await body(SharedCommit(ledger: ledger, pool: pool))
     }
   }
