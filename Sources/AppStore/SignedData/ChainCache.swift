@@ -22,10 +22,8 @@ final class ChainCache: Sendable {
   }
 
   func chain(under header: ArraySlice<UInt8>, at now: ContinuousClock.Instant) -> VerifiedChain? {
-    header.withUnsafeBytes { header in
-      entries.withLock { entries in
-        entries.first { $0.expiresAt > now && $0.chain.headerSegment.isEqual(to: header) }?.chain
-      }
+    entries.withLock { entries in
+      entries.first { $0.expiresAt > now && $0.chain.signs(under: header) }?.chain
     }
   }
 
@@ -40,11 +38,4 @@ final class ChainCache: Sendable {
   }
 
   var count: Int { entries.withLock { $0.count } }
-}
-
-extension [UInt8] {
-  fileprivate func isEqual(to other: UnsafeRawBufferPointer) -> Bool {
-    guard count == other.count, let theirs = other.baseAddress else { return count == other.count }
-    return withUnsafeBytes { ours in ours.baseAddress.map { memcmp($0, theirs, other.count) == 0 } ?? true }
-  }
 }

@@ -28,6 +28,17 @@ public final class VerifiedChain: Sendable {
     begun = hash
   }
 
+  /// Whether a JWS with this header segment is signed by this chain: whether the segments are equal byte for byte.
+  func signs(under header: ArraySlice<UInt8>) -> Bool {
+    guard headerSegment.count == header.count else { return false }
+    return headerSegment.withUnsafeBytes { ours in
+      header.withUnsafeBytes { theirs in
+        guard let ours = ours.baseAddress, let theirs = theirs.baseAddress else { return true }
+        return memcmp(ours, theirs, header.count) == 0
+      }
+    }
+  }
+
   /// Whether the leaf's key signed this payload under this header with ES256.
   ///
   /// The signature is the 64 bytes of R and S (RFC 7518, section 3.4). ECDSA allows S in either half of its range, and

@@ -1,4 +1,7 @@
-/// A signed notification and its inner payloads, each verified by its own signature.
+/// A signed notification and its inner payloads.
+///
+/// The notification's signature covers the inner payloads. An inner payload under another header is verified by its own
+/// signature too.
 ///
 /// The inner payloads are of the same app and environment as the notification. A renewal info names no app; the
 /// notification does.
@@ -23,7 +26,7 @@ extension SignedDataVerifier {
   /// - Throws: a failure without `isAuthentic` if the envelope does not verify; one with `isAuthentic` if an inner payload
   ///   does not verify or does not match the envelope.
   public func notification(_ signedPayload: String) throws(VerificationFailure) -> VerifiedNotification {
-    let envelope: Signed<NotificationPayload> = try verify(signedPayload, as: .notification)
+    let envelope: Signed<NotificationPayload> = try verify(signedPayload, as: .notification, inside: nil)
     do throws(VerificationFailure) {
       return try open(envelope)
     } catch {
@@ -39,20 +42,20 @@ extension SignedDataVerifier {
     let outer = envelope.payload
     var transaction: Signed<TransactionInfo>?
     if let jws = outer.data?.signedTransactionInfo {
-      let inner = try self.transaction(jws)
+      let inner: Signed<TransactionInfo> = try verify(jws, as: .transaction, inside: envelope.chain)
       try outer.checkBundle(of: .transaction, inner.payload.bundleId)
       try outer.checkEnvironment(of: .transaction, inner.payload.environment)
       transaction = inner
     }
     var renewalInfo: Signed<RenewalInfo>?
     if let jws = outer.data?.signedRenewalInfo {
-      let inner = try self.renewalInfo(jws)
+      let inner = try self.renewalInfo(jws, inside: envelope.chain)
       try outer.checkEnvironment(of: .renewalInfo, inner.payload.environment)
       renewalInfo = inner
     }
     var appTransaction: Signed<AppTransaction>?
     if let jws = outer.appData?.signedAppTransactionInfo {
-      let inner = try self.appTransaction(jws)
+      let inner: Signed<AppTransaction> = try verify(jws, as: .appTransaction, inside: envelope.chain)
       try outer.checkBundle(of: .appTransaction, inner.payload.bundleId)
       try outer.checkEnvironment(of: .appTransaction, inner.payload.environment)
       appTransaction = inner

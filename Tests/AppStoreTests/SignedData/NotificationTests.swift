@@ -81,11 +81,70 @@ struct NotificationTests {
     #expect(second?.field == "environment")
   }
 
-  @Test func `the inner JWS of a notification are verified separately`() throws {
+  @Test func `an inner JWS under another chain is verified by its own signature`() throws {
     let other = TestAuthority(name: "Other Root")
     let foreign = try refusal(Samples.notification(innerBy: other))
     #expect(foreign?.code == .untrustedRoot)
     #expect(foreign?.subject == .transaction)
+  }
+
+  @Test
+  func
+    `the signature of a notification covers an inner JWS under the same header, which alone would be refused`()
+    throws
+  {
+    var payload = try Samples.notification()
+    let jws = try #require(payload.data?.signedTransactionInfo)
+    let unsigned =
+      jws.prefix(through: try #require(jws.lastIndex(of: "."))) + String(repeating: "A", count: 86)
+    payload.data?.signedTransactionInfo = String(unsigned)
+    let notification = try verify(payload)
+    #expect(notification.transaction?.payload == Samples.transaction)
+    #expect(notification.transaction?.compactJWS == String(unsigned))
+    let verifier = try authority.verifier
+    // Also after the header is in the cache.
+    _ = try verifier.notification(authority.sign(payload))
+    let alone = failure { () throws(VerificationFailure) in try verifier.transaction(String(unsigned)) }
+    #expect(alone?.code == .signatureInvalid)
+  }
+
+  @Test func `an inner JWS whose header differs from the notification's in one byte needs its own signature`()
+    throws
+  {
+    var payload = try Samples.notification()
+    // The same certificates with a member that has no meaning: the header differs and the chain does not.
+    let header = try Array(JSONEncoder().encode(Header(x5c: authority.x5c)))
+    let longer = header.dropLast() + Array(#","a":1}"#.utf8)
+    let jws = try authority.sign(
+      bytes: Array(JSONEncoder().encode(Samples.transaction)), header: Array(longer))
+    payload.data?.signedTransactionInfo = jws
+    #expect(try verify(payload).transaction?.payload == Samples.transaction)
+    payload.data?.signedTransactionInfo =
+      jws.prefix(through: try #require(jws.lastIndex(of: "."))) + String(repeating: "A", count: 86)
+    let failure = try refusal(payload)
+    #expect(failure?.code == .signatureInvalid)
+    #expect(failure?.subject == .transaction)
+  }
+
+  @Test func `an inner JWS under the notification's header without a signature of 64 bytes is refused`()
+    throws
+  {
+    var payload = try Samples.notification()
+    let jws = try #require(payload.data?.signedTransactionInfo)
+    payload.data?.signedTransactionInfo = String(jws.prefix(through: try #require(jws.lastIndex(of: "."))))
+    let failure = try refusal(payload)
+    #expect(failure?.code == .signatureInvalid)
+    #expect(failure?.subject == .transaction)
+  }
+
+  @Test func `an inner JWS under the notification's header is refused outside of the certificates' validity`()
+    throws
+  {
+    var transaction = Samples.transaction
+    transaction.signedDate = TestAuthority.Instants.end + 1
+    let failure = try refusal(Samples.notification(transaction: transaction))
+    #expect(failure?.code == .certificateNotValidAtSignedDate)
+    #expect(failure?.subject == .transaction)
   }
 
   @Test func `a genuine JWS of another kind is refused`() throws {

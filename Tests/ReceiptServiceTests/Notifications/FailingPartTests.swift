@@ -182,7 +182,10 @@ extension Harness {
   ) throws -> String {
     let authority = store.identity.authority
     switch fault {
-    case .signature: return try notification(uuid, transaction: resign(bought.signedTransaction), of: bought)
+    case .signature:
+      // Under a header of its own, because the notification's signature covers a part under its header.
+      let part = try authority.makeSigner().sign(bought.transaction)
+      return try notification(uuid, transaction: resign(part), of: bought)
     case .form: return try notification(uuid, transaction: "a.b.c", of: bought)
     case .root: return try notification(uuid, of: bought, by: SigningAuthority().signer)
     case .certificate:
@@ -194,9 +197,10 @@ extension Harness {
     case .payload:
       return try notification(uuid, transaction: authority.signer.sign(json: Array("{}".utf8)), of: bought)
     case .renewalSignature:
+      guard let info = bought.renewalInfo else { throw CancellationError() }
+      let part = try authority.makeSigner().sign(info)
       return try notification(
-        uuid, transaction: bought.signedTransaction, renewalInfo: resign(bought.signedRenewalInfo ?? ""),
-        of: bought)
+        uuid, transaction: bought.signedTransaction, renewalInfo: resign(part), of: bought)
     case .renewalEnvironment:
       guard var info = bought.renewalInfo else { throw CancellationError() }
       info.environment = .sandbox
