@@ -11,15 +11,12 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     WHEN customer_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
       THEN regexp_replace(words, '(?<![[:alnum:]_-])' || customer_id || '(?![[:alnum:]_-])', pseudonym, 'gi')
     -- Any other id is text that a client chose: a word, a date or the number of a ticket.
-    WHEN customer_id ~ '^\S{16,}$' AND customer_id ~ '[[:alpha:]]' AND customer_id ~ '[0-9]'
-      THEN regexp_replace(words,
-        '(?<![[:alnum:]_-])' || regexp_replace(customer_id, '([^[:alnum:]])', '\\\1', 'g') || '(?![[:alnum:]_-])',
-        pseudonym, 'g')
     ELSE words END
 $$;
-COMMENT ON FUNCTION public.receiptd_rename_in_text(text, text, text) IS 'Free text in which the pseudonym replaces a customer''s id. Only a whole word counts, and only an id that cannot be an ordinary word: a UUID, or at least 16 characters without white space, with a letter and a digit.';
+COMMENT ON FUNCTION public.receiptd_rename_in_text(text, text, text) IS 'Free text in which the pseudonym replaces a customer''s id. Only a whole word counts, and only an id that cannot be an ordinary word: a UUID.';
 
-CREATE FUNCTION public.receiptd_rename_in_details(details jsonb, customer_id text, pseudonym text) RETURNS jsonb
+CREATE FUNCTION public.receiptd_rename_in_details(
+  details jsonb, customer_id text, pseudonym text, others boolean DEFAULT false) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   -- Values under these keys are receiptd's own words, names of people, or ids of other things. A client may choose such a
@@ -34,39 +31,47 @@ BEGIN
         WHEN member.key = ANY (words) THEN member.value
         -- refresh: the changes of a purchase, under its id.
         WHEN member.key ~ '^[0-9]{1,20}$' AND jsonb_typeof(member.value) = 'array' THEN (
-          SELECT coalesce(jsonb_agg(public.receiptd_rename_in_change(change.value, customer_id, pseudonym)
+          SELECT coalesce(jsonb_agg(public.receiptd_rename_in_change(change.value, customer_id, pseudonym, others)
             ORDER BY change.ordinality), '[]')
           FROM jsonb_array_elements(member.value) WITH ORDINALITY AS change)
-        ELSE public.receiptd_rename_in_details(member.value, customer_id, pseudonym) END), '{}')
+        ELSE public.receiptd_rename_in_details(member.value, customer_id, pseudonym, others) END), '{}')
       FROM jsonb_each(details) AS member)
     WHEN 'array' THEN (
-      SELECT coalesce(jsonb_agg(public.receiptd_rename_in_details(element.value, customer_id, pseudonym)
+      SELECT coalesce(jsonb_agg(public.receiptd_rename_in_details(element.value, customer_id, pseudonym, others)
         ORDER BY element.ordinality), '[]')
       FROM jsonb_array_elements(details) WITH ORDINALITY AS element)
-    ELSE CASE WHEN details = to_jsonb(customer_id) THEN to_jsonb(pseudonym) ELSE details END END;
+    WHEN 'string' THEN CASE WHEN (details = to_jsonb(customer_id)) <> others THEN to_jsonb(pseudonym) ELSE details END
+    ELSE details END;
 END
 $$;
-COMMENT ON FUNCTION public.receiptd_rename_in_details(jsonb, text, text) IS 'The details of an action in which the pseudonym replaces a customer''s id: whole strings at any depth, and owners in the changes that a refresh found. Not under keys that have receiptd''s own words.';
+COMMENT ON FUNCTION public.receiptd_rename_in_details(jsonb, text, text, boolean) IS 'The details of an action in which the pseudonym replaces a customer''s id, or with "others" the id of every other customer: whole strings at any depth, and owners in the changes that a refresh found. Not under keys that have receiptd''s own words.';
 
-CREATE FUNCTION public.receiptd_rename_in_change(change jsonb, customer_id text, pseudonym text) RETURNS jsonb
+CREATE FUNCTION public.receiptd_rename_in_change(change jsonb, customer_id text, pseudonym text, others boolean) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   owners text := substring(change #>> '{}' FROM '^owner: (.* -> .*)$');
+  was_owner boolean := starts_with(owners, customer_id || ' -> ');
+  is_owner boolean := right(owners, length(customer_id) + 4) = ' -> ' || customer_id;
 BEGIN
-  -- 'none' stands for a purchase without an owner.
-  IF owners IS NULL OR jsonb_typeof(change) <> 'string' OR customer_id = 'none' THEN
+  IF owners IS NULL OR jsonb_typeof(change) <> 'string' THEN
     RETURN change;
   END IF;
-  IF starts_with(owners, customer_id || ' -> ') THEN
+  -- 'none' stands for a purchase without an owner. An id may have an arrow too, so the others are not cut out of the text.
+  IF others THEN
+    RETURN to_jsonb('owner: '
+      || CASE WHEN was_owner THEN customer_id WHEN starts_with(owners, 'none -> ') THEN 'none' ELSE pseudonym END || ' -> '
+      || CASE WHEN is_owner THEN customer_id WHEN right(owners, 8) = ' -> none' THEN 'none' ELSE pseudonym END);
+  END IF;
+  IF was_owner AND customer_id <> 'none' THEN
     owners := pseudonym || substr(owners, length(customer_id) + 1);
   END IF;
-  IF right(owners, length(customer_id) + 4) = ' -> ' || customer_id THEN
+  IF is_owner AND customer_id <> 'none' THEN
     owners := left(owners, -length(customer_id)) || pseudonym;
   END IF;
   RETURN to_jsonb('owner: ' || owners);
 END
 $$;
-COMMENT ON FUNCTION public.receiptd_rename_in_change(jsonb, text, text) IS 'A change that a refresh found, such as "owner: <id> -> <id>", in which the pseudonym replaces a customer''s id.';
+COMMENT ON FUNCTION public.receiptd_rename_in_change(jsonb, text, text, boolean) IS 'A change that a refresh found, such as "owner: <id> -> <id>", in which the pseudonym replaces a customer''s id, or with "others" the id of every other customer.';
 
 -- Sequential scans are disabled because clients can make the table large. That inflates cost estimates, so JIT is too.
 CREATE OR REPLACE FUNCTION public.receiptd_erase_actions(
@@ -95,6 +100,17 @@ BEGIN
     OR EXISTS (SELECT FROM public.support_actions WHERE to_customer = pseudonym)
   THEN
     RAISE EXCEPTION 'a pseudonym is new and random' USING ERRCODE = '22023';
+  END IF;
+  -- The history of one customer must not become another's. The same erasure has written the pseudonym into grants, which it ended.
+  IF EXISTS (
+      SELECT FROM public.subscriptions s WHERE coalesce(s.user_id::text, s.device_id) = pseudonym
+        AND (s.user_id IS NOT NULL OR s.device_id IS NOT NULL))
+    OR EXISTS (
+      SELECT FROM public.grants g WHERE coalesce(g.user_id::text, g.device_id) = pseudonym
+        AND g.revoked_at IS NULL AND coalesce(g.ends_at > instant, true))
+    OR kind = 'user' AND EXISTS (SELECT FROM public.seen_users u WHERE u.user_id = pseudonym::uuid)
+  THEN
+    RAISE EXCEPTION 'a pseudonym is the id of no customer' USING ERRCODE = '22023';
   END IF;
   IF EXISTS (SELECT FROM public.support_actions WHERE action = 'erase-customer' AND to_customer = customer_id) THEN
     RAISE EXCEPTION 'the customer is erased' USING ERRCODE = '22023';

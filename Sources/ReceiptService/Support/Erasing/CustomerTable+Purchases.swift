@@ -2,7 +2,8 @@ import Postgres
 
 extension CustomerTable {
   /// Purchases and their facts: money and dates stay, and nothing leads from them to the customer. The first rule reads the
-  /// tokens that the second one removes.
+  /// tokens that the second one removes. A purchase that another customer has loses the erased tokens alone: its facts and
+  /// notifications are of that customer, and decide about that customer's access.
   static let purchaseTables = [subscriptions, transactions, renewals, notifications, purchaseDevices, orders]
 
   private static let subscriptions = CustomerTable(
@@ -33,9 +34,7 @@ extension CustomerTable {
           erased_as = \(customer.pseudonym), erased_at = \(customer.instant),
           erased_tokens = \(tokens(of: customer))
         FROM (SELECT original_transaction_id AS id, (
-          SELECT d.device_id FROM purchase_devices d
-          WHERE d.original_transaction_id = owned.original_transaction_id AND NOT d.is_barred AND d.is_proven
-            AND d.device_id <> \(customer.id)
+          SELECT d.device_id \(customer.heirs(of: "owned.original_transaction_id"))
           ORDER BY d.since, d.device_id LIMIT 1) AS device_id
           FROM subscriptions owned WHERE original_transaction_id = ANY(\(customer.purchases))) AS heir
         WHERE s.original_transaction_id = heir.id
@@ -51,7 +50,7 @@ extension CustomerTable {
         WHERE original_transaction_id = ANY(\(customer.formerPurchases + customer.lostPurchases))
           AND taken_from = \(customer.id)
         """,
-        // Purchases that only notifications tell of: later ones must not bring the user back.
+        // Purchases of which waiting notifications alone name the user: these and later ones must not bring the user back.
         """
         INSERT INTO subscriptions (original_transaction_id, erased_as, erased_at, erased_tokens)
         SELECT id, \(customer.pseudonym), \(customer.instant),
@@ -95,7 +94,9 @@ extension CustomerTable {
       // The account follows when it is certain that no other customer has it.
       [
         """
-        UPDATE transactions SET other_claims = receiptd_impersonal_claims(other_claims::text),
+        UPDATE transactions SET
+          other_claims = CASE WHEN original_transaction_id = ANY(\(customer.reducedPurchases))
+            THEN receiptd_impersonal_claims(other_claims::text) ELSE other_claims END,
           app_account_token = CASE WHEN original_transaction_id = ANY(\(customer.purchases)) THEN NULL
             ELSE nullif(app_account_token, \(customer.user)::uuid) END,
           app_account_token_signed_at = CASE
@@ -115,9 +116,15 @@ extension CustomerTable {
     export: { customer in
       "SELECT to_jsonb(r) AS row FROM renewals r WHERE original_transaction_id = ANY(\(customer.purchases))"
     },
-    erase: { [ImpersonalFacts.renewals($0.namedPurchases)] })
+    erase: { customer in
+      [
+        ImpersonalFacts.renewals(customer.reducedPurchases),
+        ImpersonalFacts.renewalsWithoutTokens(customer.othersPurchases.sorted()),
+      ]
+    })
 
   private static let notifications = CustomerTable(
+    // A changed payload has no valid signature, so notifications of other customers' purchases stay whole.
     "notifications", "only type, dates and money; the signed payload goes",
     columns: """
       notification_uuid type subtype bundle_id environment original_transaction_id source signed_at received_at \
@@ -134,14 +141,14 @@ extension CustomerTable {
           THEN receiptd_readable_claims(envelope_claims) END) AS row
       FROM notifications
       WHERE original_transaction_id = ANY(\(customer.purchases))
-        OR notification_uuid = ANY(\(customer.waiting.map(\.uuid)))
+        OR notification_uuid = ANY(\(customer.endedNotifications))
       ORDER BY signed_at
       """
     },
     erase: { customer in
       [
-        ImpersonalFacts.notifications(customer.namedPurchases, true, at: customer.instant),
-        ImpersonalFacts.waitingNotifications(customer.waiting.map(\.uuid), at: customer.instant),
+        ImpersonalFacts.notifications(customer.reducedPurchases, true, at: customer.instant),
+        ImpersonalFacts.waitingNotifications(customer.endedNotifications, at: customer.instant),
       ]
     })
 

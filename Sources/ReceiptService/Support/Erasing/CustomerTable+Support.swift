@@ -147,11 +147,12 @@ extension CustomerTable {
         WHERE key = \(customer.id) AND destination NOT IN ('profiles', 'event', 'notification')
           AND NOT payload ? 'erased' AND \(customer.isOfApp())
         """,
-        ImpersonalFacts.forwards(customer.namedPurchases, or: customer.waiting.map(\.uuid)),
+        ImpersonalFacts.forwards(customer.reducedPurchases, or: customer.endedNotifications),
       ]
     })
 
-  /// The function `receiptd_erase_actions` does it, after all other tables: it records their counts.
+  /// The function `receiptd_erase_actions` does it, after all other tables: it records their counts. The export has the changes of
+  /// the customer's own purchases alone, and the same function finds the ids of other customers.
   private static let actions = CustomerTable(
     "support_actions", "of the pseudonym, without reasons and details",
     columns: """
@@ -164,7 +165,11 @@ extension CustomerTable {
         'original_transaction_id', original_transaction_id,
         'from_customer', CASE WHEN from_customer <> \(customer.id) THEN 'another customer' ELSE from_customer END,
         'to_customer', CASE WHEN to_customer <> \(customer.id) THEN 'another customer' ELSE to_customer END,
-        'by', by, 'reason', reason, 'details', details) AS row
+        'by', by, 'reason', reason, 'details', receiptd_rename_in_details(
+          CASE jsonb_typeof(details) WHEN 'object' THEN details - ARRAY(
+            SELECT key FROM jsonb_object_keys(details) AS key
+            WHERE key ~ '^[0-9]{1,20}$' AND key <> ALL(\(customer.purchases))) ELSE details END,
+          \(customer.id), 'another customer', true)) AS row
       FROM support_actions
       WHERE (from_customer = \(customer.id) OR to_customer = \(customer.id)) AND \(customer.isOfApp())
           AND coalesce(customer_kind, \(customer.customer.kindWord)) = \(customer.customer.kindWord)

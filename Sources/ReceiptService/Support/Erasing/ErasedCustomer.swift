@@ -27,6 +27,9 @@ struct ErasedCustomer: Sendable {
   var lostPurchases: [String] = []
   /// The notifications that could not be processed yet and name the customer or the customer's purchases.
   var waiting: [Waiting] = []
+  /// Those of ``namedPurchases`` and ``waitingPurchases`` that another customer has after the erasure. Their facts and
+  /// notifications are of that customer: a refund that waits must end that customer's access.
+  var othersPurchases: Set<String> = []
   let instant: Date
 
   /// The timeout of a statement: many read whole tables.
@@ -85,7 +88,19 @@ struct ErasedCustomer: Sendable {
   /// All purchases whose facts name the customer.
   var namedPurchases: [String] { purchases + formerPurchases }
 
-  /// The purchases that only waiting notifications tell of.
+  /// The purchases of which only money and dates stay: no other customer has them.
+  var reducedPurchases: [String] { namedPurchases.filter { !othersPurchases.contains($0) } }
+
+  /// The waiting notifications that will not be processed any more: no other customer has their purchases.
+  var endedNotifications: [UUID] {
+    waiting.filter { !isOfOthers($0) }.map(\.uuid)
+  }
+
+  private func isOfOthers(_ notification: Waiting) -> Bool {
+    notification.purchase.map { othersPurchases.contains($0) } ?? false
+  }
+
+  /// The purchases whose waiting notifications name the customer, and whose facts do not.
   var waitingPurchases: [String] {
     Set(waiting.compactMap(\.purchase)).subtracting(namedPurchases).sorted()
   }
@@ -157,11 +172,62 @@ struct ErasedCustomer: Sendable {
       """
   }
 
+  /// The devices that may inherit a purchase: the rest of a statement on `purchase_devices` under the alias `d`.
+  /// - Parameter purchase: the column with the purchase's id.
+  func heirs(of purchase: StaticString) -> Query {
+    """
+    FROM purchase_devices d
+    WHERE d.original_transaction_id = \(unescaped: purchase) AND NOT d.is_barred AND d.is_proven
+      AND d.device_id <> \(id)
+    """
+  }
+
+  /// The rows for ``with(others:)``. Those of ``purchases`` are another customer's if a device inherits them. `is_settled`: an
+  /// erasure has removed the user's token from the purchase, so a notification that waits names the user no more.
+  var findOthersPurchases: Query {
+    """
+    SELECT s.original_transaction_id,
+      coalesce(\(user.map { PurchaseErasure.digest(of: $0) }) = ANY(s.erased_tokens), false) AS is_settled
+    FROM subscriptions s
+    WHERE s.original_transaction_id = ANY(\(namedPurchases + waitingPurchases))
+      AND CASE WHEN s.original_transaction_id = ANY(\(purchases))
+        THEN EXISTS (SELECT \(heirs(of: "s.original_transaction_id")))
+        ELSE s.user_id IS NOT NULL OR s.device_id IS NOT NULL END
+    """
+  }
+
+  /// The number of notifications of other customers' purchases that have the user's UUID and stay, as signed.
+  var countNotificationsOfOthers: Query {
+    """
+    SELECT count(*) AS notifications FROM notifications n
+    WHERE (n.original_transaction_id = ANY(\(othersPurchases.sorted()))
+        OR n.notification_uuid = ANY(\(waiting.filter(isOfOthers).map(\.uuid))))
+      AND strpos(lower(receiptd_readable_claims(
+        concat_ws(' ', n.transaction_claims, n.renewal_claims, n.envelope_claims))), lower(\(user)::uuid::text)) > 0
+    """
+  }
+
   /// The customer with those of the waiting notifications that still wait.
   func with(stillWaiting rows: Rows) throws -> ErasedCustomer {
     let uuids = Set(try rows.map { try $0.decode("notification_uuid", as: UUID.self) })
     var found = self
     found.waiting = waiting.filter { uuids.contains($0.uuid) }
+    return found
+  }
+
+  /// The customer with ``othersPurchases``, without the waiting notifications that are settled.
+  func with(others rows: Rows) throws -> ErasedCustomer {
+    var found = self
+    var (others, settled): (Set<String>, Set<String>) = ([], [])
+    for row in rows {
+      let id = try row.decode("original_transaction_id", as: String.self)
+      others.insert(id)
+      if try row.decode("is_settled", as: Bool.self) { settled.insert(id) }
+    }
+    found.othersPurchases = others
+    found.waiting = waiting.filter { notification in
+      notification.purchase.map { !settled.contains($0) } ?? true
+    }
     return found
   }
 

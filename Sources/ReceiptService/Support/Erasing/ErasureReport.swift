@@ -20,6 +20,9 @@ public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
     let rows: [String: Int]
     /// The number of rows of other customers that named this one: only the id in them is replaced.
     let rowsOfOthers: Int
+    /// The number of notifications of other customers' purchases that have the user's UUID, as the App Store signed it: they
+    /// stay.
+    let notificationsOfOthers: Int
     /// The subscriptions that go on at the App Store until the customer cancels them.
     let runningSubscriptions: [String]
     /// Whether the user is still in `auth.users`, as far as receiptd may read it.
@@ -33,8 +36,8 @@ public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
       Erased(
         kind: customer.customer.kindWord, bundleIDs: customer.bundleIDs,
         pseudonym: isDryRun ? nil : customer.pseudonym, rows: erasure.counts,
-        rowsOfOthers: erasure.rowsOfOthers, runningSubscriptions: erasure.running,
-        hasSignUp: erasure.hasSignUp)
+        rowsOfOthers: erasure.rowsOfOthers, notificationsOfOthers: erasure.notificationsOfOthers,
+        runningSubscriptions: erasure.running, hasSignUp: erasure.hasSignUp)
     ]
   }
 
@@ -62,6 +65,11 @@ public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
         customer.rowsOfOthers == 0
           ? "rows of other customers: none"
           : "rows of other customers: \(customer.rowsOfOthers) (only the id in them becomes the pseudonym)")
+      if customer.notificationsOfOthers > 0 {
+        output.line(
+          "notifications of other customers: \(customer.notificationsOfOthers) (they stay, with the id that Apple signed)"
+        )
+      }
       for subscription in customer.runningSubscriptions {
         output.line("\(subscription) goes on at the App Store until the customer cancels it")
       }

@@ -8,7 +8,8 @@ extension SupportDesk {
   /// stay. ``CustomerTable`` has the rule of each table.
   ///
   /// What the App Store sends of the purchases later counts, and brings neither an id nor a token back. A signed transaction
-  /// of the same purchase, from any customer, gives it an owner again.
+  /// of the same purchase, from any customer, gives it an owner again. Notifications of purchases that another customer has stay
+  /// as signed, also those that wait: without them a refund would be lost.
   ///
   /// - Parameters:
   ///   - id: a user's UUID or a device's id.
@@ -38,6 +39,8 @@ extension SupportDesk {
     var counts: [String: Int]
     /// The number of rows of other customers that lost the id, and only the id.
     var rowsOfOthers: Int
+    /// The number of notifications of other customers' purchases that stay with the user's UUID.
+    var notificationsOfOthers: Int
     /// The subscriptions that go on at the App Store.
     var running: [String]
     /// Whether the user is still in `auth.users`.
@@ -90,7 +93,7 @@ extension SupportDesk {
     let current = try known.with(purchases).with(stillWaiting: answers[1])
     let locked = Set(known.namedPurchases + known.lostPurchases)
     guard locked.isSuperset(of: current.namedPurchases + current.lostPurchases) else { throw NewPurchase() }
-    return current
+    return try current.with(others: await connection.query(current.findOthersPurchases))
   }
 
   /// Another purchase of the customer arrived since the purchases were read.
@@ -153,18 +156,24 @@ extension SupportDesk {
       let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
       _ = try await writer.write(changes, customerRecords: records, former: [user], on: connection)
     }
+    let left = try await connection.query(
+      customer.countNotificationsOfOthers, timeout: ErasedCustomer.timeout)
+    let notificationsOfOthers = try left[0].decode("notifications", as: Int.self)
+    var recorded = counts
+    if notificationsOfOthers > 0 { recorded["notificationsOfOthers"] = notificationsOfOthers }
     // The scans above may take minutes, and requests that name the customer may be refused meanwhile: see
     // RefusedAttemptRows.insert.
     let recordedAt = clock.now()
     let answers = try await connection.pipeline(
       [
-        ErasureRows.eraseActions(of: customer, counts, by: author, at: recordedAt),
+        ErasureRows.eraseActions(of: customer, recorded, by: author, at: recordedAt),
         ErasureRows.rowsOfOthers(renamedTo: customer.pseudonym),
       ], timeout: ErasedCustomer.timeout)
     counts["support_actions"] = try answers[0][0].decode("erased", as: Int.self)
     return Erasure(
       customer: customer, counts: counts.filter { $0.value > 0 },
-      rowsOfOthers: try answers[1][0].decode("rows", as: Int.self), running: running, hasSignUp: hasSignUp)
+      rowsOfOthers: try answers[1][0].decode("rows", as: Int.self),
+      notificationsOfOthers: notificationsOfOthers, running: running, hasSignUp: hasSignUp)
   }
 }
 

@@ -74,7 +74,7 @@ extension SupportDesk {
     return [bundleID]
   }
 
-  /// The customer with purchases and waiting notifications. No index finds a token.
+  /// The customer with purchases, also those that others have, and waiting notifications. No index finds a token.
   func found(
     _ customer: ErasedCustomer, _ connection: PostgresConnection
   ) async throws -> ErasedCustomer {
@@ -82,6 +82,6 @@ extension SupportDesk {
       await connection.query(customer.findPurchases, timeout: ErasedCustomer.timeout))
     found.waiting = try await connection.query(found.findWaiting, timeout: ErasedCustomer.timeout)
       .map(ErasedCustomer.Waiting.init)
-    return found
+    return try found.with(others: await connection.query(found.findOthersPurchases))
   }
 }

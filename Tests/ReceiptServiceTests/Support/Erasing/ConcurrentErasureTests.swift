@@ -208,17 +208,4 @@ extension Harness {
     for task in tasks { results.append(try await task.value) }
     return results
   }
-
-  /// Waits until sessions wait for locks in this database.
-  fileprivate func untilWaiting(_ sessions: Int) async throws {
-    while true {
-      let waiting = try await value(
-        """
-        SELECT count(DISTINCT l.pid) AS value FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-        WHERE NOT l.granted AND a.datname = current_database()
-        """, as: Int.self)
-      if waiting >= sessions { return }
-      try await Task.sleep(for: .milliseconds(10))
-    }
-  }
 }

@@ -62,6 +62,37 @@ import Testing
     }
   }
 
+  @Test func `the details of an action name no other customer and no purchase of another one`() async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let (other, foreign) = try await harness.customer()
+      let (id, otherID) = (user.uuidString.lowercased(), other.uuidString.lowercased())
+      let details = """
+        {"asked": "order", "prefer": "grant", "former": [{"customer": "\(otherID)", "since": "\(id)"}, "\(id)"],
+         "\(bought.originalTransactionID)": ["status: expired -> active", "owner: \(otherID) -> \(id)",
+           "owner: none -> \(otherID)"],
+         "\(foreign.originalTransactionID)": ["status: active -> expired"]}
+        """
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO support_actions (action, bundle_id, to_customer, customer_kind, by, actor, reason, details)
+        VALUES ('refresh', \(TestApps.climbing), \(id), 'user', 'ada', 'operator', 'ticket 812',
+          \(details)::text::jsonb)
+        """)
+      let export = try await harness.desk.exportCustomer(id)
+      let actions = try #require(export.tables.first { $0.table == "support_actions" })
+      let json = String(decoding: try JSONCoding.encode(actions.rows), as: UTF8.self)
+      for kept in [
+        #""asked":"order""#, #""prefer":"grant""#, "status: expired -> active",
+        "owner: another customer -> \(id)",
+        "owner: none -> another customer", #"{"customer":"another customer","since":"\#(id)"},"\#(id)"]"#,
+      ] {
+        #expect(json.contains(kept), "\(kept): \(json)")
+      }
+      for left in [otherID, foreign.originalTransactionID] { #expect(!json.contains(left), "\(json)") }
+    }
+  }
+
   @Test func `the export names no other customer`() async throws {
     try await withHarness { harness in
       let (anna, bought) = try await harness.customer()

@@ -28,6 +28,9 @@ import Testing
   @Test func `the function refuses arguments that name no customer, and changes nothing`() async throws {
     try await withHarness(role: "receiptd_app") { harness in
       let (user, bought) = try await harness.customer()
+      let (other, _) = try await harness.customer()
+      let phone = "erased-\(UUID().uuidString.lowercased())"
+      _ = try await harness.deviceBuys(phone)
       let ada = try #require(Harness.ada)
       _ = try await harness.desk.preferRefund(.grant, for: bought.transactionID, by: ada)
       _ = try await harness.desk.preferRefund(.grant, for: user.uuidString, by: ada)
@@ -41,6 +44,9 @@ import Testing
         Arguments(customer: id, kind: "user", pseudonym: "erased-\(pseudonym)"),
         Arguments(customer: id, kind: "user", pseudonym: id), Arguments(pseudonym: nil),
         Arguments(pseudonym: ""), Arguments(pseudonym: "phone"), Arguments(apps: nil),
+        // They are other customers, of whom there is no record yet.
+        Arguments(customer: id, kind: "user", pseudonym: other.uuidString.lowercased()),
+        Arguments(pseudonym: phone),
         Arguments(apps: [nil]), Arguments(apps: [TestApps.family, nil]), Arguments(purchases: nil),
         Arguments(purchases: [nil]), Arguments(purchases: ["1", nil]),
         // No erasure released this purchase.
@@ -105,28 +111,40 @@ import Testing
   @Test func `a statement of an erasure may take longer than others`() async throws {
     try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
       let harness = try await Harness(
-        databaseURL: database.uri, configuration: TestApps.json, databaseTimeout: .seconds(1))
+        databaseURL: database.uri, configuration: TestApps.json, ownerURL: database.uri,
+        databaseTimeout: .seconds(1))
       do {
         try await harness.device(named: "phone")
         _ = try await harness.desk.preferRefund(.grant, for: "phone", by: #require(Harness.ada))
-        _ = try await harness.pool.query(
-          """
-          CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS $$
-          BEGIN PERFORM pg_sleep(1.2); RETURN NEW; END $$
-          """)
-        for table in ["trials", "support_actions"] {
-          _ = try await harness.pool.query(
-            """
-            CREATE TRIGGER take_time BEFORE UPDATE ON \(unescaped: table)
-            FOR EACH ROW EXECUTE FUNCTION take_time()
-            """)
+        // The erasure waits for one table and then for the other. Each time, a statement that waits for less long times out.
+        let erasing = try await harness.pool.withTransaction { actions in
+          _ = try await actions.query("LOCK TABLE support_actions IN SHARE MODE")
+          let erasing = try await harness.pool.withTransaction { trials in
+            _ = try await trials.query("LOCK TABLE trials IN SHARE MODE")
+            let erasing = Task { try await harness.erase("phone") }
+            try await harness.expectTimeout(whileErasingWaitsFor: "trials")
+            return erasing
+          }
+          try await harness.expectTimeout(whileErasingWaitsFor: "support_actions")
+          return erasing
         }
-        #expect(try await harness.erase("phone").erased.first?.rows["support_actions"] == 1)
+        #expect(try await erasing.value.erased.first?.rows["support_actions"] == 1)
       } catch {
         await harness.stop()
         throw error
       }
       await harness.stop()
     }
+  }
+}
+
+extension Harness {
+  /// Waits until a statement of an erasure waits for a table, and runs another one that waits until its timeout.
+  fileprivate func expectTimeout(whileErasingWaitsFor table: String) async throws {
+    try await untilWaiting(1, for: table)
+    let error = await #expect(throws: PostgresError.self) {
+      _ = try await service.pool.query("DELETE FROM \(unescaped: table) WHERE false")
+    }
+    #expect(error?.kind == .timedOut)
   }
 }

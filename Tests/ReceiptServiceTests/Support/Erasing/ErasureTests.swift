@@ -59,8 +59,13 @@ import Testing
       for trace in traces {
         // The profile's row belongs to the app.
         let found = try await harness.tables(with: trace, except: ["profiles", "user_preferences"])
-        #expect(found == [], "\(trace)")
+        // The notifications of a purchase that another customer has stay as signed, with the id alone.
+        #expect(found == (trace == id ? ["notifications"] : []), "\(trace)")
       }
+      let whole = try await harness.pool.query(
+        "SELECT DISTINCT original_transaction_id AS purchase FROM notifications WHERE envelope_claims <> '{}'"
+      )
+      #expect(try whole.map { try $0.decode("purchase", as: String.self) } == [second.originalTransactionID])
       let profile = try await harness.profileRow(of: user)
       #expect(profile == ProfileRow() || profile == nil)
       #expect(try await harness.isPremiumInPreferences(user) != true)

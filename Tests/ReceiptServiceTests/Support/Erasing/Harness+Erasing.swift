@@ -41,6 +41,21 @@ extension Harness {
     return found
   }
 
+  /// Waits until sessions wait for locks in this database.
+  /// - Parameter table: the table that they wait for; `nil` for any lock.
+  func untilWaiting(_ sessions: Int, for table: String? = nil) async throws {
+    while true {
+      let waiting = try await value(
+        """
+        SELECT count(DISTINCT l.pid) AS value FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+        WHERE NOT l.granted AND a.datname = current_database()
+          AND (\(table)::text IS NULL OR l.relation = to_regclass(\(table)::text))
+        """, as: Int.self)
+      if waiting >= sessions { return }
+      try await Task.sleep(for: .milliseconds(10))
+    }
+  }
+
   /// A value of the one row of a query.
   func value<Value: PostgresDecodable>(_ query: Query, as type: Value.Type = Value.self) async throws -> Value
   {

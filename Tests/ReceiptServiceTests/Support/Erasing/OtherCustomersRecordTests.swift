@@ -11,12 +11,13 @@ import Testing
   @Test(arguments: [
     "{", "}", "\"", "[", ":", "1", "e", "%", "_", "\\", ".", ".*", "grant", "ticket", "sister", "ada",
     "device",
-    "her (sister) said 100% \\ e_1", "TICKET-812",
+    "her (sister) said 100% \\ e_1", "TICKET-812", "case-2026-of-ticket-812",
   ])
   func `no id that a client chooses changes the record of another customer`(id: String) async throws {
     try await withHarness { harness in
       let author = try #require(
-        Harness.makeAuthor("ada", "ticket-812: her (sister) said 100% \\ e_1 { } [1] \"x\": ok."))
+        Harness.makeAuthor(
+          "ada", "ticket-812 (case-2026-of-ticket-812): her (sister) said 100% \\ e_1 { } [1] \"x\": ok."))
       let bought = try await harness.deviceBuys("other-phone")
       _ = try await harness.desk.preferRefund(.grant, for: "other-phone", by: author)
       _ = try await harness.desk.preferRefund(.decline, for: bought.transactionID, by: author)

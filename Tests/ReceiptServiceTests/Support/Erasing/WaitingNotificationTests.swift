@@ -20,7 +20,7 @@ import Testing
     /// A configuration under which it waits; ``TestApps/json`` is the right one.
     var configuration: String {
       switch self {
-      case .unknownApp: TestApps.json.replacing("1500000001", with: "1599999999")
+      case .unknownApp: TestApps.json.replacing("150000000", with: "159999999")
       case .unknownEnvironment:
         TestApps.json.replacing(
           #""appAppleID": 1500000001"#, with: #""environments": ["Sandbox"], "appAppleID": 1500000001"#)
@@ -102,6 +102,99 @@ import Testing
     }
   }
 
+  @Test(arguments: [Cause.unknownApp, .unknownEnvironment, .unknownRoot])
+  func `a refund that waits for another customer's purchase outlives the erasure of its former user`(
+    cause: Cause
+  ) async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer(buys: TestApps.annual)
+      let id = bought.originalTransactionID
+      let other = UUID()
+      let ada = try #require(Harness.ada)
+      _ = try await harness.desk.transfer(id, to: other.uuidString, by: ada, isForced: true)
+      harness.clock.advance(days: 1)
+      let waiting = try await harness.waits(cause, with: harness.store.perform(.refundLatest, on: id))
+      let dry = try await harness.desk.eraseCustomer(user.uuidString, by: ada, isDryRun: true)
+      #expect(dry.description.contains("notifications of other customers: 2 (they stay"), "\(dry)")
+      #expect(dry.description.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(dry)")
+      let report = try await harness.erase(user.uuidString)
+      #expect(report.erased.first?.notificationsOfOthers == 2)
+      #expect(report.erased.first?.rows["notifications"] == nil)
+      #expect(try await harness.outcome(of: waiting.uuid) == cause.rawValue)
+      #expect(try await harness.isPremium(other))
+
+      try await harness.trusting(waiting.root) { await $0.replayWaiting() }
+      #expect(try await harness.outcome(of: waiting.uuid) == "applied")
+      #expect(try await harness.row(of: id).status == "cancelled")
+      #expect(try await !harness.isPremium(other))
+      // The notification that was processed before the erasure can be replayed, too.
+      let first = try #require(UUID(uuidString: bought.notification.uuid))
+      #expect(try await harness.service.replay(first, by: ada).outcome == "unchanged")
+      #expect(try await harness.row(of: id).userID == other)
+      #expect(try await harness.count("transactions WHERE app_account_token IS NOT NULL") == 0)
+      #expect(try await harness.tables(with: user.uuidString) == ["notifications"])
+      #expect(try await refusal { try await harness.erase(user.uuidString) } == .notFound)
+    }
+  }
+
+  @Test
+  func
+    `a user whom only a waiting refund of another customer's purchase names is erased, and the refund counts`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, owner) = (UUID(), UUID())
+      let bought = try harness.buy(TestApps.annual)
+      let id = bought.originalTransactionID
+      let proof = [bought.signedTransaction]
+      let token = try await harness.token(for: owner)
+      #expect(try await harness.sync(proof, user: owner, token: token).bool("isPremium") == true)
+      harness.clock.advance(days: 1)
+      var refunded = bought.transaction
+      refunded.appAccountToken = user
+      refunded.revocationDate = harness.clock.now
+      refunded.signedDate = harness.clock.now
+      let uuid = UUID().uuidString.lowercased()
+      let payload = try harness.notification(uuid, with: harness.sign(refunded))
+      try await harness.receives(payload, uuid, under: .unknownApp)
+      // The purchase is not a part of the user's data.
+      let export = try await harness.desk.exportCustomer(user.uuidString)
+      #expect(export.tables.isEmpty, "\(export.tables.map(\.table))")
+
+      #expect(try await harness.erase(user.uuidString).erased.first?.notificationsOfOthers == 1)
+      #expect(try await refusal { try await harness.erase(user.uuidString) } == .notFound)
+      #expect(try await harness.outcome(of: uuid) == "unknown_app")
+      await harness.service.replayWaiting()
+      #expect(try await harness.outcome(of: uuid) == "applied")
+      let row = try await harness.row(of: id)
+      #expect(row.status == "cancelled" && row.userID == owner)
+      #expect(try await !harness.isPremium(owner))
+      #expect(try await harness.tables(with: user.uuidString) == ["notifications"])
+    }
+  }
+
+  @Test func `a refund that waits for a shared purchase ends the access of the device that inherits it`()
+    async throws
+  {
+    try await withHarness { harness in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      let id = bought.originalTransactionID
+      _ = try await harness.device("old-phone", shows: bought)
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.device("new-phone", shows: bought)
+      harness.clock.advance(seconds: 60)
+      let waiting = try await harness.waits(.unknownApp, with: harness.store.perform(.refundLatest, on: id))
+      try await harness.erase("old-phone")
+      #expect(try await harness.row(of: id).deviceID == "new-phone")
+      #expect(try await harness.outcome(of: waiting.uuid) == "unknown_app")
+      await harness.service.replayWaiting()
+      #expect(try await harness.outcome(of: waiting.uuid) == "applied")
+      let row = try await harness.row(of: id)
+      #expect(row.status == "cancelled" && row.deviceID == "new-phone")
+    }
+  }
+
   @Test func `a replay that read the notification before the erasure writes nothing`() async throws {
     try await withHarness { harness in
       let user = UUID()
@@ -119,6 +212,7 @@ import Testing
 
 /// A notification that waits.
 private struct Waiting {
+  /// The event that it tells of.
   var bought: SignedOutcome
   var uuid: String
   /// The root under which its transaction was signed; `nil` for the usual one.
@@ -128,31 +222,48 @@ private struct Waiting {
 extension Harness {
   /// Buys the annual subscription, and receives its notification where it cannot be processed.
   fileprivate func waits(_ cause: WaitingNotificationTests.Cause, token: UUID) async throws -> Waiting {
-    let bought = try buy(TestApps.annual, token: token)
-    let mistaken = try await service(configuration: cause.configuration)
-    var waiting = Waiting(bought: bought, uuid: bought.notification.uuid)
-    var payload = bought.notification.signedPayload
+    try await waits(cause, with: buy(TestApps.annual, token: token))
+  }
+
+  /// Receives the notification of an event where it cannot be processed.
+  fileprivate func waits(
+    _ cause: WaitingNotificationTests.Cause, with event: SignedOutcome
+  ) async throws -> Waiting {
+    var waiting = Waiting(bought: event, uuid: event.notification.uuid)
+    var payload = event.notification.signedPayload
     if cause == .unknownRoot {
       let root = try SigningAuthority()
       waiting.root = root
       waiting.uuid = UUID().uuidString.lowercased()
-      var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
-      data.appAppleId = 1_500_000_001
-      data.signedTransactionInfo = try root.signer.sign(bought.transaction)
-      var notification = NotificationPayload(
-        notificationType: .subscribed, notificationUUID: waiting.uuid, signedDate: clock.now)
-      notification.data = data
-      payload = try store.identity.authority.signer.sign(notification)
+      payload = try notification(waiting.uuid, with: root.signer.sign(event.transaction))
     }
-    let sent = payload
+    try await receives(payload, waiting.uuid, under: cause)
+    return waiting
+  }
+
+  /// A signed notification of the app for users.
+  fileprivate func notification(_ uuid: String, with signedTransaction: String) throws -> String {
+    var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
+    data.appAppleId = 1_500_000_001
+    data.signedTransactionInfo = signedTransaction
+    var payload = NotificationPayload(
+      notificationType: .subscribed, notificationUUID: uuid, signedDate: clock.now)
+    payload.data = data
+    return try store.identity.authority.signer.sign(payload)
+  }
+
+  /// Receives a notification where it cannot be processed.
+  fileprivate func receives(
+    _ payload: String, _ uuid: String, under cause: WaitingNotificationTests.Cause
+  ) async throws {
+    let mistaken = try await service(configuration: cause.configuration)
     try await serving(mistaken) { address in
       let answer = try await send(
-        .post, "/api/v1/subscriptions/webhook", json: #"{"signedPayload": "\#(sent)"}"#, to: address)
+        .post, "/api/v1/subscriptions/webhook", json: #"{"signedPayload": "\#(payload)"}"#, to: address)
       #expect(answer.status == 200)
     }
     await mistaken.close()
-    #expect(try await outcome(of: waiting.uuid) == cause.rawValue)
-    return waiting
+    #expect(try await outcome(of: uuid) == cause.rawValue)
   }
 
   /// The word in `notifications.outcome`.
