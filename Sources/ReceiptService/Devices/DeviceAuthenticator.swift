@@ -7,7 +7,8 @@ import Subscriptions
 ///
 /// - A device without a stored secret needs none: older builds of the apps send none.
 /// - A device with a stored secret needs that secret. Exception: while the device has no record (trial, purchase, grant
-///   or paired device), a request with a proof and no secret deletes the stored secret.
+///   or paired device, or a purchase that another device took within 30 days), a request with a proof and no secret deletes
+///   the stored secret.
 /// - The first secret is stored at once while the device has no record. Otherwise the request must also have a proof of
 ///   the Apple Account of the whole record. An attacker can bind a purchase of another account to a device that has no
 ///   secret yet, and must not take over the device with it.
@@ -98,7 +99,7 @@ struct DeviceAuthenticator: Sendable {
     let instant = clock.now()
     return try await transactions.run(
       locking: [Customer.device(device).lockName],
-      [DeviceSecretRows.record(of: device, in: app, proof: proof)]
+      [DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)]
     ) { connection, answers in
       guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
       _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
@@ -116,7 +117,7 @@ struct DeviceAuthenticator: Sendable {
       locking: [Customer.device(device).lockName],
       [
         DeviceSecretRows.select(device, bundleID: app.bundleID),
-        DeviceSecretRows.record(of: device, in: app, proof: proof),
+        DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant),
       ]
     ) { connection, answers in
       guard let secrets = answers.first, let records = answers.last else { return .refused }

@@ -133,8 +133,9 @@ enum DeviceSecretRows {
   ///
   /// The device's trial and each of its purchases are evidence of its Apple Account, with two exceptions. A purchase that
   /// support took from another customer is no evidence, because that customer still has its signed transaction. A
-  /// purchase that is not counted, such as one of the sandbox, is not on record at all.
-  static func record(of device: String, in app: App, proof: AccountProof?) -> Query {
+  /// purchase that is not counted, such as one of the sandbox, is not on record at all. Where a device has neither a trial nor
+  /// a purchase, those that another device took from it lately are on record in their place.
+  static func record(of device: String, in app: App, proof: AccountProof?, at instant: Date) -> Query {
     """
     WITH had AS (
       SELECT original_transaction_id, app_transaction_id, environment,
@@ -151,22 +152,33 @@ enum DeviceSecretRows {
       SELECT original.app_transaction_id, original.environment
       FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
       WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device)
+    ), lost AS (
+      SELECT original_transaction_id, app_transaction_id, environment FROM subscriptions
+      WHERE original_transaction_id IN (\(lostPurchases(of: device, in: app, at: instant))) AND is_counted
+        AND NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun)
     ), evidence AS (
       SELECT coalesce(environment = \(proof?.environment)::text AND (
         app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID)))
         OR original_transaction_id = \(proof?.originalTransactionID)::text), false) AS matches
-      FROM had WHERE is_evidence
+      FROM (
+        SELECT original_transaction_id, app_transaction_id, environment FROM had WHERE is_evidence
+        UNION ALL SELECT * FROM lost) AS purchases
       UNION ALL
       SELECT coalesce(environment = \(proof?.environment)::text
         AND app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID))),
         false)
       FROM begun
     )
-    SELECT NOT (EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
+    SELECT NOT (EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun) OR EXISTS (SELECT FROM lost)
         OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID))
         OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_empty,
       coalesce(bool_or(matches), false) AS matches_some, coalesce(bool_and(matches), false) AS matches_all
     FROM evidence
     """
+  }
+
+  private static func lostPurchases(of device: String, in app: App, at instant: Date) -> Query {
+    UnusedDeviceRows.lostPurchases(
+      of: "\(device)", bundleID: "\(app.bundleID)", since: instant - UnusedDeviceRows.lifetime)
   }
 }

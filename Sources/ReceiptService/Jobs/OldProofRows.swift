@@ -12,6 +12,12 @@ enum OldProofRows {
     var environment: AppStore.Environment
     var isSubscription: Bool
 
+    /// The transactions to ask about. A restored purchase has several, and the App Store signs a refund on one of them.
+    var asked: [String] {
+      isSubscription || transactionID == originalTransactionID
+        ? [transactionID] : [originalTransactionID, transactionID]
+    }
+
     init(_ row: Row) throws {
       originalTransactionID = try row.decode("original_transaction_id")
       transactionID = try row.decode("transaction_id")

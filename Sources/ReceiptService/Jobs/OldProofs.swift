@@ -170,25 +170,30 @@ struct OldProofs: Sendable {
 
   // MARK: Ask
 
-  /// Asks about one purchase and records the answer, which names no customer: the claims of clients stay with their requests.
+  /// Asks about one purchase and records the answers, which name no customer: the claims of clients stay with their requests.
   private func ask(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws {
     guard let app = catalog[due.bundleID] else { return }
-    do {
-      let state = try await lookup.state(
-        of: due.transactionID, isSubscription: due.isSubscription, of: app, in: due.environment, from: api)
-      var answer = LedgerEntry(
-        app: app, originalTransactionID: state.originalTransactionID, transactions: state.transactions,
-        renewals: state.renewals, instant: clock.now())
-      answer.action = .oldProof
-      _ = try await ledger.record(answer)
-    } catch let error as AppStoreServerError where error.retryDecision == .skip {
-      logger.warning(
-        "the App Store does not know a purchase that it signed",
-        metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(error.reason)"])
-      _ = try await pool.query(OldProofRows.markUnknown(due.originalTransactionID, at: clock.now()))
-      return
+    var isKnown = false
+    for transaction in due.asked {
+      do {
+        let state = try await lookup.state(
+          of: transaction, isSubscription: due.isSubscription, of: app, in: due.environment, from: api)
+        var answer = LedgerEntry(
+          app: app, originalTransactionID: state.originalTransactionID, transactions: state.transactions,
+          renewals: state.renewals, instant: clock.now())
+        answer.action = .oldProof
+        _ = try await ledger.record(answer)
+        isKnown = true
+      } catch let error as AppStoreServerError where error.retryDecision == .skip {
+        logger.warning(
+          "the App Store does not know a transaction that it signed",
+          metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(error.reason)"])
+      }
     }
-    _ = try await pool.query(OldProofRows.markAsked([due.originalTransactionID], at: clock.now()))
+    let id = due.originalTransactionID
+    _ = try await pool.query(
+      isKnown
+        ? OldProofRows.markAsked([id], at: clock.now()) : OldProofRows.markUnknown(id, at: clock.now()))
   }
 
   private static func reason(_ error: any Error) -> String {

@@ -5,7 +5,8 @@ import Subscriptions
 
 /// Deletes notifications and transactions that are older than the settings allow, refused requests that are older than
 /// ``RefusedAttemptLog/lifetime``, users that were not seen for ``SeenUsers/lifetime``, lifecycle events that are older than
-/// ``LifecycleEvent/lifetime``, and secrets and consents of devices with nothing on record (``UnusedDeviceRows``), in batches.
+/// ``LifecycleEvent/lifetime``, and secrets, consents and pairings of devices with nothing on record (``UnusedDeviceRows``), in
+/// batches.
 ///
 /// Any number of servers may run it: an advisory lock lets one of them delete at a time; the others find nothing to do.
 struct RetentionJob: Sendable {
@@ -65,28 +66,50 @@ struct RetentionJob: Sendable {
 
   private func deleteUnusedDevices(at instant: Date) async throws -> Int {
     let oldest = instant - UnusedDeviceRows.lifetime
+    let apps = catalog.apps.filter { $0.customer == .device }
+    let withoutPairings = apps.filter { $0.free.limit(for: Pairing.limitFeature) == 0 }.map(\.bundleID)
+    // Pairings first: a paired device is not unused. A pairing needs the locks of two devices.
+    var deleted = try await deleteUnused(atOnce: Self.batch / 2) {
+      UnusedDeviceRows.page(of: withoutPairings, before: oldest, after: $0, limit: $1)
+    } delete: {
+      UnusedDeviceRows.deletePairings($0, before: oldest)
+    }
+    deleted += try await deleteUnused(atOnce: Self.batch) {
+      UnusedDeviceRows.page(before: oldest, after: $0, limit: $1)
+    } delete: {
+      UnusedDeviceRows.deleteSecrets($0, before: oldest, at: instant)
+    }
+    return try await deleted
+      + deleteInBatches {
+        UnusedDeviceRows.deleteConsents(in: apps.map(\.bundleID), before: oldest, limit: $0)
+      }
+  }
+
+  /// Reads old rows page by page, and deletes those whose devices have nothing on record.
+  /// - Parameters:
+  ///   - page: the rows after the last one of the page before, at most as many as its second argument.
+  ///   - delete: deletes rows whose devices still have nothing on record.
+  private func deleteUnused<Old: UnusedDeviceRows.OldRow>(
+    atOnce limit: Int, page: (Old?, Int) -> Query, delete: ([Old]) -> Query
+  ) async throws -> Int {
     var deleted = 0
-    var last: UnusedDeviceRows.OldSecret?
+    var last: Old?
     while !Task.isCancelled {
-      let rows = try await pool.transaction(pipeline: [
-        LookupPlans.useIndexScans, UnusedDeviceRows.page(before: oldest, after: last, limit: Self.batch),
-      ])
-      let page = try rows[1].map(UnusedDeviceRows.OldSecret.init)
-      let unused = page.filter(\.isUnused)
+      let answers = try await pool.transaction(pipeline: [LookupPlans.useIndexScans, page(last, limit)])
+      let rows = try answers[1].map { try Old($0) }
+      let unused = rows.filter(\.isUnused)
       if !unused.isEmpty {
         // A purchase or a trial takes the device's lock, so none comes between the check and the deletion.
+        let names = Set(unused.flatMap(\.devices).map { Customer.device($0).lockName })
         let answers = try await pool.transaction(pipeline: [
-          AdvisoryLock.acquire(.customer, Set(unused.map { Customer.device($0.deviceID).lockName })),
-          UnusedDeviceRows.deleteSecrets(unused, before: oldest, at: instant),
+          AdvisoryLock.acquire(.customer, names), delete(unused),
         ])
-        deleted += answers[1].count
+        deleted += answers[1].affected
       }
-      last = page.last
-      if page.count < Self.batch { break }
+      last = rows.last
+      if rows.count < limit { break }
     }
-    let apps = catalog.apps.filter { $0.customer == .device }.map(\.bundleID)
-    return try await deleted
-      + deleteInBatches { UnusedDeviceRows.deleteConsents(in: apps, before: oldest, limit: $0) }
+    return deleted
   }
 
   private func deleteOldRows(of table: RetainedTable, olderThan months: Int?) async throws -> Int {

@@ -30,20 +30,28 @@ enum RefundAnswerRows {
 
   /// Support's latest preference for a purchase, or else for its owner or a device that shares it. An erased preference has no
   /// details.
+  ///
+  /// One index scan of `support_actions` for the purchase and one for each customer: an OR over both columns reads the whole
+  /// table.
   static func preference(of originalTransactionID: String) -> Query {
     """
-    SELECT a.details ->> 'prefer' AS prefer, a.by, a.reason FROM subscriptions s
-    JOIN support_actions a ON a.action = \(preferenceAction) AND a.bundle_id = s.bundle_id
-      AND a.details ? 'prefer'
-      AND (a.original_transaction_id = s.original_transaction_id
-        OR a.to_customer = coalesce(s.user_id::text, s.device_id)
-          AND s.owned_because IS DISTINCT FROM 'unproven_claim'
-        OR a.to_customer IN (
-          SELECT d.device_id FROM purchase_devices d
-          WHERE d.original_transaction_id = s.original_transaction_id AND d.is_proven AND NOT d.is_barred
-            AND s.user_id IS NULL))
-    WHERE s.original_transaction_id = \(originalTransactionID)
-    ORDER BY a.original_transaction_id IS NULL, a.id DESC LIMIT 1
+    WITH purchase AS (
+      SELECT bundle_id, original_transaction_id, coalesce(user_id::text, device_id) AS owner,
+        user_id IS NULL AS is_shared, owned_because IS DISTINCT FROM 'unproven_claim' AS is_proven
+      FROM subscriptions WHERE original_transaction_id = \(originalTransactionID)
+    ), named AS (
+      SELECT a.* FROM purchase JOIN support_actions a USING (original_transaction_id)
+      UNION ALL
+      SELECT a.* FROM (
+        SELECT owner AS customer FROM purchase WHERE is_proven
+        UNION ALL
+        SELECT d.device_id FROM purchase JOIN purchase_devices d USING (original_transaction_id)
+        WHERE purchase.is_shared AND d.is_proven AND NOT d.is_barred) AS customers
+      JOIN support_actions a ON a.to_customer = customers.customer
+    )
+    SELECT named.details ->> 'prefer' AS prefer, named.by, named.reason FROM purchase JOIN named USING (bundle_id)
+    WHERE named.action = \(preferenceAction) AND named.details ? 'prefer'
+    ORDER BY named.original_transaction_id IS NULL, named.id DESC LIMIT 1
     """
   }
 

@@ -78,8 +78,9 @@ struct Validation: Sendable {
       throw purchase.app.customer == .device
         ? ServiceError.belongsToAnotherDevice : ServiceError.belongsToAnotherCustomer
     }
-    // A device is answered and not bound: it gets the purchase with a later proof. A user's answer is about the user alone.
-    if case .postponed = receipt.claim, purchase.app.customer == .user { throw ServiceError.movedTooOften }
+    // A device is answered and not bound: it gets the purchase with a later proof. A user is refused.
+    let isPostponed = if case .postponed = receipt.claim { true } else { false }
+    if isPostponed, purchase.app.customer == .user { throw ServiceError.movedTooOften }
     // The same answer whether the purchase has an owner or none: it tells nothing of another customer.
     if entry.claim == .name || entry.claim == .nothing, let claimant,
       receipt.subscription?.customers.contains(claimant) == false
@@ -94,8 +95,9 @@ struct Validation: Sendable {
     return Response.json(
       .ok,
       ValidationResponse(
+        code: isPostponed ? "device_limit_reached" : nil,
         subscription: SubscriptionResponse(stored.subscription, at: instant),
-        entitlements: entitlements(receipt, stored, for: claimant, in: purchase.app, at: instant),
+        entitlements: try await entitlements(receipt, stored, for: claimant, in: purchase.app, at: instant),
         serverTime: instant))
   }
 
@@ -150,18 +152,22 @@ struct Validation: Sendable {
     }
   }
 
-  /// The caller's entitlements. A caller that is not the purchase's customer sees what this purchase opens, and nothing
-  /// of the owner's other purchases.
+  /// The caller's entitlements. A device that does not have the purchase sees its own ones, as in `GET …/entitlements`. Another
+  /// caller that is not the purchase's customer sees what this purchase opens, and nothing of the owner's other purchases.
   private func entitlements(
     _ receipt: LedgerReceipt, _ stored: StoredSubscription, for claimant: Customer?, in app: App,
     at instant: Date
-  ) -> EntitlementsResponse {
+  ) async throws -> EntitlementsResponse {
     let isCustomer = claimant.map { stored.customers.contains($0) } ?? false
-    let own = isCustomer ? receipt.customerRecords : nil
+    var own = isCustomer ? receipt.customerRecords : nil
+    if !isCustomer, let claimant, let device = claimant.deviceID {
+      own = try await pool.customerRecords(devices: [device]).customerRecords(
+        of: claimant, in: app, at: instant)
+    }
     let shown = CustomerRecords(subscriptions: [stored.subscription], freeAccess: receipt.freeAccess)
     return EntitlementsResponse(
       app.entitlements(of: own ?? shown, for: claimant, at: instant), of: app,
-      for: isCustomer ? claimant : nil, at: instant, signedBy: signer)
+      for: isCustomer || claimant?.deviceID != nil ? claimant : nil, at: instant, signedBy: signer)
   }
 }
 

@@ -74,6 +74,85 @@ import Testing
     }
   }
 
+  @Test func `for 30 days a device whose purchase another one took keeps a first secret by a proof alone`()
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let first = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      let second = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      // Old builds, which send no secret.
+      for device in ["phone", "tablet"] { _ = try await harness.device(device, shows: first) }
+      for device in ["watch", "desk"] { _ = try await harness.device(device, shows: second) }
+      let stranger = Self.secret(1)
+      for device in ["phone", "watch"] {
+        #expect(try await harness.children(of: device, secret: stranger).status == 200)
+        #expect(try await harness.children(of: device).status == 200)
+      }
+      #expect(try await harness.device("phone", shows: second, secret: stranger).status == 200)
+      #expect(try await harness.count("device_secrets") == 0)
+      #expect(try await harness.device("phone", shows: first, secret: Self.secret(2)).status == 200)
+      #expect(try await harness.children(of: "phone", secret: Self.secret(2)).status == 200)
+      #expect(try await harness.children(of: "phone").status == 401)
+      // After that the id is one without a record.
+      harness.clock.advance(days: 31)
+      #expect(try await harness.children(of: "watch", secret: stranger).status == 200)
+      #expect(try await harness.children(of: "watch").status == 401)
+    }
+  }
+
+  @Test func `a secret is kept for 30 days after another device took the purchase`() async throws {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1), role: "receiptd_app") {
+      harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("phone", shows: bought, secret: Self.secret(1))
+      harness.clock.advance(days: 31)
+      _ = try await harness.device("tablet", shows: bought, secret: Self.secret(2))
+      try await harness.service.retentionJob.run()
+      #expect(try await Self.names("device_secrets", "device_id", harness) == ["phone", "tablet"])
+      harness.clock.advance(days: 31)
+      try await harness.service.retentionJob.run()
+      #expect(try await Self.names("device_secrets", "device_id", harness) == ["tablet"])
+    }
+  }
+
+  @Test func `pairings that free access alone allowed expire, and no others`() async throws {
+    try await withHarness(configuration: ScreenTime.configuration(), role: "receiptd_app") { harness in
+      let ada = try #require(Harness.ada)
+      for device in ["trial", "kid"] { _ = try await harness.launch(device) }
+      _ = try await harness.pair("before", to: "trial")
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      harness.clock.advance(days: 1)
+      #expect(try await harness.pair("child", to: "visitor", secret: Self.secret(1)).status == 201)
+      for (child, parent) in [("during", "trial"), ("kid", "stranger")] {
+        #expect(try await harness.pair(child, to: parent).status == 201)
+      }
+      harness.clock.advance(days: 40)
+      try await harness.service.retentionJob.run()
+      #expect(try await harness.count("devices") == 4)
+      _ = try await harness.desk.setFreeAccess(false, bundleID: ScreenTime.bundleID, by: ada)
+      harness.clock.advance(days: 29)
+      try await harness.service.retentionJob.run()
+      #expect(try await harness.count("devices") == 4)
+      #expect(try await harness.count("device_secrets") == 1)
+
+      harness.clock.advance(days: 2)
+      try await harness.service.retentionJob.run()
+      let kept: Set = ["before", "during", "kid"]
+      #expect(try await Self.names("devices", "child_device_id", harness) == kept)
+      // The secret of a device that is not paired any more is old, too.
+      #expect(try await harness.count("device_secrets") == 0)
+      // Pairings that free access does not explain stay, whatever becomes of their devices.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, paired_at)
+        VALUES (\(ScreenTime.bundleID), 'former', 'late', \(harness.clock.now - 20 * ScreenTime.day))
+        """)
+      harness.clock.advance(days: 31)
+      try await harness.service.retentionJob.run()
+      #expect(try await Self.names("devices", "child_device_id", harness) == kept.union(["late"]))
+    }
+  }
+
   @Test
   func `beyond the app's day no further secret of an unused device is kept, and every device is served`()
     async throws

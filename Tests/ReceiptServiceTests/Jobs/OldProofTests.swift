@@ -60,6 +60,25 @@ import Testing
     }
   }
 
+  /// A job with a store of the test for one app, and its API.
+  private static func oldProofs(
+    _ harness: Harness, clock: StoreClock = .system,
+    _ answer: @escaping @Sendable (Int) -> CountedStore.Answer
+  ) throws -> (OldProofs, AppStoreServerAPI) {
+    let key = harness.store.identity.connectKey
+    let api = AppStoreServerAPI(
+      transport: CountedStore(answer: answer),
+      credentials: try AppStoreCredentials(
+        privateKey: key.pem, keyID: key.keyID, issuerID: key.issuerID),
+      bundleID: TestApps.climbing, clock: clock)
+    let own = harness.service.oldProofs
+    let oldProofs = OldProofs(
+      lookup: StoreLookup(
+        apis: [TestApps.climbing: api], verifier: own.lookup.verifier, logger: own.logger),
+      ledger: own.ledger, pool: own.pool, catalog: own.catalog, clock: own.clock, logger: own.logger)
+    return (oldProofs, api)
+  }
+
   /// What support's page says of the purchase's old proof.
   private static func sentence(_ id: String, _ harness: Harness) async throws -> String? {
     let report = try await harness.desk.customer(id)
@@ -260,6 +279,49 @@ import Testing
     }
   }
 
+  @Test func `an old proof of a restored copy of a refunded purchase gives no access`() async throws {
+    try await withHarness { harness in
+      let bought = try Self.refunded(TestApps.lifetime, harness)
+      // The App Store does not know the copy, and signs the refund on the original transaction.
+      var copy = bought.transaction
+      copy.transactionId = "9\(bought.transactionID)"
+      let answer = try await harness.validate(["signedTransaction": harness.sign(copy)])
+      #expect(answer.status == 200)
+      #expect(answer.bool("entitlements.isAccessGranted") == false)
+      let id = bought.originalTransactionID
+      #expect(try await harness.row(of: id).status == "cancelled")
+      #expect(
+        try await Self.mark(id, harness)
+          == Mark(signedAt: copy.signedDate, isDue: false, isAsked: true))
+      #expect(try await Self.calls(harness) == 2)
+    }
+  }
+
+  @Test func `the original transaction is asked about although the App Store knows its restored copy`()
+    async throws
+  {
+    try await withHarness(environment: Self.keyless) { harness in
+      let bought = try Self.refunded(TestApps.lifetime, harness)
+      var copy = bought.transaction
+      copy.transactionId = "9\(bought.transactionID)"
+      _ = try await harness.validate(["signedTransaction": harness.sign(copy)])
+      let id = bought.originalTransactionID
+      #expect(try await harness.row(of: id).status == "active")
+      var original = bought.transaction
+      original.revocationDate = original.purchaseDate + 31 * 86_400
+      let signed = try [original, copy].map { info in
+        var info = info
+        info.signedDate = harness.clock.now
+        return try harness.sign(info)
+      }
+      let (oldProofs, _) = try Self.oldProofs(harness) { number in
+        .body(#"{"signedTransactionInfo": "\#(signed[(number - 1) % 2])"}"#)
+      }
+      #expect(try await oldProofs.run() == 1)
+      #expect(try await harness.row(of: id).status == "cancelled")
+    }
+  }
+
   // MARK: Job
 
   @Test func `without an answer in time the proof counts, and the App Store is asked until it answers`()
@@ -294,17 +356,7 @@ import Testing
       let bought = try Self.refunded(TestApps.annual, harness)
       let id = bought.originalTransactionID
       _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      let key = harness.store.identity.connectKey
-      let api = AppStoreServerAPI(
-        transport: CountedStore { _ in .unauthorized },
-        credentials: try AppStoreCredentials(
-          privateKey: key.pem, keyID: key.keyID, issuerID: key.issuerID),
-        bundleID: TestApps.climbing)
-      let own = harness.service.oldProofs
-      let refused = OldProofs(
-        lookup: StoreLookup(
-          apis: [TestApps.climbing: api], verifier: own.lookup.verifier, logger: own.logger),
-        ledger: own.ledger, pool: own.pool, catalog: own.catalog, clock: own.clock, logger: own.logger)
+      let (refused, _) = try Self.oldProofs(harness) { _ in .unauthorized }
       await #expect(throws: AppStoreServerError.self) { try await refused.run() }
       #expect(try await refused.run() == 0)
       harness.clock.advance(seconds: 601)
@@ -314,6 +366,41 @@ import Testing
       harness.clock.advance(seconds: 300)
       let waiting = try await harness.pool.query(OldProofRows.waiting(before: harness.clock.now - 900))
       #expect(waiting.count == 1)
+    }
+  }
+
+  @Test func `while the circuit of the App Store is open, the job leaves purchases due at once`() async throws
+  {
+    try await withHarness(environment: Self.keyless) { harness in
+      let bought = try Self.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      // Its clock stands still, so the circuit stays open.
+      let start = ContinuousClock.now
+      var clock = StoreClock.system
+      clock.instant = { start }
+      let (refused, api) = try Self.oldProofs(harness, clock: clock) { _ in .body("<html>") }
+      for number in 1...5 {
+        await #expect(throws: AppStoreServerError.self) {
+          try await api.transactionInfo("\(number)", in: .production)
+        }
+      }
+      #expect(api.isCircuitOpen(.production))
+      for _ in 0..<2 { await #expect(throws: AppStoreServerError.self) { try await refused.run() } }
+      #expect(
+        try await Self.mark(id, harness)
+          == Mark(signedAt: bought.transaction.signedDate, isDue: true, isAsked: false))
+      // Another server, whose circuit is closed, does not wait for the end of a lease.
+      let key = harness.store.identity.connectKey
+      let keyed = try await harness.service(
+        configuration: TestApps.json,
+        settings: [
+          "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
+          "APP_STORE_ISSUER_ID": key.issuerID,
+        ])
+      #expect(try await keyed.oldProofs.run() == 1)
+      await keyed.close()
+      #expect(try await harness.row(of: id).status == "cancelled")
     }
   }
 

@@ -9,7 +9,7 @@ import Testing
 /// One signed transaction fits any invented device id; a purchase moves a limited number of times within 24 hours.
 @Suite struct MoveLimitTests {
   /// The shipped configuration with this many devices for a purchase of ScreenTime Rewards.
-  private static func configuration(devices: Int) throws -> String {
+  static func configuration(devices: Int) throws -> String {
     let shipped = #""devicesPerPurchase": 10,"#
     let configuration = try ScreenTime.configuration()
     #expect(configuration.contains(shipped))
@@ -26,14 +26,15 @@ import Testing
         for number in 0..<60 {
           answers.append(try await harness.device("day-\(day)-\(number)", shows: bought))
         }
-        // Each proof is answered with what the purchase opens; only a device that has it gets a token.
-        for answer in answers {
-          #expect(answer.status == 200)
-          #expect(answer.string("entitlements.tier") == "family")
-        }
+        // Each proof is answered with the purchase; only a device that has it gets what it opens.
         let bound = day == 0 ? 6 : 3
-        let withToken = answers.map(\.hasToken)
-        #expect(withToken == (0..<60).map { $0 < bound })
+        for (number, answer) in answers.enumerated() {
+          #expect(answer.status == 200)
+          #expect(answer.string("subscription.tier") == "family")
+          #expect(answer.string("entitlements.tier") == (number < bound ? "family" : nil))
+          #expect(answer.code == (number < bound ? nil : "device_limit_reached"))
+          #expect(answer.hasToken)
+        }
         #expect(try await harness.entitlements("day-\(day)-59").string("entitlements.tier") == nil)
         harness.clock.advance(days: 1)
       }
@@ -55,6 +56,33 @@ import Testing
     }
   }
 
+  @Test func `a device without a place in the purchase that it proves reads the same in every response`()
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 1)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for device in ["phone", "reinstalled"] { _ = try await harness.device(device, shows: bought) }
+      _ = try await harness.launch("tester")
+      for (device, status) in [("phone", "expired"), ("tester", "trial")] {
+        let proved = try await harness.device(device, shows: bought)
+        #expect(proved.string("subscription.status") == "active")
+        #expect(proved.code == "device_limit_reached")
+        #expect(proved.hasToken)
+        let read = try await harness.entitlements(device)
+        for answer in [proved, read] {
+          #expect(answer.string("entitlements.status") == status)
+          #expect(answer.string("entitlements.tier") == nil)
+          #expect(try answer.tokenSegment(1)["status"] as? String == status)
+        }
+        #expect(proved.features == read.features)
+        #expect(proved.date("entitlements.validUntil") == read.date("entitlements.validUntil"))
+      }
+      // A device with a place has no code.
+      let has = try await harness.device("reinstalled", shows: bought)
+      #expect(has.code == nil && has.string("entitlements.tier") == "family")
+    }
+  }
+
   @Test func `with one device for each purchase two devices take it from each other once a day`() async throws
   {
     try await withHarness(configuration: Self.configuration(devices: 1)) { harness in
@@ -62,7 +90,10 @@ import Testing
       for day in 1...3 {
         for _ in 0..<10 {
           for device in ["phone", "reinstalled"] {
-            #expect(try await harness.device(device, shows: bought).string("entitlements.tier") == "family")
+            let answer = try await harness.device(device, shows: bought)
+            let tier = try await harness.entitlements(device).string("entitlements.tier")
+            #expect(answer.string("entitlements.tier") == tier)
+            #expect(answer.code == (tier == nil ? "device_limit_reached" : nil))
           }
         }
         #expect(try await harness.count("support_actions") == day)

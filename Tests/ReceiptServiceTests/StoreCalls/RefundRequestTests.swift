@@ -101,6 +101,35 @@ import Testing
     }
   }
 
+  @Test func `a preference is found without a scan of support's record`() async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      _ = try await harness.desk.preferRefund(
+        .decline, for: user.uuidString.lowercased(), by: #require(Harness.ada))
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO support_actions (action, bundle_id, original_transaction_id, to_customer, customer_kind, by, reason)
+        SELECT 'transfer', \(TestApps.climbing), (n % 7)::text, 'phone-' || n, 'device', 'policy', 'another device'
+        FROM generate_series(1, 20000) AS n
+        """)
+      for isAnalyzed in [false, true] {
+        if isAnalyzed { _ = try await harness.pool.query("ANALYZE support_actions") }
+        try await harness.pool.withTransaction { connection in
+          // They count since the session last reported them.
+          let counts: Query = """
+            SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'support_actions'
+            """
+          let answers = try await connection.pipeline([
+            counts, RefundAnswerRows.preference(of: bought.originalTransactionID), counts,
+          ])
+          #expect(try RefundAnswerRows.decodePreference(answers[1])?.choice == .decline)
+          let scans = try [answers[0], answers[2]].map { try $0[0].decode("seq_scan", as: Int.self) }
+          #expect(scans[0] == scans[1])
+        }
+      }
+    }
+  }
+
   @Test func `without consent nothing is sent, and that is written down at the deadline`() async throws {
     try await withHarness(configuration: Self.facts) { harness in
       let (user, bought) = try await harness.customer()
