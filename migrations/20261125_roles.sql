@@ -1,14 +1,16 @@
 -- The rights of each role, in one place: receiptd_rights() has the list, and receiptd_set_rights() applies it. A later migration
--- that adds a table, a view, a function or a column replaces the list with a longer one and calls receiptd_set_rights().
+-- that adds a table, a view, a function or a column replaces the list with a longer one, and calls receiptd_set_rights(relation)
+-- for it and receiptd_set_common_rights().
 --
 -- A reader of a signed transaction can act as its customer, so the parts from which one can be rebuilt are read by the server
 -- alone, like keys and hashes: receiptd_secret_columns() names them. The claims stay readable, because support's views use
 -- them, and on Supabase these run with the rights of the reader; claims without header and signature prove nothing.
 
--- The tables that may be live, first: see 20260413_roles.sql.
-LOCK TABLE public.subscriptions, public.profiles, public.user_preferences IN ACCESS EXCLUSIVE MODE;
+-- Policies and row level security take an exclusive lock. Each relation has a transaction of its own, so that servers go on
+-- meanwhile: a transaction that waits for one table while it locks another could meet a server that does the reverse.
+-- Meanwhile no role has a right that it has neither before nor after.
 
-CREATE FUNCTION public.receiptd_secret_columns() RETURNS TABLE (relation text, name text)
+CREATE OR REPLACE FUNCTION public.receiptd_secret_columns() RETURNS TABLE (relation text, name text)
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   VALUES
     -- The envelope of a notification of which a part does not verify has the signed parts inside of it.
@@ -25,7 +27,7 @@ COMMENT ON FUNCTION public.receiptd_secret_columns() IS 'The columns that only t
 --
 -- Columns are listed where a table has secrets, where clients choose what it holds (events.properties), and where the app has
 -- columns of its own, of which receiptd knows nothing.
-CREATE FUNCTION public.receiptd_rights() RETURNS TABLE (relation text, app text, support text)
+CREATE OR REPLACE FUNCTION public.receiptd_rights() RETURNS TABLE (relation text, app text, support text)
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   VALUES
     ('subscriptions', 'SELECT, INSERT, UPDATE', 'id, device_id, original_transaction_id, transaction_id, product_id, tier, '
@@ -105,7 +107,7 @@ COMMENT ON FUNCTION public.receiptd_rights() IS 'The rights of receiptd''s roles
 
 -- A policy that shows a role all rows, where row level security is on. It is not made again while it is as wanted, because that
 -- takes an exclusive lock.
-CREATE FUNCTION public.receiptd_set_policy(target regclass, name text, command text, roles regrole[], writes boolean)
+CREATE OR REPLACE FUNCTION public.receiptd_set_policy(target regclass, name text, command text, roles regrole[], writes boolean)
 RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -125,7 +127,7 @@ $$;
 COMMENT ON FUNCTION public.receiptd_set_policy(regclass, text, text, regrole[], boolean) IS 'Makes a policy that shows all rows of a table to some roles.';
 
 -- The roles as which PostgREST acts for clients: Supabase's two, and all others that its login role authenticator may take.
-CREATE FUNCTION public.receiptd_client_roles() RETURNS regrole[]
+CREATE OR REPLACE FUNCTION public.receiptd_client_roles() RETURNS regrole[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(array_agg(r.oid::regrole ORDER BY r.oid), '{}') FROM pg_roles r
   WHERE r.rolname IN ('anon', 'authenticated')
@@ -138,11 +140,31 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION public.receiptd_client_roles() IS 'The roles as which PostgREST acts for clients of the database.';
 
+-- Revokes from all roles but the owner the option to pass rights on, and the rights that they passed on: the owner's REVOKE does
+-- not reach a right that another role gave, and is refused for a role that gave one.
+CREATE OR REPLACE FUNCTION public.receiptd_revoke_grant_options(object text, acl aclitem[], owner oid) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  role regrole;
+BEGIN
+  FOR role IN
+    SELECT DISTINCT granted.grantee::regrole FROM aclexplode(acl) AS granted
+    WHERE granted.is_grantable AND granted.grantee <> owner
+  LOOP
+    EXECUTE format('REVOKE GRANT OPTION FOR ALL ON %s FROM %s CASCADE', object, role);
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_revoke_grant_options(text, aclitem[], oid) IS 'Lets only the owner of an object give rights on it, and revokes those that other roles gave.';
+
 -- Revokes each right that the list does not have, also one that came by default privileges or by GRANT … ON ALL TABLES, which
 -- Supabase's documentation tells people to repeat. So the tables do not depend on rights alone: where clients have roles, row
 -- level security shows them no row (the owner is exempt, receiptd's roles have policies), and views use the rights of their
 -- reader (PostgreSQL 15 and later).
-CREATE FUNCTION public.receiptd_set_rights() RETURNS void
+--
+-- GRANT and REVOKE let readers and writers go on. Everything else that is done here takes an exclusive lock, also DROP POLICY IF
+-- EXISTS of a policy that does not exist, so the catalog is asked first.
+CREATE OR REPLACE FUNCTION public.receiptd_set_rights(relation text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   application CONSTANT regrole := to_regrole('receiptd_app');
@@ -152,19 +174,157 @@ DECLARE
   clients CONSTANT regrole[] := public.receiptd_client_roles();
   -- Roles that get what the list says, or nothing.
   listed CONSTANT regrole[] := array_remove(ARRAY[support, numbers], NULL) || clients;
+  entry record;
+  role regrole;
+  columns text;
+  sequence record;
+  servers regrole[];
+BEGIN
+  SELECT r.*, c.oid::regclass AS target, c.relowner AS owner, c.relkind IN ('r', 'p') AS is_table,
+    c.relrowsecurity AS is_secured, coalesce('security_invoker=true' = ANY (c.reloptions), false) AS is_invoker,
+    r.relation IN ('profiles', 'user_preferences') AS is_apps,
+    EXISTS (SELECT FROM public.receiptd_secret_columns() s WHERE s.relation = r.relation) AS has_secrets,
+    CASE WHEN EXISTS (
+      SELECT FROM pg_attribute
+      WHERE attrelid = c.oid AND r.relation IN ('profiles', 'user_preferences') AND attname = 'created_at' AND NOT attisdropped)
+      THEN ', created_at' ELSE '' END AS own_date
+  INTO entry
+  FROM public.receiptd_rights() r LEFT JOIN pg_class c ON c.oid = to_regclass('public.' || r.relation)
+  WHERE r.relation = receiptd_set_rights.relation;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'receiptd_rights() does not list %', receiptd_set_rights.relation USING ERRCODE = 'undefined_object';
+  ELSIF entry.target IS NULL THEN
+    RETURN;
+  END IF;
+  IF NOT entry.is_apps THEN
+    PERFORM public.receiptd_revoke_grant_options(entry.target::text, acls.acl, entry.owner)
+    FROM (
+      SELECT relacl FROM pg_class WHERE oid = entry.target
+      UNION ALL SELECT attacl FROM pg_attribute WHERE attrelid = entry.target) AS acls (acl)
+    WHERE acls.acl IS NOT NULL;
+  END IF;
+  IF application IS NOT NULL THEN
+    EXECUTE format('REVOKE ALL ON %s FROM receiptd_app', entry.target);
+    EXECUTE format('GRANT %s ON %s TO receiptd_app', entry.app, entry.target);
+    IF entry.own_date <> '' THEN
+      EXECUTE format('GRANT SELECT (created_at) ON %s TO receiptd_app', entry.target);
+    END IF;
+  END IF;
+
+  IF entry.is_apps THEN
+    -- Policies decide what a client may do with the app's own tables; no policy or trigger limits these rights.
+    FOREACH role IN ARRAY clients LOOP
+      EXECUTE format('REVOKE TRUNCATE, TRIGGER, REFERENCES ON %s FROM %s', entry.target, role);
+    END LOOP;
+    IF numbers IS NOT NULL THEN
+      EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, numbers);
+    END IF;
+    -- Rights on further columns, by which an operator opens them to support, stay; a right on the whole table does not.
+    IF EXISTS (SELECT FROM pg_class c, aclexplode(c.relacl) AS granted WHERE c.oid = entry.target AND granted.grantee = support)
+    THEN
+      EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, support);
+    END IF;
+  ELSE
+    EXECUTE format('REVOKE ALL ON %s FROM PUBLIC', entry.target);
+    FOREACH role IN ARRAY listed LOOP
+      EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, role);
+    END LOOP;
+  END IF;
+  IF support IS NOT NULL AND entry.support = '*' THEN
+    EXECUTE format('GRANT SELECT ON %s TO %s', entry.target, support);
+  ELSIF support IS NOT NULL AND entry.support IS NOT NULL THEN
+    EXECUTE format('GRANT SELECT (%s%s) ON %s TO %s', entry.support, entry.own_date, entry.target, support);
+  END IF;
+  IF numbers IS NOT NULL AND entry.relation LIKE 'kpi\_%' THEN
+    EXECUTE format('GRANT SELECT ON %s TO %s', entry.target, numbers);
+  END IF;
+
+  -- service_role serves an API, which must not show the secrets. A trigger of its own could read them too.
+  IF service IS NOT NULL AND NOT entry.is_apps THEN
+    IF entry.support IS NULL THEN
+      EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, service);
+    ELSE
+      EXECUTE format('REVOKE TRIGGER, REFERENCES ON %s FROM %s', entry.target, service);
+    END IF;
+    IF entry.has_secrets AND has_table_privilege(service, entry.target, 'SELECT') THEN
+      SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_attribute a
+      WHERE a.attrelid = entry.target AND a.attnum > 0 AND NOT a.attisdropped AND NOT EXISTS (
+        SELECT FROM public.receiptd_secret_columns() s WHERE s.relation = entry.relation AND s.name = a.attname);
+      EXECUTE format('REVOKE SELECT ON %s FROM %s', entry.target, service);
+      EXECUTE format('GRANT SELECT (%s) ON %s TO %s', columns, entry.target, service);
+    END IF;
+  END IF;
+
+  IF NOT entry.is_table THEN
+    IF cardinality(clients) > 0 AND NOT entry.is_invoker AND current_setting('server_version_num')::integer >= 150000 THEN
+      EXECUTE format('ALTER VIEW %s SET (security_invoker = true)', entry.target);
+    END IF;
+    RETURN;
+  END IF;
+
+  -- An identity column needs no right to its sequence; a default does.
+  FOR sequence IN
+    SELECT c.oid::regclass AS target, c.relname AS name, c.relacl AS acl, c.relowner AS owner
+    FROM pg_depend d JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
+      AND d.refobjid = entry.target AND NOT entry.is_apps
+  LOOP
+    PERFORM public.receiptd_revoke_grant_options('SEQUENCE ' || sequence.target::text, sequence.acl, sequence.owner);
+    EXECUTE format('REVOKE ALL ON SEQUENCE %s FROM PUBLIC', sequence.target);
+    FOREACH role IN ARRAY listed LOOP
+      EXECUTE format('REVOKE ALL ON SEQUENCE %s FROM %s', sequence.target, role);
+    END LOOP;
+    IF application IS NOT NULL AND sequence.name = 'outbox_changes' THEN
+      EXECUTE format('GRANT USAGE ON SEQUENCE %s TO receiptd_app', sequence.target);
+    END IF;
+  END LOOP;
+
+  IF NOT entry.is_apps AND NOT entry.is_secured AND cardinality(clients) > 0 THEN
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', entry.target);
+  END IF;
+  -- Where row level security is off, a policy has no effect.
+  IF application IS NOT NULL THEN
+    PERFORM public.receiptd_set_policy(entry.target, 'receiptd serves', 'ALL', ARRAY[application], true);
+  END IF;
+  IF support IS NOT NULL AND entry.support IS NOT NULL THEN
+    PERFORM public.receiptd_set_policy(entry.target, 'receiptd support reads', 'SELECT', ARRAY[support], false);
+  END IF;
+  IF numbers IS NOT NULL AND entry.relation LIKE 'kpi\_%' THEN
+    PERFORM public.receiptd_set_policy(entry.target, 'receiptd numbers reads', 'SELECT', ARRAY[numbers], false);
+  END IF;
+  -- Without a policy, a server whose role may write but is not the owner would see no rows, and every customer as free.
+  IF NOT entry.is_apps AND cardinality(clients) > 0 THEN
+    SELECT array_agg(r.oid::regrole ORDER BY r.oid) INTO servers
+    FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS granted JOIN pg_roles r ON r.oid = granted.grantee
+    WHERE c.oid = entry.target AND granted.privilege_type = 'INSERT'
+      AND r.oid <> c.relowner AND r.oid <> ALL (clients::oid[]) AND NOT r.rolbypassrls AND NOT r.rolsuper
+      AND r.rolname <> 'receiptd_app';
+    IF servers IS NOT NULL THEN
+      PERFORM public.receiptd_set_policy(entry.target, 'receiptd writers', 'ALL', servers, false);
+    ELSIF EXISTS (SELECT FROM pg_policy WHERE polrelid = entry.target AND polname = 'receiptd writers') THEN
+      EXECUTE format('DROP POLICY "receiptd writers" ON %s', entry.target);
+    END IF;
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_set_rights(text) IS 'Gives each of receiptd''s roles that exists the rights of receiptd_rights() on one table or view, and revokes all others, also those of clients of the database.';
+
+-- Locks no table.
+CREATE OR REPLACE FUNCTION public.receiptd_set_common_rights() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  application CONSTANT regrole := to_regrole('receiptd_app');
+  support CONSTANT regrole := to_regrole('receiptd_support');
+  numbers CONSTANT regrole := to_regrole('receiptd_numbers');
+  service CONSTANT regrole := to_regrole('service_role');
   -- Functions that servers call, some of them with the owner's rights, and those that views and their readers call.
   served CONSTANT text[] := ARRAY['receiptd_forget_notifications', 'receiptd_forget_transactions', 'receiptd_erase_actions',
     'receiptd_erased_account', 'receiptd_has_account', 'receiptd_impersonal_claims', 'receiptd_readable_claims',
+    'receiptd_rename_in_details', 'receiptd_rename_in_change',
     'receiptd_currency_digits', 'receiptd_writes_premium', 'receiptd_secret_columns', 'receiptd_rights', 'receiptd_client_roles'];
   read CONSTANT text[] := ARRAY['receiptd_currency_digits'];
   entry record;
   role regrole;
-  columns text;
-  kept text;
-  signature regprocedure;
-  name text;
-  sequence regclass;
-  servers regrole[];
 BEGIN
   -- Rights that the owner of the tables would give these roles on every new table.
   FOREACH role IN ARRAY array_remove(ARRAY[support, numbers], NULL) LOOP
@@ -176,142 +336,35 @@ BEGIN
     GRANT USAGE ON SCHEMA public TO receiptd_app;
   END IF;
 
-  FOR entry IN
-    SELECT r.*, c.oid::regclass AS target, c.relkind IN ('r', 'p') AS is_table, c.relrowsecurity AS is_secured,
-      r.relation IN ('profiles', 'user_preferences') AS is_apps,
-      EXISTS (SELECT FROM public.receiptd_secret_columns() s WHERE s.relation = r.relation) AS has_secrets,
-      CASE WHEN EXISTS (
-        SELECT FROM pg_attribute
-        WHERE attrelid = c.oid AND r.relation IN ('profiles', 'user_preferences') AND attname = 'created_at' AND NOT attisdropped)
-        THEN ', created_at' ELSE '' END AS own_date
-    FROM public.receiptd_rights() r JOIN pg_class c ON c.oid = to_regclass('public.' || r.relation)
-  LOOP
-    IF application IS NOT NULL THEN
-      EXECUTE format('REVOKE ALL ON %s FROM receiptd_app', entry.target);
-      EXECUTE format('GRANT %s ON %s TO receiptd_app', entry.app, entry.target);
-      IF entry.own_date <> '' THEN
-        EXECUTE format('GRANT SELECT (created_at) ON %s TO receiptd_app', entry.target);
-      END IF;
-    END IF;
-
-    IF entry.is_apps THEN
-      -- Policies decide what a client may do with the app's own tables; no policy or trigger limits these rights.
-      FOREACH role IN ARRAY clients LOOP
-        EXECUTE format('REVOKE TRUNCATE, TRIGGER, REFERENCES ON %s FROM %s', entry.target, role);
-      END LOOP;
-      IF numbers IS NOT NULL THEN
-        EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, numbers);
-      END IF;
-      -- Rights on further columns, by which an operator opens them to support, stay; a right on the whole table does not.
-      IF EXISTS (SELECT FROM pg_class c, aclexplode(c.relacl) AS granted WHERE c.oid = entry.target AND granted.grantee = support)
-      THEN
-        EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, support);
-      END IF;
-    ELSE
-      EXECUTE format('REVOKE ALL ON %s FROM PUBLIC', entry.target);
-      FOREACH role IN ARRAY listed LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, role);
-      END LOOP;
-    END IF;
-    IF support IS NOT NULL AND entry.support = '*' THEN
-      EXECUTE format('GRANT SELECT ON %s TO %s', entry.target, support);
-    ELSIF support IS NOT NULL AND entry.support IS NOT NULL THEN
-      EXECUTE format('GRANT SELECT (%s%s) ON %s TO %s', entry.support, entry.own_date, entry.target, support);
-    END IF;
-    IF numbers IS NOT NULL AND entry.relation LIKE 'kpi\_%' THEN
-      EXECUTE format('GRANT SELECT ON %s TO %s', entry.target, numbers);
-    END IF;
-
-    -- service_role serves an API, which must not show the secrets. A trigger of its own could read them too.
-    IF service IS NOT NULL AND NOT entry.is_apps THEN
-      IF entry.support IS NULL THEN
-        EXECUTE format('REVOKE ALL ON %s FROM %s', entry.target, service);
-      ELSE
-        EXECUTE format('REVOKE TRIGGER, REFERENCES ON %s FROM %s', entry.target, service);
-      END IF;
-      IF entry.has_secrets AND has_table_privilege(service, entry.target, 'SELECT') THEN
-        SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_attribute a
-        WHERE a.attrelid = entry.target AND a.attnum > 0 AND NOT a.attisdropped AND NOT EXISTS (
-          SELECT FROM public.receiptd_secret_columns() s WHERE s.relation = entry.relation AND s.name = a.attname);
-        EXECUTE format('REVOKE SELECT ON %s FROM %s', entry.target, service);
-        EXECUTE format('GRANT SELECT (%s) ON %s TO %s', columns, entry.target, service);
-      END IF;
-    END IF;
-
-    CONTINUE WHEN NOT entry.is_table;
-    IF NOT entry.is_apps AND NOT entry.is_secured AND cardinality(clients) > 0 THEN
-      EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', entry.target);
-    END IF;
-    -- Where row level security is off, a policy has no effect.
-    IF application IS NOT NULL THEN
-      PERFORM public.receiptd_set_policy(entry.target, 'receiptd serves', 'ALL', ARRAY[application], true);
-    END IF;
-    IF support IS NOT NULL AND entry.support IS NOT NULL THEN
-      PERFORM public.receiptd_set_policy(entry.target, 'receiptd support reads', 'SELECT', ARRAY[support], false);
-    END IF;
-    IF numbers IS NOT NULL AND entry.relation LIKE 'kpi\_%' THEN
-      PERFORM public.receiptd_set_policy(entry.target, 'receiptd numbers reads', 'SELECT', ARRAY[numbers], false);
-    END IF;
-    -- Without a policy, a server whose role may write but is not the owner would see no rows, and every customer as free.
-    IF NOT entry.is_apps AND cardinality(clients) > 0 THEN
-      SELECT array_agg(r.oid::regrole ORDER BY r.oid) INTO servers
-      FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS granted JOIN pg_roles r ON r.oid = granted.grantee
-      WHERE c.oid = entry.target AND granted.privilege_type = 'INSERT'
-        AND r.oid <> c.relowner AND r.oid <> ALL (clients::oid[]) AND NOT r.rolbypassrls AND NOT r.rolsuper
-        AND r.rolname <> 'receiptd_app';
-      IF servers IS NOT NULL THEN
-        PERFORM public.receiptd_set_policy(entry.target, 'receiptd writers', 'ALL', servers, false);
-      ELSE
-        EXECUTE format('DROP POLICY IF EXISTS "receiptd writers" ON %s', entry.target);
-      END IF;
-    END IF;
-  END LOOP;
-
-  -- An identity column needs no right to its sequence; a default does.
-  FOR sequence IN
-    SELECT d.objid::regclass FROM pg_depend d JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'
-    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
-      AND d.refobjid IN (
-        SELECT to_regclass('public.' || r.relation) FROM public.receiptd_rights() r
-        WHERE r.relation NOT IN ('profiles', 'user_preferences'))
-  LOOP
-    EXECUTE format('REVOKE ALL ON SEQUENCE %s FROM PUBLIC', sequence);
-    FOREACH role IN ARRAY listed LOOP
-      EXECUTE format('REVOKE ALL ON SEQUENCE %s FROM %s', sequence, role);
-    END LOOP;
-  END LOOP;
-  IF application IS NOT NULL THEN
-    GRANT USAGE ON SEQUENCE public.outbox_changes TO receiptd_app;
-  END IF;
-
   -- Triggers need no right to their function.
-  FOR signature, name IN
-    SELECT p.oid::regprocedure, p.proname FROM pg_proc p
+  FOR entry IN
+    SELECT p.oid::regprocedure AS signature, p.proname AS name, p.proacl AS acl, p.proowner AS owner FROM pg_proc p
     WHERE p.pronamespace = 'public'::regnamespace AND p.proname LIKE 'receiptd\_%' AND pg_has_role(p.proowner, 'USAGE')
   LOOP
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
-    FOREACH role IN ARRAY listed || array_remove(ARRAY[application, service], NULL) LOOP
-      EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', signature, role);
+    PERFORM public.receiptd_revoke_grant_options('FUNCTION ' || entry.signature::text, entry.acl, entry.owner);
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', entry.signature);
+    FOREACH role IN ARRAY array_remove(ARRAY[support, numbers, application, service], NULL) || public.receiptd_client_roles() LOOP
+      EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', entry.signature, role);
     END LOOP;
-    IF application IS NOT NULL AND name = ANY (served) THEN
-      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', signature, application);
+    IF application IS NOT NULL AND entry.name = ANY (served) THEN
+      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', entry.signature, application);
     END IF;
     -- The views of figures run with the rights of the role that reads them.
     FOREACH role IN ARRAY array_remove(ARRAY[support, numbers, service], NULL) LOOP
-      IF name = ANY (read) THEN
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', signature, role);
+      IF entry.name = ANY (read) THEN
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', entry.signature, role);
       END IF;
     END LOOP;
   END LOOP;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_set_common_rights() IS 'Gives each of receiptd''s roles that exists its rights on the schema and on receiptd''s functions, and revokes all others, also those on tables that do not exist yet.';
 
-  IF cardinality(clients) > 0 AND current_setting('server_version_num')::integer >= 150000 THEN
-    FOR name IN
-      SELECT c.relname FROM public.receiptd_rights() r JOIN pg_class c ON c.oid = to_regclass('public.' || r.relation)
-      WHERE c.relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY (c.reloptions), false)
-    LOOP
-      EXECUTE format('ALTER VIEW public.%I SET (security_invoker = true)', name);
-    END LOOP;
-  END IF;
+CREATE OR REPLACE FUNCTION public.receiptd_set_rights() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM public.receiptd_set_common_rights();
+  PERFORM public.receiptd_set_rights(r.relation) FROM public.receiptd_rights() r;
 END
 $$;
 COMMENT ON FUNCTION public.receiptd_set_rights() IS 'Gives each of receiptd''s roles that exists the rights of receiptd_rights(), and revokes all others, also those of clients of the database. For the owner of the tables; it can be repeated.';
@@ -322,4 +375,186 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION public.receiptd_open_to_application() IS 'The former name of receiptd_set_rights().';
 
-SELECT public.receiptd_set_rights();
+-- PUBLIC may run a new function, and default privileges may open it and a new table to clients: close them at once.
+SELECT public.receiptd_set_common_rights();
+SELECT public.receiptd_set_rights('seen_users');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('subscriptions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('transactions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('renewals');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('jws_headers');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('notifications');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('purchase_devices');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('trials');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('devices');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('device_secrets');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('grants');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('free_access');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('people');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('people_tokens');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('support_actions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('reconcile_runs');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('store_orders');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('refused_attempts');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('reconcile_positions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('configured_apps');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('outbox');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('outbox_destinations');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('lifecycle_events');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('store_calls');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('renewal_extensions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('consents');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('entitlement_keys');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('log_keys');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('events');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('event_bytes_daily');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_days');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_daily_figures');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_daily_money');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_daily_cohorts');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_daily_trials');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_daily_value');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_daily_prices');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_losses_daily');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_late_facts');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_events_daily');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('retention_positions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('client_write_modes');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('client_writes');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('adoptions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('adoption_runs');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('added_profile_rows');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('schema_migrations');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('profiles');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('user_preferences');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('support_subscriptions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('support_customers');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('support_timeline');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('support_transactions');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('support_outbox');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('support_waiting_notifications');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_daily');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_revenue_daily');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_cohorts');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_trial_cohorts');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_lifetime_value');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('kpi_price_changes');

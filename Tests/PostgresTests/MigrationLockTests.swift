@@ -120,6 +120,34 @@ struct MigrationLockTests {
     }
   }
 
+  @Test func `the steps of a file share a session, and a new one goes on after its end`() async throws {
+    // The third step's lock of migrations ends the session.
+    let files = [
+      "20260101_steps.sql": """
+      create table sessions (step int, pid int);
+      insert into sessions values (1, pg_backend_pid());
+      create schema s;
+      create function s.pg_advisory_xact_lock(bigint) returns void language sql as
+        'select pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())';
+      -- migrate: new transaction
+      insert into sessions values (2, pg_backend_pid());
+      set search_path to s, pg_catalog, public;
+      -- migrate: new transaction
+      insert into sessions values (3, pg_backend_pid());
+      """
+    ]
+    try await withMigrations(files) { folder, pool in
+      let applied = try await Migrator(pool: pool, folder: folder.path).apply()
+      #expect(applied.map(\.version) == ["20260101"])
+      let sessions = try await pool.query("select pid from sessions order by step").map {
+        try $0.decode("pid", as: Int.self)
+      }
+      try #require(sessions.count == 3)
+      #expect(sessions[0] == sessions[1])
+      #expect(sessions[1] != sessions[2])
+    }
+  }
+
   @Test func `a file whose later step fails is pending, and runs again from its first step`() async throws {
     try await withMigrations(steps) { folder, pool in
       let bad = (steps["20260101_steps.sql"] ?? "") + "\n\nselect nothing;"

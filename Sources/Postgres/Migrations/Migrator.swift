@@ -5,7 +5,8 @@ public import Platform
 /// inserts its row in `schema_migrations`.
 ///
 /// A file may be divided into several transactions by lines `-- migrate: new transaction`. The last one inserts the row, so an
-/// attempt that fails runs all of them again.
+/// attempt that fails runs all of them again. They share a session until it ends or a lock is not granted, so a setting must be
+/// local to its transaction.
 ///
 /// A table may be in use. Behind a lock that a migration waits for, every other statement on the table waits too. So each
 /// transaction has a short `lock_timeout`, and is retried with exponential backoff when that has passed.
@@ -78,39 +79,50 @@ public struct Migrator: Sendable {
     return applied
   }
 
-  /// Runs the transactions of one file.
+  /// Runs the transactions of one file on one connection. After a deadlock with servers of the previous version, after the
+  /// `lock_timeout`, or when the session ended between two transactions, the failed one runs again on a new connection.
   ///
   /// - Returns: nil if another server has applied it.
   private func apply(_ file: MigrationFile, _ table: MigrationTable) async throws -> MigrationEntry? {
-    for step in file.steps.dropLast() {
-      guard try await retrying(file, { try await run(step, of: file, table, $0) }) else { return nil }
-    }
-    return try await retrying(file) { try await finish(file, table, $0) }
-  }
-
-  /// Runs `body` in a transaction, and again after a deadlock with servers of the previous version, or after the
-  /// `lock_timeout`.
-  private func retrying<R: Sendable>(
-    _ file: MigrationFile, _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
-  ) async throws -> R {
+    var step = 0
     var attempts = 1
     var retry = retry
     while true {
+      let first = step
       do {
         return try await withScriptConnection { connection in
-          try await connection.transaction { connection in
-            try await takeLock(connection)
-            return try await body(connection)
+          while step < file.steps.count - 1 {
+            let isPending = try await inTransaction(connection) { connection in
+              try await run(file.steps[step], of: file, table, connection)
+            }
+            guard isPending else { return nil }
+            step += 1
+            attempts = 1
+            retry = self.retry
           }
+          return try await inTransaction(connection) { try await finish(file, table, $0) }
         }
       } catch let error as PostgresError where error.isRetryable && attempts < Self.attempts {
         attempts += 1
+      } catch let error as PostgresError where error.isSafeToRepeat && step > first {
+        // The pool repeats this itself where nothing was committed on the connection.
       } catch let error as MigrationError where error.isLockTimeout && retry.failures < Self.waits {
         logger?.notice(
           "a migration waits for a table that another transaction uses, and tries again",
           metadata: ["file": "\(file.fileName)", "attempt": "\(retry.failures + 1)"])
         try await Task.sleep(for: retry.failed())
       }
+    }
+  }
+
+  /// Runs `body` in a transaction that holds the lock of migrations.
+  private func inTransaction<R: Sendable>(
+    _ connection: PostgresConnection,
+    _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
+  ) async throws -> R {
+    try await connection.transaction { connection in
+      try await takeLock(connection)
+      return try await body(connection)
     }
   }
 

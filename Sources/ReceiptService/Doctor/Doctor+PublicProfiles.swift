@@ -14,12 +14,13 @@ extension Doctor {
         WHERE attrelid = profiles.oid AND attnum > 0 AND NOT attisdropped
           AND attname NOT IN ('premium_expires_at', 'premium_product_id', 'premium_original_transaction_id')) AS other_columns
       FROM pg_class profiles, pg_roles role
-      WHERE profiles.oid = to_regclass('public.profiles') AND role.rolname IN ('anon', 'authenticated')
+      WHERE profiles.oid = to_regclass('public.profiles') AND role.oid = ANY (receiptd_client_roles()::oid[])
         AND has_column_privilege(role.oid, profiles.oid, 'premium_original_transaction_id', 'SELECT')
         AND (NOT profiles.relrowsecurity OR EXISTS (
           SELECT FROM pg_policy
           WHERE polrelid = profiles.oid AND polpermissive AND polcmd IN ('r', '*')
-            AND (polroles = '{0}' OR role.oid = ANY(polroles)) AND pg_get_expr(polqual, polrelid) = 'true'))
+            AND pg_get_expr(polqual, polrelid) = 'true' AND (polroles = '{0}'
+              OR EXISTS (SELECT FROM unnest(polroles) AS named WHERE named <> 0 AND pg_has_role(role.oid, named, 'USAGE')))))
       GROUP BY profiles.oid
       """)
     guard let row = rows.first, let roles = try row.decode("roles", as: String?.self) else { return nil }

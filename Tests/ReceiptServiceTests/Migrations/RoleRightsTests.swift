@@ -1,4 +1,5 @@
 import Foundation
+import Platform
 import Postgres
 import TestDatabase
 import Testing
@@ -93,24 +94,147 @@ import Testing
     }
   }
 
+  @Test
+  func
+    `where all is as wanted, the migration of rights goes through beside a transaction that writes every table`()
+    async throws
+  {
+    try await Supabase.with(.own) { supabase in
+      _ = try await supabase.pool.query("DELETE FROM schema_migrations WHERE version = '20261125'")
+      try await supabase.pool.withTransaction { connection in
+        _ = try await connection.query("SET LOCAL idle_in_transaction_session_timeout = 0")
+        _ = try await connection.query(
+          """
+          DO $$ DECLARE name text; BEGIN
+            FOR name IN SELECT relation FROM receiptd_rights() LOOP
+              EXECUTE format('LOCK TABLE public.%I IN ROW EXCLUSIVE MODE', name);
+            END LOOP;
+          END $$
+          """)
+        // Also a lock that is released at once, which pg_locks no longer shows, would not be granted.
+        let applied = try await Self.impatient(supabase.pool).apply()
+        #expect(applied.map(\.version) == ["20261125"])
+      }
+    }
+  }
+
+  @Test func `a transaction that writes one table delays the rights on that table alone`() async throws {
+    try await Supabase.with(.own) { supabase in
+      let pool = supabase.pool
+      try await LiveTables.run(
+        """
+        DO $$ DECLARE found record; BEGIN
+          FOR found IN SELECT polname, polrelid::regclass AS target FROM pg_policy WHERE polname LIKE 'receiptd %' LOOP
+            EXECUTE format('DROP POLICY %I ON %s', found.polname, found.target);
+          END LOOP;
+        END $$;
+        DELETE FROM schema_migrations WHERE version = '20261125';
+        """, on: pool)
+      let tables = try await Self.tablesWithoutPolicy(pool)
+      #expect(tables.count > 40)
+      try await pool.withTransaction { connection in
+        _ = try await connection.query("SET LOCAL idle_in_transaction_session_timeout = 0")
+        _ = try await connection.query("LOCK TABLE events IN ROW EXCLUSIVE MODE")
+        let error = await #expect(throws: MigrationError.self) { try await Self.impatient(pool).apply() }
+        #expect(error?.description.contains("another transaction uses the table") == true)
+        // The tables before it in the file are done.
+        let left = try await Self.tablesWithoutPolicy(pool)
+        #expect(left.contains("events") && !left.contains("subscriptions"), "\(left)")
+        for table in left where table != "events" {
+          _ = try await pool.query("SELECT receiptd_set_rights(\(table))")
+        }
+        #expect(try await Self.tablesWithoutPolicy(pool) == ["events"])
+      }
+      #expect(try await Self.impatient(pool).apply().map(\.version) == ["20261125"])
+      #expect(try await Self.tablesWithoutPolicy(pool) == [])
+    }
+  }
+
+  @Test func `each table and view gets its rights in a migration's transaction of its own`() async throws {
+    let files = try FileManager.default.contentsOfDirectory(atPath: Harness.migrations)
+      .filter { $0.hasSuffix(".sql") }
+    let steps = try files.flatMap { file in
+      try String(contentsOfFile: Harness.migrations + "/" + file, encoding: .utf8)
+        .components(separatedBy: "\n-- migrate: new transaction\n")
+    }.map { step in step.matches(of: /SELECT public\.receiptd_set_rights\('(\w+)'\);/).map { String($0.1) } }
+    #expect(steps.filter { $0.count > 1 } == [])
+    try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+      let relations = try await database.withPool { pool in
+        try await pool.query("SELECT relation FROM receiptd_rights()").map {
+          try $0.decode("relation", as: String.self)
+        }
+      }
+      #expect(relations.count > 50)
+      #expect(Set(relations).subtracting(steps.joined()).sorted() == [])
+    }
+  }
+
+  @Test func `a right that another role passed on is revoked, with the option to do so`() async throws {
+    try await Supabase.with(.own) { supabase in
+      try await LiveTables.run(
+        """
+        DO $role$ BEGIN CREATE ROLE receiptdtest_other;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
+        GRANT SELECT ON trials TO receiptd_support WITH GRANT OPTION;
+        GRANT SELECT (outcome) ON notifications TO receiptd_numbers WITH GRANT OPTION;
+        GRANT USAGE ON SEQUENCE outbox_changes TO receiptd_support WITH GRANT OPTION;
+        GRANT EXECUTE ON FUNCTION receiptd_rights() TO receiptd_numbers WITH GRANT OPTION;
+        GRANT DELETE ON grants TO receiptdtest_other WITH GRANT OPTION;
+        SET ROLE receiptd_support;
+        GRANT SELECT ON trials TO receiptdtest_other;
+        GRANT USAGE ON SEQUENCE outbox_changes TO receiptdtest_other;
+        SET ROLE receiptd_numbers;
+        GRANT SELECT (outcome) ON notifications TO receiptdtest_other;
+        GRANT EXECUTE ON FUNCTION receiptd_rights() TO receiptdtest_other;
+        SET ROLE receiptdtest_other;
+        GRANT DELETE ON grants TO anon, receiptd_support;
+        RESET ROLE;
+        SELECT receiptd_set_rights();
+        """, on: supabase.pool)
+      for role in ["receiptd_support", "receiptd_numbers"] {
+        Self.expect(try await Self.rights(of: role, supabase.pool), try Self.listed(role))
+      }
+      Self.expect(try await Self.rights(of: "anon", supabase.pool), try Self.listed("clients"))
+      // A right that the owner gave to a role that receiptd does not know stays, and cannot be passed on.
+      Self.expect(try await Self.rights(of: "receiptdtest_other", supabase.pool), ["grants: DELETE"])
+      let option = try await supabase.pool.query(
+        "SELECT has_table_privilege('receiptdtest_other', 'grants', 'DELETE WITH GRANT OPTION') AS may")[0]
+      #expect(try !option.decode("may", as: Bool.self))
+    }
+  }
+
   @Test func `a role as which PostgREST acts for clients has no right on receiptd's tables`() async throws {
     try await Supabase.with(.own) { supabase in
       try await LiveTables.run(
         """
-        DO $roles$ DECLARE definition text; BEGIN
-          FOREACH definition IN ARRAY ARRAY['authenticator LOGIN NOINHERIT', 'receiptdtest_member'] LOOP
-            BEGIN EXECUTE 'CREATE ROLE ' || definition;
-            EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END;
-          END LOOP;
-          GRANT receiptdtest_member TO authenticator;
-        EXCEPTION WHEN OTHERS THEN NULL;
-        END $roles$;
+        \(Supabase.member)
         GRANT ALL ON ALL TABLES IN SCHEMA public TO receiptdtest_member;
         SELECT receiptd_set_rights();
         """, on: supabase.pool)
       let kept = try await Self.rights(of: "receiptdtest_member", supabase.pool)
       #expect(kept.allSatisfy { $0.hasPrefix("profiles: ") || $0.hasPrefix("user_preferences: ") })
     }
+  }
+
+  // MARK: Migrating
+
+  /// A migrator that gives up a table that is in use after less than a second.
+  private static func impatient(_ pool: PostgresPool) -> Migrator {
+    Migrator(
+      pool: pool, folder: Harness.migrations, lockTimeout: .milliseconds(10),
+      retry: Backoff(base: .zero, maximum: .zero, jitter: 0))
+  }
+
+  /// The tables without the policy for servers.
+  private static func tablesWithoutPolicy(_ pool: PostgresPool) async throws -> [String] {
+    try await pool.query(
+      """
+      SELECT r.relation AS name FROM receiptd_rights() r JOIN pg_class c ON c.oid = to_regclass('public.' || r.relation)
+      WHERE c.relkind IN ('r', 'p')
+        AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = c.oid AND polname = 'receiptd serves')
+      ORDER BY 1
+      """
+    ).map { try $0.decode("name", as: String.self) }
   }
 
   // MARK: Reading

@@ -119,6 +119,18 @@ struct Supabase {
     ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON SEQUENCES TO anon, authenticated, service_role;
     """
 
+  /// A script for a role as which PostgREST acts for clients, `receiptdtest_member`, which is a member of another such role.
+  static let member = """
+    DO $roles$ DECLARE statement text; BEGIN
+      FOREACH statement IN ARRAY ARRAY['CREATE ROLE authenticator LOGIN NOINHERIT', 'CREATE ROLE receiptdtest_team',
+        'CREATE ROLE receiptdtest_member', 'GRANT receiptdtest_team TO receiptdtest_member',
+        'GRANT receiptdtest_member TO authenticator'] LOOP
+        BEGIN EXECUTE statement;
+        EXCEPTION WHEN OTHERS THEN NULL; END;
+      END LOOP;
+    END $roles$;
+    """
+
   static let auth = """
     CREATE SCHEMA auth;
     CREATE TABLE auth.users (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), email text);

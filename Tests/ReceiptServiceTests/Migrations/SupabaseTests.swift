@@ -232,6 +232,24 @@ import Testing
     }
   }
 
+  @Test(arguments: ["receiptdtest_member", "receiptdtest_team"])
+  func `the doctor reports the columns that another role of PostgREST sees, also as a member of a role`(
+    policyRole: String
+  ) async throws {
+    try await Supabase.with(.own) { supabase in
+      try await LiveTables.run(
+        """
+        \(Supabase.member)
+        GRANT SELECT ON profiles TO receiptdtest_member;
+        CREATE POLICY "Members see all." ON profiles FOR SELECT TO \(policyRole) USING (true);
+        """, on: supabase.pool)
+      let finding = try #require(try await Doctor.publicPremium(supabase.pool))
+      #expect(finding.message.hasPrefix("its policies let receiptdtest_member read "), "\(finding.message)")
+      try await LiveTables.run(try #require(finding.remedy), on: supabase.pool)
+      #expect(try await Doctor.publicPremium(supabase.pool) == nil)
+    }
+  }
+
   @Test func `service_role can read and write everything but secrets`() async throws {
     try await Supabase.with(.own) { supabase in
       for relation in try await own(supabase)
