@@ -128,10 +128,11 @@ final class LedgerWriter: Sendable {
     for waiting in batch {
       if let group = blocked.firstIndex(where: { $0.key == waiting.lockKey }) {
         blocked[group].entries.append(waiting)
-      } else if batch.count == 1 || !(await commitAndAnswer([waiting], lockTimeout: LedgerLockTimeout.probe))
-      {
-        blocked.append((waiting.lockKey, [waiting]))
+        continue
       }
+      // A lone entry has just met its lock.
+      if batch.count > 1, await commitAndAnswer([waiting], lockTimeout: LedgerLockTimeout.probe) { continue }
+      blocked.append((waiting.lockKey, [waiting]))
     }
     for (key, entries) in blocked {
       await commitHeld(key, entries, lockTimeout: LedgerLockTimeout.alone / blocked.count)

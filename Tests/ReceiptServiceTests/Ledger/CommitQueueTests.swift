@@ -4,7 +4,7 @@ import Testing
 
 /// A number shares a lock with the numbers that have the same remainder by ten.
 extension Int: LockedTogether {
-  var lockKey: Int { self % 10 }
+  public var lockKey: Int { self % 10 }
 }
 
 @Suite struct CommitQueueTests {
@@ -124,12 +124,12 @@ extension Int: LockedTogether {
   {
     var queue = CommitQueue<Int>()
     for number in [7, 8, 17, 9] { _ = queue.add(number, at: start) }
-    #expect(queue.hold(7, [107]))
+    #expect(queue.hold(7, [107]) == true)
     guard case .waits = queue.add(27, at: late) else {
       Issue.record("the worker that waits for the lock commits it")
       return
     }
-    #expect(!queue.hold(7, [37, 47]), "one worker waits for a lock")
+    #expect(queue.hold(7, [37, 47]) == false, "one worker waits for a lock")
     #expect(queue.count == 6)
     #expect(queue.next(at: late) == [8, 9])
     #expect(queue.release(7) == [17, 27, 37, 47])
@@ -140,7 +140,7 @@ extension Int: LockedTogether {
 
   @Test func `entries that wait for a held lock count against the limit of waiting entries`() {
     var queue = CommitQueue<Int>()
-    #expect(queue.hold(1, []))
+    #expect(queue.hold(1, []) == true)
     let answers = (0..<5_000).map { _ in queue.add(1, at: start) }
     let refused = answers.filter { if case .refused = $0 { true } else { false } }
     #expect(refused.count == 5_000 - 4_096)

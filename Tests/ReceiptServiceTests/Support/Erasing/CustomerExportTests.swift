@@ -1,6 +1,7 @@
 import AppStoreSimulator
 import Foundation
 import HTTP
+import Postgres
 import Testing
 
 @testable import ReceiptService
