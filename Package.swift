@@ -100,13 +100,17 @@ let package = Package(
     .target(
       name: "APIDescription", resources: [.embedInCode("openapi.yaml")], swiftSettings: swiftSettings),
 
-    // The product.
+    // The product, from the bottom up: each module uses those above it. Work has clocks, jobs and locks, and knows nothing
+    // of receipts.
+    .target(
+      name: "Work",
+      dependencies: ["Platform", "Postgres", .product(name: "Logging", package: "swift-log")],
+      swiftSettings: swiftSettings),
     .target(
       name: "ReceiptService",
       dependencies: [
         "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
-        "AppStore",
-        "Subscriptions", "PrometheusText",
+        "AppStore", "Subscriptions", "PrometheusText", "Work",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -207,10 +211,13 @@ let package = Package(
       ],
       exclude: ["Python"], swiftSettings: swiftSettings),
     .testTarget(
+      name: "WorkTests", dependencies: ["Postgres", "TestDatabase", "Work"], swiftSettings: swiftSettings),
+    .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
         "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "JSON",
         "Platform", "Postgres", "PrometheusText", "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
+        "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

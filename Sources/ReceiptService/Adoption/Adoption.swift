@@ -4,6 +4,7 @@ import Logging
 import Platform
 import Postgres
 import Subscriptions
+import Work
 
 /// Takes over the customers of one app from its legacy tables, or from a file.
 ///

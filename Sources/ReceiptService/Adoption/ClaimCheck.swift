@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import Postgres
 import Subscriptions
+import Work
 
 /// Verifies claims with the App Store, and binds a purchase to its claimant if it has no owner.
 ///

@@ -3,6 +3,7 @@ import Logging
 import Platform
 import Postgres
 import Subscriptions
+import Work
 
 /// A background job that verifies the claims which old builds of clients write to `profiles`.
 ///

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// Reads the claims that the legacy tables make for customers of one app.
 struct LegacyClaims: Sendable {

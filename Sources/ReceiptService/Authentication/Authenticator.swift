@@ -4,6 +4,7 @@ import HTTP
 import HTTPTypes
 import Logging
 import Subscriptions
+import Work
 
 /// Authenticates requests: reads the user from the access token in `Authorization: Bearer`, and notes each user for support.
 struct Authenticator: Sendable {

@@ -4,6 +4,7 @@ import HTTP
 import JWTKit
 import Logging
 import Platform
+import Work
 
 /// A cache of an issuer's public keys (RFC 7517), fetched on demand and fresh for ten minutes.
 ///

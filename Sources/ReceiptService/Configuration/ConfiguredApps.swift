@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Writes the tables `configured_apps` and `client_write_modes`, which give the support views and the triggers on the app's
 /// own tables the parts of the configuration that they need.

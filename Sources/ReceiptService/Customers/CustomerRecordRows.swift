@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// Reads customers' records: `subscriptions`, `purchase_devices`, `grants`, `trials` and `free_access`.
 enum CustomerRecordRows {

@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Writes customers' status to profiles and queues webhook events, in the transaction that changes a grant or a trial.
 /// (Purchases do the same in the ledger's transaction.)

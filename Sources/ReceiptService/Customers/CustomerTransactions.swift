@@ -1,6 +1,7 @@
 import DequeModule
 import Postgres
 import Synchronization
+import Work
 
 /// Transactions of client routes under a customer's advisory lock.
 ///

@@ -5,6 +5,7 @@ import Logging
 import Platform
 import Postgres
 import Subscriptions
+import Work
 
 /// A background job that retries premium statuses that the app's own tables refused.
 ///

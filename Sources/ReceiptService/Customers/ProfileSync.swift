@@ -5,6 +5,7 @@ import HTTPTypes
 import JSON
 import Postgres
 import Subscriptions
+import Work
 
 /// `PUT` and `GET /api/v1/profiles/{userID}/premium`: stores the device's transactions, returns the user's premium status.
 struct ProfileSync: Sendable {

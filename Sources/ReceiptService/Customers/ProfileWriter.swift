@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Writes users' premium status to the apps' own tables, in the transaction that changes their purchases or grants.
 ///

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import Postgres
 import Subscriptions
+import Work
 
 /// Decides whether a request may act for the device that it names. The device id alone is not a secret.
 ///

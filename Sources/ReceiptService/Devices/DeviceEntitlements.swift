@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import Postgres
 import Subscriptions
+import Work
 
 /// `GET /api/v1/devices/{deviceID}/entitlements`: a device's entitlements, for an app whose customers are devices.
 struct DeviceEntitlements: Sendable {

@@ -3,6 +3,7 @@ import HTTP
 import HTTPTypes
 import Postgres
 import Subscriptions
+import Work
 
 /// `…/devices/{deviceID}/children`: pairs devices with a customer's device, up to the limit of the customer's tier.
 ///

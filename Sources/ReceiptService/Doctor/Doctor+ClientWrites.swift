@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension Doctor {
   /// For how long no client may have written before `refuse` is safe, in days.

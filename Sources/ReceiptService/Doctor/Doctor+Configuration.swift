@@ -1,6 +1,7 @@
 import AppStore
 import Foundation
 import Subscriptions
+import Work
 
 extension Doctor {
   /// Reads the configuration file and checks each app.

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension Doctor {
   /// Checks the database: its version, clock, migrations, privileges and tables.
@@ -111,8 +112,8 @@ extension Doctor {
     let ours = before.addingTimeInterval(uncertainty)
     let difference = theirs.timeIntervalSince(ours) + resolution / 2
     let tenths = (difference * 10).rounded() / 10
-    guard abs(difference) > Self.clockTolerance + uncertainty + resolution / 2 else {
-      return .ok("clock (\(owner))", "within \(Self.clockTolerance) s of the \(owner)'s")
+    guard abs(difference) > ClockCorrection.tolerance + uncertainty + resolution / 2 else {
+      return .ok("clock (\(owner))", "within \(ClockCorrection.tolerance) s of the \(owner)'s")
     }
     return .fail(
       "clock (\(owner))",

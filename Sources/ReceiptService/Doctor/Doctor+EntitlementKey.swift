@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Work
 
 extension Doctor {
   /// Checks the keys of entitlement tokens. It creates none.

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension Doctor {
   /// Checks that the configuration has the tier of every open grant.

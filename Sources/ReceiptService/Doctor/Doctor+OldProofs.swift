@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension Doctor {
   /// How long the App Store may take to answer, in seconds, before a purchase is reported.

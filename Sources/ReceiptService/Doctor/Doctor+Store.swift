@@ -4,6 +4,7 @@ import Foundation
 import HTTPTypes
 import Subscriptions
 import Synchronization
+import Work
 
 import enum HTTP.RFC3339
 

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Work
 
 extension Doctor {
   /// How old a purchase must be, in seconds. A notification may arrive before the client's first request.

@@ -3,6 +3,7 @@ import Curl
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// Checks everything that receiptd needs: configuration, roots, database, clock and credentials.
 ///
@@ -13,13 +14,11 @@ public struct Doctor: Sendable {
 
   /// The least number of characters of a token that cannot be guessed.
   static let lengthOfSupportToken = 32
-  /// The most by which two clocks may differ, in seconds.
-  static let clockTolerance = 2.0
 
   /// - Parameters:
   ///   - environment: the settings.
   ///   - clock: the clock to compare with those of the database and the App Store.
-  public init(environment: [String: String], clock: ServiceClock = .system) {
+  package init(environment: [String: String], clock: ServiceClock = .system) {
     self.environment = environment
     self.clock = clock
   }

@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Work
 
 /// A background job that reads the signing keys every minute, so that a server knows a new key long before it signs.
 struct EntitlementKeyRefresh: Sendable {

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import Postgres
+import Work
 
 /// The signing keys in the database, which all servers share.
 struct EntitlementKeyStore: Sendable {

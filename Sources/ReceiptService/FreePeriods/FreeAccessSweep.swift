@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// A background job that makes subscriptions due for the expiry sweep after free access is switched off.
 ///

@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// Grants a tier without end to users who had the app before a date: one grant per user and per Apple Account, to the
 /// first user who proves it. A grant that support revoked is not made again.

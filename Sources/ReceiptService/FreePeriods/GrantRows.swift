@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// Statements on the table `grants`, for support and for the grant sweep.
 enum GrantRows {
@@ -97,7 +98,7 @@ enum GrantRows {
   /// ends before it.
   static func due(in bundleIDs: [String], at instant: Date, limit: Int) -> Query {
     // Tolerate small clock differences, so that two servers do not rewrite a profile in alternation.
-    let ahead = instant.addingTimeInterval(Doctor.clockTolerance)
+    let ahead = instant.addingTimeInterval(ClockCorrection.tolerance)
     // Three scans of partial indexes: the first two contain future changes only, the third is read from its end.
     return """
       (SELECT user_id, device_id, bundle_id FROM grants

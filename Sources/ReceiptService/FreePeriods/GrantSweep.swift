@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// A background job that writes profiles and queues webhook events when a grant begins or ends. (Responses read the grants
 /// themselves.)

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// Grants a customer a tier for some days from now on.

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// Extends a trial once, from its end, or from now if it is over.

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Work
 
 /// The query for the purchases that the expiry sweep updates.
 extension SubscriptionRows {
@@ -11,7 +12,7 @@ extension SubscriptionRows {
     in bundleIDs: [String], except seen: Set<String>, at instant: Date, limit: Int
   ) -> Query {
     // The clocks of two servers may differ by less than this. Without the margin each would rewrite the other's rows.
-    let ahead = instant.addingTimeInterval(Doctor.clockTolerance)
+    let ahead = instant.addingTimeInterval(ClockCorrection.tolerance)
     return """
       (SELECT original_transaction_id, bundle_id FROM subscriptions
        WHERE next_change_at <= \(instant) AND bundle_id = ANY(\(bundleIDs))

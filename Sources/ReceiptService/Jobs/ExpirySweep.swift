@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Updates the rows and profiles whose status changes with time.
 ///

@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Asks the App Store about purchases that give access by an old proof of a client.
 ///

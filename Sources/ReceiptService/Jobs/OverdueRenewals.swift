@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Requests the status of subscriptions that should have renewed or ended, and for which no notification came.
 struct OverdueRenewals: Sendable {

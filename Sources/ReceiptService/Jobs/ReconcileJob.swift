@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Reconciles every hour. Of several servers, the one that first claims the run does it.
 struct ReconcileJob: Sendable {

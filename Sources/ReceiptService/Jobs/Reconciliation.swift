@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Finds facts that no notification brought: reads the App Store's notification history since the last run, and requests
 /// the statuses of overdue subscriptions.

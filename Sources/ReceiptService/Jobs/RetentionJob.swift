@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Deletes notifications and transactions that are older than the settings allow, refused requests that are older than
 /// ``RefusedAttemptLog/lifetime``, users that were not seen for ``SeenUsers/lifetime``, lifecycle events that are older than

@@ -4,6 +4,7 @@ import HTTPTypes
 import Identifiers
 import Postgres
 import Subscriptions
+import Work
 
 /// `POST /api/v1/events`: clients' events of their purchase funnels.
 ///

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// Counts the KPIs of a day. Counting a day again replaces its rows by the current facts.
 struct KPICounter: Sendable {

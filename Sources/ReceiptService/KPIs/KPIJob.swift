@@ -1,3 +1,5 @@
+import Work
+
 /// Counts the KPIs: the current day every few minutes, each day soon after its end, and again for a week because facts may
 /// come late. One server counts at a time.
 struct KPIJob: Sendable {

@@ -1,4 +1,5 @@
 import Foundation
+import Work
 
 extension Service {
   /// Counts days again, for `receiptd kpi`.

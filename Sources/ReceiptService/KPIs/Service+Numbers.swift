@@ -1,6 +1,7 @@
 import HTTP
 import HTTPTypes
 import Postgres
+import Work
 
 extension Service {
   /// The most days of one request.

@@ -3,6 +3,7 @@ import FoundationEssentials
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Records a batch of entries in one transaction: locks, reads, decides, writes, commits.
 ///

@@ -7,6 +7,7 @@ import Postgres
 import PrometheusText
 import Subscriptions
 import Synchronization
+import Work
 
 /// Records entries with group commit: entries that arrive while a commit is under way share the next one. A lone entry
 /// is committed at once.

@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// A background job that writes down the lifecycle events that time causes and no change of a status does: reminders, ends
 /// of trials, renewals that never came, and paused devices.

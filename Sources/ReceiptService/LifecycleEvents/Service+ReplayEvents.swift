@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension Service {
   /// Sends the lifecycle events of a span again, under their ids, also those that were too old to be sent. Recorded in

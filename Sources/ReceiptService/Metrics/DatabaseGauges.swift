@@ -3,6 +3,7 @@ import Foundation
 import Postgres
 import PrometheusText
 import Subscriptions
+import Work
 
 /// The gauges whose values are in the database: the number of rows that wait, and their age.
 ///

@@ -7,6 +7,7 @@ import Identifiers
 import JSON
 import Logging
 import Subscriptions
+import Work
 
 /// `POST /api/v1/subscriptions/webhook`: receives the App Store's notifications.
 ///

@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Subscriptions
+import Work
 
 /// Writes customers' states to the public database of an app's CloudKit container.
 struct CloudKitSender: OutboxSender {

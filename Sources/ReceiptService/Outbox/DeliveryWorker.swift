@@ -5,6 +5,7 @@ import Logging
 import Platform
 import Postgres
 import Subscriptions
+import Work
 
 /// Delivers the rows of one destination.
 ///

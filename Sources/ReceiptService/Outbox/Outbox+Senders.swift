@@ -2,6 +2,7 @@ import Curl
 import Foundation
 import Logging
 import Subscriptions
+import Work
 
 /// The HTTP clients of the outbox. Requests to the App Store have a client of their own, so they do not wait for these.
 struct OutboxClients: Sendable {

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// One row of the view `support_outbox`.
 public struct OutboxEntry: Sendable, Hashable {

@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// The outbox: customers' states, lifecycle events and notifications that wait for delivery.
 ///

@@ -4,6 +4,7 @@ import HTTP
 import HTTPTypes
 import JSON
 import Subscriptions
+import Work
 
 /// Posts customers' states, lifecycle events or forwarded notifications to an endpoint (Standard Webhooks 1.0).
 struct WebhookSender: OutboxSender {

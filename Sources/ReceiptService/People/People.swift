@@ -1,4 +1,5 @@
 import Postgres
+import Work
 
 /// The people with a token of their own: signs them in, adds and removes them.
 ///

@@ -3,6 +3,7 @@ import HTTP
 import Logging
 import Platform
 import Synchronization
+import Work
 
 /// The rate limiters of the client routes. They outlive a reload, so that it does not refill their buckets.
 ///

@@ -3,6 +3,7 @@ import HTTP
 import HTTPTypes
 import Logging
 import Postgres
+import Work
 
 extension Service {
   /// The routes for clients and the App Store.

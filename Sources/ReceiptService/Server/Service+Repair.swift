@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// The repairs that operators start from the command line.
 extension Service {

@@ -5,6 +5,7 @@ import HTTP
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// The parts that handle requests and run jobs, built for one configuration of the apps.
 ///
@@ -57,7 +58,7 @@ public final class Service: Sendable {
   /// Reads the files of the settings and builds the service. It opens no connection yet.
   /// - Parameter uses: the parts of the configuration whose warnings are logged.
   /// - Throws: ``ConfigurationProblem``
-  public convenience init(
+  package convenience init(
     settings: Settings, clock: ServiceClock = .system, logger: Logger,
     warningAbout uses: Set<ConfigurationUse> = ConfigurationUse.all
   ) async throws(ConfigurationProblem) {
@@ -204,7 +205,7 @@ public final class Service: Sendable {
     businessGauges = BusinessGauges(
       pool: pool, apps: catalog.apps.map(\.bundleID), clock: clock,
       meters: BusinessGauges.Meters(metrics.registry))
-    jobRunner = JobRunner(logger: logger, metrics: metrics)
+    jobRunner = JobRunner(logger: logger, countRun: metrics.jobs.swept)
     supportToken = settings.supportToken
     people = People(pool: pool, clock: clock)
     signIn = SupportSignIn(token: settings.supportToken, people: people, traffic: traffic)

@@ -3,6 +3,7 @@ import HTTP
 import Logging
 import Postgres
 import Synchronization
+import Work
 
 /// The resources that outlive a reload: connections, rate limits, metrics, and whether the process is stopping.
 final class SharedResources: Sendable {

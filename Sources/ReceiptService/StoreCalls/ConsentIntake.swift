@@ -3,6 +3,7 @@ import HTTP
 import HTTPTypes
 import Postgres
 import Subscriptions
+import Work
 
 /// `POST /api/v1/consent`: a customer allows, or no longer allows, to tell the App Store about the use of a purchase.
 struct ConsentIntake: Sendable {

@@ -4,6 +4,7 @@ import Logging
 import Platform
 import Postgres
 import Subscriptions
+import Work
 
 extension RenewalExtensions {
   /// An extension of the same product is refused for this time, unless it is forced.

@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 // The stored request for one subscription, from its lease to its end.
 extension RenewalExtensions {

@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// Extensions of renewal dates, which support asks the App Store for: of one subscription, or of all active subscribers of
 /// a product.

@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension StoreCallQueue {
   /// Tells the App Store the user who first proved a purchase.

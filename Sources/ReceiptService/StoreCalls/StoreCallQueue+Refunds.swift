@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension StoreCallQueue {
   /// Answers a question about a refund, or writes down why not.

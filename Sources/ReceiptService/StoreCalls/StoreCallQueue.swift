@@ -4,6 +4,7 @@ import Logging
 import Platform
 import Postgres
 import Subscriptions
+import Work
 
 /// A background job that makes the calls of the table `store_calls`: each until the App Store has taken or refused it, or
 /// its deadline has passed.

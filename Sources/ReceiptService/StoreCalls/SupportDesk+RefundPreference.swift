@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// Sets what the App Store is told when one customer, or the buyer of one purchase, requests a refund. It replaces the

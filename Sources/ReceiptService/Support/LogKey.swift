@@ -3,6 +3,7 @@ import Foundation
 import Postgres
 import Subscriptions
 import Synchronization
+import Work
 
 /// Hashes customers' ids for the log, so that support finds a customer's lines and the log names no customer.
 ///

@@ -1,5 +1,6 @@
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.

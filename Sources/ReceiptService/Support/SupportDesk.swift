@@ -4,6 +4,7 @@ import Identifiers
 import Logging
 import Postgres
 import Subscriptions
+import Work
 
 /// The actions of support, for the commands and the support API.
 ///

@@ -4,6 +4,7 @@ import HTTP
 import HTTPTypes
 import Postgres
 import Subscriptions
+import Work
 
 /// `POST /api/v1/subscriptions/validate`: verifies a client's purchase and returns its entitlements.
 struct Validation: Sendable {

@@ -4,6 +4,7 @@ import Platform
 import Postgres
 import Subscriptions
 import Testing
+import Work
 
 @testable import ReceiptService
 

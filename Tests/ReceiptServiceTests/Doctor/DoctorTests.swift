@@ -2,6 +2,7 @@ import AppStoreSimulator
 import Foundation
 import Postgres
 import Testing
+import Work
 
 @testable import ReceiptService
 

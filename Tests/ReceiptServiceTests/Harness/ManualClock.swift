@@ -2,6 +2,7 @@ import Foundation
 import Platform
 import ReceiptService
 import Synchronization
+import Work
 
 /// A wall clock and a monotonic clock that advance only when a test moves them.
 final class ManualClock: Sendable {

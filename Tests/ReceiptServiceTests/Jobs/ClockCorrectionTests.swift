@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Postgres
 import Testing
+import Work
 
 @testable import ReceiptService
 

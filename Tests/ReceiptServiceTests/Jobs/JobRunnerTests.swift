@@ -2,6 +2,7 @@ import Logging
 import PrometheusText
 import Synchronization
 import Testing
+import Work
 
 @testable import ReceiptService
 
@@ -20,7 +21,7 @@ import Testing
 
     var runner: JobRunner {
       JobRunner(
-        logger: Logger(label: "tests") { [log] _ in log }, metrics: metrics,
+        logger: Logger(label: "tests") { [log] _ in log }, countRun: metrics.jobs.swept,
         sleep: { duration in self.sleeps.withLock { $0.append(duration) } })
     }
 

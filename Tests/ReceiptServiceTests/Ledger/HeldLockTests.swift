@@ -6,6 +6,7 @@ import Postgres
 import Subscriptions
 import Synchronization
 import Testing
+import Work
 
 @testable import ReceiptService
 

@@ -2,6 +2,7 @@ import Foundation
 import Identifiers
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// Erases a customer: the id is replaced by a random one, and everything that leads to the person goes. Money and counts

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// All that is known of a customer: the rows of all tables, without what identifies other customers.

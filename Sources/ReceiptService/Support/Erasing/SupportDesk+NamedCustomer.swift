@@ -2,6 +2,7 @@ import Foundation
 import Identifiers
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// The customer with exactly this id: also a user whom no record names but a notification that waits. An order or an address

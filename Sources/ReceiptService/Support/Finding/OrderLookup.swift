@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// Asks the App Store for the transactions of an order id (Look Up Order ID), and keeps the answer. What the answer repairs is
 /// recorded in `support_actions`, in the same commit.

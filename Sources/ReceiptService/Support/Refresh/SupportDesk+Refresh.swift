@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// Asks the App Store about the purchases of a customer, records the answers, and tells what they repaired.

@@ -5,6 +5,7 @@ import Logging
 import Platform
 import Postgres
 import Synchronization
+import Work
 
 /// Keeps refused requests for support: a bounded buffer that a job writes to the table `refused_attempts`.
 ///

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 extension SupportDesk {
   /// The maximum number of events in a report.

@@ -3,6 +3,7 @@ import Logging
 import Platform
 import Postgres
 import Synchronization
+import Work
 
 /// Keeps which users' access tokens were valid, for support: a user without a purchase is known, and not 'never seen'.
 ///

@@ -1,5 +1,5 @@
 /// A background job: the work of one run, and the time between two runs.
-struct BackgroundJob: Sendable {
+package struct BackgroundJob: Sendable {
   /// The name in the log.
   let name: String
   /// The time from the end of a run to the start of the next. ``JobRunner`` adds jitter.
@@ -13,7 +13,7 @@ struct BackgroundJob: Sendable {
   /// - Returns: the number of rows that it brought up to date.
   let runOnce: @Sendable () async throws -> Int
 
-  init(
+  package init(
     _ name: String, every interval: Duration, retryEvery retryInterval: Duration? = nil,
     countedAs sweep: String? = nil, runOnce: @escaping @Sendable () async throws -> Int
   ) {
@@ -25,7 +25,7 @@ struct BackgroundJob: Sendable {
   }
 
   /// A job that counts no rows.
-  init(
+  package init(
     _ name: String, every interval: Duration, retryEvery retryInterval: Duration? = nil,
     runOnce: @escaping @Sendable () async throws -> Void
   ) {

@@ -1,14 +1,25 @@
 import Logging
 
 /// Runs background jobs until the task is cancelled. This is the only loop, pause and error log that jobs have.
-struct JobRunner: Sendable {
-  let logger: Logger
-  let metrics: ServiceMetrics
-  /// Waits between two runs; tests pass their own.
-  var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
+package struct JobRunner: Sendable {
+  private let logger: Logger
+  private let countRun: @Sendable (_ sweep: String, _ rows: Int?) -> Void
+  private let sleep: @Sendable (Duration) async throws -> Void
+
+  /// - Parameters:
+  ///   - countRun: counts a run of a job that is counted, with the rows that it updated, or `nil` if it failed.
+  ///   - sleep: waits between two runs; tests pass their own.
+  package init(
+    logger: Logger, countRun: @escaping @Sendable (_ sweep: String, _ rows: Int?) -> Void,
+    sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
+  ) {
+    self.logger = logger
+    self.countRun = countRun
+    self.sleep = sleep
+  }
 
   /// Runs jobs side by side. A job that fails does not delay the others.
-  func run(_ jobs: [BackgroundJob]) async {
+  package func run(_ jobs: [BackgroundJob]) async {
     await withTaskGroup { group in
       for job in jobs { group.addTask { await self.run(job) } }
     }
@@ -17,7 +28,7 @@ struct JobRunner: Sendable {
   /// Runs one job again and again.
   ///
   /// - Parameter waitsFirst: whether the first run comes after one interval.
-  func run(_ job: BackgroundJob, waitsFirst: Bool = false) async {
+  package func run(_ job: BackgroundJob, waitsFirst: Bool = false) async {
     var failure: String?
     if waitsFirst { await pause(job.interval) }
     while !Task.isCancelled {
@@ -27,7 +38,7 @@ struct JobRunner: Sendable {
   }
 
   /// Runs one job until a run succeeds.
-  func runUntilSuccess(_ job: BackgroundJob) async {
+  package func runUntilSuccess(_ job: BackgroundJob) async {
     var failure: String?
     while !Task.isCancelled {
       failure = await attempt(job, after: failure)
@@ -41,14 +52,14 @@ struct JobRunner: Sendable {
   private func attempt(_ job: BackgroundJob, after former: String?) async -> String? {
     do {
       let rows = try await job.runOnce()
-      if let sweep = job.sweep { metrics.jobs.swept(sweep, rows: rows) }
+      if let sweep = job.sweep { countRun(sweep, rows) }
       if rows > 0 { logger.info("a job updated rows", metadata: ["job": "\(job.name)", "rows": "\(rows)"]) }
       if former != nil { logger.notice("a job works again", metadata: ["job": "\(job.name)"]) }
       return nil
     } catch {
       let reason = "\(error)"
       if Task.isCancelled { return reason }
-      if let sweep = job.sweep { metrics.jobs.swept(sweep, rows: nil) }
+      if let sweep = job.sweep { countRun(sweep, nil) }
       // An outage that fails every run is logged once.
       if reason != former {
         logger.warning(

@@ -1,8 +1,9 @@
 import Foundation
 import Postgres
+import TestDatabase
 import Testing
 
-@testable import ReceiptService
+@testable import Work
 
 @Suite struct AdvisoryLockTests {
   /// The former hash combined the kind with the first byte of the name only. "1" and "2" differ in the same bits as the
@@ -12,12 +13,14 @@ import Testing
     purchase: String, customer: String
   ) async throws {
     #expect(Self.formerKey(1, purchase) == Self.formerKey(2, customer))
-    try await withHarness { harness in
-      try await harness.pool.withTransaction { holder in
-        _ = try await holder.query(AdvisoryLock.acquire(.purchase, [purchase]))
-        try await harness.pool.withTransaction { connection in
-          let rows = try await connection.query(AdvisoryLock.tryAcquire(.customer, customer))
-          #expect(try rows[0].decode(0, as: Bool.self))
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        try await pool.withTransaction { holder in
+          _ = try await holder.query(AdvisoryLock.acquire(.purchase, [purchase]))
+          try await pool.withTransaction { connection in
+            let rows = try await connection.query(AdvisoryLock.tryAcquire(.customer, customer))
+            #expect(try rows[0].decode(0, as: Bool.self))
+          }
         }
       }
     }
@@ -53,7 +56,8 @@ import Testing
   func `every other advisory lock in Sources and migrations has a fixed number from the reserved range`()
     throws
   {
-    let package = URL(filePath: Harness.migrations).deletingLastPathComponent()
+    let package = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+      .standardizedFileURL
     var fixed: Set<Int64> = []
     for folder in ["Sources", "migrations"] {
       let files = try #require(

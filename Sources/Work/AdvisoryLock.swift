@@ -14,9 +14,9 @@ import Postgres
 ///
 /// A fixed order prevents deadlocks: purchases before customers. "migrate", "forget" and KPIs are locked alone. A
 /// transaction takes all keys of one kind in one statement, in ascending order.
-enum AdvisoryLock {
+package enum AdvisoryLock {
   /// The kind of thing that is locked.
-  enum Kind: UInt8, CaseIterable {
+  package enum Kind: UInt8, CaseIterable {
     case purchase = 1
     case customer = 2
     case figures = 3
@@ -32,12 +32,12 @@ enum AdvisoryLock {
   static let fixedKeys: ClosedRange<Int64> = 0...maskOfName
 
   /// Waits for all of these, in ascending order.
-  static func acquire(_ kind: Kind, _ names: Set<String>) -> Query {
+  package static func acquire(_ kind: Kind, _ names: Set<String>) -> Query {
     "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys(kind, names))::bigint[]) AS key"
   }
 
   /// The same with a `lock_timeout` for the rest of the transaction, as one statement.
-  static func acquire(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
+  package static func acquire(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
     """
     SELECT set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
     UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(\(keys(kind, names))::bigint[]) AS key
@@ -46,7 +46,7 @@ enum AdvisoryLock {
 
   /// The same with ``LookupPlans/useIndexScans`` and a `lock_timeout` for the rest of the transaction, as one statement: a
   /// small transaction costs more for its statements than for its rows.
-  static func acquireForLookups(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
+  package static func acquireForLookups(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
     """
     SELECT set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
       || \(unescaped: LookupPlans.settings)
@@ -55,12 +55,12 @@ enum AdvisoryLock {
   }
 
   /// Takes the lock unless another transaction has it: one row, whether it was taken.
-  static func tryAcquire(_ kind: Kind, _ name: String) -> Query {
+  package static func tryAcquire(_ kind: Kind, _ name: String) -> Query {
     "SELECT pg_try_advisory_xact_lock(\(key(kind, name)))"
   }
 
   /// In ascending order.
-  static func keys(_ kind: Kind, _ names: Set<String>) -> [Int64] {
+  package static func keys(_ kind: Kind, _ names: Set<String>) -> [Int64] {
     Set(names.map { key(kind, $0) }).sorted()
   }
 

@@ -1,13 +1,38 @@
 import Foundation
 import Logging
+import Platform
 import Postgres
 import Synchronization
+
+/// The clock of the service: the system's, or one that a test sets.
+package struct ServiceClock: Sendable {
+  /// The time now.
+  package let now: @Sendable () -> Date
+
+  /// The monotonic time, which corrections of the clock do not change.
+  package let uptime: @Sendable () -> MonotonicInstant
+
+  /// Creates a clock from these functions. It cuts times to microseconds, as PostgreSQL stores them.
+  package init(
+    now: @escaping @Sendable () -> Date,
+    uptime: @escaping @Sendable () -> MonotonicInstant = { .now }
+  ) {
+    self.now = { now().cutToMicroseconds }
+    self.uptime = uptime
+  }
+
+  /// The system's clock.
+  package static let system = ServiceClock(now: { Date() })
+}
 
 /// Corrects the server's clock by the database's, if they differ by more than the tolerance.
 ///
 /// All servers and the support views share the database's clock. Without a correction, a server whose clock is ahead ends
 /// access early in rows and responses, and other servers restore it, again and again.
-final class ClockCorrection: Sendable {
+package final class ClockCorrection: Sendable {
+  /// The most by which two clocks may differ, in seconds.
+  package static let tolerance: TimeInterval = 2
+
   private let server: ServiceClock
   private let correction: CorrectionValue
 
@@ -17,26 +42,26 @@ final class ClockCorrection: Sendable {
   }
 
   /// - Parameter clock: the server's clock.
-  init(of clock: ServiceClock) {
+  package init(of clock: ServiceClock) {
     server = clock
     correction = CorrectionValue()
   }
 
   /// The server's clock with the current correction, which is 0 until ``measure(_:_:)`` finds a difference.
-  var clock: ServiceClock {
+  package var clock: ServiceClock {
     let (server, correction) = (server, correction)
     return ServiceClock(
       now: { server.now() + correction.seconds.withLock { $0 } }, uptime: server.uptime)
   }
 
   /// Compares the clocks. While the database is unavailable, the correction stays.
-  func measure(_ pool: PostgresPool, _ logger: Logger) async {
+  package func measure(_ pool: PostgresPool, _ logger: Logger) async {
     do {
       let before = server.now()
       let theirs = try await pool.query("SELECT clock_timestamp() AS time")[0].decode("time", as: Date.self)
       let uncertainty = server.now().timeIntervalSince(before) / 2
       let difference = theirs.timeIntervalSince(before) - uncertainty
-      set(abs(difference) > Doctor.clockTolerance + uncertainty ? difference : 0, logger)
+      set(abs(difference) > Self.tolerance + uncertainty ? difference : 0, logger)
     } catch {
       logger.debug("the clocks could not be compared", metadata: ["reason": "\(error)"])
     }
@@ -48,7 +73,7 @@ final class ClockCorrection: Sendable {
       return former
     }
     // A lasting difference is logged once.
-    guard abs(seconds - former) > Doctor.clockTolerance else { return }
+    guard abs(seconds - former) > Self.tolerance else { return }
     if seconds == 0 {
       logger.notice("the server's clock agrees with the database's again")
     } else {
