@@ -107,10 +107,19 @@ let package = Package(
       dependencies: ["Platform", "Postgres", .product(name: "Logging", package: "swift-log")],
       swiftSettings: swiftSettings),
     .target(
+      name: "Configuration",
+      dependencies: [
+        "AppStore", "HTTP", "JSON", "Platform", "Postgres", "Subscriptions",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
       name: "ReceiptService",
       dependencies: [
         "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
-        "AppStore", "Subscriptions", "PrometheusText", "Work",
+        "AppStore", "Configuration", "Subscriptions", "PrometheusText", "Work",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -121,7 +130,7 @@ let package = Package(
     .executableTarget(
       name: "receiptd",
       dependencies: [
-        "ReceiptService", "HTTP", "Identifiers", "JSON", "Platform", "Postgres", "Sockets",
+        "Configuration", "ReceiptService", "HTTP", "Identifiers", "JSON", "Platform", "Postgres", "Sockets",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -215,9 +224,9 @@ let package = Package(
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
-        "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Curl", "HTTP", "JSON",
-        "Platform", "Postgres", "PrometheusText", "Sockets", "Subscriptions", "TestDatabase", "TestProcess",
-        "Work",
+        "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Configuration", "Curl", "HTTP",
+        "JSON", "Platform", "Postgres", "PrometheusText", "Sockets", "Subscriptions", "TestDatabase",
+        "TestProcess", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -261,7 +270,10 @@ if Context.environment["RECEIPTD_FUZZ"] == "1" {
       ],
       path: "Tests/Fuzz/AppStore", swiftSettings: swiftSettings),
     .executableTarget(
-      name: "FuzzService", dependencies: ["FuzzSupport", "HTTP", "JSON", "Postgres", "ReceiptService"],
+      name: "FuzzService",
+      dependencies: [
+        "Configuration", "FuzzSupport", "HTTP", "JSON", "Postgres", "ReceiptService", "Subscriptions",
+      ],
       path: "Tests/Fuzz/Service", swiftSettings: swiftSettings),
   ]
 }

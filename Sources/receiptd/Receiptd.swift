@@ -1,4 +1,5 @@
 import ArgumentParser
+import Configuration
 import ReceiptService
 
 /// The command line. Each command is in a file of its own.

@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import JSON
 import JWTKit
 
 /// A key set (RFC 7517 section 5) without the keys that cannot be read.

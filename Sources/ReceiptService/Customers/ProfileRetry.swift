@@ -1,3 +1,4 @@
+import Configuration
 import CoreMetrics
 import Foundation
 import Identifiers

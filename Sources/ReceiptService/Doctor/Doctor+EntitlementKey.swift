@@ -1,3 +1,4 @@
+import Configuration
 import Foundation
 import Postgres
 import Work
@@ -7,7 +8,7 @@ extension Doctor {
   func entitlementKey(_ settings: Settings, _ pool: PostgresPool) async throws -> CheckResult {
     let subject = "entitlement key"
     if let keys = settings.entitlementKeys {
-      return check(EntitlementKeyRing(files: keys), "of ENTITLEMENT_KEY")
+      return check(EntitlementKeyRing(files: keys.map { EntitlementKey($0) }), "of ENTITLEMENT_KEY")
     }
     do {
       let entries = try await pool.query(EntitlementKeyRows.select).map(EntitlementKeyRows.decode)

@@ -1,4 +1,5 @@
 import AppStore
+import Configuration
 import Curl
 import Foundation
 import HTTPTypes

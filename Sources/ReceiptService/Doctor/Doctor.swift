@@ -1,4 +1,5 @@
 import AppStore
+import Configuration
 import Curl
 import Foundation
 import Postgres
@@ -36,8 +37,7 @@ public struct Doctor: Sendable {
     }
     let (settings, first) = settings()
     add(first)
-    let file = settings?.configurationFile ?? EnvironmentReader(environment).text("RECEIPTD_CONFIG")
-    let (catalog, apps) = configuration(file ?? "config/apps.json")
+    let (catalog, apps) = configuration(Settings.configurationFile(in: environment))
     add(apps)
     guard let settings else { return false }
     add([roots(settings)])

@@ -1,7 +1,6 @@
 import AppStore
 import Crypto
 import Foundation
-import JWTKit
 
 /// An Ed25519 key that signs entitlement tokens (JOSE: RFC 8037).
 struct EntitlementKey: Sendable, CustomStringConvertible {
@@ -24,9 +23,6 @@ struct EntitlementKey: Sendable, CustomStringConvertible {
 
   /// - Parameter bytes: the 32 bytes of the private key (RFC 8032 section 5.1.5).
   init(bytes: [UInt8]) throws { self.init(try Curve25519.Signing.PrivateKey(rawRepresentation: bytes)) }
-
-  /// - Parameter pem: PKCS #8 (RFC 8410), as `openssl genpkey -algorithm ed25519` writes it.
-  init(pem: String) throws { try self.init(bytes: Array(EdDSA.PrivateKey(pem: pem).rawRepresentation)) }
 
   /// The private key, for the database only.
   var bytes: [UInt8] { Array(key.rawRepresentation) }

@@ -1,3 +1,4 @@
+import Configuration
 import Postgres
 
 /// A table whose old rows are deleted.
@@ -30,6 +31,16 @@ enum RetentionRows {
       "SELECT deleted, is_done FROM receiptd_forget_notifications(\(months)::bigint::integer)"
     case .transactions:
       "SELECT deleted, is_done FROM receiptd_forget_transactions(\(months)::bigint::integer)"
+    }
+  }
+}
+
+extension Retention {
+  /// The months to keep of a table.
+  subscript(table: RetainedTable) -> Int? {
+    switch table {
+    case .notifications: notifications
+    case .transactions: transactions
     }
   }
 }

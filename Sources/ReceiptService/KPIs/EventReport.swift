@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import Identifiers
+import JSON
 import Postgres
 
 /// The body of `POST /api/v1/events`.

@@ -1,3 +1,4 @@
+import Configuration
 import Subscriptions
 
 /// The products and prices of the configuration as rows, one for each name of a product.

@@ -1,3 +1,4 @@
+import Configuration
 import CoreMetrics
 import FoundationEssentials
 import Logging

@@ -1,6 +1,7 @@
 import AppStore
 import Crypto
 import Foundation
+import JSON
 
 extension KeptNotification {
   /// Creates a row for a notification with a valid envelope signature that cannot be decoded, or has a part that does not

@@ -1,4 +1,5 @@
 import AppStore
+import Configuration
 import Crypto
 import Foundation
 import HTTP

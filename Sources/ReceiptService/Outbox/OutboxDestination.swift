@@ -57,7 +57,8 @@ extension App {
   func receivesStates(_ destination: OutboxDestination) -> Bool {
     switch destination.kind {
     case .cloudkit: true
-    case .webhook: webhooks.contains { $0.name == destination.endpoint && $0.receives(WebhookEvent.type) }
+    case .webhook:
+      webhooks.contains { $0.name == destination.endpoint && $0.receives(WebhookEndpoint.stateEvent) }
     case .event, .notification: false
     }
   }
@@ -70,7 +71,7 @@ extension App {
   /// Whether lifecycle events are written down: no app pays for events that no webhook receives.
   var hasLifecycleEvents: Bool {
     webhooks.contains { endpoint in
-      endpoint.events.map { !$0.isSubset(of: [WebhookEvent.type]) } ?? true
+      endpoint.events.map { !$0.isSubset(of: [WebhookEndpoint.stateEvent]) } ?? true
     }
   }
 }

@@ -3,11 +3,8 @@ import HTTP
 import JSON
 import Subscriptions
 
-/// The events `customer.updated` and `customer.erased`, as Standard Webhooks 1.0 lays them out.
+/// The events `customer.updated` and `customer.erased`, as Standard Webhooks 1.0 lays them out. Every webhook gets `customer.erased`.
 struct WebhookEvent {
-  /// The type of a state. Every webhook gets `customer.erased`.
-  static let type = "customer.updated"
-
   /// The time of the change, the same on every retry.
   var timestamp: Date
   var data: Content
@@ -60,7 +57,7 @@ extension WebhookEvent: JSONWritable {
     json.object { json in
       json.member("data", data)
       json.member("timestamp", timestamp)
-      json.member("type", data.entitlements == nil ? "customer.erased" : Self.type)
+      json.member("type", data.entitlements == nil ? "customer.erased" : WebhookEndpoint.stateEvent)
     }
   }
 }

@@ -1,4 +1,5 @@
 import AppStore
+import Configuration
 import Curl
 import Foundation
 import HTTP
@@ -68,7 +69,7 @@ public final class Service: Sendable {
 
   /// Reads the files again and builds the service that replaces this one.
   /// - Throws: ``ConfigurationProblem``. This service stays usable.
-  public func reloaded() async throws(ConfigurationProblem) -> Service {
+  package func reloaded() async throws(ConfigurationProblem) -> Service {
     do {
       return try await Service(sharedResources, after: self, warningAbout: ConfigurationUse.all)
     } catch {
@@ -321,4 +322,20 @@ extension AppCatalog {
       }
     }
   }
+}
+
+/// A part of the configuration that a command may use. A command logs warnings only about the parts that it uses.
+package enum ConfigurationUse: Sendable, Hashable, CaseIterable {
+  /// The tokens and secrets of requests, and variables that no part of receiptd reads.
+  case requests
+  /// Destinations of deliveries.
+  case deliveries
+
+  /// All parts, for the server.
+  package static let all = Set(allCases)
+}
+
+extension Logger {
+  /// A logger that discards all lines.
+  static var silent: Logger { Logger(label: "receiptd") { _ in SwiftLogNoOpLogHandler() } }
 }

@@ -1,3 +1,4 @@
+import Configuration
 import Curl
 import HTTP
 import Logging
@@ -41,7 +42,8 @@ final class SharedResources: Sendable {
     customerTransactions = CustomerTransactions(pool: pool)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder, logger: logger)
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
-    signer = EntitlementSigner(settings.entitlementKeys.map { EntitlementKeyRing(files: $0) })
+    signer = EntitlementSigner(
+      settings.entitlementKeys.map { EntitlementKeyRing(files: $0.map { EntitlementKey($0) }) })
     traffic = ClientRateLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)
     refusedAttempts = RefusedAttemptLog(
       pool: pool, clock: self.clock, logger: logger, metrics: metrics.refusedAttempts)

@@ -1,4 +1,5 @@
 import AppStore
+import Configuration
 import Foundation
 import Logging
 import Platform

@@ -1,4 +1,5 @@
 import AppStore
+import Configuration
 import Foundation
 import Identifiers
 import Logging
@@ -24,9 +25,6 @@ public struct SupportDesk: Sendable {
     CustomerStatusWriter(catalog: catalog, clock: clock, logger: logger)
   }
 
-  /// The longest grant or trial extension, in days.
-  static let maximumDays = 36_500
-
   func app(named bundleID: String) throws(SupportRefusal) -> App {
     if let app = catalog[bundleID] { return app }
     let known = catalog.apps.map(\.bundleID).sorted().joined(separator: ", ")
@@ -35,8 +33,8 @@ public struct SupportDesk: Sendable {
 
   /// Checks the days of a grant or a trial extension. The limit of agents is the configuration's `support.agentGrantDays`.
   func checkDays(_ days: Int, by author: SupportAuthor) throws(SupportRefusal) {
-    guard (1...Self.maximumDays).contains(days) else {
-      throw .invalid("'days' must be from 1 to \(Self.maximumDays).")
+    guard (1...AppCatalog.maximumGrantDays).contains(days) else {
+      throw .invalid("'days' must be from 1 to \(AppCatalog.maximumGrantDays).")
     }
     if case .person(let person) = author.actor, person.role < .lead, days > catalog.agentGrantDays {
       throw .forbidden(

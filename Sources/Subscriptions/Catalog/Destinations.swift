@@ -60,6 +60,9 @@ public struct WebhookEndpoint: Sendable, Hashable {
   /// The types of the events to send; nil for all.
   public var events: Set<String>?
 
+  /// The type of the event that has a customer's state; ``LifecycleEventType`` has the others.
+  package static let stateEvent = "customer.updated"
+
   /// Creates an endpoint.
   public init(
     url: String, secretEnvironmentVariable: String, allowsPrivateAddresses: Bool = false,

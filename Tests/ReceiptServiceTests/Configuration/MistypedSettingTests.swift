@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import ReceiptService
+@testable import Configuration
 
 @Suite struct MistypedSettingTests {
   @Test(arguments: [

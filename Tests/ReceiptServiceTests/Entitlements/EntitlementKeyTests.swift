@@ -1,3 +1,4 @@
+import Configuration
 import Crypto
 import Foundation
 import HTTPTypes
@@ -145,7 +146,9 @@ import Testing
       #expect(made.isSuccess)
     }
     let files = names.map { folder.appending(path: $0).path }
-    let kids = try files.map { try EntitlementKey(pem: String(contentsOfFile: $0, encoding: .utf8)).kid }
+    let kids = try files.map {
+      try EntitlementKey(.init(pem: String(contentsOfFile: $0, encoding: .utf8))).kid
+    }
     try await withHarness(environment: ["ENTITLEMENT_KEY": files.joined(separator: ":")]) { harness in
       #expect(try await harness.count("entitlement_keys") == 0)
       #expect(try await harness.keySet().kids == kids)

@@ -3,6 +3,7 @@ import AppStoreSimulator
 import Foundation
 import HTTP
 import HTTPTypes
+import JSON
 import Testing
 
 @testable import ReceiptService

@@ -1,6 +1,7 @@
 import AppStore
 import AppStoreSimulator
 import Foundation
+import Subscriptions
 import Testing
 
 @testable import ReceiptService

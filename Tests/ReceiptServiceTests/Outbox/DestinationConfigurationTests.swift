@@ -1,3 +1,4 @@
+import Configuration
 import Curl
 import Foundation
 import Logging

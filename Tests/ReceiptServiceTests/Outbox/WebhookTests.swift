@@ -1,4 +1,5 @@
 import AppStoreSimulator
+import Configuration
 import Curl
 import Foundation
 import HTTP

@@ -1,4 +1,5 @@
 import AppStoreSimulator
+import Configuration
 import Foundation
 import HTTP
 import HTTPTypes

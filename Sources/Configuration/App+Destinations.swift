@@ -80,7 +80,7 @@ extension WebhookEndpoint {
   /// - Returns: the types of the events to send; `nil` for all.
   private static func readEvents(_ object: ConfigurationObject) throws(ConfigurationProblem) -> Set<String>? {
     guard let names = try object.strings("events") else { return nil }
-    let known = [WebhookEvent.type] + LifecycleEventType.allCases.map(\.rawValue)
+    let known = [stateEvent] + LifecycleEventType.allCases.map(\.rawValue)
     if names.isEmpty {
       throw ConfigurationProblem(object.path(of: "events"), "must not be empty; leave it out for all events")
     }

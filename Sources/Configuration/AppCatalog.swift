@@ -5,20 +5,22 @@ import JSON
 import Subscriptions
 
 /// The apps of a configuration file.
-public struct AppCatalog: Sendable {
+package struct AppCatalog: Sendable {
   /// In the order of the file.
-  public let apps: [App]
+  package let apps: [App]
   private let byBundleID: [String: App]
   private let byHost: [String: App]
   /// The most days that an agent of support gives by one grant or trial extension.
-  let agentGrantDays: Int
+  package let agentGrantDays: Int
   /// The first twelve digits of the SHA-256 of the file; empty without a file.
-  let digest: String
+  package let digest: String
 
   static let defaultAgentGrantDays = 14
+  /// The longest grant or trial extension, in days.
+  package static let maximumGrantDays = 36_500
 
   /// Creates a catalog of apps with distinct bundle ids.
-  public init(apps: [App]) { self.init(apps: apps, agentGrantDays: Self.defaultAgentGrantDays, digest: "") }
+  package init(apps: [App]) { self.init(apps: apps, agentGrantDays: Self.defaultAgentGrantDays, digest: "") }
 
   private init(apps: [App], agentGrantDays: Int, digest: String) {
     self.apps = apps
@@ -30,26 +32,26 @@ public struct AppCatalog: Sendable {
   }
 
   /// The app with this bundle id.
-  public subscript(bundleID: String) -> App? { byBundleID[bundleID] }
+  package subscript(bundleID: String) -> App? { byBundleID[bundleID] }
 
   /// The app with this host name.
   /// - Parameter host: in lower case, without a port.
-  func app(atHost host: String) -> App? { byHost[host] }
+  package func app(atHost host: String) -> App? { byHost[host] }
 
   /// Reads a configuration file.
   /// - Throws: an error that names the file, the path in it and the reason.
-  public init(contentsOf file: String) throws(ConfigurationProblem) {
+  package init(contentsOf file: String) throws(ConfigurationProblem) {
     try self.init(json: ConfigurationFile.read(file, setting: "RECEIPTD_CONFIG"), named: file)
   }
 
   /// Reads a configuration.
   /// - Parameter name: the file name in errors.
-  init(json: Data, named name: String) throws(ConfigurationProblem) {
+  package init(json: Data, named name: String) throws(ConfigurationProblem) {
     let top = try ConfigurationObject(Self.value(of: json, named: name), at: name + ": $")
     try top.allowOnly(["apps", "support"])
     let support = try top.object("support")
     try support?.allowOnly(["agentGrantDays"])
-    let agentGrantDays = try support?.integer("agentGrantDays", in: 0...SupportDesk.maximumDays)
+    let agentGrantDays = try support?.integer("agentGrantDays", in: 0...maximumGrantDays)
     guard case .array(let elements) = try top.required("apps") else {
       throw ConfigurationProblem(name + ": apps", "must be a list")
     }

@@ -1,5 +1,5 @@
 /// The types of lifecycle events, as sent.
-enum LifecycleEventType: String, Sendable, CaseIterable {
+package enum LifecycleEventType: String, Sendable, CaseIterable {
   /// A device started the app's own trial.
   case trialStarted = "trial.started"
   /// The trial ends in some days.

@@ -8,7 +8,7 @@ extension TrustedRoots {
   /// Reads the roots of `APP_STORE_ROOTS`, or the shipped one in `config/` of the working directory or beside the
   /// configuration file.
   /// - Throws: an error that names `APP_STORE_ROOTS`, also if the shipped file is not Apple's root.
-  init(_ settings: Settings) throws(ConfigurationProblem) {
+  package init(_ settings: Settings) throws(ConfigurationProblem) {
     guard settings.rootFiles.isEmpty else {
       try self.init(paths: settings.rootFiles)
       return
@@ -57,7 +57,7 @@ extension TrustedRoots {
 
 extension Settings {
   /// The files that a reload reads again: the apps and the roots.
-  public var reloadableFiles: [String] {
+  package var reloadableFiles: [String] {
     [configurationFile] + (rootFiles.isEmpty ? TrustedRoots.shippedFiles(self) : rootFiles)
   }
 }

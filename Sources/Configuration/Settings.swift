@@ -1,53 +1,54 @@
 import AppStore
+import Crypto
 import Foundation
 import HTTP
 import Logging
 import Postgres
 
 /// The settings of the environment, which README.md lists.
-public struct Settings: Sendable {
+package struct Settings: Sendable {
   /// The connection settings of the database.
-  public var database: PostgresConfiguration
+  package var database: PostgresConfiguration
   /// The address of the server for clients and the App Store.
-  public var host: String
+  package var host: String
   /// The port of the server for clients and the App Store.
-  public var port: UInt16
+  package var port: UInt16
   /// The address of the admin server.
-  public var adminHost: String
+  package var adminHost: String
   /// The port of the admin server.
-  public var adminPort: UInt16
+  package var adminPort: UInt16
   /// The file with the apps.
-  public var configurationFile: String
+  package var configurationFile: String
   /// The folder of the migrations.
-  public var migrationsFolder: String
+  package var migrationsFolder: String
   /// The files with root certificates; empty for the shipped root.
-  public var rootFiles: [String]
+  package var rootFiles: [String]
   /// The addresses of the App Store Server API.
-  public var storeAddresses: (production: AppStoreAddress, sandbox: AppStoreAddress)
+  package var storeAddresses: (production: AppStoreAddress, sandbox: AppStoreAddress)
   /// The App Store Connect key; `nil` if none is set.
-  public var storeCredentials: AppStoreCredentials?
+  package var storeCredentials: AppStoreCredentials?
   /// The keys of entitlement tokens, the signing key first; `nil` if they are in the database.
-  var entitlementKeys: [EntitlementKey]?
+  package var entitlementKeys: [Curve25519.Signing.PrivateKey]?
   /// The bearer token of the support API; `nil` turns the support API off.
-  public var supportToken: String?
+  package var supportToken: String?
   /// Requests a second of one address or user; `nil` for no limit.
-  public var rateLimit: Int?
+  package var rateLimit: Int?
   /// The proxies whose forwarding header is trusted, and the name of the header.
-  public var trustedProxies: TrustedProxies
+  package var trustedProxies: TrustedProxies
   /// For how long a stopping process still serves requests, so that load balancers notice its `/readyz`.
-  public var drainDelay: Duration
+  package var drainDelay: Duration
   /// For how long notifications and transactions are kept.
-  public var retention: Retention
+  package var retention: Retention
   /// The least severe level that is logged.
-  public var logLevel: Logger.Level
+  package var logLevel: Logger.Level
   /// `true` for JSON, `false` for text, `nil` for text on a terminal and JSON elsewhere.
-  public var logsAsJSON: Bool?
+  package var logsAsJSON: Bool?
   /// The environment, for the secrets that the apps' configuration names.
-  public var environment: [String: String]
+  package var environment: [String: String]
 
   /// Reads the environment.
   /// - Throws: an error that names the setting, and never contains a secret.
-  public init(environment: [String: String]) throws(ConfigurationProblem) {
+  package init(environment: [String: String]) throws(ConfigurationProblem) {
     let reader = EnvironmentReader(environment)
     self.environment = environment
     let uri = try reader.required("DATABASE_URL")
@@ -67,7 +68,7 @@ public struct Settings: Sendable {
     port = try reader.port("PORT") ?? 3000
     adminHost = reader.text("ADMIN_HOST") ?? "127.0.0.1"
     adminPort = try reader.port("ADMIN_PORT") ?? 3001
-    configurationFile = reader.text("RECEIPTD_CONFIG") ?? "config/apps.json"
+    configurationFile = Self.configurationFile(in: environment)
     migrationsFolder = reader.text("RECEIPTD_MIGRATIONS") ?? "migrations"
     rootFiles = (reader.text("APP_STORE_ROOTS") ?? "").split(separator: ":").map(String.init)
     storeAddresses = (
@@ -85,5 +86,23 @@ public struct Settings: Sendable {
       transactions: try reader.monthsKept("TRANSACTION_RETENTION_MONTHS"))
     logLevel = try reader.logLevel()
     logsAsJSON = try reader.logsAsJSON()
+  }
+
+  /// The file with the apps, also where other settings are invalid.
+  package static func configurationFile(in environment: [String: String]) -> String {
+    EnvironmentReader(environment).text("RECEIPTD_CONFIG") ?? "config/apps.json"
+  }
+}
+
+/// The number of whole months of each table to keep besides the current one; `nil` keeps all.
+package struct Retention: Sendable, Equatable {
+  /// `NOTIFICATION_RETENTION_MONTHS`
+  package var notifications: Int?
+  /// `TRANSACTION_RETENTION_MONTHS`
+  package var transactions: Int?
+
+  package init(notifications: Int? = nil, transactions: Int? = nil) {
+    self.notifications = notifications
+    self.transactions = transactions
   }
 }

@@ -1,18 +1,21 @@
 import Foundation
+import Logging
 import Subscriptions
 
 /// An environment variable that receiptd does not read and whose name is one edit away from a setting.
-struct MistypedSetting: Hashable, CustomStringConvertible {
-  var variable: String
+package struct MistypedSetting: Hashable, CustomStringConvertible {
+  package var variable: String
   var setting: String
 
-  var description: String { "\(variable) is not a setting of receiptd; is it meant to be \(setting)?" }
+  package var description: String {
+    "\(variable) is not a setting of receiptd; is it meant to be \(setting)?"
+  }
 
   /// Names that are shorter than this are near too many variables of other programs.
   private static let shortestName = 8
 
   /// - Parameter catalog: its secrets may have any name, so they are left out.
-  static func all(in environment: [String: String], catalog: AppCatalog) -> [MistypedSetting] {
+  package static func all(in environment: [String: String], catalog: AppCatalog) -> [MistypedSetting] {
     catalog.unnamedVariables(in: environment).filter { !Settings.names.contains($0) }.compactMap { variable in
       Settings.names.first { $0.count >= shortestName && isOneEdit(from: variable, to: $0) }.map {
         MistypedSetting(variable: variable, setting: $0)
@@ -30,6 +33,43 @@ struct MistypedSetting: Hashable, CustomStringConvertible {
     return restA.count == restB.count
       && (restA.dropFirst().elementsEqual(restB.dropFirst())
         || isSwap && restA.dropFirst(2).elementsEqual(restB.dropFirst(2)))
+  }
+}
+
+/// Environment variables of the apps' old backends, which receiptd does not read.
+package struct ReplacedVariables {
+  /// The log lines: the names of the variables that are set, and what replaces them. Values are never shown.
+  package let lines: [(names: [String], message: String)]
+
+  /// - Parameter catalog: its secrets may have any name, so they are left out.
+  package init(in environment: [String: String], catalog: AppCatalog) {
+    let names = catalog.unnamedVariables(in: environment)
+    var lines: [(names: [String], message: String)] = []
+    if names.contains("APPLE_SHARED_SECRET") {
+      lines.append(
+        (
+          ["APPLE_SHARED_SECRET"],
+          "is not used, because receiptd does not call verifyReceipt; set APP_STORE_KEY, APP_STORE_KEY_ID and "
+            + "APP_STORE_ISSUER_ID instead"
+        ))
+    }
+    let cloudKit = names.filter { $0.hasPrefix("CLOUDKIT_") }
+    if !cloudKit.isEmpty {
+      lines.append(
+        (
+          cloudKit,
+          "is not used; set \"cloudkit\" of the app in RECEIPTD_CONFIG instead: container, keyID and key, the "
+            + "file of a server-to-server key"
+        ))
+    }
+    self.lines = lines
+  }
+
+  package func report(to logger: Logger) {
+    for line in lines {
+      let names = line.names.joined(separator: ", ")
+      logger.warning("\(names) \(line.message)", metadata: ["setting": "\(names)"])
+    }
   }
 }
 

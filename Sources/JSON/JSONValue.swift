@@ -1,7 +1,5 @@
-import Foundation
-
 /// Any JSON value, for members without a fixed schema.
-enum JSONValue: Sendable, Hashable {
+package enum JSONValue: Sendable, Hashable {
   case null
   case bool(Bool)
   case integer(Int)
@@ -11,7 +9,7 @@ enum JSONValue: Sendable, Hashable {
   case object([String: JSONValue])
 
   /// The kind of value in words, for error messages.
-  var kind: String {
+  package var kind: String {
     switch self {
     case .null: "null"
     case .bool: "a boolean"
@@ -24,7 +22,7 @@ enum JSONValue: Sendable, Hashable {
 }
 
 extension JSONValue: Codable {
-  init(from decoder: any Decoder) throws {
+  package init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()
     if container.decodeNil() {
       self = .null
@@ -43,7 +41,7 @@ extension JSONValue: Codable {
     }
   }
 
-  func encode(to encoder: any Encoder) throws {
+  package func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     switch self {
     case .null: try container.encodeNil()

@@ -1,8 +1,9 @@
+import Configuration
 import Postgres
 
 extension Settings {
   /// A difference between `DATABASE_POOLER` and the pooler that `DATABASE_URL` leads to.
-  public enum PoolerMismatch: Sendable, Hashable {
+  package enum PoolerMismatch: Sendable, Hashable {
     /// The pooler is in transaction mode, so prepared statements fail.
     case transaction
     /// The pooler refuses settings at login, so no connection can be made.
@@ -11,10 +12,10 @@ extension Settings {
     case session
 
     /// Whether receiptd cannot work with this difference.
-    public var isFatal: Bool { self != .session }
+    package var isFatal: Bool { self != .session }
 
     /// A description of the difference.
-    public var message: String {
+    package var message: String {
       switch self {
       case .transaction: "DATABASE_URL leads to a pooler in transaction mode"
       case .refusedOptions: "DATABASE_URL leads to a pooler that refuses settings at login"
@@ -23,7 +24,7 @@ extension Settings {
     }
 
     /// The settings that repair it.
-    public var remedy: String {
+    package var remedy: String {
       switch self {
       case .transaction: "set DATABASE_POOLER=transaction"
       case .refusedOptions: "set DATABASE_POOLER=session, or transaction if that is the pooler's mode"
@@ -36,7 +37,7 @@ extension Settings {
   /// Compares `DATABASE_POOLER` with the pooler that `DATABASE_URL` leads to, if any.
   /// - Returns: `nil` if they agree, or if the setting is `transaction`, which works with every pooler.
   /// - Throws: ``PostgresError`` if the database is unreachable.
-  public func findPoolerMismatch() async throws -> PoolerMismatch? {
+  package func findPoolerMismatch() async throws -> PoolerMismatch? {
     guard database.usesPreparedStatements else { return nil }
     switch try await database.findPooling() {
     case .direct: return nil
