@@ -109,7 +109,7 @@ let package = Package(
     .target(
       name: "Configuration",
       dependencies: [
-        "AppStore", "HTTP", "JSON", "Platform", "Postgres", "Subscriptions",
+        "AppStore", "HTTP", "JSON", "Postgres", "Subscriptions",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "Logging", package: "swift-log"),

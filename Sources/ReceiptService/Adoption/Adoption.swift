@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import JSON
 import Logging
 import Platform
 import Postgres

@@ -1,6 +1,7 @@
 import AppStore
 import Configuration
 import Foundation
+import JSON
 import Postgres
 import Subscriptions
 import Work

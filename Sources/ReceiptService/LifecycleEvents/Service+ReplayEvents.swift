@@ -1,5 +1,6 @@
 import Configuration
 import Foundation
+import JSON
 import Postgres
 import Subscriptions
 import Work

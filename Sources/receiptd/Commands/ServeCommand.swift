@@ -1,4 +1,5 @@
 import ArgumentParser
+import Configuration
 import Dispatch
 import Foundation
 import HTTP

@@ -1,5 +1,6 @@
 import Postgres
 import Testing
+import Work
 
 @testable import ReceiptService
 

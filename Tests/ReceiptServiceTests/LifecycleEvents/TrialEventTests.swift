@@ -4,6 +4,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Postgres
+import Subscriptions
 import Testing
 
 @testable import ReceiptService

@@ -4,6 +4,7 @@ import Foundation
 import Logging
 import Subscriptions
 import Testing
+import Work
 
 @testable import ReceiptService
 

@@ -8,6 +8,7 @@ import Logging
 import Postgres
 import Subscriptions
 import Testing
+import Work
 
 @testable import ReceiptService
 
