@@ -4,6 +4,7 @@ import Testing
 
 /// A number shares a lock with the numbers that have the same remainder by ten.
 extension Int: LockedTogether {
+  /// The last digit.
   public var lockKey: Int { self % 10 }
 }
 
