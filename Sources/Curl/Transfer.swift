@@ -212,3 +212,87 @@ extension Duration {
     Int(components.seconds) * 1000 + Int(components.attoseconds / 1_000_000_000_000_000)
   }
 }
+
+/// Collects the header fields of the final response from libcurl's header lines.
+struct HeadCollector {
+  private(set) var fields: HTTPFields = [:]
+  private var length = 0
+  private var isComplete = false
+
+  private static let maximumLength = 64 << 10
+
+  /// Whether the head exceeds the limit.
+  var isTooLarge: Bool { length > Self.maximumLength }
+
+  /// Processes a status line, a field, or the empty line at the end of a head. The heads of interim responses come first, and
+  /// trailers come last; only the last head counts.
+  mutating func take(_ line: UnsafeRawBufferPointer) {
+    length += line.count
+    let text = line.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }
+    if text.starts(with: "HTTP/".utf8) {
+      fields = [:]
+      isComplete = false
+      return
+    }
+    guard !text.isEmpty else {
+      isComplete = true
+      return
+    }
+    guard !isComplete, let colon = text.firstIndex(of: UInt8(ascii: ":")),
+      let name = HTTPField.Name(String(decoding: text[..<colon], as: UTF8.self))
+    else { return }
+    let value = String(decoding: text[(colon + 1)...], as: UTF8.self)
+    fields.append(HTTPField(name: name, value: trimmed(value)))
+  }
+
+  private func trimmed(_ value: String) -> String {
+    func isBlank(_ character: Character) -> Bool { character == " " || character == "\t" }
+    return String(value.drop(while: isBlank).reversed().drop(while: isBlank).reversed())
+  }
+}
+
+/// Sets options of a handle, and records whether libcurl accepted all of them.
+struct Options {
+  let handle: UnsafeMutableRawPointer
+  private(set) var areAllAccepted = true
+
+  init(handle: UnsafeMutableRawPointer) { self.handle = handle }
+
+  mutating func set(_ option: CURLoption, _ value: Int) {
+    note(receiptd_curl_set_long(handle, option, value))
+  }
+
+  mutating func set(_ option: CURLoption, large value: curl_off_t) {
+    note(receiptd_curl_set_large(handle, option, value))
+  }
+
+  /// libcurl copies the text.
+  mutating func set(_ option: CURLoption, _ value: String) {
+    note(receiptd_curl_set_string(handle, option, value))
+  }
+
+  mutating func set(_ option: CURLoption, _ value: UnsafeMutableRawPointer?) {
+    note(receiptd_curl_set_pointer(handle, option, value))
+  }
+
+  mutating func set(_ option: CURLoption, _ receiver: receiptd_curl_receiver) {
+    note(receiptd_curl_set_receiver(handle, option, receiver))
+  }
+
+  mutating func setSocketOpener(_ opener: curl_opensocket_callback) {
+    note(receiptd_curl_set_socket_opener(handle, opener))
+  }
+
+  /// Sets the body, which libcurl copies. Set its size first.
+  mutating func setCopied(_ body: [UInt8]) {
+    body.withUnsafeBytes { bytes in
+      // An empty array may have no address, and libcurl would then read standard input.
+      let base = bytes.baseAddress ?? UnsafeRawPointer(handle)
+      note(receiptd_curl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: base)))
+    }
+  }
+
+  private mutating func note(_ code: CURLcode) {
+    if code != CURLE_OK { areAllAccepted = false }
+  }
+}

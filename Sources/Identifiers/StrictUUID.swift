@@ -14,3 +14,42 @@ public struct StrictUUID: Decodable, Sendable, Hashable {
     self.value = value
   }
 }
+
+extension UUID {
+  /// Parses exactly 36 characters: hexadecimal digits of either case in groups of 8-4-4-4-12 (RFC 9562 §4).
+  ///
+  /// `UUID(uuidString:)` uses scanf(3), which accepts spaces, signs and `0x`, so it also accepts malformed UUIDs such as
+  /// `-1112233-…`. It takes fourteen times as long.
+  public init?(rfc9562 text: String) {
+    var text = text
+    guard let bytes = text.withUTF8({ Self.bytes(of: $0) }) else { return nil }
+    self.init(uuid: bytes)
+  }
+
+  private static func bytes(of text: UnsafeBufferPointer<UInt8>) -> uuid_t? {
+    guard text.count == 36 else { return nil }
+    return withUnsafeTemporaryAllocation(byteCount: 16, alignment: 16) { bytes -> uuid_t? in
+      var position = 0
+      for index in 0..<16 {
+        // After the 4th, 6th, 8th and 10th byte.
+        if (4...10).contains(index), index.isMultiple(of: 2) {
+          guard text[position] == UInt8(ascii: "-") else { return nil }
+          position += 1
+        }
+        guard let high = hexValue(text[position]), let low = hexValue(text[position + 1]) else { return nil }
+        bytes[index] = high << 4 | low
+        position += 2
+      }
+      return bytes.load(as: uuid_t.self)
+    }
+  }
+
+  private static func hexValue(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+    default: nil
+    }
+  }
+}

@@ -1,3 +1,4 @@
+public import CoreMetrics
 import Synchronization
 
 /// A backend for swift-metrics that keeps its values in memory and writes them in Prometheus text format.
@@ -71,5 +72,98 @@ public final class PrometheusRegistry: Sendable {
     state.withLock { state in
       for name in state.families.keys { state.families[name]?.remove(handler) }
     }
+  }
+}
+
+extension PrometheusRegistry: MetricsFactory {
+  /// A counter of integers.
+  public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+    counter(label, dimensions)
+  }
+
+  /// A floating-point counter.
+  public func makeFloatingPointCounter(
+    label: String, dimensions: [(String, String)]
+  ) -> any FloatingPointCounterHandler {
+    counter(label, dimensions)
+  }
+
+  /// A gauge.
+  public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+    gauge(label, dimensions)
+  }
+
+  /// A histogram, or a gauge of the last value if `aggregate` is false.
+  public func makeRecorder(
+    label: String, dimensions: [(String, String)], aggregate: Bool
+  ) -> any RecorderHandler {
+    aggregate ? histogram(label, dimensions) : gauge(label, dimensions)
+  }
+
+  /// A histogram in seconds.
+  public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+    histogram(label, dimensions)
+  }
+
+  /// Removes the series.
+  public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
+  /// Removes the series.
+  public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
+  /// Removes the series.
+  public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
+  /// Removes the series.
+  public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
+  /// Removes the series.
+  public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
+
+  private func counter(_ label: String, _ dimensions: [(String, String)]) -> CounterSeries {
+    if case .counter(let series) = series(.counter, label, dimensions) { series } else { CounterSeries() }
+  }
+
+  private func gauge(_ label: String, _ dimensions: [(String, String)]) -> GaugeSeries {
+    if case .gauge(let series) = series(.gauge, label, dimensions) { series } else { GaugeSeries() }
+  }
+
+  private func histogram(_ label: String, _ dimensions: [(String, String)]) -> HistogramSeries {
+    if case .histogram(let series) = series(.histogram, label, dimensions) {
+      series
+    } else {
+      HistogramSeries(bounds: [])
+    }
+  }
+}
+
+/// The metadata of a metric.
+public struct MetricDescription: Sendable, Hashable {
+  /// The supported Prometheus types.
+  public enum Kind: String, Sendable {
+    /// A number that only increases until the process restarts.
+    case counter
+    /// A number that increases and decreases.
+    case gauge
+    /// Counts and sums observations in buckets.
+    case histogram
+  }
+
+  /// The name, with its unit and, for a counter, `_total`.
+  public var name: String
+  /// The type of the metric.
+  public var kind: Kind
+  /// The help text, one sentence.
+  public var help: String
+  /// The inclusive upper bounds of a histogram's buckets in ascending order; `+Inf` is added.
+  public var buckets: [Double]
+
+  /// Buckets for the duration of a request, in seconds: from half a millisecond to half a minute.
+  public static let latencyBuckets: [Double] = [
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+  ]
+
+  /// Describes a metric.
+  public init(_ kind: Kind, _ name: String, buckets: [Double] = Self.latencyBuckets, help: String) {
+    self.name = name
+    self.kind = kind
+    self.help = help
+    self.buckets = buckets
   }
 }

@@ -241,3 +241,66 @@ public final class Connection {
     handler?.connection(self, deadlinePassedAt: now)
   }
 }
+
+/// Handles a connection's events. All calls come on the connection's loop, one at a time.
+public protocol ConnectionHandler: AnyObject {
+  /// Called when bytes arrive. They are valid during the call.
+  func connection(_ connection: Connection, received bytes: UnsafeRawBufferPointer)
+
+  /// Called when the other end has closed its sending half. It may still read responses.
+  func connectionReachedEnd(_ connection: Connection)
+
+  /// Called when the socket has accepted all queued bytes.
+  func connectionFlushed(_ connection: Connection)
+
+  /// Called when the connection's ``Connection/deadline`` has passed; it is nil now.
+  func connection(_ connection: Connection, deadlinePassedAt now: MonotonicInstant)
+
+  /// Called after the connection was closed. This is the last call; it comes after ``Connection/close(because:)`` has
+  /// returned.
+  func connection(_ connection: Connection, closedBecause reason: CloseReason)
+}
+
+/// Why a connection was closed.
+public enum CloseReason: Sendable, Hashable {
+  /// The handler had no more work for it.
+  case finished
+  /// A deadline of the handler passed.
+  case deadline
+  /// A system call failed with this `errno`: the other end reset the connection, or the network failed.
+  case failed(Int32)
+  /// The server reached its memory limit, and the other end does not read its bytes.
+  case overloaded
+  /// The server is stopping.
+  case shutdown
+}
+
+/// The bytes that wait to be sent, in one buffer.
+struct OutboundQueue {
+  private var bytes: [UInt8] = []
+  private var start = 0
+
+  var count: Int { bytes.count - start }
+  var isEmpty: Bool { count == 0 }
+
+  mutating func append(_ more: UnsafeRawBufferPointer) {
+    // Sent bytes are removed when they fill half of the buffer, so no more bytes are moved than were sent.
+    if start > bytes.count / 2 {
+      bytes.removeSubrange(..<start)
+      start = 0
+    }
+    bytes.append(contentsOf: more)
+  }
+
+  /// Removes as many bytes from the front as `body` returns.
+  mutating func consume(_ body: (UnsafeRawBufferPointer) -> Int) {
+    start += bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[start...])) }
+    // An idle connection keeps no memory for sending.
+    if start == bytes.count { removeAll() }
+  }
+
+  mutating func removeAll() {
+    bytes = []
+    start = 0
+  }
+}

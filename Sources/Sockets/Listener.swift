@@ -1,3 +1,6 @@
+import Foundation
+import Platform
+
 /// Accepts TCP connections and distributes them among the event loops.
 ///
 /// After a lack of descriptors or memory it pauses and retries, while clients wait in the backlog.
@@ -94,5 +97,74 @@ public final class Listener: Sendable {
       // On the loop, so that connections accepted before the stop are counted.
       loop.execute { [limiter] in limiter.whenEmpty { continuation.resume() } }
     }
+  }
+}
+
+/// Opens listening sockets.
+enum ListeningSocket {
+  /// Resolves the host, binds and listens.
+  ///
+  /// - Returns: the descriptor, non-blocking and closed in child processes.
+  static func open(host: String, port: UInt16, backlog: Int32) throws(SocketError) -> Int32 {
+    let resolved = try resolve(host: host, port: port)
+    defer { freeaddrinfo(resolved) }
+    let info = resolved.pointee
+    let descriptor = socket(info.ai_family, info.ai_socktype, info.ai_protocol)
+    guard descriptor >= 0 else { throw .last("socket") }
+    Platform.prepare(descriptor)
+    do throws(SocketError) {
+      // A restarted server can bind while connections of its predecessor are in TIME_WAIT.
+      try set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+      // Accepted sockets inherit the option, which saves a system call for each.
+      try set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+      if info.ai_family == AF_INET6 { try set(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 0) }
+      guard bind(descriptor, info.ai_addr, info.ai_addrlen) == 0 else {
+        throw SocketError.last("bind \(SocketAddress(host: host, port: port))")
+      }
+      guard listen(descriptor, backlog) == 0 else { throw SocketError.last("listen") }
+    } catch {
+      Platform.close(descriptor)
+      throw error
+    }
+    return descriptor
+  }
+
+  private static func resolve(
+    host: String, port: UInt16
+  ) throws(SocketError) -> UnsafeMutablePointer<addrinfo> {
+    var hints = addrinfo()
+    hints.ai_family = AF_UNSPEC
+    hints.ai_socktype = Platform.streamSocket
+    hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV
+    var resolved: UnsafeMutablePointer<addrinfo>?
+    let status = getaddrinfo(host, String(port), &hints, &resolved)
+    guard status == 0, let resolved else { throw SocketError(operation: "resolve \(host)", code: status) }
+    return resolved
+  }
+
+  private static func set(
+    _ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32
+  ) throws(SocketError) {
+    var value = value
+    guard setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+      throw .last("setsockopt")
+    }
+  }
+}
+
+/// The process's limit of open descriptors, which is also its limit of connections.
+public enum DescriptorLimit {
+  /// Raises the soft limit to the hard limit. The usual soft limit of 1,024 is for programs that call select(2), which
+  /// this one does not.
+  ///
+  /// - Returns: the new limit; 0 if it cannot be read.
+  @discardableResult
+  public static func raise() -> UInt {
+    var limit = rlimit()
+    guard getrlimit(Platform.openFiles, &limit) == 0 else { return 0 }
+    guard limit.rlim_cur < limit.rlim_max else { return limit.rlim_cur }
+    let before = limit.rlim_cur
+    limit.rlim_cur = limit.rlim_max
+    return setrlimit(Platform.openFiles, &limit) == 0 ? limit.rlim_cur : before
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 
 /// The purchase or download of the app itself (Apple's `AppTransaction`).
 public struct AppTransaction: SignedPayload {
@@ -42,4 +43,39 @@ public struct AppTransaction: SignedPayload {
 
   /// `receiptType` under the name that other payloads use.
   public var environment: Environment { receiptType }
+}
+
+extension AppTransaction: JSONReadable {
+  enum CodingKeys: String, CodingKey, CaseIterable {
+    case bundleId, receiptType, receiptCreationDate, appAppleId, applicationVersion,
+      versionExternalIdentifier, originalPurchaseDate, originalApplicationVersion, originalPlatform,
+      preorderDate, appTransactionId, deviceVerification, deviceVerificationNonce
+  }
+
+  private static let names = JSONNames<CodingKeys>()
+
+  /// Reads the object and ignores unknown members.
+  public init(reading json: inout JSONReader) throws(JSONFailure) {
+    self.init(
+      bundleId: "", receiptType: Environment(rawValue: ""), receiptCreationDate: .distantPast)
+    var members = try json.members(of: Self.names)
+    while let member = try members.next(in: &json) {
+      switch member {
+      case .bundleId: bundleId = try json.read()
+      case .receiptType: receiptType = try json.read()
+      case .receiptCreationDate: receiptCreationDate = try json.milliseconds()
+      case .appAppleId: appAppleId = try json.readOrNull()
+      case .applicationVersion: applicationVersion = try json.readOrNull()
+      case .versionExternalIdentifier: versionExternalIdentifier = try json.readOrNull()
+      case .originalPurchaseDate: originalPurchaseDate = try json.millisecondsOrNull()
+      case .originalApplicationVersion: originalApplicationVersion = try json.readOrNull()
+      case .originalPlatform: originalPlatform = try json.readOrNull()
+      case .preorderDate: preorderDate = try json.millisecondsOrNull()
+      case .appTransactionId: appTransactionId = try json.readOrNull()
+      case .deviceVerification: deviceVerification = try json.readOrNull()
+      case .deviceVerificationNonce: deviceVerificationNonce = try json.uuidOrNull()
+      }
+    }
+    try members.require(.bundleId, .receiptType, .receiptCreationDate)
+  }
 }

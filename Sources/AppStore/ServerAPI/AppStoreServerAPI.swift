@@ -137,3 +137,202 @@ public struct AppStoreServerAPI: Sendable {
     return result
   }
 }
+
+/// A transaction and its environment.
+public struct LocatedTransaction: Hashable, Sendable {
+  /// The environment that knows the transaction.
+  public let environment: Environment
+  /// A JWS of a `TransactionInfo`, not yet verified.
+  public let signedTransactionInfo: String
+}
+
+extension AppStoreServerAPI {
+  /// Reads the current state of one transaction (Get Transaction Info).
+  public func transactionInfo(
+    _ transactionID: String, in environment: Environment
+  ) async throws(AppStoreServerError) -> TransactionInfoResponse {
+    try await call(
+      ServerCall(.transactionInfo, ["inApps", "v1", "transactions", transactionID.asTransactionID()]),
+      in: environment)
+  }
+
+  /// Reads one transaction whose environment is unknown: tries production, then the sandbox, as Apple advises.
+  ///
+  /// The sandbox follows if production does not know the transaction, or answers 401 without JSON, as it does for an
+  /// app that was never released. If the sandbox answers 401 as well, the token is invalid.
+  ///
+  /// - Throws: `transactionNotFound` if neither environment knows it.
+  public func locate(_ transactionID: String) async throws(AppStoreServerError) -> LocatedTransaction {
+    try await productionThenSandbox { environment throws(AppStoreServerError) in
+      guard let jws = try await transactionInfo(transactionID, in: environment).signedTransactionInfo else {
+        throw .undecodableAnswer(status: 200, detail: "without signedTransactionInfo")
+      }
+      return LocatedTransaction(environment: environment, signedTransactionInfo: jws)
+    }
+  }
+
+  func productionThenSandbox<Found>(
+    _ ask: (Environment) async throws(AppStoreServerError) -> Found
+  ) async throws(AppStoreServerError) -> Found {
+    do {
+      return try await ask(.production)
+    } catch .rejected(let rejection) where rejection.code?.meansUnknown == true {
+    } catch .unauthorizedWithoutJSON {
+    }
+    do {
+      return try await ask(.sandbox)
+    } catch .rejected(let rejection) where rejection.code?.meansUnknown == true {
+      throw .transactionNotFound
+    }
+  }
+
+  /// Reads one page of a customer's transactions (Get Transaction History, version 2).
+  ///
+  /// - Parameters:
+  ///   - order: by modification date; oldest first by default.
+  ///   - revision: the `revision` of the previous page; nil for the first page.
+  public func transactionHistory(
+    anyTransactionID: String, order: HistoryOrder = .ascending, revision: String? = nil,
+    in environment: Environment
+  ) async throws(AppStoreServerError) -> HistoryResponse {
+    let query = (revision.map { [("revision", $0)] } ?? []) + [("sort", order.rawValue)]
+    return try await call(
+      ServerCall(
+        .transactionHistory, ["inApps", "v2", "history", anyTransactionID.asTransactionID()], query: query),
+      in: environment)
+  }
+
+  /// Reads the transactions of an order id from a customer's receipt (Look Up Order ID).
+  public func lookUpOrder(
+    _ orderID: String, in environment: Environment
+  ) async throws(AppStoreServerError) -> OrderLookupResponse {
+    try await call(
+      ServerCall(.orderLookup, ["inApps", "v1", "lookup", orderID.asPathSegment("orderID")]), in: environment)
+  }
+
+  /// Sends the consumption of a purchase whose refund the customer requests (Send Consumption Information, version 2):
+  /// only with the customer's consent, and within 12 hours.
+  public func sendConsumption(
+    of transactionID: String, _ request: ConsumptionRequest, in environment: Environment
+  ) async throws(AppStoreServerError) {
+    try await call(
+      ServerCall(
+        .consumption, ["inApps", "v2", "transactions", "consumption", transactionID.asTransactionID()],
+        json: request),
+      in: environment)
+  }
+
+  /// Sets the app's customer id on a purchase (Set App Account Token).
+  public func setAppAccountToken(
+    originalTransactionID: String, _ request: UpdateAppAccountTokenRequest, in environment: Environment
+  ) async throws(AppStoreServerError) {
+    let id = try originalTransactionID.asTransactionID("originalTransactionID")
+    try await call(
+      ServerCall(.appAccountToken, ["inApps", "v1", "transactions", id, "appAccountToken"], json: request),
+      in: environment)
+  }
+}
+
+/// A customer's subscriptions and their environment.
+public struct LocatedStatuses: Hashable, Sendable {
+  /// The environment that knows the transaction.
+  public let environment: Environment
+  /// The latest transaction of each subscription.
+  public let subscriptions: [LastTransactionsItem]
+}
+
+extension AppStoreServerAPI {
+  /// Reads the states of all subscriptions of a customer, by group (Get All Subscription Statuses).
+  public func subscriptionStatuses(
+    anyTransactionID: String, in environment: Environment
+  ) async throws(AppStoreServerError) -> StatusResponse {
+    try await call(
+      ServerCall(
+        .subscriptionStatuses, ["inApps", "v1", "subscriptions", anyTransactionID.asTransactionID()]),
+      in: environment)
+  }
+
+  /// Reads the states of all subscriptions of a customer whose environment is unknown: tries production, then the
+  /// sandbox, like ``locate(_:)``.
+  ///
+  /// - Returns: nil if neither environment knows the transaction.
+  public func locateSubscriptions(
+    anyTransactionID: String
+  ) async throws(AppStoreServerError) -> LocatedStatuses? {
+    do {
+      return try await productionThenSandbox { environment throws(AppStoreServerError) in
+        let answer = try await subscriptionStatuses(anyTransactionID: anyTransactionID, in: environment)
+        return LocatedStatuses(
+          environment: environment,
+          subscriptions: (answer.data ?? []).flatMap { $0.lastTransactions ?? [] })
+      }
+    } catch .transactionNotFound {
+      return nil
+    }
+  }
+
+  /// Extends the renewal date of one subscription (Extend a Subscription Renewal Date): by at most 90 days, twice a
+  /// year, and not for family members.
+  public func extendRenewalDate(
+    originalTransactionID: String, _ request: ExtendRenewalDateRequest, in environment: Environment
+  ) async throws(AppStoreServerError) -> ExtendRenewalDateResponse {
+    let id = try originalTransactionID.asTransactionID("originalTransactionID")
+    return try await call(
+      ServerCall(.extendRenewalDate, ["inApps", "v1", "subscriptions", "extend", id], json: request),
+      in: environment)
+  }
+
+  /// Extends the renewal dates of all active subscribers of a product (Extend Subscription Renewal Dates for
+  /// All Active Subscribers).
+  public func extendRenewalDates(
+    _ request: MassExtendRenewalDateRequest, in environment: Environment
+  ) async throws(AppStoreServerError) -> MassExtendRenewalDateResponse {
+    try await call(
+      ServerCall(.extendRenewalDates, ["inApps", "v1", "subscriptions", "extend", "mass"], json: request),
+      in: environment)
+  }
+
+  /// Reads the progress of a mass extension (Get Status of Subscription Renewal Date Extensions).
+  public func extensionStatus(
+    productID: String, requestIdentifier: String, in environment: Environment
+  ) async throws(AppStoreServerError) -> MassExtendRenewalDateStatusResponse {
+    let product = try productID.asPathSegment("productID")
+    let request = try requestIdentifier.asPathSegment("requestIdentifier")
+    return try await call(
+      ServerCall(.extensionStatus, ["inApps", "v1", "subscriptions", "extend", "mass", product, request]),
+      in: environment)
+  }
+}
+
+extension AppStoreServerAPI {
+  /// Reads one page of the notifications that the App Store sent or tried to send (Get Notification History): up to 20,
+  /// reaching 180 days back in production and 30 in the sandbox.
+  ///
+  /// - Parameter paginationToken: the token of the previous page; nil for the first page.
+  public func notificationHistory(
+    _ request: NotificationHistoryRequest, paginationToken: String? = nil, in environment: Environment
+  ) async throws(AppStoreServerError) -> NotificationHistoryResponse {
+    try await call(
+      ServerCall(
+        .notificationHistory, ["inApps", "v1", "notifications", "history"],
+        query: paginationToken.map { [("paginationToken", $0)] } ?? [], json: request),
+      in: environment)
+  }
+
+  /// Asks the App Store to send a notification of type TEST (Request a Test Notification).
+  public func requestTestNotification(
+    in environment: Environment
+  ) async throws(AppStoreServerError) -> SendTestNotificationResponse {
+    try await call(
+      ServerCall(.requestTestNotification, ["inApps", "v1", "notifications", "test"]), in: environment)
+  }
+
+  /// Reads the delivery attempts of a test notification (Get Test Notification Status).
+  public func testNotificationStatus(
+    _ testNotificationToken: String, in environment: Environment
+  ) async throws(AppStoreServerError) -> CheckTestNotificationResponse {
+    let token = try testNotificationToken.asPathSegment("testNotificationToken")
+    return try await call(
+      ServerCall(.testNotificationStatus, ["inApps", "v1", "notifications", "test", token]), in: environment)
+  }
+}

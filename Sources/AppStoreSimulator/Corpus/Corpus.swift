@@ -43,7 +43,7 @@ public struct Corpus: Sendable {
     self.renewals = renewals
     self.namesCustomers = namesCustomers
     self.signer = signer
-    start = now - Double(renewals) * Self.month - 86_400
+    start = now - Double(renewals) * Self.month - 3_600
     random = SplitMix64(state: seed)
   }
 

@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import HTTP
 import HTTPTypes
+import Identifiers
 
 /// The App Store Server API of one environment.
 struct ServerAPIRoutes: Sendable {
@@ -113,5 +114,259 @@ struct ServerAPIRoutes: Sendable {
     Task {
       for notification in notifications { await store.deliver(notification.uuid) }
     }
+  }
+}
+
+extension ServerAPIRoutes {
+  func transactionInfo(_ request: Request, of app: StoreApp) throws -> Response {
+    let id = try transactionID(request, "transactionId")
+    guard let transaction = try signable(id, of: app) else { throw ServerAPIError(.transactionIdNotFound) }
+    var answer = TransactionInfoResponse()
+    answer.signedTransactionInfo = try sign(transaction)
+    return try .json(.ok, answer)
+  }
+
+  func history(_ request: Request, of app: StoreApp) throws -> Response {
+    let id = try transactionID(request, "anyTransactionId")
+    let order = request.query["sort"] ?? "ASCENDING"
+    guard ["ASCENDING", "DESCENDING"].contains(order) else { throw ServerAPIError(.invalidSort) }
+    let start = try request.query["revision"].map { revision in
+      guard let position = HistoryPosition(revision) else { throw ServerAPIError(.invalidRequestRevision) }
+      return position
+    }
+    let history = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      store.history(ofCustomerWith: id, in: app.bundleID, at: now)
+    }
+    guard let history else { throw ServerAPIError(.transactionIdNotFound) }
+    let page = HistoryPage(
+      of: history, after: start, isDescending: order == "DESCENDING", length: Self.pageLength)
+    var answer = HistoryResponse()
+    answer.environment = environment
+    answer.bundleId = app.bundleID
+    answer.appAppleId = appAppleID(of: app)
+    answer.revision = page.revision
+    answer.hasMore = page.hasMore
+    answer.signedTransactions = try page.records.map { try sign($0.transaction) }
+    return try .json(.ok, answer)
+  }
+
+  func lookUpOrder(_ request: Request, of app: StoreApp) throws -> Response {
+    let order = OrderID(try request.parameters.require("orderId", as: String.self))
+    var answer = OrderLookupResponse()
+    answer.status = .invalid
+    // A family member has no order.
+    if let order, let transaction = try signable(order.transactionID, of: app),
+      transaction.inAppOwnershipType != .familyShared
+    {
+      answer.status = .valid
+      answer.signedTransactions = [try sign(transaction)]
+    }
+    return try .json(.ok, answer)
+  }
+
+  func setAccountToken(_ request: Request, of app: StoreApp) throws -> Response {
+    let id = try transactionID(request, "originalTransactionId")
+    let token = try body(request, as: UpdateAppAccountTokenRequest.self).appAccountToken
+    try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      try store.setAppAccountToken(token, of: id, in: app.bundleID, at: now)
+    }
+    return .empty(.ok)
+  }
+
+  /// Send Consumption Information: 202 for a body that Apple would accept.
+  func takeConsumption(_ request: Request, of app: StoreApp) throws -> Response {
+    let id = try transactionID(request, "transactionId")
+    let body: ConsumptionRequest = try body(request)
+    guard body.customerConsented else { throw ServerAPIError(.invalidCustomerConsented) }
+    guard Self.deliveryStatuses.contains(body.deliveryStatus) else {
+      throw ServerAPIError(.invalidDeliveryStatus)
+    }
+    guard let transaction = try signable(id, of: app) else { throw ServerAPIError(.transactionIdNotFound) }
+    guard transaction.inAppOwnershipType != .familyShared else {
+      throw ServerAPIError(.familyTransactionNotSupported)
+    }
+    // Apple names these errors, but publishes no numbers for them.
+    guard body.isConsistent(for: transaction) else { throw ServerAPIError(.generalBadRequest) }
+    store.keep(ConsumptionReport(transactionID: id, body: body))
+    return .empty(.accepted)
+  }
+
+  private static let deliveryStatuses: Set<DeliveryStatus> = [
+    .delivered, .undeliveredQualityIssue, .undeliveredWrongItem, .undeliveredServerOutage, .undeliveredOther,
+  ]
+
+  /// The current state of a transaction of the app; nil for an unknown id.
+  private func signable(_ id: String, of app: StoreApp) throws -> TransactionInfo? {
+    try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      store.signable(id, of: app.bundleID, at: now)
+    }
+  }
+}
+
+extension ConsumptionRequest {
+  /// Apple's rules for the consumed share and the preference: `ConsumptionPercentageOutOfRangeError`,
+  /// `UndeliveredConsumptionPercentageNonZeroError`, `ConsumptionPercentageAutoRenewableSubscriptionError` and
+  /// `InvalidRefundPreferenceError`.
+  fileprivate func isConsistent(for transaction: TransactionInfo) -> Bool {
+    let preferences: [RefundPreference?] = [nil, .decline, .grantFull, .grantProrated]
+    guard preferences.contains(refundPreference) else { return false }
+    if transaction.type == .autoRenewableSubscription { return consumptionPercentage == nil }
+    if let consumptionPercentage {
+      guard (0...100_000).contains(consumptionPercentage) else { return false }
+      guard deliveryStatus == .delivered || consumptionPercentage == 0 else { return false }
+    }
+    return refundPreference != .grantProrated || (1..<100_000).contains(consumptionPercentage ?? 0)
+  }
+}
+
+extension ServerAPIRoutes {
+  func statuses(_ request: Request, of app: StoreApp) throws -> Response {
+    let id = try transactionID(request, "anyTransactionId")
+    let states = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      try store.subscriptions(ofCustomerWith: id, in: app.bundleID, at: now)
+    }
+    guard let states else { throw ServerAPIError(.transactionIdNotFound) }
+    var answer = StatusResponse()
+    answer.environment = environment
+    answer.bundleId = app.bundleID
+    answer.appAppleId = appAppleID(of: app)
+    answer.data = try Dictionary(grouping: states, by: \.group).sorted { $0.key < $1.key }
+      .map { group, states in
+        var item = SubscriptionGroupIdentifierItem()
+        item.subscriptionGroupIdentifier = group
+        item.lastTransactions = try states.map(lastTransaction)
+        return item
+      }
+    return try .json(.ok, answer)
+  }
+
+  private func lastTransaction(_ state: SubscriptionState) throws -> LastTransactionsItem {
+    var item = LastTransactionsItem()
+    item.originalTransactionId = state.transaction.originalTransactionId
+    item.status = state.status
+    item.signedTransactionInfo = try sign(state.transaction)
+    item.signedRenewalInfo = try sign(state.renewalInfo)
+    return item
+  }
+
+  func extend(_ request: Request, of app: StoreApp) throws -> Response {
+    let id = try transactionID(request, "originalTransactionId", orThrow: .invalidOriginalTransactionId)
+    let body: ExtendRenewalDateRequest = try body(request)
+    try check(days: body.extendByDays, reason: body.extendReasonCode, identifier: body.requestIdentifier)
+    let outcome = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      try store.extend(id, in: app.bundleID, days: Int(body.extendByDays), at: now)
+    }
+    let signed = try store.record(outcome)
+    sendLater([signed.notification] + signed.others)
+    var answer = ExtendRenewalDateResponse()
+    answer.originalTransactionId = id
+    answer.webOrderLineItemId = outcome.transaction.webOrderLineItemId
+    answer.success = true
+    answer.effectiveDate = outcome.transaction.expiresDate
+    return try .json(.ok, answer)
+  }
+
+  func extendAll(_ request: Request, of app: StoreApp) throws -> Response {
+    let body: MassExtendRenewalDateRequest = try body(request)
+    try check(days: body.extendByDays, reason: body.extendReasonCode, identifier: body.requestIdentifier)
+    guard app.products[body.productId]?.period != nil else { throw ServerAPIError(.invalidProductId) }
+    if body.storefrontCountryCodes?.isEmpty == true {
+      throw ServerAPIError(.invalidEmptyStorefrontCountryCodeList)
+    }
+    // ISO 3166-1 alpha-3.
+    guard body.storefrontCountryCodes?.allSatisfy({ $0.count == 3 && $0.allSatisfy(\.isUppercase) }) != false
+    else {
+      throw ServerAPIError(.invalidStorefrontCountryCode)
+    }
+    let notifications = try store.withStore(of: environment) { store, now throws(StoreRefusal) in
+      try store.extendAll(body, in: app.bundleID, at: now)
+    }
+    sendLater(try notifications.map(store.record))
+    var answer = MassExtendRenewalDateResponse()
+    answer.requestIdentifier = body.requestIdentifier
+    return try .json(.ok, answer)
+  }
+
+  func extensionStatus(_ request: Request, of app: StoreApp) throws -> Response {
+    let productID: String = try request.parameters.require("productId")
+    let identifier: String = try request.parameters.require("requestIdentifier")
+    let end = try store.withStore(of: environment) { store, _ throws(StoreRefusal) in
+      store.massExtension(of: productID, identifier, in: app.bundleID)
+    }
+    guard let end else { throw ServerAPIError(.statusRequestNotFound) }
+    var answer = MassExtendRenewalDateStatusResponse()
+    answer.requestIdentifier = identifier
+    answer.complete = true
+    answer.completeDate = end.signedDate
+    answer.succeededCount = end.summary?.succeededCount
+    answer.failedCount = end.summary?.failedCount
+    return try .json(.ok, answer)
+  }
+
+  private func check(days: Int32, reason: ExtendReasonCode, identifier: String) throws {
+    guard (1...90).contains(days) else { throw ServerAPIError(.invalidExtendByDays) }
+    guard (0...3).contains(reason.rawValue) else { throw ServerAPIError(.invalidExtendReasonCode) }
+    guard (1...128).contains(identifier.utf8.count) else { throw ServerAPIError(.invalidRequestIdentifier) }
+  }
+}
+
+extension ServerAPIRoutes {
+  func requestTestNotification(of app: StoreApp) throws -> Response {
+    guard store.hasWebhook else { throw ServerAPIError(.serverNotificationUrlNotFound) }
+    let notification = try store.test(bundleID: app.bundleID, in: environment)
+    sendLater([notification])
+    var answer = SendTestNotificationResponse()
+    answer.testNotificationToken = notification.uuid
+    return try .json(.ok, answer)
+  }
+
+  func testNotificationStatus(_ request: Request, of app: StoreApp) throws -> Response {
+    let token: String = try request.parameters.require("testNotificationToken")
+    guard UUID(rfc9562: token) != nil else { throw ServerAPIError(.invalidTestNotificationToken) }
+    guard let notification = store.notification(token.lowercased()),
+      notification.content.type == .test, notification.content.environment == environment,
+      notification.content.bundleID == app.bundleID, !notification.attempts.isEmpty
+    else { throw ServerAPIError(.testNotificationNotFound) }
+    var answer = CheckTestNotificationResponse()
+    answer.signedPayload = notification.signedPayload
+    answer.sendAttempts = notification.attempts.map(SendAttemptItem.init)
+    return try .json(.ok, answer)
+  }
+
+  func notificationHistory(_ request: Request, of app: StoreApp) throws -> Response {
+    let body: NotificationHistoryRequest = try body(request)
+    guard body.startDate < body.endDate else { throw ServerAPIError(.startDateAfterEndDate) }
+    let days: Double = environment == .production ? 180 : 30
+    // An hour of tolerance, because the caller's clock is not the store's.
+    guard body.startDate >= store.clock.now.addingTimeInterval(-days * 86_400 - 3600) else {
+      throw ServerAPIError(.startDateTooFarInPast)
+    }
+    // A token is the index in the list of all notifications, which new notifications do not change.
+    guard let start = Int(pathParameter: request.query["paginationToken"] ?? "0") else {
+      throw ServerAPIError(.invalidPaginationToken)
+    }
+    let found = store.notifications.enumerated().dropFirst(start).filter { _, notification in
+      let content = notification.content
+      return content.environment == environment && content.bundleID == app.bundleID
+        && (body.startDate...body.endDate).contains(content.signedDate)
+    }
+    var answer = NotificationHistoryResponse()
+    answer.notificationHistory = found.prefix(Self.pageLength).map { _, notification in
+      var item = NotificationHistoryResponseItem()
+      item.signedPayload = notification.signedPayload
+      item.sendAttempts = notification.attempts.map(SendAttemptItem.init)
+      return item
+    }
+    answer.hasMore = found.count > Self.pageLength
+    if found.count > Self.pageLength { answer.paginationToken = found[Self.pageLength].offset.description }
+    return try .json(.ok, answer)
+  }
+}
+
+extension SendAttemptItem {
+  fileprivate init(_ attempt: SendAttempt) {
+    self.init()
+    attemptDate = attempt.attemptDate
+    sendAttemptResult = attempt.outcome.result
   }
 }

@@ -185,3 +185,180 @@ public final class SimulatedAppStore: Sendable {
     return signed
   }
 }
+
+extension SimulatedAppStore {
+  /// Every notification, oldest first.
+  public var notifications: [SignedNotification] { state.withLock { $0.log.all } }
+
+  /// The notification with a UUID.
+  public func notification(_ uuid: String) -> SignedNotification? { state.withLock { $0.log[uuid] } }
+
+  /// Sets the webhook; nil turns delivery off.
+  public func setWebhook(_ url: String?) {
+    state.withLock { $0.webhook = url }
+  }
+
+  /// Whether a webhook is set.
+  public var hasWebhook: Bool { state.withLock { $0.webhook != nil } }
+
+  /// Turns retries of later failures on or off.
+  public func setRetries(_ isOn: Bool) {
+    state.withLock { $0.retries = isOn }
+  }
+
+  /// Delivers a notification to the webhook, subject to ``DeliveryFaults``, and records the attempt.
+  ///
+  /// - Returns: the attempt; nil without one: unknown notification, no webhook, or held by a fault.
+  @discardableResult
+  public func deliver(_ uuid: String) async -> SendAttempt? {
+    let uuids = state.withLock { state in
+      state.webhook == nil || state.log[uuid] == nil ? [] : state.plan.admit(uuid)
+    }
+    for uuid in uuids { await send(uuid) }
+    return uuids.isEmpty ? nil : notification(uuid)?.attempts.last
+  }
+
+  /// Posts a notification now. Only the faults `loss`, `lose` and `duplicates` apply.
+  func send(_ uuid: String) async {
+    let (payload, webhook, copies) = state.withLock { state in
+      (state.log[uuid]?.signedPayload, state.webhook, state.plan.copies())
+    }
+    guard let payload, let webhook else { return }
+    guard copies > 0 else { return note(SendOutcome(result: .timedOut), of: uuid, at: clock.now) }
+    for _ in 0..<copies {
+      let date = clock.now
+      note(await sender.send(payload, to: webhook), of: uuid, at: date)
+    }
+  }
+
+  private func note(_ outcome: SendOutcome, of uuid: String, at date: Date) {
+    state.withLock { state in
+      let retries = state.retries
+      state.log.update(uuid) { notification in
+        notification.attempts.append(SendAttempt(attemptDate: date, outcome: outcome))
+        notification.nextAttempt = retries ? notification.retryDate(in: timeScale) : nil
+      }
+    }
+  }
+
+  // MARK: Scheduled deliveries
+
+  /// Sends the notifications that are due by the store's clock, the longest overdue first.
+  ///
+  /// - Returns: their UUIDs.
+  @discardableResult
+  public func deliverDue() async -> [String] {
+    // Calls run one after the other, so that each returns after all due notifications were sent.
+    let task = state.withLock { state in
+      let earlier = state.delivering
+      let task = Task {
+        _ = await earlier?.value
+        return await self.sendDue()
+      }
+      state.delivering = task
+      return task
+    }
+    return await task.value
+  }
+
+  private func sendDue() async -> [String] {
+    let now = clock.now
+    let due = state.withLock { $0.webhook == nil ? [] : $0.log.takeDue(at: now) }
+    for uuid in due { await send(uuid) }
+    return due
+  }
+
+  /// Sends notifications as they become due, until the task is cancelled.
+  public func keepDelivering() async {
+    while !Task.isCancelled {
+      await deliverDue()
+      try? await Task.sleep(for: .milliseconds(250))
+    }
+  }
+
+  // MARK: Faults
+
+  /// The active delivery faults.
+  public var deliveryFaults: DeliveryFaults { state.withLock { $0.plan.faults } }
+
+  /// Replaces the delivery faults and sends the held notifications.
+  public func setDeliveryFaults(_ faults: DeliveryFaults) async {
+    for uuid in state.withLock({ $0.plan.set(faults) }) { await send(uuid) }
+  }
+}
+
+/// A received body of Send Consumption Information.
+public struct ConsumptionReport: Encodable, Sendable {
+  /// The transaction.
+  public let transactionID: String
+  /// The body.
+  public let body: ConsumptionRequest
+}
+
+/// A request that changed a purchase, or told the store something, and was accepted.
+public struct AcceptedRequest: Sendable {
+  /// The endpoint.
+  public let endpoint: ServerEndpoint
+  /// The body as received.
+  public let body: [UInt8]
+}
+
+// Faults, accepted requests and consumption reports of the App Store Server API, for tests.
+extension SimulatedAppStore {
+  /// The active faults; the first one that applies to a request is used.
+  public var serverFaults: [ServerFault] { state.withLock { $0.faults } }
+
+  /// Adds a fault after the active ones.
+  public func add(_ fault: ServerFault) {
+    state.withLock { $0.faults.append(fault) }
+  }
+
+  /// Removes all faults.
+  public func clearServerFaults() {
+    state.withLock { $0.faults = [] }
+  }
+
+  func takeFault(for endpoint: ServerEndpoint) -> ServerFault? {
+    state.withLock { $0.faults.take(for: endpoint) }
+  }
+
+  /// The accepted requests with a body, oldest first.
+  public var acceptedRequests: [AcceptedRequest] { state.withLock { $0.accepted } }
+
+  func keep(_ request: AcceptedRequest) {
+    state.withLock { $0.accepted.append(request) }
+  }
+
+  /// The consumption reports, oldest first.
+  public var consumptionReports: [ConsumptionReport] { state.withLock { $0.consumption } }
+
+  func keep(_ report: ConsumptionReport) {
+    state.withLock { $0.consumption.append(report) }
+  }
+}
+
+/// The notifications of a store, indexed by UUID.
+struct NotificationLog: Sendable {
+  private(set) var all: [SignedNotification] = []
+  private var positions: [String: Int] = [:]
+
+  subscript(uuid: String) -> SignedNotification? { positions[uuid].map { all[$0] } }
+
+  mutating func append(_ notification: SignedNotification) {
+    positions[notification.uuid] = all.count
+    all.append(notification)
+  }
+
+  mutating func update(_ uuid: String, _ change: (inout SignedNotification) -> Void) {
+    guard let position = positions[uuid] else { return }
+    change(&all[position])
+  }
+
+  /// Returns the notifications that are due, the longest overdue first. They are no longer due then.
+  mutating func takeDue(at now: Date) -> [String] {
+    let due = all.compactMap { one in one.nextAttempt.map { (date: $0, uuid: one.uuid) } }
+      .filter { $0.date <= now }.sorted { $0 < $1 }.map(\.uuid)
+    for uuid in due { update(uuid) { $0.nextAttempt = nil } }
+    return due
+  }
+}

@@ -1,3 +1,4 @@
+import Foundation
 import HTTPTypes
 
 /// Encodes responses.
@@ -92,4 +93,65 @@ extension [UInt8] {
   mutating func append(_ text: StaticString) {
     text.withUTF8Buffer { append(contentsOf: $0) }
   }
+}
+
+/// The status lines of responses, encoded in advance for the usual statuses.
+enum StatusLines {
+  private static let prepared: [[UInt8]] = {
+    let usual: [HTTPResponse.Status] = [
+      .ok, .created, .accepted, .noContent, .movedPermanently, .found, .notModified, .temporaryRedirect,
+      .permanentRedirect, .badRequest, .unauthorized, .forbidden, .notFound, .methodNotAllowed,
+      .requestTimeout, .conflict, .contentTooLarge, .uriTooLong, .unsupportedMediaType, .expectationFailed,
+      .unprocessableContent, .requestHeaderFieldsTooLarge, .tooManyRequests, .internalServerError,
+      .notImplemented, .badGateway, .serviceUnavailable, .gatewayTimeout, .httpVersionNotSupported,
+    ]
+    return usual.reduce(into: [[UInt8]](repeating: [], count: 600)) { lines, status in
+      lines[status.code] = make(status)
+    }
+  }()
+
+  /// The line with CR LF. Clients ignore the reason phrase (RFC 9112 §4), so the usual one is sent.
+  static func line(for status: HTTPResponse.Status) -> [UInt8] {
+    // The grammar allows three digits.
+    guard (100..<600).contains(status.code) else { return prepared[500] }
+    let line = prepared[status.code]
+    return line.isEmpty ? make(status) : line
+  }
+
+  private static func make(_ status: HTTPResponse.Status) -> [UInt8] {
+    Array("HTTP/1.1 \(status.code) \(status.reasonPhrase)\r\n".utf8)
+  }
+}
+
+/// The `Date` field of one second, and the name of the field after it.
+struct DateField {
+  let second: Int64
+  let line: [UInt8]
+
+  init(secondsSinceEpoch: Int64) {
+    second = secondsSinceEpoch
+    line = Self.line(secondsSinceEpoch)
+  }
+
+  /// The field for this second.
+  static var current: DateField { DateField(secondsSinceEpoch: Int64(time(nil))) }
+
+  /// `Date: Sun, 06 Nov 1994 08:49:37 GMT` (IMF-fixdate, RFC 9110 §5.6.7), and `X-Request-ID: ` on the next line, so that
+  /// one copy writes both.
+  static func line(_ secondsSinceEpoch: Int64) -> [UInt8] {
+    let (days, secondOfDay) = secondsSinceEpoch.flooredDivision(by: 86_400)
+    let date = CivilDate(daysSinceEpoch: days)
+    // 1970-01-01 was a Thursday.
+    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][
+      Int(days.flooredDivision(by: 7).remainder)]
+    let month = [
+      "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ][Int(date.month) - 1]
+    let time = [secondOfDay / 3600, secondOfDay / 60 % 60, secondOfDay % 60].map(twoDigits)
+      .joined(separator: ":")
+    return Array(
+      "Date: \(weekday), \(twoDigits(date.day)) \(month) \(date.year) \(time) GMT\r\nX-Request-ID: ".utf8)
+  }
+
+  private static func twoDigits(_ value: Int64) -> String { value < 10 ? "0\(value)" : "\(value)" }
 }

@@ -1,5 +1,7 @@
 import CLibpq
+import Dispatch
 import Foundation
+import Synchronization
 
 /// A `PGconn` in non-blocking mode, with a method for each libpq call.
 ///
@@ -118,4 +120,117 @@ struct CancelRequest: @unchecked Sendable {
 
   /// Frees the request without sending it.
   func discard() { PQfreeCancel(request) }
+}
+
+extension LibpqSession {
+  /// Connects and logs in. Blocks: call it on a thread of its own.
+  ///
+  /// libpq's non-blocking call (`PQconnectStart`) also resolves names with a blocking call, and has no timeout per host. The
+  /// blocking call has that timeout, which is needed to try the next host, and supports `target_session_attrs`.
+  static func connect(_ configuration: PostgresConfiguration) throws(PostgresError) -> LibpqSession {
+    let seconds = max(2, configuration.connectTimeout.components.seconds)
+    let silence = max(1000, configuration.queryTimeout.components.seconds * 1000)
+    // The last occurrence of a keyword counts: those before `dbname` are defaults, and the URI in `dbname` overrides them.
+    let options: KeyValuePairs<String, String> = [
+      "connect_timeout": String(seconds),
+      "fallback_application_name": configuration.applicationName,
+      // The system's defaults notice a vanished peer after two hours, or 15 minutes while sending.
+      "keepalives_idle": "30", "keepalives_interval": "5", "keepalives_count": "3",
+      "tcp_user_timeout": String(silence),
+      "dbname": configuration.uri,
+      "options": options(configuration, silence),
+      "client_encoding": "UTF8",
+    ]
+    guard let handle = connect(options) else {
+      throw PostgresError(.unavailable("out of memory"))
+    }
+    let session = LibpqSession(handle: handle)
+    guard PQstatus(handle) == CONNECTION_OK, PQsetnonblocking(handle, 1) == 0, session.enterPipeline()
+    else {
+      defer { session.finish() }
+      throw PostgresError(.unavailable(session.errorMessage))
+    }
+    return session
+  }
+
+  /// Makes the server end a transaction whose client has vanished; its locks would be held for hours.
+  ///
+  /// PgBouncer refuses these options. The options of the URI come last, so they override these.
+  private static func options(_ configuration: PostgresConfiguration, _ silence: Int64) -> String {
+    guard configuration.setsOptions else { return configuration.serverOptions }
+    return "-c idle_in_transaction_session_timeout=\(silence) \(configuration.serverOptions)"
+  }
+
+  private static func connect(_ options: KeyValuePairs<String, String>) -> OpaquePointer? {
+    var keywords: [UnsafePointer<CChar>?] = []
+    var values: [UnsafePointer<CChar>?] = []
+    for (keyword, value) in options {
+      keywords.append(UnsafePointer(strdup(keyword)))
+      values.append(UnsafePointer(strdup(value)))
+    }
+    defer {
+      for pointer in keywords + values { free(UnsafeMutablePointer(mutating: pointer)) }
+    }
+    keywords.append(nil)
+    values.append(nil)
+    return PQconnectdbParams(keywords, values, 1)
+  }
+}
+
+/// Collects the notices of one connection, which libpq would print to stderr.
+///
+/// libpq calls back while it parses input. That happens only under the lock of the ``PipelinedConnection``, which also
+/// protects this object.
+final class NoticeCollector {
+  private static let limit = 1000
+  private var notices: [ServerReport] = []
+
+  /// Registers with a connection, which must not outlive this object.
+  func register(with session: LibpqSession) {
+    _ = PQsetNoticeReceiver(
+      session.handle,
+      { context, result in
+        guard let context, let notice = ServerReport(result) else { return }
+        Unmanaged<NoticeCollector>.fromOpaque(context).takeUnretainedValue().add(notice)
+      }, Unmanaged.passUnretained(self).toOpaque())
+  }
+
+  private func add(_ notice: ServerReport) {
+    // Keep the latest notices: the warning that a commit did not reach the standby comes last.
+    if notices.count == Self.limit { notices.removeFirst() }
+    notices.append(notice)
+  }
+
+  /// Whether the server has ended the session with one of the notices.
+  var endSession: Bool { notices.contains(where: \.endsSession) }
+
+  /// Removes and returns the notices.
+  func take() -> [ServerReport] {
+    if notices.isEmpty { return [] }
+    defer { notices.removeAll() }
+    return notices
+  }
+}
+
+/// Sends cancel requests one after the other on a queue of its own, because sending blocks.
+///
+/// When the server does not answer and the queue is full, further requests are dropped. Their connections are closed
+/// already, which the server notices later.
+final class CancellationQueue: Sendable {
+  private static let limit = 32
+  private let queue = DispatchQueue(label: "postgres.cancel")
+  private let waiting = Mutex(0)
+
+  func send(_ request: CancelRequest) {
+    let isAccepted = waiting.withLock { waiting in
+      guard waiting < Self.limit else { return false }
+      waiting += 1
+      return true
+    }
+    guard isAccepted else { return request.discard() }
+    queue.async {
+      request.send()
+      self.waiting.withLock { $0 -= 1 }
+    }
+  }
 }

@@ -208,3 +208,67 @@ public enum StatusDestination: String, Sendable, Hashable, CaseIterable {
   /// The app's CloudKit container.
   case cloudkit
 }
+
+/// How an app treats old builds of its client, which write premium status themselves and send bare transaction ids.
+public enum ClientWrites: String, Sendable, Hashable, CaseIterable {
+  /// Old builds write the premium columns, and get or join purchases by a bare transaction id.
+  case accept
+  /// The premium columns keep the server's values; a client's claim is noted. Old builds get or join purchases
+  /// by a bare transaction id.
+  case observe
+  /// Clients write no premium column, and a customer needs signed data to get or join a purchase.
+  case refuse
+}
+
+/// How an app answers the App Store's questions about refunds.
+public enum RefundAnswers: String, Sendable, Hashable, CaseIterable {
+  /// It does not answer.
+  case none
+  /// It sends facts, without a preference.
+  case facts
+  /// It sends facts, and prefers that the refund is granted.
+  case preferGrant = "prefer-grant"
+  /// It sends facts, and prefers that the refund is declined.
+  case preferDecline = "prefer-decline"
+}
+
+/// The customers whose sandbox purchases give access.
+public enum SandboxGrants: Sendable, Hashable {
+  /// No customer.
+  case nobody
+  /// Every customer, for a staging server.
+  case everyone
+  /// Every customer before this instant, for App Review and TestFlight.
+  case everyoneUntil(Date)
+  /// These users and devices.
+  case testers(Set<String>)
+
+  /// Whether sandbox purchases of this customer give access at `instant`.
+  public func include(_ customer: Customer?, at instant: Date) -> Bool {
+    switch self {
+    case .nobody, .everyone, .everyoneUntil: isOpenToEveryone(at: instant)
+    case .testers(let ids):
+      customer.map { customer in
+        ids.contains { $0.caseInsensitiveEquals(customer.id) }
+      } ?? false
+    }
+  }
+
+  /// Whether sandbox purchases of every customer give access at `instant`.
+  public func isOpenToEveryone(at instant: Date) -> Bool {
+    switch self {
+    case .nobody, .testers: false
+    case .everyone: true
+    case .everyoneUntil(let end): instant < end
+    }
+  }
+
+  /// The end of the open window; nil if no window is open at `instant`.
+  public func windowEnd(at instant: Date) -> Date? {
+    if case .everyoneUntil(let end) = self, instant < end { end } else { nil }
+  }
+}
+
+extension String {
+  fileprivate func caseInsensitiveEquals(_ other: String) -> Bool { lowercased() == other.lowercased() }
+}

@@ -28,3 +28,58 @@ public struct CustomerRecords: Sendable, Hashable {
       || grants.contains { $0.environment == .sandbox }
   }
 }
+
+/// Access without a purchase: from support, or for customers from before a date.
+public struct Grant: Sendable, Hashable {
+  /// The id.
+  public var id: UUID
+  /// The tier.
+  public var tier: String
+  /// The start.
+  public var startsAt: Date
+  /// The end; nil for lifetime.
+  public var endsAt: Date?
+  /// The environment of the app transaction for which it was given; otherwise production.
+  public var environment: StoreEnvironment
+
+  /// Creates a grant.
+  public init(
+    id: UUID, tier: String, startsAt: Date, endsAt: Date?, environment: StoreEnvironment = .production
+  ) {
+    self.id = id
+    self.tier = tier
+    self.startsAt = startsAt
+    self.endsAt = endsAt
+    self.environment = environment
+  }
+
+  /// The product name of a grant on a profile.
+  public var productID: String { "grant:\(tier)" }
+
+  /// Whether the grant is active at `instant`: it includes its start and excludes its end.
+  public func isOpen(at instant: Date) -> Bool {
+    startsAt <= instant && instant < (endsAt ?? .distantFuture)
+  }
+}
+
+/// A customer's trial: once per device and once per Apple Account.
+public struct Trial: Sendable, Hashable {
+  /// When it began.
+  public var startedAt: Date
+  /// The end with extensions and without free access.
+  public var endsAt: Date
+  /// The environment of the app transaction that started it.
+  public var environment: StoreEnvironment
+
+  /// Creates a trial.
+  public init(startedAt: Date, endsAt: Date, environment: StoreEnvironment = .production) {
+    self.startedAt = startedAt
+    self.endsAt = endsAt
+    self.environment = environment
+  }
+
+  /// The end after the pauses of free access; nil while it is unknown.
+  public func end(honoring freeAccess: FreeAccess) -> Date? {
+    freeAccess.end(of: endsAt.timeIntervalSince(startedAt), from: startedAt)
+  }
+}
