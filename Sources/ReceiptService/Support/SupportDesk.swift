@@ -71,3 +71,123 @@ extension App {
       "\(bundleID) has no tier '\(tier)'; it has \(tiers.keys.sorted().joined(separator: ", ")).")
   }
 }
+
+/// The error of a support action that was refused. Nothing has changed.
+public struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertible {
+  /// The kind of error.
+  public enum Kind: Sendable, Hashable {
+    /// An argument has the wrong form, or does not fit the app.
+    case invalid
+    /// The object of the action does not exist.
+    case notFound
+    /// The action is possible once only, and was done before.
+    case alreadyDone
+    /// The actor may not do it.
+    case forbidden
+  }
+
+  /// The kind of error.
+  public let kind: Kind
+  /// A sentence for the caller.
+  public let description: String
+
+  static func invalid(_ reason: String) -> SupportRefusal {
+    SupportRefusal(kind: .invalid, description: reason)
+  }
+
+  static func notFound(_ reason: String) -> SupportRefusal {
+    SupportRefusal(kind: .notFound, description: reason)
+  }
+
+  static func alreadyDone(_ reason: String) -> SupportRefusal {
+    SupportRefusal(kind: .alreadyDone, description: reason)
+  }
+
+  /// The refusal of a command without a token, where people have tokens and the database's role does not own the tables.
+  public static let tokenNeeded = SupportRefusal.forbidden(
+    "This action is recorded with the name of a person: set RECEIPTD_TOKEN to your token. An operator with the rights of the "
+      + "tables' owner needs none (receiptd-admin --owner).")
+
+  static func forbidden(_ reason: String) -> SupportRefusal {
+    SupportRefusal(kind: .forbidden, description: reason)
+  }
+}
+
+extension SupportDesk {
+  /// Refuses a customer id that no record contains: it may be a typing error, and the access would reach no customer.
+  /// - Parameter isForced: whether support is sure of the id.
+  /// - Throws: ``SupportRefusal`` `notFound`; errors of the database.
+  func checkSeen(_ customer: Customer, of app: App, isForced: Bool) async throws {
+    guard !isForced else { return }
+    try await pool.withConnection {
+      try await checkSeen(customer, of: app, isForced: isForced, on: $0)
+    }
+  }
+
+  /// The same, in a transaction.
+  func checkSeen(
+    _ customer: Customer, of app: App, isForced: Bool, on connection: PostgresConnection
+  ) async throws {
+    guard !isForced else { return }
+    guard try await isSeen(customer, of: app, connection) else {
+      throw SupportRefusal.notFound(
+        "\(app.bundleID) has never seen the \(customer.kindWord) '\(customer.id)'. Check the id; if it is right, "
+          + "repeat with --force (support API: \"force\": true).")
+    }
+  }
+
+  private func isSeen(_ customer: Customer, of app: App, _ connection: PostgresConnection) async throws
+    -> Bool
+  {
+    let search = try await CustomerSearch(customer.id, in: catalog, connection)
+    if search.customers.contains(CustomerSearch.Match(customer, of: app.bundleID)) { return true }
+    guard let user = customer.userID, try await UserDirectory.canRead("id", connection) else { return false }
+    return try await UserDirectory.has(user, connection)
+  }
+}
+
+extension SupportDesk {
+  /// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.
+  ///
+  /// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the device
+  /// ends with its secret.
+  /// - Throws: ``SupportRefusal``; errors of the database.
+  public func resetDeviceSecret(
+    of device: String, bundleID: String, by author: SupportAuthor
+  ) async throws -> DeviceSecretResetResult {
+    let app = try app(named: bundleID)
+    guard case .device(let device) = try app.customer(named: device) else {
+      throw SupportRefusal.invalid("\(bundleID) has no device secrets: its customers are users.")
+    }
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      let answers = try await connection.pipeline([
+        CustomerStatusWriter.lock([.device(device)]),
+        DeviceSecretRows.delete(device, bundleID: bundleID, at: instant),
+      ])
+      let isChanged = answers[1].affected > 0
+      if isChanged {
+        _ = try await connection.query(
+          SupportActionRows.insert(
+            [SupportAction(name: "reset-device-secret", bundleID: bundleID, to: .device(device))],
+            by: author, at: instant))
+      }
+      return DeviceSecretResetResult(deviceID: device, bundleID: bundleID, isChanged: isChanged)
+    }
+  }
+}
+
+/// The result of ``SupportDesk/resetDeviceSecret(of:bundleID:by:)``.
+public struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvertible {
+  /// The device.
+  let deviceID: String
+  /// The app.
+  let bundleID: String
+  /// Whether the device had a secret.
+  let isChanged: Bool
+
+  /// One line.
+  public var description: String {
+    "\(deviceID): \(isChanged ? "the secret is reset" : "the device had no secret")"
+  }
+}

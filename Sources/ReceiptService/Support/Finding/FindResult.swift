@@ -1,4 +1,8 @@
 import Foundation
+import HTTP
+import JSON
+import Postgres
+import Subscriptions
 
 /// What an id names.
 enum FoundKind: String, Sendable {
@@ -44,4 +48,106 @@ public struct FindResult: Sendable {
 
   /// Whether something has the id.
   public var isFound: Bool { outcome == .found }
+}
+
+extension FindResult: CustomStringConvertible {
+  /// Text for a terminal with 80 columns.
+  public var description: String {
+    var output = TerminalText()
+    output.member(isFound ? "found" : outcome.words, detail)
+    for match in search.customers {
+      output.member("customer", "\(match.customer.kindWord) \(match.customer.id) (\(match.bundleID))")
+    }
+    for purchase in search.purchases { output.member("purchase", purchase) }
+    for transaction in search.transactions { output.member("transaction", transaction.description) }
+    if !search.refusals.isEmpty { output.heading("refused requests (UTC)") }
+    for attempt in search.refusals { attempt.write(to: &output) }
+    return output.text
+  }
+}
+
+extension FindResult.Outcome {
+  fileprivate var words: String {
+    switch self {
+    case .found: "found"
+    case .neverSeen: "never seen"
+    case .notAnID: "no id"
+    case .askApple: "ask Apple"
+    }
+  }
+}
+
+extension FindResult: JSONWritable {
+  /// Writes one object.
+  public func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("asked", asked)
+      json.member("customers", search.customers)
+      json.member("detail", detail)
+      json.member("id", id)
+      json.member("kinds", search.kinds.map(\.rawValue).sorted())
+      json.member("outcome", outcome.rawValue)
+      json.member("purchases", search.purchases)
+      json.member("refusedAttempts", search.refusals)
+      json.member("transactions", search.transactions)
+    }
+  }
+}
+
+extension CustomerSearch.Match: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("bundleID", bundleID)
+      json.member("customer", customer.id)
+      json.member("kind", customer.kindWord)
+    }
+  }
+}
+
+/// A transaction that an order id or a transaction id names.
+struct NamedTransaction: Sendable, Hashable {
+  var transactionID: String
+  /// `purchase` or `renewal`.
+  var event: String
+  var productID: String
+  var purchaseDate: Date
+  var revokedAt: Date?
+  /// The price with its currency; `nil` if Apple told none.
+  var price: String?
+
+  static func select(_ transactionIDs: [String]) -> Postgres.Query {
+    """
+    SELECT transaction_id, event, product_id, purchase_date, revoked_at, price || ' ' || currency AS price
+    FROM support_transactions WHERE transaction_id = ANY(\(transactionIDs)) ORDER BY purchase_date, transaction_id
+    """
+  }
+
+  /// Decodes a row of ``select(_:)``.
+  init(_ row: Row) throws {
+    transactionID = try row.decode("transaction_id")
+    event = try row.decode("event")
+    productID = try row.decode("product_id")
+    purchaseDate = try row.decode("purchase_date")
+    revokedAt = try row.decode("revoked_at")
+    price = try row.decode("price")
+  }
+
+  /// One line.
+  var description: String {
+    "\(event) of \(productID), \(purchaseDate.rfc3339)\(price.map { ", \($0)" } ?? "")"
+      + (revokedAt.map { ", refunded or revoked at \($0.rfc3339)" } ?? "")
+  }
+}
+
+extension NamedTransaction: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("event", event)
+      json.member("price", price)
+      json.member("productID", productID)
+      json.member("purchaseDate", purchaseDate)
+      json.member("revokedAt", revokedAt)
+      json.member("transactionID", transactionID)
+    }
+  }
 }

@@ -1,4 +1,7 @@
 import Foundation
+import HTTP
+import JSON
+import Subscriptions
 
 /// A report for support on the customers and purchases with an id: entitlements, their reasons, and recent events.
 public struct CustomerReport: Sendable {
@@ -16,5 +19,282 @@ public struct CustomerReport: Sendable {
   /// Whether nothing has the id.
   public var isEmpty: Bool {
     customers.isEmpty && unclaimed.isEmpty && (found.search.refusals.isEmpty || !found.isFound)
+  }
+}
+
+/// A customer of one app, in a report.
+struct ReportedCustomer: Sendable {
+  /// `user` or `device`.
+  var kind: String
+  var customer: String
+  var bundleID: String
+  var app: String
+  /// The entitlements that the customer's client gets now.
+  var entitlements: EntitlementsResponse
+  /// When access ends if nothing new arrives, as in `support_customers.access_until`; `null` for no access or no end.
+  var accessUntil: Date?
+  /// The reason for the entitlements, in a sentence.
+  var because: String
+  /// When a valid access token of the user came; `nil` for a device, or if none came in 395 days.
+  var seen: SeenTimes?
+  var purchases: [ReportedPurchase]
+  /// Purchases that run beside another one that opens as much.
+  var doublePurchases: [DoublePurchase]
+  var grants: [ReportedGrant]
+  var trial: ReportedTrial?
+  /// Since when free access is on; `null` if it is off.
+  var freeAccessSince: Date?
+  /// The children's devices, in the order of pairing.
+  var children: [ReportedChild]
+  /// The last refused requests that named the customer, oldest first.
+  var refusedAttempts: [RefusedAttempt]
+  /// The last events but refused requests, oldest first.
+  var events: [TimelineEvent]
+  /// How many earlier events there are.
+  var eventsHidden: Int
+}
+
+/// A grant, in a report.
+struct ReportedGrant: Sendable {
+  var grant: String
+  var tier: String
+  var startsAt: Date
+  var endsAt: Date?
+  var grantedBy: String
+  var reason: String
+  var revokedAt: Date?
+  var revokedBy: String?
+  var isOpen: Bool
+  /// Why an open grant is not counted; `null` if it is counted or has ended.
+  var note: String?
+}
+
+extension ReportedGrant {
+  init(_ stored: StoredGrant, in app: App, at instant: Date) {
+    let isOpen = stored.revokedAt == nil && stored.grant.isOpen(at: instant)
+    let counts = app.counts(stored.grant, for: stored.customer, at: instant)
+    let note =
+      app.tiers[stored.grant.tier] == nil
+      ? "the configuration has no tier '\(stored.grant.tier)'"
+      : "it is of the sandbox, and the customer is not in sandboxGrants"
+    self.init(
+      grant: stored.grant.id.uuidString.lowercased(), tier: stored.grant.tier,
+      startsAt: stored.grant.startsAt, endsAt: stored.grant.endsAt, grantedBy: stored.grantedBy,
+      reason: stored.reason, revokedAt: stored.revokedAt, revokedBy: stored.revokedBy,
+      isOpen: isOpen && counts, note: isOpen && !counts ? note : nil)
+  }
+}
+
+/// The app's own trial, in a report.
+struct ReportedTrial: Sendable {
+  var startedAt: Date
+  /// `null` while free access is on: the trial is suspended.
+  var endsAt: Date?
+  var isRunning: Bool
+  /// Why it is not counted; `null` if it is.
+  var note: String?
+}
+
+extension ReportedTrial {
+  init(
+    _ trial: Trial, of customer: Customer, in app: App, honoring freeAccess: FreeAccess, at instant: Date
+  ) {
+    let end = trial.end(honoring: freeAccess)
+    let counts = app.counts(trial.environment, for: customer, at: instant)
+    self.init(
+      startedAt: trial.startedAt, endsAt: end, isRunning: counts && end.map { instant < $0 } ?? true,
+      note: counts ? nil : "it is of the sandbox, and the customer is not in sandboxGrants")
+  }
+}
+
+/// A child's device that is paired with a customer's device, in a report.
+struct ReportedChild: Sendable {
+  var childDeviceID: String
+  var name: String?
+  var pairedAt: Date
+  /// `active`, or `paused` beyond the limit.
+  var status: String
+  /// Why it is paused; `null` if it is active.
+  var pausedBecause: String?
+}
+
+extension [ReportedChild] {
+  /// - Parameters:
+  ///   - paired: in the order of pairing.
+  ///   - entitlements: those of the customer; they limit how many of the devices are active.
+  init(_ paired: [PairedDevice], under entitlements: Entitlements) {
+    let limit = entitlements.features.limit(for: Pairing.limitFeature)
+    let access = [entitlements.tier, entitlements.status.rawValue].compactMap(\.self).joined(separator: ", ")
+    self = paired.enumerated().map { index, device in
+      var child = ReportedChild(
+        childDeviceID: device.childDeviceID, name: device.name, pairedAt: device.pairedAt,
+        status: PairedDevice.status(at: index, limit: limit))
+      if let limit, index >= limit {
+        let earlier = index == 0 ? "" : ", and \(index) \(index == 1 ? "was" : "were") paired before it"
+        child.pausedBecause = "\(Pairing.limitFeature) is \(limit) (\(access))\(earlier)"
+      }
+      return child
+    }
+  }
+}
+
+extension CustomerReport: CustomStringConvertible {
+  /// Text for a terminal with 80 columns.
+  public var description: String {
+    guard !customers.isEmpty || !unclaimed.isEmpty else { return found.description }
+    var output = TerminalText()
+    for customer in customers {
+      if !output.isEmpty { output.skip() }
+      customer.write(to: &output)
+    }
+    if !unclaimed.isEmpty {
+      if !output.isEmpty { output.skip() }
+      output.heading("purchases without an owner")
+      for purchase in unclaimed { purchase.write(to: &output, showsApp: true) }
+    }
+    return output.text
+  }
+}
+
+extension ReportedCustomer {
+  fileprivate func write(to output: inout TerminalText) {
+    output.member("customer", "\(kind) \(customer)")
+    output.member("app", "\(app) (\(bundleID))")
+    output.member("access", access)
+    output.member("because", because)
+    if let seen {
+      let (first, last) = (Day(of: seen.firstAt), Day(of: seen.lastAt))
+      output.member("signed in", "with a valid token, first on \(first), last on \(last)")
+    }
+    if let freeAccessSince {
+      output.member("free access", "for everyone since \(freeAccessSince.rfc3339)")
+    }
+    if !purchases.isEmpty { output.heading("purchases") }
+    for purchase in purchases { purchase.write(to: &output) }
+    if !doublePurchases.isEmpty { output.heading("bought twice") }
+    for double in doublePurchases { double.write(to: &output) }
+    if !grants.isEmpty { output.heading("grants") }
+    for grant in grants { grant.write(to: &output) }
+    if let trial {
+      output.heading("trial")
+      let end = trial.endsAt?.rfc3339 ?? "a time after free access ends"
+      output.line("from \(trial.startedAt.rfc3339) until \(end)\(trial.isRunning ? "" : ", ended")")
+      if let note = trial.note { output.line("NOT COUNTED: \(note)", indent: 4) }
+    }
+    if !children.isEmpty { output.heading("children") }
+    for child in children {
+      let name = child.name.map { " (\($0))" } ?? ""
+      output.line("\(child.childDeviceID)\(name), \(child.status), paired \(child.pairedAt.rfc3339)")
+      if let reason = child.pausedBecause { output.line("paused because \(reason)", indent: 4) }
+    }
+    if !refusedAttempts.isEmpty { output.heading("refused requests (UTC)") }
+    for attempt in refusedAttempts { attempt.write(to: &output) }
+    guard !events.isEmpty else { return }
+    let hidden = eventsHidden == 1 ? "1 earlier one is hidden" : "\(eventsHidden) earlier ones are hidden"
+    output.heading("last events (UTC)\(eventsHidden == 0 ? "" : "; \(hidden)")")
+    for event in events {
+      let source = ["purchase", "renewal", "revoked"].contains(event.event) ? " (\(event.source))" : ""
+      output.line("\(event.at.rfc3339)  \(event.event): \(event.what)\(source)", hanging: 22)
+    }
+  }
+
+  private var access: String {
+    let tier = entitlements.tier.map { "\($0), " } ?? ""
+    guard entitlements.isAccessGranted else {
+      return purchases.isEmpty && grants.isEmpty && trial == nil ? "none" : "none (\(entitlements.status))"
+    }
+    let until = accessUntil.map { ", until \($0.rfc3339)" } ?? ""
+    // The app's own grace follows, or another source with another status.
+    let change = entitlements.validUntil.flatMap { $0 == accessUntil ? nil : $0.rfc3339 }
+    return
+      "\(tier)\(entitlements.status)\(until)\(change.map { " (\(entitlements.status) until \($0))" } ?? "")"
+  }
+}
+
+extension ReportedGrant {
+  fileprivate func write(to output: inout TerminalText) {
+    output.line("\(grant)  \(tier)\(isOpen || note != nil ? "" : ", ended")")
+    output.line(
+      "from \(startsAt.rfc3339) \(endsAt.map { "until \($0.rfc3339)" } ?? "without end")", indent: 4)
+    output.line("by \(grantedBy): \(reason)", indent: 4)
+    if let revokedAt { output.line("revoked at \(revokedAt.rfc3339) by \(revokedBy ?? "?")", indent: 4) }
+    if let note { output.line("NOT COUNTED: \(note)", indent: 4) }
+  }
+}
+
+extension CustomerReport: JSONWritable {
+  /// Writes one object.
+  public func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("asked", asked)
+      json.member("customers", customers)
+      json.member("serverTime", serverTime)
+      json.member("unclaimed", unclaimed)
+    }
+  }
+}
+
+extension ReportedCustomer: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("accessUntil", accessUntil)
+      json.member("app", app)
+      json.member("because", because)
+      json.member("bundleID", bundleID)
+      json.member("children", children)
+      json.member("customer", customer)
+      json.member("doublePurchases", doublePurchases)
+      json.member("entitlements", entitlements)
+      json.member("events", events)
+      json.member("eventsHidden", eventsHidden)
+      json.member("firstSeenAt", seen?.firstAt)
+      json.member("freeAccessSince", freeAccessSince)
+      json.member("grants", grants)
+      json.member("kind", kind)
+      json.member("lastSeenAt", seen?.lastAt)
+      json.member("purchases", purchases)
+      json.member("refusedAttempts", refusedAttempts)
+      json.member("trial", trial)
+    }
+  }
+}
+
+extension ReportedGrant: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("endsAt", endsAt)
+      json.member("grant", grant)
+      json.member("grantedBy", grantedBy)
+      json.member("isOpen", isOpen)
+      json.member("note", note)
+      json.member("reason", reason)
+      json.member("revokedAt", revokedAt)
+      json.member("revokedBy", revokedBy)
+      json.member("startsAt", startsAt)
+      json.member("tier", tier)
+    }
+  }
+}
+
+extension ReportedTrial: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("endsAt", endsAt)
+      json.member("isRunning", isRunning)
+      json.member("note", note)
+      json.member("startedAt", startedAt)
+    }
+  }
+}
+
+extension ReportedChild: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("childDeviceID", childDeviceID)
+      json.member("name", name)
+      json.member("pairedAt", pairedAt)
+      json.member("pausedBecause", pausedBecause)
+      json.member("status", status)
+    }
   }
 }

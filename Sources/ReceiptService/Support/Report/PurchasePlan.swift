@@ -1,5 +1,7 @@
 import Foundation
+import JSON
 import Postgres
+import Subscriptions
 
 /// What a purchase costs and how it goes on, from `support_subscriptions`.
 struct PurchasePlan: Sendable {
@@ -63,5 +65,52 @@ extension PurchasePlan {
         oldProofUnknownAt: try row.decode("old_proof_unknown_at"))
     }
     return plans
+  }
+}
+
+/// An amount in a currency, as a decimal text: a binary fraction could not be added up.
+struct Money: Sendable, Hashable, CustomStringConvertible {
+  /// In the currency's unit, such as `4.99`.
+  var amount: String
+  /// ISO 4217.
+  var currency: String
+
+  /// - Returns: `nil` if either is unknown.
+  init?(_ amount: String?, _ currency: String?) {
+    guard let amount, let currency else { return nil }
+    self.amount = amount
+    self.currency = currency
+  }
+
+  var description: String { "\(amount) \(currency)" }
+}
+
+extension Money: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("amount", amount)
+      json.member("currency", currency)
+    }
+  }
+}
+
+/// What a report says of purchases beside their rows, by `originalTransactionID`.
+struct PurchaseDetails {
+  private(set) var plans: [String: PurchasePlan] = [:]
+  private(set) var holders: [String: [ReportedHolder]] = [:]
+  var refundRequests: [String: [ReportedRefundRequest]] = [:]
+
+  init(of originalTransactionIDs: [String], _ connection: PostgresConnection) async throws {
+    guard !originalTransactionIDs.isEmpty else { return }
+    let answers = try await connection.pipeline([
+      PurchasePlan.select(originalTransactionIDs), HolderRows.select(originalTransactionIDs),
+    ])
+    plans = try PurchasePlan.decode(answers[0])
+    for row in answers[1] {
+      let (id, holder) = try HolderRows.decode(row)
+      guard !holder.isBarred else { continue }
+      holders[id, default: []].append(ReportedHolder(deviceID: holder.deviceID, since: holder.since))
+    }
+    holders = holders.filter { $0.value.count > 1 }
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Postgres
 import Subscriptions
 
 extension Entitlements {
@@ -56,75 +57,42 @@ extension Subscription {
   }
 }
 
-extension ReportedPurchase {
-  /// - Parameter customer: the customer of the report; `nil` for a purchase without an owner.
-  init(
-    _ stored: StoredSubscription, in app: App?, of customer: Customer? = nil, with details: PurchaseDetails,
-    hasStoreKey: Bool, at instant: Date
-  ) {
-    let subscription = stored.subscription
-    let current = subscription.current
-    let phase = subscription.phase(at: instant)
-    let owner = stored.owner?.customer
-    let counts = app.map { $0.counts(subscription, for: customer ?? owner, at: instant) } ?? false
-    var takenFrom: Customer?
-    if case .support(let previous) = stored.owner?.reason { takenFrom = previous }
-    let id = current.originalTransactionID
-    self.init(
-      originalTransactionID: id, transactionID: current.transactionID,
-      bundleID: current.bundleID, productID: subscription.productID(at: instant),
-      tier: subscription.tier(at: instant), status: phase.status.rawValue,
-      storeStatus: phase.storeStatus.rawValue,
-      upcomingProductID: instant < current.purchaseDate ? subscription.productID : nil,
-      purchaseDate: current.purchaseDate,
-      expiryDate: current.expiresDate, gracePeriodExpiryDate: subscription.graceExpiresDate,
-      chargeRetriesUntil: subscription.chargeRetriesEnd(at: instant),
-      revokedAt: current.revocationDate, environment: current.environment.rawValue,
-      ownership: current.ownership, appleAccount: current.shownAppleAccount,
-      // Nothing is certain to follow a period that ended unpaid, also while Apple tries to charge.
-      willRenew: subscription.willRenew(at: instant) && phase.storeStatus != .billingRetry,
-      renewsAs: subscription.renewsAs, plan: details.plans[id] ?? PurchasePlan(), hasStoreKey: hasStoreKey,
-      ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id,
-      erasedAt: stored.erasure?.ownerErasedAt, devices: details.holders[id] ?? [],
-      refundRequests: details.refundRequests[id] ?? [],
-      opensSomething: counts && phase.status.grantsAccess,
-      note: counts ? nil : Self.note(subscription, in: app))
+/// What a customer without any record of access had before: a purchase that another customer has now, or a grant.
+struct PastAccess: Sendable {
+  var at: Date
+  var sentence: String
+
+  /// The last purchase of an app that went from this customer to another one.
+  static func lastMove(from customer: Customer, bundleID: String) -> Query {
+    """
+    SELECT at, original_transaction_id, to_customer, by, reason FROM support_actions
+    WHERE from_customer = \(customer.id) AND customer_kind = \(customer.kindWord) AND bundle_id = \(bundleID)
+      AND original_transaction_id IS NOT NULL AND to_customer <> from_customer
+    ORDER BY at DESC, id DESC LIMIT 1
+    """
   }
 
-  /// Why a purchase is not counted.
-  private static func note(_ subscription: Subscription, in app: App?) -> String {
-    guard app != nil else { return "no app '\(subscription.current.bundleID)' is configured" }
-    if subscription.tier == nil, subscription.preceding?.tier == nil {
-      return "the catalog has no product '\(subscription.productID)'"
+  /// Decodes a row of ``lastMove(from:bundleID:)``.
+  init(move row: Row) throws {
+    at = try row.decode("at")
+    let (purchase, owner): (String, String) = (
+      try row.decode("original_transaction_id"), try row.decode("to_customer")
+    )
+    let (author, reason): (String, String) = (try row.decode("by"), try row.decode("reason"))
+    sentence = "the purchase \(purchase) moved to \(owner) at \(at.rfc3339) (\(author): \(reason))"
+  }
+
+  /// - Returns: `nil` for a grant that has not ended.
+  init?(_ stored: StoredGrant, at instant: Date) {
+    let name = "the grant \(stored.grant.id.uuidString.lowercased())"
+    if let revokedAt = stored.revokedAt {
+      at = revokedAt
+      sentence = "\(name) was revoked at \(revokedAt.rfc3339) by \(stored.revokedBy ?? "?")"
+    } else if let end = stored.grant.endsAt, end <= instant {
+      at = end
+      sentence = "\(name) ended at \(end.rfc3339)"
+    } else {
+      return nil
     }
-    return "it is a sandbox purchase, and the customer is not in sandboxGrants"
-  }
-}
-
-extension ReportedGrant {
-  init(_ stored: StoredGrant, in app: App, at instant: Date) {
-    let isOpen = stored.revokedAt == nil && stored.grant.isOpen(at: instant)
-    let counts = app.counts(stored.grant, for: stored.customer, at: instant)
-    let note =
-      app.tiers[stored.grant.tier] == nil
-      ? "the configuration has no tier '\(stored.grant.tier)'"
-      : "it is of the sandbox, and the customer is not in sandboxGrants"
-    self.init(
-      grant: stored.grant.id.uuidString.lowercased(), tier: stored.grant.tier,
-      startsAt: stored.grant.startsAt, endsAt: stored.grant.endsAt, grantedBy: stored.grantedBy,
-      reason: stored.reason, revokedAt: stored.revokedAt, revokedBy: stored.revokedBy,
-      isOpen: isOpen && counts, note: isOpen && !counts ? note : nil)
-  }
-}
-
-extension ReportedTrial {
-  init(
-    _ trial: Trial, of customer: Customer, in app: App, honoring freeAccess: FreeAccess, at instant: Date
-  ) {
-    let end = trial.end(honoring: freeAccess)
-    let counts = app.counts(trial.environment, for: customer, at: instant)
-    self.init(
-      startedAt: trial.startedAt, endsAt: end, isRunning: counts && end.map { instant < $0 } ?? true,
-      note: counts ? nil : "it is of the sandbox, and the customer is not in sandboxGrants")
   }
 }

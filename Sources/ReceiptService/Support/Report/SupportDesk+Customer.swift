@@ -1,5 +1,7 @@
 import Configuration
 import Foundation
+import HTTP
+import JSON
 import Postgres
 import Subscriptions
 import Work
@@ -135,7 +137,7 @@ extension App {
 }
 
 private enum TimelineRows {
-  static func last(_ count: Int, of customer: Customer, bundleID: String) -> Query {
+  static func last(_ count: Int, of customer: Customer, bundleID: String) -> Postgres.Query {
     // No OR over both columns, so that each query uses its index.
     switch customer {
     case .user(let user):
@@ -150,6 +152,35 @@ private enum TimelineRows {
       WHERE device_id = \(device) AND bundle_id = \(bundleID) AND event <> 'refused'
       ORDER BY at DESC, reference DESC LIMIT \(count)
       """
+    }
+  }
+}
+
+/// A row of the view `support_timeline`.
+struct TimelineEvent: Sendable {
+  var at: Date
+  var event: String
+  var what: String
+  var reference: String
+  var source: String
+
+  init(_ row: Row) throws {
+    at = try row.decode("at")
+    event = try row.decode("event")
+    what = try row.decode("what")
+    reference = try row.decode("reference")
+    source = try row.decode("source")
+  }
+}
+
+extension TimelineEvent: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("at", at)
+      json.member("event", event)
+      json.member("reference", reference)
+      json.member("source", source)
+      json.member("what", what)
     }
   }
 }
