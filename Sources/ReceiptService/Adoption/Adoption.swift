@@ -1,3 +1,4 @@
+import Configuration
 import Foundation
 import HTTP
 import JSON
@@ -281,5 +282,77 @@ extension Array {
   /// The elements in arrays of at most `size`.
   fileprivate func chunked(by size: Int) -> [[Element]] {
     stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
+  }
+}
+
+/// A run of `receiptd adopt`: a row of `adoption_runs`. A run that was stopped is continued by the next one.
+struct AdoptionRun: Sendable {
+  /// `nil` for a dry run, which has no row.
+  var id: Int64?
+  /// The start of the first run on the legacy tables that reached its end, by the database's clock; `nil` if there was none. A
+  /// run decides all claims that it finds, so what is open afterwards was written since.
+  var firstStart: Date?
+
+  /// Continues the app's last run, if it was stopped, else begins one.
+  /// - Parameter isOfFile: whether it reads a file in place of the legacy tables.
+  static func begin(
+    for app: App, isOfFile: Bool, isDryRun: Bool, in pool: PostgresPool
+  ) async throws -> AdoptionRun {
+    if !isDryRun {
+      _ = try await pool.query(
+        """
+        INSERT INTO adoption_runs (bundle_id, is_of_file) SELECT \(app.bundleID), \(isOfFile)
+        WHERE NOT EXISTS (
+          SELECT FROM adoption_runs
+          WHERE bundle_id = \(app.bundleID) AND is_of_file = \(isOfFile) AND finished_at IS NULL)
+        """)
+    }
+    let row = try await pool.query(
+      """
+      SELECT max(id) FILTER (WHERE is_of_file = \(isOfFile)) AS id,
+        min(started_at) FILTER (WHERE NOT is_of_file AND finished_at IS NOT NULL) AS first_start
+      FROM adoption_runs WHERE bundle_id = \(app.bundleID)
+      """)[0]
+    return AdoptionRun(
+      id: try isDryRun ? nil : row.decode("id", as: Int64.self), firstStart: try row.decode("first_start"))
+  }
+
+  func finish(in pool: PostgresPool) async throws {
+    guard let id else { return }
+    _ = try await pool.query("UPDATE adoption_runs SET finished_at = now() WHERE id = \(id)")
+  }
+}
+
+extension Service {
+  /// Takes over the customers of apps that were live before receiptd: see ``Adoption``.
+  ///
+  /// - Parameters:
+  ///   - bundleID: only this app; `nil` for all apps.
+  ///   - isDryRun: writes nothing, but asks the App Store.
+  ///   - csv: the content of a CSV file whose claims replace those of the tables; for one app.
+  ///   - clientAwardDays: see ``Adoption/clientAwardDays``.
+  ///   - progress: receives the app, how many claims are decided, and how many there are.
+  /// - Returns: a report for each app.
+  /// - Throws: ``SupportRefusal`` for an unknown app, ``ClaimFileProblem``, and errors of the database.
+  public func adopt(
+    bundleID: String? = nil, isDryRun: Bool, csv: String? = nil, clientAwardDays: Int? = nil,
+    progress: @escaping @Sendable (_ bundleID: String, _ done: Int, _ total: Int) -> Void = { _, _, _ in }
+  ) async throws -> [AdoptionReport] {
+    let apps = try bundleID.map { [try support.app(named: $0)] } ?? support.catalog.apps
+    guard csv == nil || apps.count == 1 else {
+      throw SupportRefusal.invalid("a file is for one app: name it with --bundle")
+    }
+    var reports: [AdoptionReport] = []
+    for app in apps {
+      let file = try csv.map { try ClaimFile($0, of: app, proofs: validation.proofs) }
+      let adoption = Adoption(
+        app: app, modes: claimVerification.modes, check: claimVerification.check,
+        statusWriter: support.statusWriter, pool: pool, clock: clock, isDryRun: isDryRun,
+        clientAwardDays: clientAwardDays)
+      var report = try await adoption.run(file: file?.claims) { progress(app.bundleID, $0, $1) }
+      report.skipped = file?.skipped ?? [:]
+      reports.append(report)
+    }
+    return reports
   }
 }

@@ -78,3 +78,112 @@ extension [App] {
     return filter { $0.product(named: productID) != nil } + filter { $0.product(named: productID) == nil }
   }
 }
+
+/// Statements on the table `client_writes`. Triggers insert its rows.
+enum ClientWriteRows {
+  /// A noted claim that names a transaction.
+  struct Claim: Sendable {
+    var id: Int64
+    var userID: UUID
+    var transactionID: String
+    var productID: String?
+    var attempts: Int
+    /// Whether another user claims the transaction too.
+    var isContested: Bool
+
+    init(_ row: Row) throws {
+      id = try row.decode("id")
+      userID = try row.decode("user_id")
+      transactionID = try row.decode("original_transaction_id")
+      productID = try row.decode("product_id")
+      attempts = try row.decode("attempts")
+      isContested = try row.decode("is_contested")
+    }
+  }
+
+  /// The client writes of one table within the last 30 days.
+  struct Recent: Sendable {
+    var table: String
+    var writes: Int
+    var users: Int
+    /// The users among them whose claim was verified and bound.
+    var bound: Int
+    var last: Date?
+
+    init(_ row: Row) throws {
+      table = try row.decode("table_name")
+      writes = try row.decode("writes")
+      users = try row.decode("users")
+      bound = try row.decode("bound")
+      last = try row.decode("last_at")
+    }
+  }
+
+  /// Takes due claims and leases them: no other server takes them before the lease ends.
+  static func claimDue(at instant: Date, lease: TimeInterval, limit: Int) -> Query {
+    """
+    UPDATE client_writes AS claim SET next_attempt_at = \(instant.addingTimeInterval(lease)), attempts = attempts + 1
+    WHERE id IN (
+      SELECT id FROM client_writes WHERE next_attempt_at <= \(instant) AND table_name = 'profiles'
+      ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
+    RETURNING id, user_id, original_transaction_id, product_id, attempts,
+      EXISTS (SELECT FROM client_writes other WHERE other.original_transaction_id = claim.original_transaction_id
+        AND other.user_id <> claim.user_id)
+      OR EXISTS (SELECT FROM profiles other
+        WHERE other.premium_original_transaction_id = claim.original_transaction_id
+          AND other.id <> claim.user_id) AS is_contested
+    """
+  }
+
+  /// Whether another user claims a purchase too, by any of its transaction ids: in `profiles`, or by an undecided client
+  /// write or adoption (`is_claimed`).
+  static func isClaimedByAnother(
+    than user: UUID, purchase originalTransactionID: String, transactions: [String]
+  ) -> Query {
+    """
+    WITH named AS (
+      SELECT unnest(\(transactions + [originalTransactionID])) AS id
+      UNION SELECT transaction_id FROM transactions WHERE original_transaction_id = \(originalTransactionID))
+    SELECT EXISTS (
+        SELECT FROM profiles p JOIN named ON named.id = p.premium_original_transaction_id WHERE p.id <> \(user))
+      OR EXISTS (
+        SELECT FROM client_writes w JOIN named ON named.id = w.original_transaction_id
+        WHERE w.user_id <> \(user) AND w.table_name = 'profiles' AND (w.outcome IS NULL OR w.outcome = ANY(\(undecided))))
+      OR EXISTS (
+        SELECT FROM adoptions a JOIN named ON named.id = a.original_transaction_id
+        WHERE a.customer <> \(user.uuidString.lowercased()) AND a.outcome = ANY(\(undecided))) AS is_claimed
+    """
+  }
+
+  private static let undecided = [ClaimVerdict.failed, .claimedTwice].map(\.rawValue)
+
+  static func finish(_ id: Int64, _ claim: DecidedClaim, at instant: Date) -> Query {
+    """
+    UPDATE client_writes SET outcome = \(claim.verdict.rawValue), verified_at = \(instant), next_attempt_at = NULL
+    WHERE id = \(id)
+    """
+  }
+
+  static func postpone(_ id: Int64, until next: Date) -> Query {
+    "UPDATE client_writes SET next_attempt_at = \(next) WHERE id = \(id)"
+  }
+
+  /// Counts the writes of the last 30 days, for each table in `client_write_modes`.
+  ///
+  /// Older days of a row that was written lately do not count; see the column `daily_writes`.
+  static func recent(at instant: Date) -> Query {
+    """
+    SELECT m.table_name, coalesce(sum(days.writes), 0)::bigint AS writes, count(DISTINCT w.user_id) AS users,
+      count(DISTINCT w.user_id) FILTER (WHERE w.outcome = 'bound') AS bound,
+      (SELECT max(last_at) FROM client_writes any_time WHERE any_time.table_name = m.table_name) AS last_at
+    FROM client_write_modes m
+    LEFT JOIN client_writes w ON w.table_name = m.table_name
+      AND w.last_at > \(instant)::timestamptz - interval '30 days'
+    LEFT JOIN LATERAL (
+      SELECT sum(day.writes) AS writes FROM unnest(w.daily_writes) WITH ORDINALITY AS day (writes, ago)
+      WHERE (w.last_at AT TIME ZONE 'UTC')::date - (ago - 1)::integer
+        > (\(instant)::timestamptz AT TIME ZONE 'UTC')::date - 30) AS days ON true
+    GROUP BY m.table_name ORDER BY m.table_name
+    """
+  }
+}
