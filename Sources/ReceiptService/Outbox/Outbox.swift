@@ -1,4 +1,5 @@
 import Configuration
+import Curl
 import Foundation
 import Logging
 import Postgres
@@ -86,5 +87,111 @@ struct Outbox: Sendable {
       }
       return try await group.reduce(0, +)
     }
+  }
+}
+
+/// The HTTP clients of the outbox. Requests to the App Store have a client of their own, so they do not wait for these.
+struct OutboxClients: Sendable {
+  /// For CloudKit, and for endpoints that may be in a private network.
+  let open: CurlClient
+  /// For all other endpoints.
+  let publicOnly: CurlClient
+
+  init(_ catalog: AppCatalog) {
+    // All requests of a destination may hang without a request of another one waiting.
+    let destinations = catalog.apps.reduce(0) { $0 + $1.outboxDestinations.count }
+    var configuration = CurlConfiguration(userAgent: "receiptd")
+    configuration.maximumInFlight = max(1, destinations) * WebhookSender.concurrency
+    configuration.maximumConnectionsPerHost = configuration.maximumInFlight
+    open = CurlClient(configuration: configuration)
+    configuration.refusesPrivateAddresses = true
+    publicOnly = CurlClient(configuration: configuration)
+  }
+
+  func shutDown() async {
+    await open.shutDown()
+    await publicOnly.shutDown()
+  }
+}
+
+extension AppCatalog {
+  /// The sender of each configured destination, except for containers without a key.
+  func outboxSenders(
+    environment: [String: String], clients: OutboxClients, clock: ServiceClock, logger: Logger
+  ) throws(ConfigurationProblem) -> [OutboxDestination: any OutboxSender] {
+    var senders: [OutboxDestination: any OutboxSender] = [:]
+    for app in apps {
+      func add(
+        _ endpoint: WebhookEndpoint, for kinds: [OutboxDestination.Kind]
+      ) throws(ConfigurationProblem) {
+        let sender = try WebhookSender(
+          endpoint, environment: environment,
+          client: endpoint.allowsPrivateAddresses ? clients.open : clients.publicOnly, clock: clock)
+        for kind in kinds {
+          senders[OutboxDestination(kind: kind, bundleID: app.bundleID, endpoint: endpoint.name)] = sender
+        }
+      }
+      for endpoint in app.webhooks { try add(endpoint, for: [.webhook, .event]) }
+      if let endpoint = app.forwardedNotifications { try add(endpoint, for: [.notification]) }
+      guard app.writeTo.contains(.cloudkit) else { continue }
+      guard let container = app.cloudKit else {
+        logger.warning(
+          "an app writes to cloudkit but has no CloudKit key; its deliveries wait",
+          metadata: ["bundleID": "\(app.bundleID)", "missing": "cloudkit"])
+        continue
+      }
+      senders[OutboxDestination(kind: .cloudkit, bundleID: app.bundleID)] = try CloudKitSender(
+        container, subject: "cloudkit of \(app.bundleID)", client: clients.open, clock: clock)
+    }
+    return senders
+  }
+}
+
+/// The queries on outbox rows of premium statuses. A row is written in the transaction that changes the status.
+enum OutboxRows {
+  /// The destination of premium statuses that could not be written to the app's own tables.
+  static let profiles = "profiles"
+
+  /// Adds rows for users whose status must be written again. A user with a waiting row gets no second one.
+  static func insertProfiles(_ users: [UUID], at instant: Date) -> Query {
+    """
+    INSERT INTO outbox (destination, key, payload, created_at, next_attempt_at)
+    SELECT \(profiles)::text, waiting.key, '{}', \(instant)::timestamptz,
+      \(instant)::timestamptz + interval '1 second'
+    FROM unnest(\(users.map { $0.uuidString.lowercased() })::text[]) AS waiting (key)
+    WHERE NOT EXISTS (
+      SELECT FROM outbox WHERE destination = \(profiles) AND outbox.key = waiting.key
+        AND done_at IS NULL AND dead_at IS NULL)
+    """
+  }
+
+  /// The due rows of a destination, locked until the transaction ends.
+  static func due(for destination: String, at instant: Date, limit: Int) -> Query {
+    """
+    SELECT id, key, attempts FROM outbox
+    WHERE destination = \(destination) AND next_attempt_at <= \(instant)
+      AND done_at IS NULL AND dead_at IS NULL
+    ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
+    """
+  }
+
+  /// Deletes a delivered row, because the app's own table has the status.
+  static func done(_ id: Int64) -> Query { "DELETE FROM outbox WHERE id = \(id)" }
+
+  /// Deletes events and forwarded notifications that were given up, or that wait, for so long.
+  static func deleteUndelivered(before oldest: Date, limit: Int) -> Query {
+    """
+    DELETE FROM outbox WHERE id IN (
+      SELECT id FROM outbox
+      WHERE done_at IS NULL AND created_at < \(oldest) AND destination IN ('event', 'notification')
+      ORDER BY created_at LIMIT \(limit))
+    """
+  }
+
+  static func postpone(_ id: Int64, until next: Date, because reason: String) -> Query {
+    """
+    UPDATE outbox SET next_attempt_at = \(next), attempts = attempts + 1, last_error = \(reason)
+    WHERE id = \(id)
+    """
   }
 }
