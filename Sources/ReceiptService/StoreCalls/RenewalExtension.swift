@@ -135,3 +135,140 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
     return "\(scope): \(state); the server follows it. See --status \(requestIdentifier)"
   }
 }
+
+/// Statements on the table `renewal_extensions`.
+enum RenewalExtensionRows {
+  private static let columns: StaticString = """
+    request_identifier, bundle_id, environment, original_transaction_id, product_id, storefronts, days, reason_code,
+    requested_at, accepted_at, attempts, completed_at, expires_before, effective_at, succeeded, failed, last_error,
+    next_attempt_at, by
+    """
+
+  /// Inserts no row while another request for the subscription, or for all subscribers of the product, has not ended.
+  static func insert(_ asked: RenewalExtension, by author: SupportAuthor, nextAttemptAt: Date?) -> Query {
+    """
+    INSERT INTO renewal_extensions (request_identifier, bundle_id, environment, original_transaction_id, product_id,
+      storefronts, days, reason_code, by, reason, requested_at, next_attempt_at)
+    VALUES (\(asked.id), \(asked.bundleID), \(asked.environment),
+      \(asked.originalTransactionID)::text, \(asked.productID), \(asked.storefronts)::text[], \(asked.days),
+      \(asked.reasonCode), \(author.by), \(author.reason), \(asked.requestedAt),
+      \(nextAttemptAt)::timestamptz)
+    ON CONFLICT DO NOTHING
+    """
+  }
+
+  /// The request for one subscription that has not ended.
+  static func open(_ originalTransactionID: String) -> Query {
+    """
+    SELECT request_identifier FROM renewal_extensions
+    WHERE original_transaction_id = \(originalTransactionID) AND completed_at IS NULL
+    """
+  }
+
+  /// Leases a request for one subscription; no row while another process carries it out.
+  static func lease(_ identifier: UUID, at instant: Date, until end: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET next_attempt_at = \(end)
+    WHERE request_identifier = \(identifier) AND completed_at IS NULL
+      AND (next_attempt_at IS NULL OR next_attempt_at <= \(instant))
+    RETURNING \(unescaped: columns)
+    """
+  }
+
+  /// Writes the expiry before a request for one subscription is sent, and extends its lease; no row if another process took it.
+  static func begin(_ asked: RenewalExtension, expiresAt expiry: Date, until end: Date?) -> Query {
+    """
+    UPDATE renewal_extensions SET expires_before = \(expiry), next_attempt_at = \(end)::timestamptz
+    WHERE request_identifier = \(asked.id) AND completed_at IS NULL AND next_attempt_at = \(asked.heldUntil)::timestamptz
+    """
+  }
+
+  /// Whether a period of a subscription ends at this instant.
+  static func hasPeriod(of originalTransactionID: String, endingAt end: Date) -> Query {
+    """
+    SELECT EXISTS (
+      SELECT FROM transactions WHERE original_transaction_id = \(originalTransactionID)
+        AND expiry_date BETWEEN \(end - 1) AND \(end + 1)) AS found
+    """
+  }
+
+  /// The latest request for one subscription that the App Store carried out.
+  static func done(_ originalTransactionID: String, since start: Date) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM renewal_extensions
+    WHERE original_transaction_id = \(originalTransactionID) AND accepted_at >= \(start)
+    ORDER BY accepted_at DESC LIMIT 1
+    """
+  }
+
+  /// The latest other request for all subscribers of the same product.
+  static func latest(otherThan asked: RenewalExtension) -> Query {
+    """
+    SELECT \(unescaped: columns) FROM renewal_extensions
+    WHERE original_transaction_id IS NULL AND product_id = \(asked.productID) AND bundle_id = \(asked.bundleID)
+      AND environment = \(asked.environment) AND request_identifier <> \(asked.id)
+    ORDER BY requested_at DESC LIMIT 1
+    """
+  }
+
+  /// The active subscriptions that a request for all subscribers concerns, and how many of them were extended since
+  /// `start` already.
+  static func subscribers(of asked: RenewalExtension, since start: Date) -> Query {
+    """
+    SELECT count(*) AS subscribers, count(*) FILTER (WHERE EXISTS (
+      SELECT FROM renewal_extensions e WHERE e.original_transaction_id = s.original_transaction_id
+        AND e.accepted_at IS NOT NULL AND e.requested_at >= \(start))) AS extended_already
+    FROM subscriptions s JOIN transactions t ON t.transaction_id = s.transaction_id
+    WHERE s.bundle_id = \(asked.bundleID) AND s.environment = \(asked.environment) AND s.store_status = 'active'
+      AND s.expiry_date > \(asked.requestedAt) AND s.ownership = 'PURCHASED' AND t.product_id = \(asked.productID)
+      AND (\(asked.storefronts)::text[] IS NULL OR t.other_claims ->> 'storefront' = ANY(\(asked.storefronts)))
+    """
+  }
+
+  static func select(_ identifier: UUID) -> Query {
+    "SELECT \(unescaped: columns) FROM renewal_extensions WHERE request_identifier = \(identifier)"
+  }
+
+  /// Takes due requests and leases them: no other server takes them before the lease ends.
+  /// - Parameter identifier: the only one, due or not; `nil` for all that are due.
+  static func claim(_ identifier: UUID? = nil, at instant: Date, until end: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET next_attempt_at = \(end)
+    WHERE request_identifier IN (
+      SELECT request_identifier FROM renewal_extensions
+      WHERE completed_at IS NULL AND original_transaction_id IS NULL
+        AND (request_identifier = \(identifier)::uuid
+          OR \(identifier)::uuid IS NULL AND next_attempt_at <= \(instant))
+      ORDER BY next_attempt_at LIMIT 8 FOR UPDATE SKIP LOCKED)
+    RETURNING \(unescaped: columns)
+    """
+  }
+
+  static func accept(_ identifier: UUID, at instant: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET accepted_at = \(instant), last_error = NULL
+    WHERE request_identifier = \(identifier) AND completed_at IS NULL
+    """
+  }
+
+  /// Writes when to try again; no row of a request for one subscription if another process took it.
+  static func postpone(_ asked: RenewalExtension, until next: Date?, because reason: String?) -> Query {
+    """
+    UPDATE renewal_extensions SET next_attempt_at = \(next)::timestamptz, attempts = attempts + 1,
+      last_error = \(reason)::text
+    WHERE request_identifier = \(asked.id) AND completed_at IS NULL
+      AND (original_transaction_id IS NULL OR next_attempt_at = \(asked.heldUntil)::timestamptz)
+    """
+  }
+
+  /// Ends a request with what the App Store said; no row of a request for one subscription if another process took it.
+  static func complete(_ ended: RenewalExtension, at instant: Date) -> Query {
+    """
+    UPDATE renewal_extensions SET completed_at = \(instant), next_attempt_at = NULL,
+      accepted_at = \(ended.acceptedAt)::timestamptz, effective_at = \(ended.renewsAt)::timestamptz,
+      succeeded = \(ended.succeeded)::bigint, failed = \(ended.failed)::bigint, last_error = \(ended.error)::text
+    WHERE request_identifier = \(ended.id) AND completed_at IS NULL
+      AND (original_transaction_id IS NULL OR next_attempt_at = \(ended.heldUntil)::timestamptz)
+    """
+  }
+}
