@@ -1,5 +1,7 @@
-import FoundationEssentials
+import Foundation
+import Postgres
 import Subscriptions
+import Work
 
 /// One customer's purchases, grants and trials of all apps, from the database.
 struct CustomerRecordSet: Sendable {
@@ -32,5 +34,141 @@ struct CustomerRecordSet: Sendable {
       subscriptions: purchases(of: app).map(\.subscription),
       trial: app.trial(among: trials[app.bundleID] ?? [], for: customer, at: instant),
       grants: grants[app.bundleID] ?? [], freeAccess: freeAccess)
+  }
+}
+
+/// The records of several customers, read together, and the apps' periods of free access.
+struct RecordsByCustomer: Sendable {
+  var customers: [Customer: CustomerRecordSet] = [:]
+  var freeAccessByApp = FreeAccessByApp()
+
+  subscript(customer: Customer) -> CustomerRecordSet { customers[customer] ?? CustomerRecordSet() }
+
+  /// Adds a purchase to the records of its owner and of the devices that share it.
+  mutating func add(_ stored: StoredSubscription) {
+    let owner = stored.owner?.customer
+    if let owner { customers[owner, default: .init()].subscriptions.append(stored) }
+    for sharer in stored.customers where sharer != owner {
+      customers[sharer, default: .init()].shared.append(stored)
+    }
+  }
+
+  /// One customer's records of one app.
+  func customerRecords(of customer: Customer, in app: App, at instant: Date) -> CustomerRecords {
+    self[customer].customerRecords(
+      of: app, for: customer, freeAccess: freeAccessByApp[app], at: instant)
+  }
+}
+
+/// The periods in which each app was open to everyone.
+struct FreeAccessByApp: Sendable {
+  private var periods: [String: [FreeAccess.Period]] = [:]
+
+  init() {}
+
+  /// - Parameter rows: of ``CustomerRecordRows/freeAccessByApp``.
+  init(_ rows: Rows) throws {
+    for row in rows {
+      periods[try row.decode("bundle_id"), default: []].append(
+        FreeAccess.Period(startsAt: try row.decode("starts_at"), endsAt: try row.decode("ends_at")))
+    }
+  }
+
+  subscript(app: App) -> FreeAccess { periods[app.bundleID].map { FreeAccess($0) } ?? .never }
+}
+
+/// Reads customers' records: `subscriptions`, `purchase_devices`, `grants`, `trials` and `free_access`.
+enum CustomerRecordRows {
+  /// The number of queries of ``select(users:devices:)`` with devices.
+  static let count = 5
+
+  /// All queries; ``decode(_:)`` takes their results in the same order.
+  static func select(users: [UUID], devices: [String]) -> [Query] {
+    [LookupPlans.useIndexScans, freeAccessByApp] + lookups(users: users, devices: devices)
+  }
+
+  /// The queries after ``LookupPlans`` and ``freeAccessByApp``; ``decodeLookups(_:freeAccessByApp:)`` takes their
+  /// results.
+  /// - Parameters:
+  ///   - known: purchases that need not be read.
+  ///   - sharing: whether to read purchases that are shared with the devices.
+  static func lookups(
+    users: [UUID], devices: [String], except known: [String] = [], sharing: Bool = true
+  ) -> [Query] {
+    [
+      SubscriptionRows.select(users: users, devices: devices, except: known, sharing: sharing),
+      grants(users: users, devices: devices),
+    ] + (devices.isEmpty ? [] : [trials(devices)])
+  }
+
+  private static func grants(users: [UUID], devices: [String]) -> Query {
+    // Two index scans: an OR over both columns would need a bitmap scan, which LookupPlans disables.
+    var ways: [Query] = []
+    if !users.isEmpty || devices.isEmpty {
+      ways.append("SELECT \(unescaped: grantColumns) WHERE user_id = ANY(\(users)) AND revoked_at IS NULL")
+    }
+    if !devices.isEmpty {
+      ways.append(
+        "SELECT \(unescaped: grantColumns) WHERE device_id = ANY(\(devices)) AND revoked_at IS NULL")
+    }
+    return .union(all: ways)
+  }
+
+  private static let grantColumns: StaticString =
+    "user_id, device_id, bundle_id, id, tier, starts_at, ends_at, environment FROM grants"
+
+  private static func trials(_ devices: [String]) -> Query {
+    """
+    SELECT own.device_id, own.bundle_id, original.started_at, original.ends_at, own.environment
+    FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
+    WHERE own.device_id = ANY(\(devices))
+    """
+  }
+
+  /// The periods of free access of all apps; there are few.
+  static let freeAccessByApp: Query = "SELECT bundle_id, starts_at, ends_at FROM free_access"
+
+  /// - Parameter answers: the results of ``select(users:devices:)``.
+  static func decode(_ answers: some Sequence<Rows>) throws -> RecordsByCustomer {
+    let answers = Array(answers)
+    return try decodeLookups(answers.dropFirst(2), freeAccessByApp: FreeAccessByApp(answers[1]))
+  }
+
+  /// - Parameter answers: the results of ``lookups(users:devices:except:sharing:)``.
+  static func decodeLookups(
+    _ answers: some Sequence<Rows>, freeAccessByApp: FreeAccessByApp
+  ) throws -> RecordsByCustomer {
+    let answers = Array(answers)
+    var customerRecords = RecordsByCustomer()
+    customerRecords.freeAccessByApp = freeAccessByApp
+    for row in answers[0] {
+      let stored = try SubscriptionRows.decode(row)
+      if let sharer = try SubscriptionRows.sharer(row) {
+        customerRecords.customers[sharer, default: .init()].shared.append(stored)
+        continue
+      }
+      guard let owner = stored.owner?.customer else { continue }
+      customerRecords.customers[owner, default: .init()].subscriptions.append(stored)
+    }
+    for row in answers[1] {
+      guard let customer = try Customer(row) else { continue }
+      customerRecords.customers[customer, default: .init()]
+        .grants[try row.decode("bundle_id"), default: []].append(try Grant(row))
+    }
+    for row in answers.dropFirst(2).joined() {
+      customerRecords.customers[.device(try row.decode("device_id")), default: .init()]
+        .trials[try row.decode("bundle_id"), default: []].append(try Trial(row))
+    }
+    return customerRecords
+  }
+}
+
+extension PostgresPool {
+  /// Reads the records of these customers.
+  func customerRecords(users: [UUID] = [], devices: [String] = []) async throws -> RecordsByCustomer {
+    let answers = try await withConnection { connection in
+      try await connection.pipeline(CustomerRecordRows.select(users: users, devices: devices))
+    }
+    return try CustomerRecordRows.decode(answers)
   }
 }
