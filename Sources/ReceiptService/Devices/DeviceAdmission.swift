@@ -1,3 +1,6 @@
+import AppStore
+import Foundation
+import HTTP
 import Postgres
 import Subscriptions
 
@@ -31,5 +34,66 @@ struct DeviceSecretChanged: Error {
       } catch is DeviceSecretChanged {}
     }
     throw ServiceError.deviceSecretNeeded
+  }
+}
+
+/// Data signed by the App Store that proves which Apple Account a device has.
+///
+/// Only data that the client sent counts. A transaction that the server looked up by a bare id proves nothing about the
+/// caller.
+struct AccountProof: Sendable {
+  /// Ids are unique within an environment only.
+  let environment: String
+  /// Apple's `appTransactionId`; transactions signed before 2025 may lack it.
+  let appTransactionID: String?
+  /// The purchase, if the client sent a transaction.
+  let originalTransactionID: String?
+
+  /// - Returns: `nil` for an app transaction without an `appTransactionId`.
+  init?(_ signed: Signed<AppTransaction>) {
+    guard let account = signed.payload.appTransactionId?.storable else { return nil }
+    environment = signed.payload.receiptType.rawValue.storable
+    appTransactionID = account
+    originalTransactionID = nil
+  }
+
+  /// - Parameter purchase: from a signed transaction that the client sent.
+  init?(_ purchase: ProvenPurchase) {
+    guard let fact = purchase.transactions.first?.fact else { return nil }
+    environment = fact.environment.rawValue
+    appTransactionID = fact.appTransactionID
+    originalTransactionID = fact.originalTransactionID
+  }
+}
+
+/// A valid device id, chosen by the app.
+struct DeviceID: Sendable {
+  let name: String
+
+  /// The most bytes: the tables of live apps have `VARCHAR(255)`.
+  static let maximumLength = 255
+
+  /// Normalizes the id to Unicode form C (UAX #15). Swift treats canonically equivalent strings as equal, PostgreSQL
+  /// compares bytes; without it one device could be two in the database.
+  ///
+  /// - Parameter member: the name of the value in the request, for the error.
+  /// - Throws: 400 `invalid_request` for an id that is empty, longer than 255 bytes, or has control characters, or white space
+  ///   at its ends, because support reads ids in a terminal and copies them.
+  init(_ name: String, named member: String = "deviceID") throws(Problem) {
+    let name = Self.normalized(name)
+    guard (1...Self.maximumLength).contains(name.utf8.count), !name.hasControlCharacters,
+      !name.hasOuterWhiteSpace
+    else {
+      throw .invalidRequest(
+        "'\(member)' must be 1 to \(Self.maximumLength) bytes without control characters, and must not begin or end "
+          + "with white space.")
+    }
+    self.name = name
+  }
+
+  /// The form of an id in the database. Rows from before receiptd may have ids that new devices may not have.
+  static func normalized(_ name: String) -> String {
+    let isASCII = name.utf8.allSatisfy { $0 < 0x80 }
+    return isASCII || name.utf8.count > maximumLength ? name : name.precomposedStringWithCanonicalMapping
   }
 }
