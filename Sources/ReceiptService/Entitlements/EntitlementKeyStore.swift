@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import Logging
 import Postgres
 import Work
 
@@ -50,4 +51,133 @@ struct EntitlementKeyStore: Sendable {
       return rotation
     }
   }
+}
+
+/// The result of a rotation of the entitlement key, for operators.
+public struct EntitlementKeyRotation: Sendable, Hashable, CustomStringConvertible {
+  /// The new key's id.
+  public let kid: String
+  /// When it begins to sign.
+  public let signsFrom: Date
+  /// The number of keys withdrawn.
+  public internal(set) var withdrawn: Int
+
+  /// One line.
+  public var description: String {
+    let before = withdrawn == 0 ? "" : "; withdrawn: \(withdrawn)"
+    return "key \(kid) signs from \(signsFrom.rfc3339)\(before)"
+  }
+}
+
+/// A background job that reads the signing keys every minute, so that a server knows a new key long before it signs.
+struct EntitlementKeyRefresh: Sendable {
+  let store: EntitlementKeyStore
+  let signer: EntitlementSigner
+  /// The longest lifetime of a token of any app, in seconds.
+  let lifetime: TimeInterval
+  let clock: ServiceClock
+  let logger: Logger
+
+  /// Reads the keys every minute. Answers have no token until the first keys are read, so a failure is retried soon.
+  var job: BackgroundJob {
+    BackgroundJob("entitlement key refresh", every: .seconds(60), retryEvery: .seconds(5)) {
+      try await runOnce()
+    }
+  }
+
+  /// Reads the keys once and logs a failure. The known keys stay in use where they cannot be read.
+  func run() async {
+    do {
+      try await runOnce()
+    } catch {
+      logger.warning(
+        "the signing keys of entitlement tokens cannot be read", metadata: ["reason": "\(error)"])
+    }
+  }
+
+  private func runOnce() async throws {
+    let known = signer.kid(at: clock.now())
+    signer.adopt(EntitlementKeyRing(try await store.load(), lifetime: lifetime))
+    guard let known, let kid = signer.kid(at: clock.now()), kid != known else { return }
+    logger.info("entitlement tokens are signed with another key", metadata: ["kid": "\(kid)"])
+  }
+}
+
+extension Service {
+  /// Reads the signing keys of entitlement tokens and creates the first one if there is none.
+  ///
+  /// Call it before the first request, so that its response has a token. While the database is unavailable, responses have
+  /// none.
+  public func loadEntitlementKeys() async {
+    await entitlementKeyRefresh?.run()
+  }
+
+  /// Creates a new signing key for entitlement tokens. All servers publish it within about a minute; it signs an hour
+  /// later.
+  ///
+  /// - Parameter isLeaked: the private key may be known to others: the new key signs at once, and clients that fetch the
+  ///   key set again reject all earlier tokens.
+  /// - Throws: ``SupportRefusal`` if the keys are files or a new key does not sign yet; errors of the database.
+  public func rotateEntitlementKey(
+    isLeaked: Bool = false, by author: SupportAuthor
+  ) async throws -> EntitlementKeyRotation {
+    guard let refresh = entitlementKeyRefresh else {
+      throw SupportRefusal.invalid(
+        "ENTITLEMENT_KEY is set: append the new key's file to the list, and an hour later move it to the front."
+      )
+    }
+    return try await refresh.store.rotate(isLeaked: isLeaked, by: author)
+  }
+}
+
+/// Statements on the table `entitlement_keys`.
+enum EntitlementKeyRows {
+  /// The keys that are not withdrawn.
+  static let select: Query =
+    "SELECT kid, private_key, signs_from FROM entitlement_keys WHERE withdrawn_at IS NULL"
+
+  /// When the newest of them begins to sign (`signs_from`); NULL without keys.
+  static let selectLatest: Query =
+    "SELECT max(signs_from) AS signs_from FROM entitlement_keys WHERE withdrawn_at IS NULL"
+
+  /// Serializes the creation of keys; readers do not wait.
+  static let lock: Query = "LOCK TABLE entitlement_keys IN SHARE ROW EXCLUSIVE MODE"
+
+  static func insert(_ key: EntitlementKey, signsFrom: Date, at instant: Date) -> Query {
+    """
+    INSERT INTO entitlement_keys (kid, private_key, created_at, signs_from)
+    VALUES (\(key.kid), \(key.bytes), \(instant), \(signsFrom))
+    """
+  }
+
+  static func withdrawAll(at instant: Date) -> Query {
+    "UPDATE entitlement_keys SET withdrawn_at = \(instant) WHERE withdrawn_at IS NULL"
+  }
+
+  static func insertAction(
+    _ rotation: EntitlementKeyRotation, by author: SupportAuthor, at instant: Date
+  ) -> Query {
+    """
+    INSERT INTO support_actions (action, by, actor, person_id, reason, details, at)
+    VALUES ('rotate-entitlement-key', \(author.by), \(author.actor.kind), \(author.actor.personID)::bigint,
+      \(author.reason),
+      jsonb_build_object('kid', \(rotation.kid)::text, 'signs_from', \(rotation.signsFrom)::timestamptz,
+        'withdrawn', \(rotation.withdrawn)::bigint), \(instant))
+    """
+  }
+
+  /// - Throws: ``DamagedEntitlementKey`` if the row's key does not match its id.
+  static func decode(_ row: Row) throws -> EntitlementKeyRing.Entry {
+    let kid = try row.decode("kid", as: String.self)
+    guard let key = try? EntitlementKey(bytes: row.decode("private_key")), key.kid == kid else {
+      throw DamagedEntitlementKey(kid: kid)
+    }
+    return EntitlementKeyRing.Entry(key: key, signsFrom: try row.decode("signs_from"))
+  }
+}
+
+/// The error for a row whose private key does not match its id.
+struct DamagedEntitlementKey: Error, CustomStringConvertible {
+  var kid: String
+  var description: String { "the entitlement key \(kid) in the database is damaged" }
 }
