@@ -100,3 +100,150 @@ extension Grandfather {
       .contains { $0 < before }
   }
 }
+
+extension Grandfathering {
+  private static let batch = 200
+
+  func run(
+    _ rule: Grandfather, of app: App, isDryRun: Bool
+  ) async throws -> GrandfatherReport {
+    var report = GrandfatherReport(bundleID: app.bundleID, before: rule.before, isDryRun: isDryRun)
+    let tables = ProfileTable.all.filter { app.writeTo.contains($0.destination) }
+    if tables.isEmpty {
+      report.problems.append(
+        "the users' sign-up dates are unknown: the app writes to neither profiles nor user_preferences; "
+          + "set writeTo in the configuration")
+    }
+    for table in tables {
+      switch try await SignUpDates.find(for: table, in: pool) {
+      case .failure(let problem): report.problems.append(problem.description)
+      case .success(let dates):
+        report.sources.append(dates.description)
+        if let query = dates.withoutUser(before: rule.before) {
+          report.withoutUser += try await pool.query(query)[0].decode("rows", as: Int.self)
+        }
+        try await run(rule, of: app, dates, &report)
+      }
+    }
+    return report
+  }
+
+  private func run(
+    _ rule: Grandfather, of app: App, _ dates: SignUpDates, _ report: inout GrandfatherReport
+  ) async throws {
+    var last: UUID?
+    while true {
+      let rows = try await pool.query(
+        dates.users(before: rule.before, after: last, bundleID: app.bundleID, limit: Self.batch))
+      let users = try rows.map {
+        (id: try $0.decode("user_id", as: UUID.self), hasGrant: try $0.decode("has_grant", as: Bool.self))
+      }
+      report.found += users.count
+      let without = users.filter { !$0.hasGrant }.map(\.id)
+      if report.isDryRun {
+        report.awarded += without.count
+      } else if !without.isEmpty {
+        report.awarded += try await award(rule, of: app, to: without)
+      }
+      guard users.count == Self.batch else { return }
+      last = users.last?.id
+    }
+  }
+}
+
+extension Service {
+  /// Grants the grandfather tier to all users whose row in the app's own table is older than the rule's date. Repeated and
+  /// concurrent runs are safe: each user gets one grant.
+  ///
+  /// - Parameters:
+  ///   - bundleID: only this app; `nil` for all apps with the rule.
+  ///   - isDryRun: only count.
+  /// - Returns: a report for each app with the rule.
+  /// - Throws: errors of the database; grants made before the error stay.
+  public func grandfather(
+    bundleID: String? = nil, isDryRun: Bool
+  ) async throws -> [GrandfatherReport] {
+    var reports: [GrandfatherReport] = []
+    for app in support.catalog.apps where bundleID == nil || app.bundleID == bundleID {
+      guard let rule = app.grandfather else { continue }
+      reports.append(try await grandfathering.run(rule, of: app, isDryRun: isDryRun))
+    }
+    return reports
+  }
+}
+
+/// The result of one `receiptd grandfather` run for one app.
+public struct GrandfatherReport: Sendable, Hashable, CustomStringConvertible {
+  var bundleID: String
+  var before: Date
+  /// The columns with the users' sign-up dates; empty if there are none.
+  var sources: [String] = []
+  /// Users who signed up before the date.
+  var found = 0
+  /// Those of them without a grant until now.
+  var awarded = 0
+  /// Rows from before the date whose user is not in `auth.users`, if that table is read.
+  var withoutUser = 0
+  var isDryRun: Bool
+  /// Why the dates of a table cannot be read.
+  public internal(set) var problems: [String] = []
+
+  /// One line with the counts, and one line per problem.
+  public var description: String {
+    let verb = isDryRun ? "would be awarded" : "awarded"
+    let counts =
+      "\(bundleID): \(found) users from before \(before.rfc3339) (\(sources.joined(separator: ", "))), "
+      + "\(found - awarded) had it already, \(awarded) \(verb)"
+      + (withoutUser == 0
+        ? ""
+        : "; \(withoutUser) \(withoutUser == 1 ? "row" : "rows") from before \(withoutUser == 1 ? "has" : "have") no user in auth.users")
+    return ((sources.isEmpty ? [] : [counts]) + problems.map { "\(bundleID): \($0)" })
+      .joined(separator: "\n")
+  }
+}
+
+/// Statements on grandfather grants in the table `grants`.
+enum GrandfatherRows {
+  /// The accounts (or NULL) of the grants to this user or account.
+  static func known(
+    _ user: UUID, account: String, in environment: StoreEnvironment, bundleID: String
+  ) -> Query {
+    """
+    SELECT app_transaction_id FROM grants
+    WHERE bundle_id = \(bundleID) AND granted_by = 'grandfather' AND user_id = \(user)
+      AND environment = \(environment.rawValue)
+    UNION ALL
+    SELECT app_transaction_id FROM grants
+    WHERE bundle_id = \(bundleID) AND app_transaction_id IN (\(account), receiptd_erased_account(\(account)))
+      AND environment = \(environment.rawValue)
+    """
+  }
+
+  /// Returns the user and the id of each new grant.
+  static func insert(
+    _ rule: Grandfather, to users: [UUID], of app: App, account: String?, in environment: StoreEnvironment,
+    by author: SupportAuthor, at instant: Date
+  ) -> Query {
+    """
+    INSERT INTO grants (bundle_id, user_id, tier, starts_at, reason, granted_by, created_at,
+      followed_until, app_transaction_id, environment)
+    SELECT \(app.bundleID)::text, award.user_id, \(rule.tier)::text, \(instant)::timestamptz,
+      \(author.reason)::text, \(author.by)::text, \(instant)::timestamptz, \(instant)::timestamptz,
+      \(account)::text, \(environment.rawValue)::text
+    FROM unnest(\(users)::uuid[]) AS award (user_id)
+    ON CONFLICT DO NOTHING RETURNING user_id, id
+    """
+  }
+
+  static func bind(
+    _ user: UUID, to account: String, in environment: StoreEnvironment, bundleID: String
+  ) -> Query {
+    """
+    UPDATE grants SET app_transaction_id = \(account)
+    WHERE bundle_id = \(bundleID) AND user_id = \(user) AND granted_by = 'grandfather'
+      AND environment = \(environment.rawValue) AND app_transaction_id IS NULL AND NOT EXISTS (
+        SELECT FROM grants WHERE bundle_id = \(bundleID) AND app_transaction_id = \(account)
+          AND environment = \(environment.rawValue))
+    """
+  }
+}
