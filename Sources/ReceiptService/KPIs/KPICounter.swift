@@ -95,3 +95,99 @@ struct KPICounter: Sendable {
     return rows
   }
 }
+
+/// The products and prices of the configuration as rows, one for each name of a product.
+struct PriceList: Sendable {
+  struct ListedProduct: Sendable, Hashable {
+    var bundleID: String
+    /// The product id or an alias.
+    var name: String
+    /// The product id.
+    var productID: String
+    var tier: String
+    var accessDays: Int32?
+  }
+
+  struct ListedPrice: Sendable, Hashable {
+    var bundleID: String
+    var name: String
+    var currency: String
+    var milliunits: Int64
+    /// Whether it is used for a transaction without a currency: USD, else the first by alphabet.
+    var isDefault: Bool
+  }
+
+  private(set) var products: [ListedProduct] = []
+  private(set) var prices: [ListedPrice] = []
+
+  init(_ catalog: AppCatalog) {
+    for app in catalog.apps {
+      for product in app.products.values.sorted(by: { $0.id < $1.id }) {
+        for name in [product.id] + product.aliases {
+          products.append(
+            ListedProduct(
+              bundleID: app.bundleID, name: name, productID: product.id, tier: product.tier,
+              accessDays: product.accessDays.map { Int32(clamping: $0) }))
+          let usual = product.prices["USD"] != nil ? "USD" : product.prices.keys.min()
+          for (currency, milliunits) in product.prices.sorted(by: { $0.key < $1.key }) {
+            prices.append(
+              ListedPrice(
+                bundleID: app.bundleID, name: name, currency: currency, milliunits: milliunits,
+                isDefault: currency == usual))
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Counts the KPIs: the current day every few minutes, each day soon after its end, and again for a week because facts may
+/// come late. One server counts at a time.
+struct KPIJob: Sendable {
+  let counter: KPICounter
+
+  /// The pause after a backfilled day, as a multiple of the time that it took. Counting a day takes seconds with a million
+  /// subscriptions, and requests need the database too.
+  static let pauseFactor = 19
+
+  /// Counts the days that are due, every minute.
+  var job: BackgroundJob { BackgroundJob("kpi", every: .seconds(60)) { _ = try await run() } }
+
+  /// Counts the days that are due, then deletes old events.
+  /// - Parameter pause: waits after a backfilled day; tests pass their own.
+  /// - Returns: the days, in the order in which they were counted.
+  @discardableResult
+  func run(
+    pause: (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
+  ) async throws -> [Day] {
+    var days: [Day] = []
+    while !Task.isCancelled {
+      let start = ContinuousClock.now
+      guard let day = try await counter.countDue() else {
+        _ = try await counter.deleteOldEvents()
+        break
+      }
+      days.append(day)
+      // The latest days are counted without a pause.
+      if counter.isBackfill(day) { try await pause((ContinuousClock.now - start) * Self.pauseFactor) }
+    }
+    return days
+  }
+}
+
+extension Service {
+  /// Counts days again, for `receiptd kpi`.
+  ///
+  /// - Parameter report: called after each day, with the number of its rows.
+  /// - Throws: ``SupportRefusal`` for a range that ends before it begins or in the future, and errors of the database. The
+  ///   days before an error are counted.
+  public func countKPIs(from first: Day, through last: Day, report: (Day, Int) -> Void) async throws {
+    guard first <= last else { throw SupportRefusal.invalid("the last day is before the first") }
+    guard last <= Day(of: clock.now()) else { throw SupportRefusal.invalid("\(last) is in the future") }
+    var day = first
+    while day <= last {
+      report(day, try await kpiCounter.count(day))
+      day = day.advanced(by: 1)
+    }
+  }
+}
