@@ -280,3 +280,62 @@ final class LedgerWriter: Sendable {
     }
   }
 }
+
+/// The `lock_timeout` of the ledger's transactions.
+///
+/// Entries that share a transaction share its waits. So a batch gives up early, and its entries are then tried alone, first
+/// with a very short timeout. Entries that meet a lock come last, so that they do not delay the others, and those that need
+/// the same lock wait for it together.
+enum LedgerLockTimeout {
+  /// For a batch.
+  static let shared = Duration.milliseconds(250)
+  /// For one entry of a batch that failed, while others of the batch come after it.
+  static let probe = Duration.milliseconds(5)
+  /// For the entries that need one lock, with no other behind them; the locks that a batch met share it. Longer than the half
+  /// second for which a migration waits for a table, with every other statement on that table behind it.
+  static let alone = Duration.milliseconds(750)
+}
+
+/// A cache of notifications that this server has recently committed.
+///
+/// A repeated notification costs one lookup by uuid: its purchase is neither locked nor read. The cache may be wrong, since
+/// the database may have been restored to an earlier state. Each notification has one slot, which the next one with the
+/// same slot overwrites, so the cache never takes more than 2 MB.
+final class RecentNotifications: Sendable {
+  private static let bits = 18
+  private let slots = Mutex([UInt64](repeating: 0, count: 1 << bits))
+
+  func insert(_ notifications: some Sequence<UUID>) {
+    slots.withLock { slots in
+      for notification in notifications {
+        let mark = Self.mark(notification)
+        slots[Self.slot(of: mark)] = mark
+      }
+    }
+  }
+
+  /// The notifications that the cache has.
+  func known(among notifications: some Sequence<UUID>) -> Set<UUID> {
+    slots.withLock { slots in
+      notifications.reduce(into: []) { known, notification in
+        let mark = Self.mark(notification)
+        if slots[Self.slot(of: mark)] == mark { known.insert(notification) }
+      }
+    }
+  }
+
+  /// 64 of the 122 random bits of a uuid (RFC 9562 §5.4). A collision is a wrong guess like any other.
+  private static func mark(_ notification: UUID) -> UInt64 {
+    withUnsafeBytes(of: notification.uuid) {
+      $0.loadUnaligned(as: UInt64.self) ^ $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+    }
+  }
+
+  /// Fibonacci hashing.
+  private static func slot(of mark: UInt64) -> Int {
+    Int(truncatingIfNeeded: (mark &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - bits))
+  }
+}
+
+/// Notifications that ``RecentNotifications`` has are missing: the database was restored, or retention has deleted them.
+struct NotificationsNotKept: Error {}

@@ -271,3 +271,83 @@ extension Ownership.Reason {
     if case .support(let previous) = self { previous } else { nil }
   }
 }
+
+extension StoredSubscription {
+  /// The value that ``SubscriptionRows`` reads back after writing this one at `instant`. A row has fewer columns than the
+  /// current transaction, and its product is the one that is open at `instant`.
+  ///
+  /// So a response right after the write says the same as a later one.
+  func asRow(at instant: Date) -> StoredSubscription {
+    var current = subscription.current
+    current.productID = subscription.productID(at: instant)
+    current.originalPurchaseDate = nil
+    current.isUpgraded = false
+    current.isFreeOffer = false
+    current.appAccountToken = decidedToken
+    current.tokenSignedAt = decidedToken == nil ? nil : subscription.signedAt
+    current.signedAt = subscription.signedAt
+    var meaning = subscription
+    meaning.current = current
+    meaning.preceding = subscription.preceding(at: instant)
+    meaning.customerToken = decidedToken
+    var row = self
+    row.subscription = meaning
+    return row
+  }
+}
+
+extension MoveCount {
+  /// Decodes the columns `counted_moves` and `counted_moves_since` of a purchase or a trial.
+  ///
+  /// - Returns: `nil` where it never moved.
+  init?(_ row: Row) throws {
+    guard let since = try row.decode("counted_moves_since", as: Date?.self) else { return nil }
+    self.init(since: since, moves: Int(try row.decode("counted_moves", as: Int32.self)))
+  }
+}
+
+/// The table `purchase_devices`: the devices that share a purchase, in apps that share purchases.
+enum HolderRows {
+  /// The devices that share these purchases or are barred from them.
+  static func select(_ originalTransactionIDs: [String]) -> Query {
+    """
+    SELECT original_transaction_id, device_id, since, proved_at, is_barred, is_proven FROM purchase_devices
+    WHERE original_transaction_id = ANY(\(originalTransactionIDs))
+    ORDER BY original_transaction_id, since, device_id
+    """
+  }
+
+  static func decode(_ row: Row) throws -> (originalTransactionID: String, holder: Holder) {
+    let holder = Holder(
+      try row.decode("device_id"), since: try row.decode("since"), provedAt: try row.decode("proved_at"),
+      isBarred: try row.decode("is_barred"), isProven: try row.decode("is_proven"))
+    return (try row.decode("original_transaction_id"), holder)
+  }
+
+  /// Replaces the devices of these purchases. The transaction holds the purchases' locks.
+  static func replace(_ purchases: [StoredSubscription]) -> [Query] {
+    let rows = purchases.flatMap { stored in stored.holders.map { (stored: stored, holder: $0) } }
+    let ids = rows.map(\.stored.originalTransactionID)
+    let devices = rows.map(\.holder.deviceID)
+    return [
+      """
+      DELETE FROM purchase_devices AS old
+      WHERE old.original_transaction_id = ANY(\(purchases.map(\.originalTransactionID)))
+        AND NOT EXISTS (
+          SELECT FROM unnest(\(ids)::text[], \(devices)::text[]) AS new (original_transaction_id, device_id)
+          WHERE new.original_transaction_id = old.original_transaction_id AND new.device_id = old.device_id)
+      """,
+      """
+      INSERT INTO purchase_devices
+        (original_transaction_id, device_id, bundle_id, since, proved_at, is_barred, is_proven)
+      SELECT new.* FROM \(rows: rows.count)
+        \(each: ids), \(each: devices), \(each: rows.map(\.stored.bundleID)),
+        \(each: rows.map(\.holder.since)), \(each: rows.map(\.holder.provedAt)),
+        \(each: rows.map(\.holder.isBarred)), \(each: rows.map(\.holder.isProven)))) AS new
+      ON CONFLICT (original_transaction_id, device_id) DO UPDATE SET
+        since = excluded.since, proved_at = excluded.proved_at, is_barred = excluded.is_barred,
+        is_proven = excluded.is_proven
+      """,
+    ]
+  }
+}
