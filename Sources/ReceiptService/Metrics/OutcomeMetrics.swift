@@ -1,4 +1,6 @@
+import AppStore
 import CoreMetrics
+import Foundation
 import HTTP
 import Postgres
 import PrometheusText
@@ -85,4 +87,130 @@ struct OutcomeMetrics: Sendable {
     default: ServiceError.internalError.code.rawValue
     }
   }
+}
+
+/// The outcomes of verifications of signed data.
+struct VerificationMetrics: Sendable {
+  /// The counters of successes by subject.
+  private let good: [VerificationFailure.Subject: Counter]
+  private let bad: HandleTable<Failure, Counter>
+
+  private struct Failure: Hashable {
+    var subject: VerificationFailure.Subject
+    var code: VerificationFailure.Code
+  }
+
+  init(_ registry: PrometheusRegistry) {
+    func counter(_ subject: VerificationFailure.Subject, _ outcome: String) -> Counter {
+      Counter(
+        label: "receiptd_verifications_total",
+        dimensions: [("subject", subject.rawValue), ("outcome", outcome)], factory: registry)
+    }
+    let subjects: [VerificationFailure.Subject] = [
+      .notification, .transaction, .renewalInfo, .appTransaction,
+    ]
+    good = Dictionary(uniqueKeysWithValues: subjects.map { ($0, counter($0, "ok")) })
+    bad = HandleTable { failure in
+      Counter(
+        label: "receiptd_verifications_total",
+        dimensions: [("subject", failure.subject.rawValue), ("outcome", failure.code.rawValue)],
+        factory: registry)
+    }
+  }
+
+  @Sendable
+  func record(_ subject: VerificationFailure.Subject, _ failure: VerificationFailure.Code?) {
+    if let failure {
+      bad[Failure(subject: subject, code: failure)].increment()
+    } else {
+      good[subject]?.increment()
+    }
+  }
+}
+
+/// Counts refused access tokens by reason.
+struct TokenRefusalMetrics: Sendable {
+  private let refusals: [TokenRefusal: Counter]
+
+  init(_ registry: PrometheusRegistry) {
+    refusals = Dictionary(
+      uniqueKeysWithValues: TokenRefusal.allCases.map { refusal in
+        (
+          refusal,
+          Counter(
+            label: "receiptd_token_refusals_total", dimensions: [("reason", refusal.rawValue)],
+            factory: registry)
+        )
+      })
+  }
+
+  func count(_ refusal: TokenRefusal) { refusals[refusal]?.increment() }
+}
+
+/// The age of the public keys that verify each app's tokens, and the outcomes of their fetches.
+struct PublicKeyMetrics: Sendable {
+  private let refreshes: HandleTable<Refresh, Counter>
+  private let fetchedAt: HandleTable<String, Meter>
+  private let isFailing: HandleTable<String, Meter>
+
+  private struct Refresh: Hashable {
+    var app: String
+    var outcome: String
+  }
+
+  init(_ registry: PrometheusRegistry) {
+    refreshes = HandleTable { key in
+      Counter(
+        label: "receiptd_jwks_refreshes_total", dimensions: [("app", key.app), ("outcome", key.outcome)],
+        factory: registry)
+    }
+    fetchedAt = HandleTable { app in
+      Meter(label: "receiptd_jwks_fetched_seconds", dimensions: [("app", app)], factory: registry)
+    }
+    isFailing = HandleTable { app in
+      Meter(label: "receiptd_jwks_failing", dimensions: [("app", app)], factory: registry)
+    }
+  }
+
+  func fetched(_ app: String) { refreshes[Refresh(app: app, outcome: "ok")].increment() }
+
+  func failed(_ app: String) { refreshes[Refresh(app: app, outcome: "failed")].increment() }
+
+  /// - Parameter fetchedAt: the time of the fetch of the keys in use; `nil` without keys.
+  func show(_ app: String, fetchedAt instant: Date?, isFailing failing: Bool) {
+    fetchedAt[app].set(instant?.timeIntervalSince1970 ?? 0)
+    isFailing[app].set(failing ? 1 : 0)
+  }
+
+  /// Resets the gauges of an app that a reload removed, so that no alert keeps firing.
+  func forget(_ app: String) { show(app, fetchedAt: nil, isFailing: false) }
+}
+
+/// Counts refused requests that are not kept for support.
+struct RefusedAttemptMetrics: Sendable {
+  /// The limit that an attempt exceeded.
+  enum Limit: String, CaseIterable, Sendable {
+    /// Of one address and day, on this server.
+    case address
+    /// Of the attempts that wait for the next write.
+    case buffer
+    /// Of one network and day, or of all attempts of a day, on all servers.
+    case day
+  }
+
+  private let dropped: [Limit: Counter]
+
+  init(_ registry: PrometheusRegistry) {
+    dropped = Dictionary(
+      uniqueKeysWithValues: Limit.allCases.map { limit in
+        (
+          limit,
+          Counter(
+            label: "receiptd_refused_attempts_dropped_total", dimensions: [("limit", limit.rawValue)],
+            factory: registry)
+        )
+      })
+  }
+
+  func drop(_ limit: Limit, _ count: Int = 1) { dropped[limit]?.increment(by: count) }
 }

@@ -1,4 +1,8 @@
+import AppStore
 import CoreMetrics
+import Foundation
+import HTTP
+import HTTPTypes
 public import PrometheusText
 import Synchronization
 
@@ -53,6 +57,67 @@ final class HandleTable<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
       let made = make(key)
       handles[key] = made
       return made
+    }
+  }
+}
+
+/// The configuration in use and the outcome of the last reload, so that servers with different configurations are noticed.
+struct ConfigurationMetrics: Sendable {
+  private let digests: HandleTable<String, Meter>
+  private let loadedAt: Meter
+  private let isFailing: Meter
+
+  init(_ registry: PrometheusRegistry) {
+    digests = HandleTable { digest in
+      Meter(label: "receiptd_configuration_info", dimensions: [("digest", digest)], factory: registry)
+    }
+    loadedAt = Meter(label: "receiptd_configuration_loaded_seconds", factory: registry)
+    isFailing = Meter(label: "receiptd_configuration_failing", factory: registry)
+  }
+
+  /// - Parameters:
+  ///   - digest: of the configuration that was loaded.
+  ///   - former: the digest of the configuration that it replaces.
+  func loaded(_ digest: String, at instant: Date, insteadOf former: String?) {
+    if let former { digests[former].set(0) }
+    digests[digest].set(1)
+    loadedAt.set(instant.timeIntervalSince1970)
+    isFailing.set(0)
+  }
+
+  func failed() { isFailing.set(1) }
+}
+
+extension Service {
+  /// `GET /metrics`. It makes no query, so it answers while the database is unavailable.
+  func addMetricsRoute(to router: inout Router) {
+    router.onImmediate(.get, "/metrics") { _ in
+      Response(
+        headers: [.contentType: PrometheusRegistry.contentType], body: self.metrics.registry.render())
+    }
+  }
+}
+
+extension ServiceMetrics {
+  /// Sets the gauge of the time until which all roots are valid.
+  func show(_ roots: TrustedRoots) {
+    guard let end = roots.validity.map(\.until).min() else { return }
+    Meter(label: "receiptd_roots_valid_until_seconds", factory: registry).set(end.timeIntervalSince1970)
+  }
+}
+
+extension ServiceMetrics {
+  /// Counts the lost lines of the log.
+  /// - Parameter lostLines: returns the total, without waiting.
+  public func watchLog(_ lostLines: @escaping @Sendable () -> Int) {
+    let counter = Counter(label: "receiptd_log_lines_lost_total", factory: registry)
+    let counted = Mutex(0)
+    registry.beforeRendering {
+      counted.withLock { counted in
+        let count = lostLines()
+        counter.increment(by: count - counted)
+        counted = count
+      }
     }
   }
 }
