@@ -1,3 +1,5 @@
+import APIDescription
+import Crypto
 import Foundation
 import HTTP
 import HTTPTypes
@@ -104,5 +106,83 @@ extension Logger {
   /// Logs a missing table, column or privilege. A restore is under way, or the schema is of another version.
   func reportIncompleteSchema(_ error: PostgresError) {
     self.error("the database lacks something that receiptd needs", metadata: ["reason": "\(error)"])
+  }
+}
+
+/// `GET /openapi.yaml`: the description of the API.
+enum DescriptionRoute {
+  /// For how long caches may keep it without revalidation, in seconds.
+  private static let maximumAge = 3_600
+
+  private static let entityTag =
+    "\"" + SHA256.hash(data: APIDescription.yaml).prefix(16).map(hexadecimal).joined() + "\""
+
+  static func respond(to request: Request) -> Response {
+    let headers: HTTPFields = [
+      .contentType: "application/yaml", .eTag: entityTag,
+      .cacheControl: "public, max-age=\(maximumAge)",
+    ]
+    guard !hasCurrentCopy(request) else {
+      var kept = headers
+      kept[.contentType] = nil
+      return Response(status: .notModified, headers: kept)
+    }
+    return Response(headers: headers, body: APIDescription.yaml)
+  }
+
+  /// Whether `If-None-Match` has the entity tag (RFC 9110 section 13.1.2). The tag contains no comma, so splitting the list
+  /// at commas is enough.
+  private static func hasCurrentCopy(_ request: Request) -> Bool {
+    guard let field = request.headers[.ifNoneMatch] else { return false }
+    return field.split(separator: ",").contains { item in
+      let candidate = item.drop { $0 == " " || $0 == "\t" }
+      let tag = candidate.hasPrefix("W/") ? candidate.dropFirst(2) : candidate
+      return candidate == "*" || tag.hasPrefix(entityTag)
+    }
+  }
+
+  private static func hexadecimal(_ byte: UInt8) -> String {
+    String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+  }
+}
+
+/// `GET /readyz`: whether this process can serve requests now.
+struct Readiness: Sendable {
+  let sharedResources: SharedResources
+
+  private struct Answer: Encodable {
+    var ready: Bool
+    var database: String
+  }
+
+  func respond(to request: Request) async throws -> Response {
+    // A load balancer must stop sending requests before connections are refused.
+    if sharedResources.isDraining {
+      return try Response.json(.serviceUnavailable, Answer(ready: false, database: "stopping"))
+    }
+    do {
+      let isMigrated = try await sharedResources.migrator.pending().isEmpty
+      let missing = isMigrated ? try await missingTables() : ""
+      guard missing.isEmpty else {
+        return try Response.json(
+          .serviceUnavailable, Answer(ready: false, database: "tables are missing: \(missing)"))
+      }
+      return try Response.json(
+        isMigrated ? .ok : .serviceUnavailable,
+        Answer(ready: isMigrated, database: isMigrated ? "migrated" : "migrations are pending"))
+    } catch {
+      return try Response.json(
+        .serviceUnavailable, Answer(ready: false, database: "cannot be reached"))
+    }
+  }
+
+  /// The tables that are missing although all migrations are applied, for example while a backup is restored.
+  private func missingTables() async throws -> String {
+    try await sharedResources.pool.query(
+      """
+      SELECT coalesce(string_agg(name, ', ' ORDER BY name), '') AS tables FROM unnest(\(Doctor.tables)::text[]) AS name
+      WHERE to_regclass(name) IS NULL
+      """
+    )[0].decode("tables")
   }
 }
