@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import HTTP
 import HTTPTypes
+import JSON
 import Postgres
 import Subscriptions
 import Work
@@ -190,5 +191,84 @@ extension LedgerEntry {
       app: purchase.app, originalTransactionID: purchase.originalTransactionID,
       transactions: purchase.transactions, renewals: purchase.renewals, claimant: claimant,
       isValidation: true, instant: instant)
+  }
+}
+
+/// The body of `POST /api/v1/subscriptions/validate`.
+struct ValidateRequest: Sendable {
+  var signedTransaction: String?
+  var transactionID: String?
+  var receipt: String?
+  var signedRenewalInfo: String?
+  var signedAppTransaction: String?
+  var deviceID: String?
+  var bundleID: String?
+
+  /// The form in which a client proves a purchase.
+  enum Proof: Sendable {
+    case signedTransaction(String)
+    case transactionID(String)
+    case receipt(String)
+  }
+
+  /// The request's only proof.
+  func proof() throws(Problem) -> Proof {
+    switch (signedTransaction, transactionID, receipt) {
+    case (let jws?, nil, nil): return .signedTransaction(jws)
+    case (nil, let id?, nil):
+      guard (1...20).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+        throw .invalidRequest("'transactionID' must be 1 to 20 digits.")
+      }
+      return .transactionID(id)
+    case (nil, nil, let receipt?): return .receipt(receipt)
+    default:
+      throw .invalidRequest(
+        "Exactly one of 'signedTransaction', 'transactionID' and 'receipt' is needed.")
+    }
+  }
+}
+
+extension ValidateRequest: JSONReadable {
+  private enum Member: String, CaseIterable {
+    case signedTransaction, transactionID, receipt, signedRenewalInfo, signedAppTransaction, deviceID,
+      bundleID
+  }
+
+  private static let names = JSONNames<Member>()
+
+  init(reading json: inout JSONReader) throws(JSONFailure) {
+    var members = try json.members(of: Self.names)
+    while let member = try members.next(in: &json) {
+      switch member {
+      case .signedTransaction: signedTransaction = try json.readOrNull()
+      case .transactionID: transactionID = try json.readOrNull()
+      case .receipt: receipt = try json.readOrNull()
+      case .signedRenewalInfo: signedRenewalInfo = try json.readOrNull()
+      case .signedAppTransaction: signedAppTransaction = try json.readOrNull()
+      case .deviceID: deviceID = try json.readOrNull()
+      case .bundleID: bundleID = try json.readOrNull()
+      }
+    }
+  }
+}
+
+/// The response of `POST /api/v1/subscriptions/validate`.
+struct ValidationResponse: Sendable {
+  /// `device_limit_reached` for a device that proved the purchase and gets no place in it now; otherwise `nil`, and not written.
+  var code: String?
+  var subscription: SubscriptionResponse
+  var entitlements: EntitlementsResponse
+  var serverTime: Date
+}
+
+extension ValidationResponse: JSONWritable {
+  func write(to json: inout JSONWriter) {
+    json.object { json in
+      json.member("code", ifPresent: code)
+      json.member("entitlements", entitlements)
+      json.member("serverTime", serverTime)
+      json.member("subscription", subscription)
+      json.member("success", true)
+    }
   }
 }
