@@ -106,3 +106,105 @@ package struct Retention: Sendable, Equatable {
     self.transactions = transactions
   }
 }
+
+extension TrustedRoots {
+  /// The file name of Apple's root in `config`.
+  static let shippedFileName = "AppleRootCA-G3.cer"
+
+  /// Reads the roots of `APP_STORE_ROOTS`, or the shipped one in `config/` of the working directory or beside the
+  /// configuration file.
+  /// - Throws: an error that names `APP_STORE_ROOTS`, also if the shipped file is not Apple's root.
+  package init(_ settings: Settings) throws(ConfigurationProblem) {
+    guard settings.rootFiles.isEmpty else {
+      try self.init(paths: settings.rootFiles)
+      return
+    }
+    let candidates = Self.shippedFiles(settings)
+    guard let file = candidates.first(where: { FileManager.default.isReadableFile(atPath: $0) }) else {
+      throw ConfigurationProblem(
+        "APP_STORE_ROOTS", "is not set, and there is no \(candidates.joined(separator: " or "))")
+    }
+    try self.init(paths: [file])
+    guard fingerprints == [Self.appleRootG3Fingerprint] else {
+      throw ConfigurationProblem(
+        "APP_STORE_ROOTS", "is not set, and \(file) is not Apple Root CA - G3: its fingerprint differs")
+    }
+  }
+
+  /// The possible paths of the shipped root.
+  fileprivate static func shippedFiles(_ settings: Settings) -> [String] {
+    let beside = URL(filePath: settings.configurationFile).deletingLastPathComponent()
+      .appending(path: shippedFileName).path(percentEncoded: false)
+    return ["config/" + shippedFileName, beside]
+  }
+
+  private init(paths: [String]) throws(ConfigurationProblem) {
+    var files: [[UInt8]] = []
+    for path in paths {
+      let file = Array(try ConfigurationFile.read(path, setting: "APP_STORE_ROOTS"))
+      _ = try Self.certificates(of: [file], named: path)
+      files.append(file)
+    }
+    self = try Self.certificates(of: files, named: paths.joined(separator: ":"))
+  }
+
+  private static func certificates(
+    of files: [[UInt8]], named name: String
+  ) throws(ConfigurationProblem) -> TrustedRoots {
+    do throws(TrustedRoots.ReadingFailure) {
+      return try TrustedRoots(files: files)
+    } catch {
+      switch error {
+      case .notCertificates(let reason): throw ConfigurationProblem("APP_STORE_ROOTS", "\(name): \(reason)")
+      }
+    }
+  }
+}
+
+extension Settings {
+  /// The files that a reload reads again: the apps and the roots.
+  package var reloadableFiles: [String] {
+    [configurationFile] + (rootFiles.isEmpty ? TrustedRoots.shippedFiles(self) : rootFiles)
+  }
+}
+
+/// Reads files that settings name.
+enum ConfigurationFile {
+  /// - Parameters:
+  ///   - setting: the setting that names the file, for errors.
+  ///   - shown: the name of the file in errors.
+  /// - Throws: an error that says why the file cannot be read.
+  static func read(
+    _ path: String, setting: String, shownAs shown: String? = nil
+  ) throws(ConfigurationProblem) -> Data {
+    do {
+      return try Data(contentsOf: URL(filePath: path))
+    } catch {
+      let shown = shown ?? path
+      // Without the path, a reason would say nothing.
+      throw ConfigurationProblem(
+        setting, "cannot read \(shown)" + (shown == path ? ": \(reason(error, path))" : ""))
+    }
+  }
+
+  private static func reason(_ error: any Error, _ path: String) -> String {
+    var isFolder: ObjCBool = false
+    if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+      return "it is a folder"
+    }
+    switch (error as? CocoaError)?.code {
+    case .fileReadNoSuchFile: return "it does not exist"
+    case .fileReadNoPermission: return "this system user has no permission"
+    default: return "the system cannot open it"
+    }
+  }
+}
+
+/// Shows the name of a key file in an error message.
+package enum KeyFile {
+  /// The name, if it is a path. Otherwise the setting may contain the key itself, which must not reach the log.
+  package static func shown(_ name: some StringProtocol) -> String {
+    let isPath = ["/", "./", "../"].contains { name.hasPrefix($0) } && !name.contains(where: \.isNewline)
+    return isPath ? String(name) : "the file that it should name; give an absolute path"
+  }
+}
