@@ -7,7 +7,7 @@ import Work
 ///
 /// A client can send any number of requests of one customer at once, and each of them needs the same lock. So a process runs
 /// one of these requests at a time. Only that request holds a connection and waits for the lock in the database; the others
-/// wait in a queue in memory. The ledger has no such queue: it uses ``CommitQueue/maximumWorkers`` connections at most.
+/// wait in a queue in memory. The ledger has no such queue: it uses ``CommitQueue/maximumWorkers`` connections and one more at most.
 final class CustomerTransactions: Sendable {
   private typealias Waiting = Deque<CheckedContinuation<Void, any Error>>
 

@@ -8,11 +8,19 @@ import Subscriptions
 ///
 /// Another request can store or replace the secret before the first one takes the customer's lock. So the transaction that
 /// changes something of the device compares the stored secret again, under the lock.
-struct DeviceAdmission: Sendable {
+struct DeviceAdmission: Sendable, Hashable {
   let device: String
   let bundleID: String
   /// The hash that was stored when the request was admitted; `nil` for none.
   let storedHash: [UInt8]?
+  /// Whether the stored secret was not read, but taken to be the request's: the transaction reads and compares it.
+  var isAssumed = false
+
+  /// An admission of a request whose secret, or lack of one, is as stored: that is so of nearly all requests, and saves a
+  /// statement on its own.
+  static func assumed(_ device: String, in app: App, secret: DeviceSecret?) -> DeviceAdmission {
+    DeviceAdmission(device: device, bundleID: app.bundleID, storedHash: secret?.hash, isAssumed: true)
+  }
 
   /// - Parameter secrets: the rows of ``DeviceSecretRows/select(_:bundleID:)``, read under the customer's lock.
   /// - Throws: ``DeviceSecretChanged``

@@ -8,6 +8,28 @@ enum DeviceSecretRows {
     "SELECT secret_hash FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)"
   }
 
+  /// The devices of these admissions whose stored secret is another one than the admission's, or none.
+  static func changed(_ admissions: [DeviceAdmission]) -> Query {
+    """
+    SELECT bundle_id, device_id, admitted.secret_hash FROM \(joined(admissions))
+    WHERE stored.secret_hash IS DISTINCT FROM admitted.secret_hash
+    """
+  }
+
+  static func decodeChanged(_ row: Row) throws -> DeviceAdmission {
+    DeviceAdmission(
+      device: try row.decode("device_id"), bundleID: try row.decode("bundle_id"),
+      storedHash: try row.decode("secret_hash"), isAssumed: true)
+  }
+
+  private static func joined(_ admissions: [DeviceAdmission]) -> Query {
+    """
+    unnest(\(admissions.map(\.bundleID))::text[], \(admissions.map(\.device))::text[],
+        \(admissions.map(\.storedHash))::bytea[]) AS admitted (bundle_id, device_id, secret_hash)
+      LEFT JOIN device_secrets stored USING (bundle_id, device_id)
+    """
+  }
+
   /// - Returns: the stored hash; `nil` for a device without a secret.
   static func decode(_ rows: Rows) throws -> [UInt8]? { try rows.first?.decode("secret_hash") }
 
@@ -27,9 +49,7 @@ enum DeviceSecretRows {
   static func require(_ admissions: [DeviceAdmission]) -> Query {
     """
     SELECT 1 / (NOT EXISTS (
-      SELECT FROM unnest(\(admissions.map(\.bundleID))::text[], \(admissions.map(\.device))::text[],
-        \(admissions.map(\.storedHash))::bytea[]) AS admitted (bundle_id, device_id, secret_hash)
-      LEFT JOIN device_secrets stored USING (bundle_id, device_id)
+      SELECT FROM \(joined(admissions))
       WHERE stored.secret_hash IS DISTINCT FROM admitted.secret_hash))::integer
     """
   }

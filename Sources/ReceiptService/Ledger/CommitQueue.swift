@@ -1,9 +1,9 @@
 import DequeModule
 
-/// An entry that needs the same lock as all others with an equal key.
+/// An entry that may need the same locks as all others with an equal key.
 protocol LockedTogether {
   associatedtype LockKey: Hashable, Sendable
-  var lockKey: LockKey { get }
+  var lockKeys: [LockKey] { get }
 }
 
 /// The entries that wait for a commit, in the order of their arrival, and the number of workers that commit.
@@ -13,8 +13,8 @@ protocol LockedTogether {
 /// to justify a transaction of their own, or when the first has waited for ``timeout``, probably because a commit under way
 /// waits for a lock. A lone entry waits for no other.
 ///
-/// Entries with the same ``LockedTogether/lockKey`` need a common lock. While one worker waits for it (``hold(_:_:)``), all
-/// others of that key wait with it, in no batch: one customer with many requests delays no other.
+/// An entry that meets a held lock is set aside, with all entries that have a key in common with it, those that come later
+/// too. One more worker waits for the locks of such groups, each in turn, so one customer with many requests delays no other.
 struct CommitQueue<Element: LockedTogether> {
   /// The result of adding an entry.
   enum Admission {
@@ -51,8 +51,12 @@ struct CommitQueue<Element: LockedTogether> {
   let timeout: Duration
 
   private var waiting: Deque<(element: Element, since: ContinuousClock.Instant)> = []
-  /// The entries that wait with a worker for a lock, by key.
-  private var held: [Element.LockKey: [Element]] = [:]
+  /// Entries that were set aside, in groups: the first one of each waits for its lock, and the others for the first one.
+  private var groups: Deque<(number: Int, elements: [Element])> = []
+  /// The numbers of the groups by the keys of their first entries.
+  private var groupsByKey: [Element.LockKey: Int] = [:]
+  private var lastGroup = 0
+  private var hasSlowWorker = false
   private var workers = 0
   private var isWatched = false
 
@@ -60,14 +64,11 @@ struct CommitQueue<Element: LockedTogether> {
     self.timeout = timeout
   }
 
-  var count: Int { waiting.count + held.values.reduce(0) { $0 + $1.count } }
+  var count: Int { waiting.count + groups.reduce(0) { $0 + $1.elements.count } }
 
   mutating func add(_ element: Element, at now: ContinuousClock.Instant) -> Admission {
     guard count < Self.maximumWaiting else { return .refused }
-    if !held.isEmpty, held[element.lockKey] != nil {
-      held[element.lockKey]?.append(element)
-      return .waits
-    }
+    if !groups.isEmpty, joinsGroup(element) { return .waits }
     waiting.append((element, now))
     if startsWorker(at: now) { return .startsWorker }
     defer { isWatched = true }
@@ -86,21 +87,47 @@ struct CommitQueue<Element: LockedTogether> {
     return waiting.prefix(count).map(\.element)
   }
 
-  /// Keeps entries of this key out of batches, those that wait and those that come, until ``release(_:)``.
-  /// - Returns: whether the caller is the one that waits for the lock. If not, another worker does, and answers `elements` too.
-  mutating func hold(_ key: Element.LockKey, _ elements: [Element]) -> Bool {
-    let isFirst = held[key] == nil
-    var together = waiting.map(\.element).filter { $0.lockKey == key }
-    if !isFirst { together.insert(contentsOf: elements, at: 0) }
-    if !together.isEmpty { waiting.removeAll { $0.element.lockKey == key } }
-    held[key, default: []] += together
-    return isFirst
+  /// Sets entries of a batch aside that met a held lock, and with them those that wait and have a key in common.
+  /// - Returns: whether the caller starts the worker of ``nextGroup()``.
+  mutating func setAside(_ elements: [Element]) -> Bool {
+    for element in elements where !joinsGroup(element) {
+      lastGroup += 1
+      groups.append((lastGroup, [element]))
+      for key in element.lockKeys { groupsByKey[key] = lastGroup }
+    }
+    guard !groups.isEmpty else { return false }
+    waiting = Deque(waiting.filter { !joinsGroup($0.element) })
+    defer { hasSlowWorker = true }
+    return !hasSlowWorker
   }
 
-  /// Ends the hold.
-  /// - Returns: the entries that waited with the caller.
-  mutating func release(_ key: Element.LockKey) -> [Element] {
-    held.removeValue(forKey: key) ?? []
+  private mutating func joinsGroup(_ element: Element) -> Bool {
+    guard let number = element.lockKeys.lazy.compactMap({ groupsByKey[$0] }).first,
+      let place = groups.firstIndex(where: { $0.number == number })
+    else { return false }
+    groups[place].elements.append(element)
+    return true
+  }
+
+  /// The first entry of the next group, and the number of groups that wait; `nil` ends the worker.
+  mutating func nextGroup() -> (first: Element, groups: Int)? {
+    guard let first = groups.first?.elements.first else {
+      hasSlowWorker = false
+      return nil
+    }
+    return (first, groups.count)
+  }
+
+  /// Ends the group of ``nextGroup()``. If the first entry got its lock, the others wait for the next commit.
+  /// - Returns: the entries that fail; and whether the caller starts a worker.
+  mutating func endGroup(
+    isGranted: Bool, at now: ContinuousClock.Instant
+  ) -> (refused: [Element], startsWorker: Bool) {
+    guard let (number, elements) = groups.popFirst() else { return ([], false) }
+    groupsByKey = groupsByKey.filter { $0.value != number }
+    guard isGranted else { return (elements, false) }
+    waiting.prepend(contentsOf: elements.dropFirst().map { ($0, now) })
+    return ([], !waiting.isEmpty && startsWorker(at: now))
   }
 
   /// Checks for entries that have waited too long.

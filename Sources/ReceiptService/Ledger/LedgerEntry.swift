@@ -37,18 +37,17 @@ struct LedgerEntry: Sendable {
   /// The name of the lock that serializes writes: the purchase's id, or the notification's uuid if it has no purchase.
   var lockName: String? { originalTransactionID ?? notification?.uuid.uuidString }
 
-  /// The lock that this entry has in common with others. The claimant comes first: a client can send any number of purchases of
-  /// one customer at once.
-  var lockKey: LedgerLockKey {
-    if let claimant { return .customer(claimant) }
-    return .purchase(lockName)
+  /// The locks that this entry has in common with others: a client can send any number of purchases of one customer at once, and
+  /// one purchase for any number of customers.
+  var lockKeys: [LedgerLockKey] {
+    [lockName.map(LedgerLockKey.purchase), claimant.map(LedgerLockKey.customer)].compactMap(\.self)
   }
 }
 
-/// A lock of the ledger that entries have in common: of the claimant, or of the purchase where there is none.
+/// A lock of the ledger that entries have in common.
 enum LedgerLockKey: Sendable, Hashable {
+  case purchase(String)
   case customer(Customer)
-  case purchase(String?)
 }
 
 /// The right to a purchase that the evidence of a claimant gives.
@@ -83,6 +82,8 @@ struct LedgerReceipt: Sendable {
   var isDuplicate = false
   /// The entry contradicts the stored purchase (another app or environment): its facts were not recorded.
   var isContradiction = false
+  /// The stored secret of the device is another one than that of the entry's admission: nothing was written.
+  var isSecretChanged = false
   /// Whether any fact was new.
   var isNews = false
   /// The entry is committed, but a row of a customer of this batch cannot be read, so ``customerRecords`` is missing.

@@ -11,6 +11,8 @@ struct LedgerState {
   var keptNotifications: Set<UUID> = []
   /// Those of them whose customer was erased.
   var erasedNotifications: Set<UUID> = []
+  /// Admissions of this batch that do not hold, because another secret is stored.
+  var changedAdmissions: Set<DeviceAdmission> = []
   /// Transactions that have a row.
   private var keptTransactions: Set<String> = []
   private var purchases: [String: Purchase] = [:]
@@ -106,6 +108,9 @@ struct LedgerState {
     // The replay read the payload before the erasure.
     if let notification = entry.notification, erasedNotifications.contains(notification.uuid) {
       return LedgerReceipt(isDuplicate: true, outcome: "erased")
+    }
+    if !changedAdmissions.isEmpty, let admission = entry.admission, changedAdmissions.contains(admission) {
+      return LedgerReceipt(isSecretChanged: true)
     }
     var receipt = LedgerReceipt()
     // Without an app there is no catalog, so the purchase stays as it is.

@@ -69,6 +69,8 @@ struct LedgerTransaction {
       queries.append(CustomerRecordRows.freeAccessByApp)
       if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
     }
+    let assumed = withApp.compactMap(\.admission).filter(\.isAssumed)
+    if !assumed.isEmpty { queries.append(DeviceSecretRows.changed(assumed)) }
     var answers = try await connection.pipeline(queries).dropFirst()
 
     var state = LedgerState()
@@ -105,6 +107,9 @@ struct LedgerTransaction {
         let (id, holder) = try HolderRows.decode(row)
         state.load(holder, of: id)
       }
+    }
+    if !assumed.isEmpty, let changed = answers.popFirst() {
+      state.changedAdmissions = try Set(changed.map(DeviceSecretRows.decodeChanged))
     }
     return (state, former)
   }
@@ -163,7 +168,9 @@ struct LedgerTransaction {
       if !transfers.isEmpty { _ = try await connection.query(locks) }
       for transfer in transfers { try await transfer.check(connection) }
       queries.append(locks)
-      let admissions = entries.compactMap(\.admission).filter { devices.contains($0.device) }
+      let admissions = zip(entries, receipts).compactMap { entry, receipt in
+        receipt.isSecretChanged ? nil : entry.admission
+      }.filter { devices.contains($0.device) }
       if !admissions.isEmpty { queries.append(DeviceSecretRows.require(admissions)) }
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
     }

@@ -1,6 +1,5 @@
 import Configuration
 import CoreMetrics
-import DequeModule
 import FoundationEssentials
 import HTTP
 import Logging
@@ -34,7 +33,7 @@ final class LedgerWriter: Sendable {
       self.continuation = continuation
     }
 
-    var lockKey: LedgerLockKey { entry.lockKey }
+    var lockKeys: [LedgerLockKey] { entry.lockKeys }
   }
 
   init(
@@ -121,39 +120,36 @@ final class LedgerWriter: Sendable {
     }
   }
 
-  /// Commits a batch and answers all of its entries. A bad entry fails alone; one that meets a lock fails with those that need
-  /// the same lock.
+  /// Commits a batch and answers its entries. A bad entry fails alone; entries that meet a lock are set aside, so that they do not
+  /// delay the others.
   private func commit(_ batch: [Waiting]) async {
     if await commitAndAnswer(batch, lockTimeout: LedgerLockTimeout.shared) { return }
-    // In the order of arrival.
-    var blocked: [(key: LedgerLockKey, entries: [Waiting])] = []
+    var blocked: [Waiting] = []
+    var keys: Set<LedgerLockKey> = []
     for waiting in batch {
-      if let group = blocked.firstIndex(where: { $0.key == waiting.lockKey }) {
-        blocked[group].entries.append(waiting)
+      // A lone entry has just met its lock.
+      if batch.count > 1, keys.isDisjoint(with: waiting.lockKeys),
+        await commitAndAnswer([waiting], lockTimeout: LedgerLockTimeout.probe)
+      {
         continue
       }
-      // A lone entry has just met its lock.
-      if batch.count > 1, await commitAndAnswer([waiting], lockTimeout: LedgerLockTimeout.probe) { continue }
-      blocked.append((waiting.lockKey, [waiting]))
+      blocked.append(waiting)
+      keys.formUnion(waiting.lockKeys)
     }
-    for (key, entries) in blocked {
-      await commitHeld(key, entries, lockTimeout: LedgerLockTimeout.alone / blocked.count)
-    }
+    if queue.withLock({ $0.setAside(blocked) }) { startSlowWorker() }
   }
 
-  /// Waits with the first of these entries for the lock that all of them need. If it is not granted, they fail together.
-  private func commitHeld(_ key: LedgerLockKey, _ entries: [Waiting], lockTimeout: Duration) async {
-    guard queue.withLock({ $0.hold(key, entries) }) else { return }
-    let isGranted = await commitAndAnswer([entries[0]], lockTimeout: lockTimeout)
-    var others = Deque(queue.withLock { entries.dropFirst() + $0.release(key) })
-    guard isGranted else {
-      refuse([entries[0]] + others)
-      return
-    }
-    while !others.isEmpty {
-      let count = min(others.count, CommitQueue<Waiting>.entriesPerTransaction)
-      await commit(Array(others.prefix(count)))
-      others.removeFirst(count)
+  /// Waits for the locks of the entries that were set aside. If the first entry of a group does not get its lock, the group fails
+  /// together.
+  private func startSlowWorker() {
+    Task(executorPreference: pool.executor) { [self] in
+      while let (first, groups) = queue.withLock({ $0.nextGroup() }) {
+        let timeout = max(LedgerLockTimeout.probe, LedgerLockTimeout.alone / groups)
+        let isGranted = await commitAndAnswer([first], lockTimeout: timeout)
+        let (refused, startsWorker) = queue.withLock { $0.endGroup(isGranted: isGranted, at: .now) }
+        if startsWorker { startWorker() }
+        if !refused.isEmpty { refuse(refused) }
+      }
     }
   }
 
@@ -181,6 +177,10 @@ final class LedgerWriter: Sendable {
     do {
       let receipts = try await run(batch.map(\.entry), lockTimeout)
       for (waiting, receipt) in zip(batch, receipts) {
+        if receipt.isSecretChanged {
+          waiting.continuation.resume(throwing: DeviceSecretChanged())
+          continue
+        }
         // Before the answer, so that a client that was answered finds its request counted.
         metrics.ledger.record(waiting.entry, receipt)
         waiting.continuation.resume(returning: receipt)
@@ -284,14 +284,13 @@ final class LedgerWriter: Sendable {
 /// The `lock_timeout` of the ledger's transactions.
 ///
 /// Entries that share a transaction share its waits. So a batch gives up early, and its entries are then tried alone, first
-/// with a very short timeout. Entries that meet a lock come last, so that they do not delay the others, and those that need
-/// the same lock wait for it together.
+/// with a very short timeout. Entries that meet a lock are set aside, so that they do not delay the others.
 enum LedgerLockTimeout {
   /// For a batch.
-  static let shared = Duration.milliseconds(250)
+  static let shared = Duration.milliseconds(100)
   /// For one entry of a batch that failed, while others of the batch come after it.
   static let probe = Duration.milliseconds(5)
-  /// For the entries that need one lock, with no other behind them; the locks that a batch met share it. Longer than the half
+  /// For a group of entries that was set aside; the groups that wait share it. Longer than the half
   /// second for which a migration waits for a table, with every other statement on that table behind it.
   static let alone = Duration.milliseconds(750)
 }

@@ -42,10 +42,21 @@ struct Validation: Sendable {
     let purchase = try await prove(body, request)
     app = purchase.app
     let appTransaction = try body.signedAppTransaction.map { try proofs.appTransaction($0, of: purchase.app) }
+    let possession = Possession(of: purchase, body, appTransaction)
+    if purchase.app.customer == .user {
+      let user = try await authenticator.user(of: request, in: purchase.app)
+      return try await claim(purchase, for: user.map(Customer.user), nil, possession)
+    }
+    guard let device = try body.deviceID.map({ try DeviceID($0).name }) else {
+      return try await claim(purchase, for: nil, nil, possession)
+    }
+    do {
+      let assumed = DeviceAdmission.assumed(device, in: purchase.app, secret: secret)
+      return try await claim(purchase, for: .device(device), assumed, possession)
+    } catch is DeviceSecretChanged {}
     return try await DeviceSecretChanged.retrying {
-      let (claimant, admission) = try await claimant(request, body, secret, purchase, appTransaction)
-      return try await claim(
-        purchase, for: claimant, admission, Possession(of: purchase, body, appTransaction))
+      let admission = try await admission(of: device, body, secret, purchase, appTransaction)
+      return try await claim(purchase, for: admission.map { .device($0.device) }, admission, possession)
     }
   }
 
@@ -132,26 +143,19 @@ struct Validation: Sendable {
     }
   }
 
-  /// The customer to bind the purchase to, and how a device's request was admitted.
+  /// How a device's request was admitted.
   ///
   /// `nil` for a device whose secret the request lacks: the signature proves the purchase, but not that the caller is
   /// the device. The purchase is stored, and bound later, when the device sends it with the secret.
-  private func claimant(
-    _ request: Request, _ body: ValidateRequest, _ secret: DeviceSecret?, _ purchase: ProvenPurchase,
+  private func admission(
+    of device: String, _ body: ValidateRequest, _ secret: DeviceSecret?, _ purchase: ProvenPurchase,
     _ appTransaction: Signed<AppTransaction>?
-  ) async throws -> (Customer?, DeviceAdmission?) {
-    let app = purchase.app
-    switch app.customer {
-    case .user: return (try await authenticator.user(of: request, in: app).map(Customer.user), nil)
-    case .device:
-      guard let device = try body.deviceID.map({ try DeviceID($0).name }) else { return (nil, nil) }
-      // A transaction looked up by a bare id proves nothing about the caller.
-      let proof =
-        body.signedTransaction == nil ? appTransaction.flatMap { AccountProof($0) } : AccountProof(purchase)
-      let admission = try await deviceAuthenticator.admission(
-        of: device, in: app, secret: secret, proof: proof)
-      return (admission.map { .device($0.device) }, admission)
-    }
+  ) async throws -> DeviceAdmission? {
+    // A transaction looked up by a bare id proves nothing about the caller.
+    let proof =
+      body.signedTransaction == nil ? appTransaction.flatMap { AccountProof($0) } : AccountProof(purchase)
+    return try await deviceAuthenticator.admission(
+      of: device, in: purchase.app, secret: secret, proof: proof)
   }
 
   /// The caller's entitlements. A device that does not have the purchase sees its own ones, as in `GET …/entitlements`. Another

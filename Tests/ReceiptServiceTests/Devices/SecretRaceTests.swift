@@ -2,6 +2,7 @@ import AppStoreSimulator
 import HTTPTypes
 import Postgres
 import Subscriptions
+import Synchronization
 import Testing
 
 @testable import ReceiptService
@@ -29,6 +30,31 @@ import Testing
       #expect(try await harness.count("purchase_devices") == 0)
       // The secret that was stored meanwhile is the device's, and binds the purchase.
       #expect(try await harness.validate(proof, secret: phone).string("entitlements.entitlementToken") != nil)
+    }
+  }
+
+  @Test
+  func `an assumed admission that does not hold fails its own entry, and the commit records the others`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      #expect(try await harness.launch("phone", account: "a", secret: phone).status == 201)
+      let entries = try ["phone", "tablet", "watch"].map { try harness.entry(of: $0) }
+      let results = Mutex<[String: Bool]>([:])
+      try await SharedCommit.with(harness) { commit in
+        try await commit.record(Array(entries.prefix(2)), after: entries[2]) { _, entry in
+          let device = try #require(entry.admission?.device)
+          do {
+            let receipt = try await commit.ledger.record(entry)
+            results.withLock { $0[device] = receipt.isNews }
+          } catch is DeviceSecretChanged {
+            results.withLock { $0[device] = false }
+          }
+        }
+      }
+      #expect(results.withLock { $0 } == ["phone": false, "tablet": true, "watch": true])
+      let stored = try await harness.pool.query("SELECT device_id FROM subscriptions ORDER BY device_id")
+      #expect(try stored.map { try $0.decode("device_id", as: String?.self) } == ["tablet", "watch"])
     }
   }
 
@@ -89,6 +115,16 @@ import Testing
 }
 
 extension Harness {
+  /// A validation of a new purchase by a device without a secret, as ``Validation`` makes it.
+  fileprivate func entry(of device: String) throws -> LedgerEntry {
+    let bought = try buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+    let purchase = try service.validation.proofs.purchase(
+      signedTransaction: bought.signedTransaction, signedRenewalInfo: nil, bundleID: nil)
+    var entry = LedgerEntry(purchase, claimant: .device(device), instant: clock.now)
+    entry.admission = .assumed(device, in: purchase.app, secret: nil)
+    return entry
+  }
+
   /// Sends a request, stores ``ScreenTime/secret(_:)`` 1 for the device `phone` once the request waits for the device's lock,
   /// and releases the lock.
   fileprivate func secret(

