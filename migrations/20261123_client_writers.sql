@@ -8,6 +8,8 @@
 -- The role of a statement is current_user: PostgREST sets it (SET LOCAL ROLE), and a backend signs in with it. Within a function
 -- that is SECURITY DEFINER it is the owner of the function, in which the app decides what clients may do.
 --
+-- An UPDATE of the key, which moves a row to another user, counts as an INSERT of the row's premium values for that user.
+--
 -- This file may run again.
 
 -- The tables may be live: see 20260413_roles.sql.
@@ -38,12 +40,14 @@ DECLARE
   role CONSTANT text := current_setting('receiptd.premium_writer');
   writes CONSTANT boolean := public.receiptd_writes_premium(TG_RELID, role);
   written CONSTANT jsonb := to_jsonb(NEW);
+  key CONSTANT text := CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END;
 BEGIN
   -- A backend that signs in with a role of its own learns why its write has no effect. PostgREST signs in with another role
   -- than that of the statement.
   IF NOT writes AND role = session_user AND public.receiptd_client_write_mode(TG_TABLE_NAME) <> 'accept'
-    AND (TG_OP = 'UPDATE' OR (written ->> 'is_premium')::boolean OR coalesce(written ->> 'premium_expires_at',
-      written ->> 'premium_product_id', written ->> 'premium_original_transaction_id') IS NOT NULL)
+    AND (to_jsonb(OLD) -> key = written -> key OR (written ->> 'is_premium')::boolean
+      OR coalesce(written ->> 'premium_expires_at', written ->> 'premium_product_id',
+        written ->> 'premium_original_transaction_id') IS NOT NULL)
   THEN
     RAISE WARNING 'the premium status of % is not written: the role % is not in premiumWriters of receiptd''s configuration',
       TG_TABLE_NAME, role;
@@ -78,9 +82,10 @@ DECLARE
   acts CONSTANT text := 'session_user <> current_user';
 BEGIN
   FOR relation, changed IN VALUES
-    ('profiles', '(OLD.premium_expires_at, OLD.premium_product_id, OLD.premium_original_transaction_id) IS DISTINCT FROM '
-      '(NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)'),
-    ('user_preferences', '(OLD.is_premium, OLD.bookmark_limit) IS DISTINCT FROM (NEW.is_premium, NEW.bookmark_limit)')
+    ('profiles', '(OLD.id, OLD.premium_expires_at, OLD.premium_product_id, OLD.premium_original_transaction_id) '
+      'IS DISTINCT FROM (NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)'),
+    ('user_preferences', '(OLD.user_id, OLD.is_premium, OLD.bookmark_limit) IS DISTINCT FROM '
+      '(NEW.user_id, NEW.is_premium, NEW.bookmark_limit)')
   LOOP
     PERFORM public.receiptd_set_trigger(relation, 'receiptd_guard_caller_insert', 'BEFORE INSERT',
       'receiptd_guard_caller', format('%s AND %s', asks, passes_on));
@@ -101,8 +106,27 @@ END
 $$;
 DROP FUNCTION public.receiptd_set_trigger(text, text, text, text, text);
 
--- Three functions of 20260420_client_writes.sql, changed.
+-- Four functions of 20260420_client_writes.sql, changed.
 --
+-- A row that moves to another user gets the current time: it is a new row of that user.
+CREATE OR REPLACE FUNCTION public.receiptd_keep_created_at() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  key CONSTANT text := CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END;
+BEGIN
+  -- The column belongs to the app: it may be missing, or be added later.
+  IF NOT EXISTS (
+    SELECT FROM pg_attribute
+    WHERE attrelid = TG_RELID AND attname = 'created_at' AND NOT attisdropped AND attgenerated = ''
+      AND atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype, 'date'::regtype))
+  THEN
+    RETURN NEW;
+  END IF;
+  RETURN jsonb_populate_record(NEW, jsonb_build_object('created_at',
+    CASE WHEN to_jsonb(OLD) -> key = to_jsonb(NEW) -> key THEN to_jsonb(OLD) -> 'created_at' ELSE to_jsonb(now()) END));
+END
+$$;
+
 -- A write that claims no premium does not wipe an earlier claim of the note: the row may keep its premium values, and `adopt`
 -- must know that a client claimed them.
 CREATE OR REPLACE FUNCTION public.receiptd_note_client_write(
@@ -112,7 +136,9 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   transaction_id text := CASE WHEN claim ~ '^[0-9]{1,20}$' THEN claim ELSE '' END;
   claims CONSTANT boolean := premium IS TRUE OR expires IS NOT NULL OR coalesce(product, '') <> '';
-  today CONSTANT date := (now() AT TIME ZONE 'UTC')::date;
+  -- Not now(): a transaction that began before the first `adopt` may write after it.
+  instant CONSTANT timestamptz := clock_timestamp();
+  today CONSTANT date := (instant AT TIME ZONE 'UTC')::date;
 BEGIN
   -- Any further claim of a user with 20 is counted without its transaction.
   IF transaction_id <> '' AND (
@@ -122,15 +148,15 @@ BEGIN
     transaction_id := '';
   END IF;
   INSERT INTO public.client_writes AS known (table_name, user_id, original_transaction_id, product_id, expires_at,
-    is_premium, mode, next_attempt_at)
-  VALUES (relation, customer, transaction_id, left(product, 255), expires, premium, mode_now,
+    is_premium, mode, last_at, next_attempt_at)
+  VALUES (relation, customer, transaction_id, left(product, 255), expires, premium, mode_now, instant,
     CASE WHEN transaction_id <> '' THEN now() END)
   ON CONFLICT (user_id, table_name, original_transaction_id) DO UPDATE SET
     product_id = CASE WHEN claims THEN excluded.product_id ELSE known.product_id END,
     expires_at = CASE WHEN claims THEN excluded.expires_at ELSE known.expires_at END,
     is_premium = coalesce(known.is_premium OR excluded.is_premium, excluded.is_premium),
-    mode = excluded.mode, writes = known.writes + 1, last_at = now(),
-    daily_writes = CASE today - (known.last_at AT TIME ZONE 'UTC')::date
+    mode = excluded.mode, writes = known.writes + 1, last_at = greatest(known.last_at, instant),
+    daily_writes = CASE greatest(0, today - (known.last_at AT TIME ZONE 'UTC')::date)
       WHEN 0 THEN ARRAY[known.daily_writes[1] + 1] || known.daily_writes[2:31]
       ELSE (ARRAY[1] || array_fill(0, ARRAY[greatest(0,
         least(31, today - (known.last_at AT TIME ZONE 'UTC')::date) - 1)]) || known.daily_writes)[1:31]
@@ -138,18 +164,19 @@ BEGIN
     -- The App Store may learn of a purchase a little later than the client.
     next_attempt_at = CASE WHEN known.outcome = 'unknown' AND known.verified_at < now() - interval '1 hour' THEN now()
       ELSE known.next_attempt_at END;
-EXCEPTION WHEN OTHERS THEN
-  RAISE LOG 'receiptd: a client write could not be noted: % (%)', SQLERRM, SQLSTATE;
 END
 $$;
 
+-- The guards write a note in the transaction of the write that it tells of. Where a note cannot be written (a deadlock, a lock
+-- timeout), they keep the stored premium values: `adopt` takes a premium row without a note for one from before receiptd.
+--
 -- In accept the guards leave an INSERT that meets a row to the guard of the ON CONFLICT's UPDATE, which notes the write. They
 -- lock the row (FOR KEY SHARE) until the INSERT has failed or updated it: a DELETE in between would let the INSERT succeed
 -- without a note. Where a DELETE is under way, they wait for it and see no row.
 CREATE OR REPLACE FUNCTION public.receiptd_guard_profiles() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  mode_now CONSTANT text := public.receiptd_client_write_mode('profiles');
+  mode_now text := public.receiptd_client_write_mode('profiles');
   -- The row that the statement changes, meets in an ON CONFLICT, or replaces. NULLs: there is none.
   stored record;
   replaced jsonb;
@@ -157,13 +184,15 @@ DECLARE
   stored_until timestamptz;
   known_until timestamptz;
 BEGIN
-  IF TG_OP = 'UPDATE' THEN
+  IF TG_OP = 'UPDATE' AND NEW.id IS NOT DISTINCT FROM OLD.id THEN
     stored := OLD;
   ELSE
-    replaced := public.receiptd_make_room('profiles', NEW.id);
+    IF TG_OP = 'INSERT' THEN
+      replaced := public.receiptd_make_room('profiles', NEW.id);
+    END IF;
     IF replaced IS NULL THEN
       SELECT id, premium_expires_at, premium_product_id, premium_original_transaction_id INTO stored
-      FROM public.profiles WHERE id = NEW.id FOR KEY SHARE;
+      FROM public.profiles WHERE id = NEW.id AND TG_OP = 'INSERT' FOR KEY SHARE;
     ELSE
       stored := jsonb_populate_record(NULL::public.profiles, replaced);
     END IF;
@@ -197,8 +226,13 @@ BEGIN
   END IF;
   -- In accept, the UPDATE of an INSERT … ON CONFLICT notes the write.
   IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL THEN
-    PERFORM public.receiptd_note_client_write('profiles', NEW.id, mode_now, NEW.premium_original_transaction_id,
-      NEW.premium_product_id, NEW.premium_expires_at, NULL);
+    BEGIN
+      PERFORM public.receiptd_note_client_write('profiles', NEW.id, mode_now, NEW.premium_original_transaction_id,
+        NEW.premium_product_id, NEW.premium_expires_at, NULL);
+    EXCEPTION WHEN OTHERS THEN
+      RAISE LOG 'receiptd: a client write could not be noted, and was not accepted: % (%)', SQLERRM, SQLSTATE;
+      mode_now := 'observe';
+    END;
   END IF;
   IF mode_now = 'accept' AND (TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL) THEN
     -- An old build may write back a row that it read before a renewal, or clear it. A payer's status stays. A stored status
@@ -230,7 +264,7 @@ $$;
 CREATE OR REPLACE FUNCTION public.receiptd_guard_user_preferences() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  mode_now CONSTANT text := public.receiptd_client_write_mode('user_preferences');
+  mode_now text := public.receiptd_client_write_mode('user_preferences');
   free_limit CONSTANT integer := coalesce((
     SELECT free_bookmark_limit FROM public.client_write_modes WHERE table_name = 'user_preferences'), 2);
   stored record;
@@ -238,13 +272,15 @@ DECLARE
   has_row boolean := true;
   is_new boolean := false;
 BEGIN
-  IF TG_OP = 'UPDATE' THEN
+  IF TG_OP = 'UPDATE' AND NEW.user_id IS NOT DISTINCT FROM OLD.user_id THEN
     stored := OLD;
   ELSE
-    replaced := public.receiptd_make_room('user_preferences', NEW.user_id);
+    IF TG_OP = 'INSERT' THEN
+      replaced := public.receiptd_make_room('user_preferences', NEW.user_id);
+    END IF;
     IF replaced IS NULL THEN
       SELECT user_id, is_premium, bookmark_limit INTO stored
-      FROM public.user_preferences WHERE user_id = NEW.user_id FOR KEY SHARE;
+      FROM public.user_preferences WHERE user_id = NEW.user_id AND TG_OP = 'INSERT' FOR KEY SHARE;
     ELSE
       stored := jsonb_populate_record(NULL::public.user_preferences, replaced);
     END IF;
@@ -279,7 +315,12 @@ BEGIN
       USING ERRCODE = 'insufficient_privilege';
   END IF;
   IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR is_new THEN
-    PERFORM public.receiptd_note_client_write('user_preferences', NEW.user_id, mode_now, NULL, NULL, NULL, NEW.is_premium);
+    BEGIN
+      PERFORM public.receiptd_note_client_write('user_preferences', NEW.user_id, mode_now, NULL, NULL, NULL, NEW.is_premium);
+    EXCEPTION WHEN OTHERS THEN
+      RAISE LOG 'receiptd: a client write could not be noted, and was not accepted: % (%)', SQLERRM, SQLSTATE;
+      mode_now := 'observe';
+    END;
   END IF;
   -- As for profiles: a client's write does not take a payer's status.
   IF mode_now = 'accept' AND (TG_OP = 'UPDATE' OR is_new)
@@ -302,3 +343,4 @@ END
 $$;
 COMMENT ON FUNCTION public.receiptd_guard_profiles() IS 'Accepts, notes or refuses a change of the premium columns of profiles by a client.';
 COMMENT ON FUNCTION public.receiptd_guard_user_preferences() IS 'Accepts, notes or refuses a change of the premium columns of user_preferences by a client.';
+COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it. {"erased": true}: it tells that the customer was erased, and the row is deleted after the delivery. With "returned": true it then tells the state, because the customer came back. {"decided": ["profiles"]} (profiles): in these tables the status replaces also a claim from before receiptd, because the user had a purchase or was erased.';

@@ -253,6 +253,12 @@ BEGIN
       EXECUTE format('REVOKE SELECT ON %s FROM %s', entry.target, service);
       EXECUTE format('GRANT SELECT (%s) ON %s TO %s', columns, entry.target, service);
     END IF;
+    -- Rights on single columns.
+    IF entry.has_secrets THEN
+      SELECT string_agg(quote_ident(s.name), ', ') INTO columns FROM public.receiptd_secret_columns() s
+      WHERE s.relation = entry.relation;
+      EXECUTE format('REVOKE SELECT (%s) ON %s FROM %s', columns, entry.target, service);
+    END IF;
   END IF;
 
   IF NOT entry.is_table THEN

@@ -97,6 +97,7 @@ struct Adoption: Sendable {
       let reading = try await legacy.read()
       for claim in reading.claims { book.add(claim) }
       (book.denied, book.withheld) = (reading.denied, reading.withheld)
+      book.waiting = reading.waiting
     }
     var last = (customer: "", transactionID: "")
     while true {
@@ -214,7 +215,8 @@ struct Adoption: Sendable {
         purchase, for: customer, binding: isContested ? nil : customer, isDryRun: isDryRun))
   }
 
-  /// Gives an award and records the decision in one transaction, so that a second run gives none.
+  /// Gives an award and records the decision in one transaction, so that a second run gives none. The row must still make the
+  /// claim: since it was read, the customer may have been erased.
   private func give(
     _ award: LegacyClaim.Award, for claim: LegacyClaim, in run: AdoptionRun
   ) async throws -> DecidedClaim {
@@ -225,13 +227,20 @@ struct Adoption: Sendable {
     let instant = clock.now()
     let author = SupportAuthor.adoption(reason)
     let grant = Grant(id: UUID(), tier: award.tier, startsAt: instant, endsAt: award.endsAt)
-    try await pool.withTransaction { connection in
+    let users = customer.userID.map { [$0] } ?? []
+    return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
         CustomerStatusWriter.lock([customer]),
-        AdoptionRows.standing(of: customer.userID.map { [$0] } ?? [], in: app, at: instant),
+        AdoptionRows.standing(of: users, in: app, at: instant), AdoptionRows.waiting(users),
+        claim.source == .profiles
+          ? AdoptionRows.profiles(of: customer.userID, at: instant)
+          : AdoptionRows.userPreferences(of: customer.userID),
       ])
       // Another run, or a purchase that came meanwhile.
-      guard answers[1].isEmpty else { return }
+      guard answers[1].isEmpty else { return decided }
+      guard answers[2].isEmpty, !answers[3].isEmpty else {
+        return DecidedClaim(.failed, "The row changed after it was read.")
+      }
       _ = try await connection.pipeline([
         GrantRows.insert(grant, to: customer, of: app, by: author),
         SupportActionRows.insert(
@@ -245,8 +254,8 @@ struct Adoption: Sendable {
         AdoptionRows.write([(claim, decided)], of: app, in: run, grant: grant.id, at: instant),
       ])
       try await statusWriter.write([customer], of: app.bundleID, at: instant, on: connection)
+      return decided
     }
-    return decided
   }
 
   private func write(

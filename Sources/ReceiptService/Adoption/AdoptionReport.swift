@@ -27,6 +27,8 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   /// The customers whose client writes premium without a transaction id, although receiptd has decided that they have no access:
   /// they get no award.
   let awardsDenied: [String]
+  /// The customers whose row was skipped, because receiptd has yet to write a status to it.
+  let waitingForStatus: [String]
   /// Expired, refunded and unknown purchases about which the App Store did not answer again: they have their former verdict.
   let notAskedAgain: Int
   /// Profiles with a false claim that now have the true status.
@@ -49,6 +51,7 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     awardsToClientWrites = book.claims.values.filter(\.isOfClient).map(\.key.customer.id).sorted()
     awardsWithheld = book.withheld.map { Customer.user($0).id }.sorted()
     awardsDenied = book.denied.map { Customer.user($0).id }.sorted()
+    waitingForStatus = book.waiting.map { Customer.user($0).id }.sorted()
     notAskedAgain = book.notAskedAgain
     listed = book.decisions.compactMap { key, decided in
       guard decided.verdict.needsAttention else { return nil }
@@ -62,7 +65,7 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   }
 
   /// Whether claims wait for another run.
-  public var isComplete: Bool { count(.failed) == 0 }
+  public var isComplete: Bool { count(.failed) == 0 && waitingForStatus.isEmpty }
 
   /// The number of claims with this verdict.
   func count(_ verdict: ClaimVerdict) -> Int { outcomes[verdict.rawValue] ?? 0 }
@@ -98,6 +101,9 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     )
     lines += Self.lines(
       awardsDenied, "premium by a client's word only, against receiptd's decision: no award"
+    )
+    lines += Self.lines(
+      waitingForStatus, "with a row to which receiptd has yet to write a status: skipped; run adopt again"
     )
     if notAskedAgain > 0 {
       lines.append("  \(notAskedAgain) verdicts are of an earlier run, because the App Store did not answer")

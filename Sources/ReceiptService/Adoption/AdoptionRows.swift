@@ -7,36 +7,52 @@ enum AdoptionRows {
   /// The number of rows that one query reads.
   static let page = 1_000
 
+  /// Which of these users wait for receiptd's status in their rows (`user_id`), which therefore say something else meanwhile.
+  static func waiting(_ users: [UUID]) -> Query {
+    """
+    SELECT DISTINCT key::uuid AS user_id FROM outbox
+    WHERE destination = \(OutboxRows.profiles) AND done_at IS NULL
+      AND key = ANY(\(users.map { $0.uuidString.lowercased() }))
+    """
+  }
+
   /// The claims of `profiles`, in the order of the users.
   ///
   /// A row that receiptd wrote after it had decided a claim of the user to another transaction is no claim. A client may have
   /// written any text, so the id is cut and has printable characters only. It may have written any time, too: `infinity`, and
   /// each time after the year 9999, is no end.
-  static func profiles(after last: UUID?, at instant: Date, limit: Int = page) -> Query {
-    """
-    SELECT id AS user_id, premium_product_id,
-      CASE WHEN premium_expires_at < '10000-01-01' AND isfinite(premium_expires_at) THEN premium_expires_at END
-        AS premium_expires_at,
-      left(regexp_replace(premium_original_transaction_id, '[^ -~]', '?', 'g'), 64) AS premium_original_transaction_id
-    FROM profiles
-    WHERE (\(last)::uuid IS NULL OR id > \(last)::uuid) AND premium_product_id NOT LIKE 'grant:%' IS NOT FALSE
-      AND (premium_original_transaction_id <> '' OR premium_expires_at > \(instant)
-        OR premium_expires_at IS NULL AND premium_product_id <> '')
-      AND NOT EXISTS (
-        SELECT FROM subscriptions s JOIN adoptions a ON a.bundle_id = s.bundle_id AND a.customer = profiles.id::text
-        WHERE s.original_transaction_id = profiles.premium_original_transaction_id AND s.user_id = profiles.id
-          AND a.original_transaction_id <> s.original_transaction_id AND a.outcome <> 'failed')
-    ORDER BY id LIMIT \(limit)
-    """
+  /// - Parameter user: only this user; `nil` for all.
+  static func profiles(
+    after last: UUID? = nil, of user: UUID? = nil, at instant: Date, limit: Int = page
+  ) -> Query {
+    let isOfUser: Query = user.map { "id = \($0)" } ?? "true"
+    return """
+      SELECT id AS user_id, premium_product_id,
+        CASE WHEN premium_expires_at < '10000-01-01' AND isfinite(premium_expires_at) THEN premium_expires_at END
+          AS premium_expires_at,
+        left(regexp_replace(premium_original_transaction_id, '[^ -~]', '?', 'g'), 64) AS premium_original_transaction_id
+      FROM profiles
+      WHERE (\(last)::uuid IS NULL OR id > \(last)::uuid) AND \(isOfUser)
+        AND premium_product_id NOT LIKE 'grant:%' IS NOT FALSE
+        AND (premium_original_transaction_id <> '' OR premium_expires_at > \(instant)
+          OR premium_expires_at IS NULL AND premium_product_id <> '')
+        AND NOT EXISTS (
+          SELECT FROM subscriptions s JOIN adoptions a ON a.bundle_id = s.bundle_id AND a.customer = profiles.id::text
+          WHERE s.original_transaction_id = profiles.premium_original_transaction_id AND s.user_id = profiles.id
+            AND a.original_transaction_id <> s.original_transaction_id AND a.outcome <> 'failed')
+      ORDER BY id LIMIT \(limit)
+      """
   }
 
   /// The premium users of `user_preferences`.
-  static func userPreferences(after last: UUID?, limit: Int = page) -> Query {
-    """
-    SELECT user_id FROM user_preferences
-    WHERE (\(last)::uuid IS NULL OR user_id > \(last)::uuid) AND is_premium
-    ORDER BY user_id LIMIT \(limit)
-    """
+  /// - Parameter user: only this user; `nil` for all.
+  static func userPreferences(after last: UUID? = nil, of user: UUID? = nil, limit: Int = page) -> Query {
+    let isOfUser: Query = user.map { "user_id = \($0)" } ?? "true"
+    return """
+      SELECT user_id FROM user_preferences
+      WHERE (\(last)::uuid IS NULL OR user_id > \(last)::uuid) AND \(isOfUser) AND is_premium
+      ORDER BY user_id LIMIT \(limit)
+      """
   }
 
   /// The rows of `subscriptions` that receiptd has not computed: there are no facts about them.

@@ -13,6 +13,8 @@ struct ClaimBook: Sendable {
   var denied: [UUID] = []
   /// The users whose client wrote premium, without a transaction id, after the first adoption, and who get no award.
   var withheld: [UUID] = []
+  /// The users with a premium row that waits for receiptd's status: what it says is no claim.
+  var waiting: [UUID] = []
 
   /// Adds a claim; one that is there already stays.
   mutating func add(_ claim: LegacyClaim) {

@@ -22,11 +22,14 @@ struct LegacyClaims: Sendable {
     var denied: [UUID] = []
     /// The users whose claim without a transaction id was written by a client after the first adoption, and gets no award.
     var withheld: [UUID] = []
+    /// The users with a row that waits for receiptd's status, such as that of a customer who was erased.
+    var waiting: [UUID] = []
 
     static func += (all: inout Reading, part: Reading) {
       all.claims += part.claims
       all.denied += part.denied
       all.withheld += part.withheld
+      all.waiting += part.waiting
     }
   }
 
@@ -48,12 +51,17 @@ struct LegacyClaims: Sendable {
     let instant = clock.now()
     while true {
       let rows = try await pool.query(AdoptionRows.profiles(after: last, at: instant))
+      let waiting = try await waiting(rows)
       var unnamed: [LegacyClaim] = []
       for row in rows {
         let user = try row.decode("user_id", as: UUID.self)
         last = user
         let product = try row.decode("premium_product_id", as: String?.self)
         guard isMine(product, in: .profiles) else { continue }
+        if waiting.contains(user) {
+          claims.waiting.append(user)
+          continue
+        }
         if let id = try row.decode("premium_original_transaction_id", as: String?.self), !id.isEmpty {
           claims.claims.append(
             LegacyClaim(key: .init(customer: .user(user), transactionID: id), source: .profiles))
@@ -81,17 +89,25 @@ struct LegacyClaims: Sendable {
       let award = award(nil, until: nil, because: "legacy: is_premium = true in user_preferences")
     else { return claims }
     while true {
-      let users = try await pool.query(AdoptionRows.userPreferences(after: last)).map {
-        try $0.decode("user_id", as: UUID.self)
-      }
+      let rows = try await pool.query(AdoptionRows.userPreferences(after: last))
+      let waiting = try await waiting(rows)
+      let users = try rows.map { try $0.decode("user_id", as: UUID.self) }
       last = users.last
-      let unnamed = users.map {
+      claims.waiting += users.filter { waiting.contains($0) }
+      let unnamed = users.filter { !waiting.contains($0) }.map {
         LegacyClaim(
           key: .init(customer: .user($0), transactionID: ""), source: .userPreferences, award: award)
       }
       claims += try await undecided(unnamed, in: .userPreferences)
       if users.count < AdoptionRows.page { return claims }
     }
+  }
+
+  /// The users of these rows that wait for receiptd's status.
+  private func waiting(_ rows: Rows) async throws -> Set<UUID> {
+    let users = try rows.map { try $0.decode("user_id", as: UUID.self) }
+    return Set(
+      try await pool.query(AdoptionRows.waiting(users)).map { try $0.decode("user_id", as: UUID.self) })
   }
 
   private func subscriptions() async throws -> [LegacyClaim] {

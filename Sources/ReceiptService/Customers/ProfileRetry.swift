@@ -46,7 +46,8 @@ struct ProfileRetry: Sendable {
       let id = try row.decode("id", as: Int64.self)
       let attempts = try row.decode("attempts", as: Int.self)
       let user = UUID(rfc9562: try row.decode("key", as: String.self))
-      if let user, let reason = try await tryWriting(user, at: instant, connection) {
+      let decided = Set(try row.decode("decided", as: [String].self))
+      if let user, let reason = try await tryWriting(user, decided: decided, connection) {
         metrics.outcomes.profileWriteFailures.increment()
         let next = instant + Backoff.delivery.seconds(afterFailures: attempts + 1)
         _ = try await connection.query(OutboxRows.postpone(id, until: next, because: reason))
@@ -60,25 +61,34 @@ struct ProfileRetry: Sendable {
   /// An unreadable row fails this user's status only; the queue goes on.
   /// - Returns: the reason why the status could not be written.
   private func tryWriting(
-    _ user: UUID, at instant: Date, _ connection: PostgresConnection
+    _ user: UUID, decided: Set<String>, _ connection: PostgresConnection
   ) async throws -> String? {
     do {
-      return try await write(user, at: instant, connection)
+      return try await write(user, decided: decided, connection)
     } catch let error as UnreadableRow {
       logger.error("a subscription's row cannot be read", metadata: ["column": "\(error.column)"])
       return "subscriptions: the column \(error.column) cannot be read"
     }
   }
 
+  /// - Parameter decided: the tables in which the status replaces every claim.
   private func write(
-    _ user: UUID, at instant: Date, _ connection: PostgresConnection
+    _ user: UUID, decided: Set<String>, _ connection: PostgresConnection
   ) async throws -> String? {
     let answers = try await connection.pipeline(
       [AdvisoryLock.acquire(.customer, [user.uuidString])]
         + CustomerRecordRows.select(users: [user], devices: []))
     let customerRecords = try CustomerRecordRows.decode(answers.dropFirst())
-    let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
     let changes = catalog.apps.map { CustomerChange(bundleID: $0.bundleID, customer: .user(user)) }
-    return try await writer.write(changes, customerRecords: customerRecords, on: connection)[user]
+    var reason: String?
+    for isDecided in [true, false] {
+      let writer = ProfileWriter(
+        catalog: catalog, clock: clock, logger: logger,
+        tables: ProfileTable.all.filter { decided.contains($0.destination.rawValue) == isDecided })
+      let unwritten = try await writer.write(
+        changes, customerRecords: customerRecords, former: isDecided ? [user] : [], on: connection)
+      reason = reason ?? unwritten[user]
+    }
+    return reason
   }
 }

@@ -48,6 +48,10 @@ struct ProfileWriter {
     ahead: Result<SavepointAttempt, PostgresError>? = nil, commits: Bool = false
   ) async throws -> [UUID: String] {
     let tableWrites = writes(for: changes)
+    // A later attempt knows nothing of a former purchase.
+    let decided: [UUID: [StatusDestination]] = former.reduce(into: [:]) { decided, user in
+      decided[user] = tableWrites.filter { $0.users.contains(user) }.map(\.table.destination)
+    }
     let instant = clock.now()
     var unwritten: [UUID: String] = [:]
     for (index, (table, apps, users)) in tableWrites.enumerated() {
@@ -58,12 +62,22 @@ struct ProfileWriter {
       }
       let refused = try await write(
         writes, to: table, connection, ahead: index == 0 ? ahead : nil,
-        after: index == tableWrites.count - 1 && commits ? Set(unwritten.keys) : nil)
+        after: index == tableWrites.count - 1 && commits
+          ? Waiting(users: Set(unwritten.keys), decided: decided) : nil)
       unwritten.merge(refused) { former, _ in former }
       if connection.isCommitted { return unwritten }
     }
-    if !unwritten.isEmpty { _ = try await connection.query(outbox(unwritten.keys)) }
+    if !unwritten.isEmpty {
+      _ = try await connection.query(outbox(Waiting(users: Set(unwritten.keys), decided: decided)))
+    }
     return unwritten
+  }
+
+  /// The users whose status goes to the outbox.
+  private struct Waiting {
+    var users: Set<UUID>
+    /// The tables in which the status of a user replaces every claim.
+    let decided: [UUID: [StatusDestination]]
   }
 
   /// The timeout of a statement on the app's own table.
@@ -76,8 +90,9 @@ struct ProfileWriter {
       set_config('enable_bitmapscan', 'on', true)
     """
 
-  private func outbox(_ users: some Sequence<UUID>) -> Query {
-    OutboxRows.insertProfiles(users.sorted(), at: clock.now())
+  private func outbox(_ waiting: Waiting) -> Query {
+    OutboxRows.insertProfiles(
+      waiting.users.sorted().map { ($0, waiting.decided[$0] ?? []) }, at: clock.now())
   }
 
   /// The tables to write, each with its apps and users.
@@ -123,13 +138,13 @@ struct ProfileWriter {
   }
 
   /// Writes all rows at once. If the table refuses, writes each row alone, so that one bad row fails alone.
-  /// - Parameter unwritten: commits too if not `nil`; then these users go to the outbox as well.
+  /// - Parameter waiting: commits too if not `nil`; then these users go to the outbox as well.
   private func write(
     _ writes: [ProfileWrite], to table: ProfileTable, _ connection: PostgresConnection,
-    ahead: Result<SavepointAttempt, PostgresError>? = nil, after unwritten: Set<UUID>? = nil
+    ahead: Result<SavepointAttempt, PostgresError>? = nil, after waiting: Waiting? = nil
   ) async throws -> [UUID: String] {
     do {
-      return try await attempt(writes, table, connection, ahead: ahead?.get(), after: unwritten)
+      return try await attempt(writes, table, connection, ahead: ahead?.get(), after: waiting)
     } catch let error as PostgresError where error.isRefusal {
       // After a timeout do not retry row by row: the customers behind would wait.
       if writes.count == 1 || error.isTimeout {
@@ -151,7 +166,7 @@ struct ProfileWriter {
 
   private func attempt(
     _ writes: [ProfileWrite], _ table: ProfileTable, _ connection: PostgresConnection,
-    ahead: SavepointAttempt?, after unwritten: Set<UUID>?
+    ahead: SavepointAttempt?, after waiting: Waiting?
   ) async throws -> [UUID: String] {
     try await connection.savepoint(continuing: ahead) { connection in
       let rows =
@@ -183,10 +198,10 @@ struct ProfileWriter {
       // A deferred constraint would fail at COMMIT and roll back the purchase; check it inside the savepoint. The commit
       // may wait for a standby, so the tables' statement timeout must not apply to it.
       changes += ["SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL statement_timeout = DEFAULT"]
-      let queued = unwritten?.union(skipped)
-      if queued?.isEmpty != true { changes.append("SET LOCAL lock_timeout = DEFAULT") }
+      let queued = waiting.map { Waiting(users: $0.users.union(skipped), decided: $0.decided) }
+      if queued?.users.isEmpty != true { changes.append("SET LOCAL lock_timeout = DEFAULT") }
       if let queued {
-        _ = try await connection.commit(after: changes + (queued.isEmpty ? [] : [outbox(queued)]))
+        _ = try await connection.commit(after: changes + (queued.users.isEmpty ? [] : [outbox(queued)]))
       } else {
         _ = try await connection.pipeline(changes)
       }

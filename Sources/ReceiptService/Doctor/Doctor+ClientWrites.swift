@@ -65,24 +65,70 @@ extension ClientWriteModes.StoredMode {
 }
 
 extension Doctor {
-  /// Names the roles, beside receiptd's and Supabase's, that have the right to write premium columns of a table.
-  func premiumWriters(
+  /// Names the roles, beside receiptd's and Supabase's, that may write premium columns of a table, or can get that right.
+  private func premiumWriters(
     _ pool: PostgresPool, _ stored: ClientWriteModes.StoredMode, _ modes: ClientWriteModes,
     _ table: ProfileTable
   ) async throws -> [CheckResult] {
-    let subject = "premium writers of \(stored.table)"
     let configured = modes.writers(to: table)
-    let roles = try await pool.query(PremiumWriterRows.holders(of: stored.table)).map(
-      PremiumWriterRows.Holder.init)
-    let writers = roles.filter { $0.writes || configured.contains($0.name) }.map(\.name)
+    return try await pool.withConnection { connection in
+      try await PremiumWriters.read(stored, configured: configured, on: connection).results
+    }
+  }
+}
+
+/// The roles and functions that may write premium columns of a table.
+struct PremiumWriters: Sendable {
+  let stored: ClientWriteModes.StoredMode
+  /// The roles of `premiumWriters` in the configuration.
+  let configured: [String]
+  let roles: [PremiumWriterRows.Holder]
+  let known: [PremiumWriterRows.Listed]
+  /// Functions that clients may call and that may write the table with the rights of a writer.
+  let functions: [String]
+
+  static func read(
+    _ stored: ClientWriteModes.StoredMode, configured: [String], on connection: PostgresConnection
+  ) async throws -> PremiumWriters {
+    let server = try await connection.query(
+      "SELECT current_setting('server_version_num')::bigint >= 150000 AS has_parameter_rights")[0]
+    let holders = PremiumWriterRows.holders(
+      of: stored.table, listed: configured,
+      hasParameterRights: try server.decode("has_parameter_rights"))
+    return try await PremiumWriters(
+      stored: stored, configured: configured,
+      roles: connection.query(holders).map(PremiumWriterRows.Holder.init),
+      known: connection.query(PremiumWriterRows.known(configured)).map(PremiumWriterRows.Listed.init),
+      functions: connection.query(PremiumWriterRows.functions(writing: stored.table)).map {
+        try $0.decode("name", as: String.self)
+      })
+  }
+
+  private var subject: String { "premium writers of \(stored.table)" }
+
+  var results: [CheckResult] { ofTriggers + ofConfiguration + ofRoles }
+
+  /// The roles that can get around the triggers.
+  private var ofTriggers: [CheckResult] {
     var results: [CheckResult] = []
-    if let role = roles.first(where: { $0.addsTriggers && !writers.contains($0.name) }) {
+    if let role = roles.first(where: { $0.addsTriggers && !$0.writes }) {
       results.append(
         .fail(
           subject, "\(role.name) may add triggers to the table, which would run with the server's rights",
           "REVOKE TRIGGER ON public.\(stored.table) FROM \(role.name)"))
     }
-    let known = try await pool.query(PremiumWriterRows.known(configured)).map(PremiumWriterRows.Listed.init)
+    if let role = roles.first(where: { $0.stopsTriggers && $0.mayWrite && !$0.writes }) {
+      results.append(
+        .fail(
+          subject,
+          "\(role.name) may set session_replication_role, which stops the triggers that watch its writes",
+          "REVOKE SET, ALTER SYSTEM ON PARAMETER session_replication_role FROM \(role.name)"))
+    }
+    return results
+  }
+
+  private var ofConfiguration: [CheckResult] {
+    var results: [CheckResult] = []
     if let role = known.first(where: \.isClient) {
       results.append(
         .fail(
@@ -97,11 +143,38 @@ extension Doctor {
           "premiumWriters names \(missing.joined(separator: ", ")), and the database has no such role",
           "correct the name"))
     }
+    return results
+  }
+
+  private var ofRoles: [CheckResult] {
+    var results: [CheckResult] = []
+    let writers = roles.filter { $0.writes && !$0.mayBecomeWriter }.map(\.name)
     if !writers.isEmpty {
       results.append(
-        .ok(subject, "\(writers.joined(separator: ", ")) may write them too, by premiumWriters or BYPASSRLS"))
+        .ok(
+          subject,
+          "\(writers.joined(separator: ", ")) may write them too, by premiumWriters, BYPASSRLS or membership")
+      )
     }
-    let clients = roles.filter { !writers.contains($0.name) && $0.mayWrite }.map(\.name)
+    let becoming = roles.filter(\.mayBecomeWriter).map(\.name)
+    if !becoming.isEmpty {
+      results.append(
+        .warn(
+          subject,
+          "\(becoming.joined(separator: ", ")) may act as a writer, by membership in its role or by CREATEROLE: no mode stops it",
+          "unless it is an administrator's, REVOKE the writer's role from it, or ALTER ROLE … NOCREATEROLE"))
+    }
+    if !functions.isEmpty {
+      results.append(
+        .warn(
+          subject,
+          "clients may call \(functions.joined(separator: ", ")), SECURITY DEFINER with a writer's rights: no mode stops it",
+          "see that it writes no premium status or user id that a client chooses, or REVOKE EXECUTE"))
+    }
+    let clients = roles.filter { role in
+      !role.writes && role.mayWrite && !role.isUsualClient
+        && (stored.mode != .refuse || !role.addsTriggers && !role.stopsTriggers && !role.mayBecomeWriter)
+    }.map(\.name)
     if !clients.isEmpty {
       let message = "\(clients.joined(separator: ", ")) has rights on them and counts as a client"
       results.append(
@@ -116,25 +189,34 @@ extension Doctor {
 }
 
 /// Queries on the roles that may write premium columns.
-private enum PremiumWriterRows {
-  /// A role with a right on the premium columns of a table.
-  struct Holder {
+enum PremiumWriterRows {
+  /// A role with a right on the premium columns of a table, or that can get one.
+  struct Holder: Sendable {
     var name: String
-    /// Whether it counts as a server: see `receiptd_writes_premium`.
+    /// Whether it counts as a server, by `receiptd_writes_premium` or the configuration.
     var writes: Bool
+    /// Whether it may write a premium column, or move a row to another user.
     var mayWrite: Bool
     var addsTriggers: Bool
+    var stopsTriggers: Bool
+    /// Whether it can take the role of a writer that may write.
+    var mayBecomeWriter: Bool
+    /// Whether it is one of Supabase's roles for clients.
+    var isUsualClient: Bool
 
     init(_ row: Row) throws {
       name = try row.decode("name")
       writes = try row.decode("writes")
       mayWrite = try row.decode("may_write")
       addsTriggers = try row.decode("adds_triggers")
+      stopsTriggers = try row.decode("stops_triggers")
+      mayBecomeWriter = try row.decode("may_become_writer")
+      isUsualClient = try row.decode("is_usual_client")
     }
   }
 
   /// A role of the configuration that the database has.
-  struct Listed {
+  struct Listed: Sendable {
     var name: String
     var isClient: Bool
 
@@ -144,25 +226,70 @@ private enum PremiumWriterRows {
     }
   }
 
-  static func holders(of table: String) -> Query {
-    """
-    SELECT * FROM (
-      SELECT r.rolname::text AS name, receiptd_writes_premium(t.oid, r.rolname) AS writes, EXISTS (
-          SELECT FROM unnest(ARRAY['premium_expires_at', 'premium_product_id', 'premium_original_transaction_id', 'is_premium',
-            'bookmark_limit']) AS c JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = c AND NOT a.attisdropped
-          WHERE has_column_privilege(r.oid, t.oid, a.attnum, 'INSERT, UPDATE')) AS may_write,
-        has_table_privilege(r.oid, t.oid, 'TRIGGER') AS adds_triggers
-      FROM pg_roles r JOIN pg_class t ON t.oid = to_regclass('public.' || \(table))
-      WHERE NOT r.rolsuper AND r.rolname NOT LIKE 'pg\\_%' AND NOT pg_has_role(r.oid, t.relowner, 'USAGE')
-        AND r.rolname NOT IN ('anon', 'authenticated', 'receiptd_app', 'service_role')
-    ) AS holder WHERE may_write OR adds_triggers ORDER BY name LIMIT 20
-    """
+  /// MEMBER counts roles that do not inherit: SET ROLE takes the role, and ADMIN OPTION gives it. Before PostgreSQL 16 CREATEROLE
+  /// gives any role. A role of clients counts also if it inherits. `authenticator` takes the role of each request, and Supabase's
+  /// own roles are its administrators'.
+  /// - Parameters:
+  ///   - listed: the writers of the configuration.
+  ///   - hasParameterRights: whether the server has rights on parameters (PostgreSQL 15 and later).
+  static func holders(of table: String, listed: [String], hasParameterRights: Bool) -> Query {
+    let stopsTriggers: Query =
+      hasParameterRights
+      ? "has_parameter_privilege(r.oid, 'session_replication_role', 'SET, ALTER SYSTEM')" : "false"
+    return """
+      WITH guarded AS (
+        SELECT oid, relowner, CASE relname WHEN 'profiles' THEN 'id' ELSE 'user_id' END AS key FROM pg_class
+        WHERE oid = to_regclass('public.' || \(table))),
+      roles AS MATERIALIZED (
+        SELECT r.oid, r.rolname, r.rolsuper, r.rolcreaterole,
+          r.rolname = ANY(\(listed)) OR receiptd_writes_premium(t.oid, r.rolname) AS writes, EXISTS (
+            SELECT FROM pg_attribute a WHERE a.attrelid = t.oid AND NOT a.attisdropped AND CASE
+              WHEN a.attname = t.key THEN has_column_privilege(r.oid, t.oid, a.attnum, 'UPDATE')
+              WHEN a.attname IN ('premium_expires_at', 'premium_product_id', 'premium_original_transaction_id', 'is_premium',
+                'bookmark_limit') THEN has_column_privilege(r.oid, t.oid, a.attnum, 'INSERT, UPDATE') END) AS may_write
+        FROM pg_roles r CROSS JOIN guarded t)
+      SELECT * FROM (
+        SELECT r.rolname::text AS name, r.writes, r.may_write,
+          has_table_privilege(r.oid, t.oid, 'TRIGGER') AS adds_triggers, \(stopsTriggers) AS stops_triggers,
+          (NOT r.writes OR r.oid = ANY (receiptd_client_roles()::oid[]))
+            AND r.rolname NOT IN ('authenticator', 'dashboard_user') AND r.rolname NOT LIKE 'supabase\\_%' AND (
+              r.rolcreaterole AND current_setting('server_version_num')::integer < 160000 OR EXISTS (
+                SELECT FROM roles w WHERE w.writes AND w.may_write AND w.oid <> r.oid AND pg_has_role(r.oid, w.oid, 'MEMBER')))
+            AS may_become_writer,
+          r.rolname IN ('anon', 'authenticated') AS is_usual_client
+        FROM roles r CROSS JOIN guarded t
+        WHERE NOT r.rolsuper AND r.rolname NOT LIKE 'pg\\_%' AND NOT pg_has_role(r.oid, t.relowner, 'USAGE')
+          AND r.rolname NOT IN ('receiptd_app', 'service_role')
+      ) AS holder
+      WHERE may_write AND (NOT is_usual_client OR stops_triggers) OR adds_triggers OR may_become_writer
+      ORDER BY name LIMIT 20
+      """
   }
 
   static func known(_ names: [String]) -> Query {
     """
     SELECT rolname::text AS name, oid = ANY (receiptd_client_roles()::oid[]) AS is_client FROM pg_roles
     WHERE rolname = ANY(\(names)) ORDER BY 1
+    """
+  }
+
+  /// The functions with a writer's rights that clients may call and that name the table in a statement that writes, or run text
+  /// as SQL. Triggers are not called, and extensions do not know the table.
+  static func functions(writing table: String) -> Query {
+    """
+    SELECT p.oid::regprocedure::text AS name
+    FROM pg_proc p JOIN pg_roles owner ON owner.oid = p.proowner JOIN pg_class t ON t.oid = to_regclass('public.' || \(table))
+    WHERE p.prosecdef AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
+      AND CASE WHEN p.prosecdef AND p.prokind IN ('f', 'p') THEN
+        pg_get_functiondef(p.oid) ~* '\\mexecute\\M' OR pg_get_functiondef(p.oid) ~* '\\m(insert|update|merge)\\M'
+          AND pg_get_functiondef(p.oid) ~* ('\\m' || t.relname || '\\M') END
+      AND receiptd_writes_premium(t.oid, owner.rolname)
+      AND NOT EXISTS (
+        SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
+      AND EXISTS (
+        SELECT FROM unnest(receiptd_client_roles()::oid[]) AS client
+        WHERE has_schema_privilege(client, p.pronamespace, 'USAGE') AND has_function_privilege(client, p.oid, 'EXECUTE'))
+    ORDER BY 1 LIMIT 10
     """
   }
 }

@@ -154,7 +154,8 @@ extension Doctor {
           OR EXISTS (
             SELECT FROM receiptd_rights() AS t
             WHERE t.relation NOT IN ('profiles', 'user_preferences')
-              AND has_table_privilege(r.oid, 'public.' || t.relation, 'INSERT, UPDATE, DELETE, TRIGGER')))
+              AND (has_any_column_privilege(r.oid, 'public.' || t.relation, 'INSERT, UPDATE')
+                OR has_table_privilege(r.oid, 'public.' || t.relation, 'DELETE, TRUNCATE, TRIGGER'))))
       ORDER BY 1 LIMIT 10
       """
     ).map { try $0.decode("name", as: String.self) }

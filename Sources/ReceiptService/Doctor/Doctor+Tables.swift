@@ -23,6 +23,14 @@ extension Doctor {
           migrations/20260420_client_writes.sql again with psql, and then migrations/20261123_client_writers.sql
           """))
     }
+    guard !shape.triggers.isEmpty else { return faults }
+    for child in try await pool.query(TableRows.children(of: shape.name)) {
+      let name = try child.decode("name", as: String.self)
+      faults.append(
+        fail(
+          shape, "\(name) inherits from it: rows there count as its own, and no trigger watches them",
+          "ALTER TABLE \(name) NO INHERIT public.\(shape.name)"))
+    }
     return faults
   }
 
@@ -172,6 +180,14 @@ private enum TableRows {
     SELECT tgname::text AS name FROM pg_trigger
     WHERE tgrelid = to_regclass('public.' || \(table)) AND tgenabled IN ('O', 'A')
       AND (tgname NOT LIKE 'receiptd_guard_premium%' OR pg_get_triggerdef(oid) LIKE '%receiptd.premium_writer%')
+    """
+  }
+
+  /// The tables that inherit from a table and are no partitions, which have its triggers.
+  static func children(of table: String) -> Query {
+    """
+    SELECT c.oid::regclass::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = to_regclass('public.' || \(table)) AND NOT c.relispartition ORDER BY 1
     """
   }
 

@@ -152,23 +152,30 @@ enum OutboxRows {
   /// The destination of premium statuses that could not be written to the app's own tables.
   static let profiles = "profiles"
 
-  /// Adds rows for users whose status must be written again. A user with a waiting row gets no second one.
-  static func insertProfiles(_ users: [UUID], at instant: Date) -> Query {
-    """
-    INSERT INTO outbox (destination, key, payload, created_at, next_attempt_at)
-    SELECT \(profiles)::text, waiting.key, '{}', \(instant)::timestamptz,
-      \(instant)::timestamptz + interval '1 second'
-    FROM unnest(\(users.map { $0.uuidString.lowercased() })::text[]) AS waiting (key)
-    WHERE NOT EXISTS (
-      SELECT FROM outbox WHERE destination = \(profiles) AND outbox.key = waiting.key
-        AND done_at IS NULL AND dead_at IS NULL)
-    """
+  /// Adds rows for users whose status must be written again. A user with a waiting row that says the same gets no second one.
+  /// - Parameter users: each with the tables in which the status replaces every claim.
+  static func insertProfiles(
+    _ users: [(id: UUID, decided: [StatusDestination])], at instant: Date
+  ) -> Query {
+    let payloads = users.map { user in
+      let tables = user.decided.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+      return tables.isEmpty ? "{}" : "{\"decided\": [\(tables)]}"
+    }
+    return """
+      INSERT INTO outbox (destination, key, payload, created_at, next_attempt_at)
+      SELECT \(profiles)::text, waiting.key, waiting.payload::jsonb, \(instant)::timestamptz,
+        \(instant)::timestamptz + interval '1 second'
+      FROM unnest(\(users.map { $0.id.uuidString.lowercased() })::text[], \(payloads)::text[]) AS waiting (key, payload)
+      WHERE NOT EXISTS (
+        SELECT FROM outbox WHERE destination = \(profiles) AND outbox.key = waiting.key
+          AND done_at IS NULL AND dead_at IS NULL AND outbox.payload @> waiting.payload::jsonb)
+      """
   }
 
   /// The due rows of a destination, locked until the transaction ends.
   static func due(for destination: String, at instant: Date, limit: Int) -> Query {
     """
-    SELECT id, key, attempts FROM outbox
+    SELECT id, key, attempts, ARRAY(SELECT jsonb_array_elements_text(payload -> 'decided')) AS decided FROM outbox
     WHERE destination = \(destination) AND next_attempt_at <= \(instant)
       AND done_at IS NULL AND dead_at IS NULL
     ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED

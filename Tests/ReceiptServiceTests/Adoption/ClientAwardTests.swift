@@ -67,6 +67,143 @@ import Testing
     }
   }
 
+  @Test(arguments: ["profiles", "user_preferences"])
+  func `a write whose note cannot be written keeps the stored premium values, and gets no award`(
+    table: String
+  ) async throws {
+    try await LiveApps.with(Self.modes) { live in
+      let user = live[9]
+      let isProfile = table == "profiles"
+      let bundleID = isProfile ? SwiftClimb.bundleID : Thaqalayn.bundleID
+      try await live.signsUp(user)
+      _ = try await live.adopt(bundleID)
+      try await live.pool.withTransaction { connection in
+        // The client's other transaction, which has not committed its note.
+        _ = try await connection.query(
+          "INSERT INTO client_writes (table_name, user_id, mode) VALUES (\(table), \(user), 'accept')")
+        let condition = "WHERE set_config('lock_timeout', '10ms', true) <> ''"
+        try await live.run(
+          isProfile
+            ? "UPDATE profiles SET handle = 'x', premium_product_id = '\(SwiftClimb.annual)' \(condition)"
+            : "UPDATE user_preferences SET is_premium = true \(condition)", as: user)
+        _ = try await connection.query("DELETE FROM client_writes")
+      }
+      #expect(try await live.profile(user) == ProfileRow())
+      #expect(try await live.harness.isPremiumInPreferences(user) == false)
+      if isProfile { #expect(try await live.handle(user) == "x") }
+      _ = try await live.adopt(bundleID)
+      let grants = try await live.pool.query("SELECT id FROM grants WHERE user_id = \(user)")
+      #expect(grants.isEmpty)
+    }
+  }
+
+  @Test func `a transaction that began before the first adoption and writes after it gets no award`()
+    async throws
+  {
+    try await LiveApps.with(Self.modes) { live in
+      let user = live[9]
+      try await live.signsUp(user)
+      let claims = #"{"sub": "\#(Self.id(user))", "role": "authenticated"}"#
+      try await live.pool.withTransaction { connection in
+        _ = try await connection.query("SET LOCAL idle_in_transaction_session_timeout = 0")
+        _ = try await connection.query("SET LOCAL ROLE authenticated")
+        _ = try await connection.query("SELECT set_config('request.jwt.claims', \(claims), true)")
+        _ = try await live.adopt(Thaqalayn.bundleID)
+        _ = try await connection.query("UPDATE user_preferences SET is_premium = true")
+      }
+      #expect(try await live.adopt(Thaqalayn.bundleID).awardsWithheld == [Self.id(user)])
+    }
+  }
+
+  // MARK: Keys
+
+  @Test(arguments: ["accept", "observe", "refuse"])
+  func `a row that a client moves to another user is a new row of that user`(mode: String) async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: mode, Thaqalayn.bundleID: mode]) { live in
+      let (payer, other) = (live[6], live[9])
+      try await LiveTables.run(
+        "CREATE POLICY lax ON user_preferences TO authenticated USING (true) WITH CHECK (true)", on: live.pool
+      )
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      func moves(_ user: UUID) async throws {
+        try await live.run(
+          "UPDATE user_preferences SET user_id = '\(other)' WHERE user_id = '\(user)'", as: user)
+      }
+      if mode == "refuse" {
+        #expect(try await live.isRefused { try await moves(payer) })
+        #expect(try await live.harness.isPremiumInPreferences(payer) == true)
+        // A free user's row.
+        try await moves(live[8])
+        #expect(try await live.clientWrites().isEmpty)
+      } else {
+        try await moves(payer)
+        #expect(try await live.clientWrites().map(\.user) == [other])
+        #expect(try await live.clientWrites().map(\.mode) == [mode])
+      }
+      #expect(try await live.harness.isPremiumInPreferences(other) == (mode == "accept"))
+      let row = try await live.pool.query(
+        "SELECT created_at > now() - interval '1 day' AS is_new FROM user_preferences WHERE user_id = \(other)"
+      )[0]
+      #expect(try row.decode("is_new", as: Bool.self))
+      let report = try await live.adopt(Thaqalayn.bundleID)
+      #expect(report.awardsWithheld == (mode == "accept" ? [Self.id(other)] : []))
+      let grants = try await live.pool.query("SELECT id FROM grants WHERE user_id = \(other)")
+      #expect(grants.isEmpty)
+    }
+  }
+
+  @Test(arguments: ["accept", "refuse"])
+  func `a profile that a client moves to another user claims its premium anew`(mode: String) async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: mode]) { live in
+      let (payer, other) = (live[1], live[9])
+      try await LiveTables.run(
+        "CREATE POLICY lax ON profiles TO authenticated USING (true) WITH CHECK (true)", on: live.pool)
+      _ = try await live.adopt()
+      try await live.setProfile(payer, nil, until: .distantFuture)
+      _ = try await live.pool.query("DELETE FROM profiles WHERE id = \(other)")
+      let move = "UPDATE profiles SET id = '\(other)' WHERE id = '\(payer)'"
+      if mode == "refuse" {
+        #expect(try await live.isRefused { _ = try await live.run(move, as: payer) })
+      } else {
+        try await live.run(move, as: payer)
+        #expect(try await live.clientWrites().map(\.user) == [other])
+        #expect(try await live.adopt().awardsWithheld == [Self.id(other)])
+      }
+    }
+  }
+
+  // MARK: Erased customers
+
+  @Test func `an erased customer whose row is locked gets no award, and the row becomes free`() async throws {
+    try await LiveApps.with(Self.modes) { live in
+      let user = live[6]
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      func hasAward() async throws -> Bool {
+        try await !live.pool.query("SELECT id FROM grants WHERE user_id = \(user)").isEmpty
+      }
+      #expect(try await hasAward())
+      try await live.pool.withTransaction { connection in
+        _ = try await connection.query("SET LOCAL idle_in_transaction_session_timeout = 0")
+        _ = try await connection.query("SELECT 1 FROM user_preferences WHERE user_id = \(user) FOR UPDATE")
+        try await live.harness.erase(Self.id(user))
+        for isDryRun in [true, false] {
+          let report = try await live.adopt(Thaqalayn.bundleID, isDryRun: isDryRun)
+          #expect(report.waitingForStatus == [Self.id(user)])
+          #expect(!report.isComplete)
+          #expect(report.description.contains("  1 with a row to which receiptd has yet to write a status"))
+        }
+        #expect(try await !hasAward())
+      }
+      live.harness.clock.advance(seconds: 60)
+      try await live.harness.service.profileRetry.run()
+      #expect(try await live.harness.isPremiumInPreferences(user) == false)
+      let report = try await live.adopt(Thaqalayn.bundleID)
+      #expect(report.waitingForStatus == [])
+      #expect(report.isComplete)
+      #expect(try await !hasAward())
+    }
+  }
+
   // MARK: Times
 
   @Test func `an infinite time that a client writes is no end, and stops no run`() async throws {

@@ -258,6 +258,86 @@ import Testing
     }
   }
 
+  @Test func `doctor names the roles that can get around a mode`() async throws {
+    try await Self.with("refuse") { live in
+      let stored = try #require(
+        try await ClientWriteModes.read(live.pool).first { $0.table == "profiles" })
+      let version = try await live.pool.query(
+        "SELECT current_setting('server_version_num')::bigint AS number")[0].decode("number", as: Int.self)
+      var statements = [
+        "CREATE ROLE receiptdtest_undone_takes NOINHERIT IN ROLE receiptd_app",
+        "CREATE ROLE receiptdtest_undone_makes CREATEROLE",
+        "CREATE ROLE receiptdtest_undone_moves", "GRANT UPDATE (id) ON profiles TO receiptdtest_undone_moves",
+        "CREATE ROLE receiptdtest_undone_stops", "GRANT UPDATE (id) ON profiles TO receiptdtest_undone_stops",
+      ]
+      if version >= 150_000 {
+        statements.append(
+          "GRANT SET ON PARAMETER session_replication_role TO receiptdtest_undone_stops")
+      }
+      let lines = try await Self.undone(statements, on: live.pool) { connection in
+        try await PremiumWriters.read(stored, configured: [], on: connection).results.map(\.line)
+      }
+      let subject = "premium writers of profiles"
+      let taking = (version < 160_000 ? ["makes", "takes"] : ["takes"]).map { "receiptdtest_undone_\($0)" }
+      #expect(
+        lines.contains {
+          $0.hasPrefix("warn  \(subject): \(taking.joined(separator: ", ")) may act as a writer")
+        }, "\(lines)")
+      let clients = [Self.backend, Self.member, "receiptdtest_undone_moves"].joined(separator: ", ")
+      if version >= 150_000 {
+        #expect(
+          lines.first?.hasPrefix(
+            "FAIL  \(subject): receiptdtest_undone_stops may set session_replication_role")
+            == true, "\(lines)")
+        #expect(lines.last?.hasPrefix("ok    \(subject): \(clients) has rights on them") == true, "\(lines)")
+      }
+    }
+  }
+
+  /// Runs statements and reads what they make of the roles, which belong to the cluster, and undoes all.
+  private static func undone(
+    _ statements: [String], on pool: PostgresPool, _ read: (PostgresConnection) async throws -> [String]
+  ) async throws -> [String] {
+    struct Undo: Error {
+      let lines: [String]
+    }
+    do {
+      try await pool.withTransaction { connection in
+        for statement in statements { _ = try await connection.query(Query(unescaped: statement)) }
+        throw Undo(lines: try await read(connection))
+      }
+    } catch let undo as Undo {
+      return undo.lines
+    }
+    return []
+  }
+
+  @Test func `doctor names the functions by which clients may write with a writer's rights`() async throws {
+    try await Self.with("refuse") { live in
+      try await LiveTables.run(
+        """
+        CREATE FUNCTION give(product text) RETURNS void LANGUAGE sql SECURITY DEFINER AS
+          $$ UPDATE profiles SET premium_product_id = product WHERE id = auth.uid() $$;
+        CREATE FUNCTION run_text(query text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS
+          $$ BEGIN EXECUTE query; END $$;
+        CREATE FUNCTION has_profile() RETURNS boolean LANGUAGE sql SECURITY DEFINER AS
+          $$ SELECT EXISTS (SELECT FROM profiles WHERE id = auth.uid()) $$;
+        CREATE FUNCTION own_rights(query text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE query; END $$;
+        CREATE FUNCTION signs_up() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+          $$ BEGIN INSERT INTO profiles (id) VALUES (NEW.id); RETURN NEW; END $$;
+        """, on: live.pool)
+      let start = "warn  premium writers of profiles: clients may call"
+      let lines = try await Self.lines(live).filter { $0.hasPrefix(start) }
+      #expect(lines.count == 1)
+      #expect(
+        lines.first?.hasPrefix("\(start) give(text), run_text(text), SECURITY DEFINER") == true, "\(lines)")
+      try await LiveTables.run(
+        "REVOKE EXECUTE ON FUNCTION give(text), run_text(text) FROM PUBLIC, anon, authenticated, service_role",
+        on: live.pool)
+      #expect(try await !Self.lines(live).contains { $0.hasPrefix(start) })
+    }
+  }
+
   @Test func `doctor fails where the former migration's triggers came back, and the later one mends them`()
     async throws
   {

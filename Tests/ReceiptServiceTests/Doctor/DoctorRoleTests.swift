@@ -53,6 +53,7 @@ import Testing
 
   @Test(arguments: [
     "GRANT INSERT ON grants", "GRANT SELECT ON notifications", "GRANT UPDATE ON subscriptions",
+    "GRANT UPDATE (user_id) ON subscriptions", "GRANT TRUNCATE ON grants",
   ])
   func `a role that receiptd does not know is named`(grant: String) async throws {
     try await withHarness { harness in

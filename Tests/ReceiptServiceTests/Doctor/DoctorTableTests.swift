@@ -70,6 +70,10 @@ import Testing
       change: "DROP TRIGGER receiptd_guard_premium_insert ON user_preferences",
       line: "table user_preferences: the trigger receiptd_guard_premium_insert is missing",
       remedy: "run migrations/20260420_client_writes.sql again"),
+    Case(
+      change: "CREATE TABLE spare () INHERITS (user_preferences)",
+      line: "table user_preferences: spare inherits from it",
+      remedy: "ALTER TABLE spare NO INHERIT public.user_preferences"),
   ]
 
   @Test(arguments: cases) private func `a table that was edited has a line with what to do`(_ example: Case)

@@ -67,6 +67,24 @@ import Testing
     }
   }
 
+  @Test func `a right of service_role on a secret column alone is revoked`() async throws {
+    try await Supabase.with(.own) { supabase in
+      try await LiveTables.run(
+        """
+        REVOKE SELECT ON notifications, jws_headers FROM service_role;
+        GRANT SELECT (outcome, envelope_signature) ON notifications TO service_role;
+        GRANT SELECT (header) ON jws_headers TO service_role;
+        SELECT receiptd_set_rights();
+        """, on: supabase.pool)
+      let rights = try await Self.rights(of: "service_role", supabase.pool)
+      #expect(
+        rights.filter {
+          $0.contains("SELECT") && ($0.hasPrefix("notifications:") || $0.hasPrefix("jws_headers:"))
+        }
+          == ["notifications: SELECT: outcome"])
+    }
+  }
+
   @Test func `rights on further columns of the app's own tables stay`() async throws {
     try await Supabase.with(.own) { supabase in
       let before = try await Self.rights(of: "receiptd_support", supabase.pool)
