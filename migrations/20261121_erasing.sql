@@ -1,11 +1,13 @@
--- Erasing a customer: which rows of support_actions are the customer's, and what happens to the rows of other customers
--- that name the id. 20261125_roles.sql has the rights on the functions.
+-- Erasing a customer: which rows of support_actions are the customer's, what happens to the rows of other customers that name
+-- the id, and which rows of the app's own tables receiptd added. 20261125_roles.sql has the rights on the functions.
+--
+-- This file may run again.
 
 -- Clients cause rows of receiptd's own rules, in any number. People write the others, and only these may name a customer in
 -- free text or in details: an erasure reads these alone.
-CREATE INDEX support_actions_people_idx ON public.support_actions (id) WHERE actor <> 'receiptd';
+CREATE INDEX IF NOT EXISTS support_actions_people_idx ON public.support_actions (id) WHERE actor <> 'receiptd';
 
-CREATE FUNCTION public.receiptd_rename_in_text(words text, customer_id text, pseudonym text) RETURNS text
+CREATE OR REPLACE FUNCTION public.receiptd_rename_in_text(words text, customer_id text, pseudonym text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE
     WHEN customer_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
@@ -15,7 +17,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION public.receiptd_rename_in_text(text, text, text) IS 'Free text in which the pseudonym replaces a customer''s id. Only a whole word counts, and only an id that cannot be an ordinary word: a UUID.';
 
-CREATE FUNCTION public.receiptd_rename_in_details(
+CREATE OR REPLACE FUNCTION public.receiptd_rename_in_details(
   details jsonb, customer_id text, pseudonym text, others boolean DEFAULT false) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -46,7 +48,7 @@ END
 $$;
 COMMENT ON FUNCTION public.receiptd_rename_in_details(jsonb, text, text, boolean) IS 'The details of an action in which the pseudonym replaces a customer''s id, or with "others" the id of every other customer: whole strings at any depth, and owners in the changes that a refresh found. Not under keys that have receiptd''s own words.';
 
-CREATE FUNCTION public.receiptd_rename_in_change(change jsonb, customer_id text, pseudonym text, others boolean) RETURNS jsonb
+CREATE OR REPLACE FUNCTION public.receiptd_rename_in_change(change jsonb, customer_id text, pseudonym text, others boolean) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   owners text := substring(change #>> '{}' FROM '^owner: (.* -> .*)$');
@@ -194,3 +196,45 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION public.receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz) IS 'Replaces an erased customer in support_actions, deletes the reasons and details of the customer''s own rows, replaces only the id in rows of other customers, deletes the rows that receiptd added to the app''s own tables, and records the erasure with the numbers of both. Returns the number of the customer''s own rows. Runs with the owner''s rights, for the role that serves.';
+
+-- migrate: new transaction
+
+-- An erasure deletes the rows that added_profile_rows names, so a fault in a server must not name a row of the app. A trigger
+-- notes each row that receiptd_app inserts, and what receiptd_app itself inserts into added_profile_rows has no effect: it keeps
+-- the right, because servers of the previous version and servers that connect as the owner note their rows themselves.
+
+-- The tables may be live: see 20260413_roles.sql.
+LOCK TABLE public.profiles, public.user_preferences IN ACCESS EXCLUSIVE MODE;
+
+CREATE OR REPLACE FUNCTION public.receiptd_note_added_row() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  INSERT INTO public.added_profile_rows (table_name, user_id)
+  VALUES (TG_TABLE_NAME, (to_jsonb(NEW) ->> CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END)::uuid)
+  ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_note_added_row() IS 'Notes that receiptd added a row to one of the app''s own tables.';
+
+CREATE OR REPLACE FUNCTION public.receiptd_ignore_note() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_ignore_note() IS 'Ignores what a server writes into added_profile_rows: receiptd_note_added_row() has noted the rows that it added.';
+
+DROP TRIGGER IF EXISTS receiptd_ignore_note ON public.added_profile_rows;
+CREATE TRIGGER receiptd_ignore_note BEFORE INSERT ON public.added_profile_rows
+  FOR EACH ROW WHEN (current_user = 'receiptd_app') EXECUTE FUNCTION public.receiptd_ignore_note();
+
+-- A row that a trigger of the app inserts, because receiptd added one to another table, is the app's.
+DROP TRIGGER IF EXISTS receiptd_note_added_insert ON public.profiles;
+CREATE TRIGGER receiptd_note_added_insert AFTER INSERT ON public.profiles
+  FOR EACH ROW WHEN (current_user = 'receiptd_app' AND pg_trigger_depth() = 0)
+  EXECUTE FUNCTION public.receiptd_note_added_row();
+DROP TRIGGER IF EXISTS receiptd_note_added_insert ON public.user_preferences;
+CREATE TRIGGER receiptd_note_added_insert AFTER INSERT ON public.user_preferences
+  FOR EACH ROW WHEN (current_user = 'receiptd_app' AND pg_trigger_depth() = 0)
+  EXECUTE FUNCTION public.receiptd_note_added_row();

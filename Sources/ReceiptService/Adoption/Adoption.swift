@@ -289,7 +289,7 @@ struct Adoption: Sendable {
 
 extension Array {
   /// The elements in arrays of at most `size`.
-  fileprivate func chunked(by size: Int) -> [[Element]] {
+  func chunked(by size: Int) -> [[Element]] {
     stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
   }
 }

@@ -20,7 +20,8 @@ extension Doctor {
           "the trigger \(trigger) is missing or disabled, so the rules for clients' writes do not hold",
           """
           ALTER TABLE public.\(shape.name) ENABLE TRIGGER \(trigger); if there is none, run \
-          migrations/20260420_client_writes.sql again with psql, and then migrations/20261123_client_writers.sql
+          migrations/20260420_client_writes.sql again with psql, then migrations/20261121_erasing.sql, \
+          and then migrations/20261123_client_writers.sql
           """))
     }
     guard !shape.triggers.isEmpty else { return faults }
@@ -254,11 +255,12 @@ struct TableShape {
     required: ["user_id", "is_premium", "bookmark_limit"], key: "user_id", isFilledByServer: false,
     triggers: clientGuards)
 
-  /// The triggers of `migrations/20260420_client_writes.sql` and `migrations/20261123_client_writers.sql`.
+  /// The triggers of `migrations/20260420_client_writes.sql`, `migrations/20261121_erasing.sql` and
+  /// `migrations/20261123_client_writers.sql`.
   private static let clientGuards = [
     "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_caller_insert",
     "receiptd_guard_caller_update", "receiptd_guard_premium_insert", "receiptd_guard_premium_update",
-    "receiptd_keep_created_at", "receiptd_touch_updated_at",
+    "receiptd_keep_created_at", "receiptd_note_added_insert", "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {

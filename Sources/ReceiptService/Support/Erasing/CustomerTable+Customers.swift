@@ -28,8 +28,8 @@ extension CustomerTable {
     columns: "id bundle_id device_id child_device_id name paired_at",
     export: { customer in
       """
-      SELECT to_jsonb(d) || CASE WHEN device_id = \(customer.device) THEN '{}'::jsonb
-        ELSE '{"device_id": "another customer"}' END AS row
+      SELECT to_jsonb(d) || CASE WHEN device_id = \(customer.device)
+        THEN '{"child_device_id": "another customer"}'::jsonb ELSE '{"device_id": "another customer"}' END AS row
       FROM devices d
       WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
       """

@@ -50,18 +50,23 @@ extension CustomerTable {
         WHERE original_transaction_id = ANY(\(customer.formerPurchases + customer.lostPurchases))
           AND taken_from = \(customer.id)
         """,
-        // Purchases of which waiting notifications alone name the user: these and later ones must not bring the user back.
-        """
-        INSERT INTO subscriptions (original_transaction_id, erased_as, erased_at, erased_tokens)
-        SELECT id, \(customer.pseudonym), \(customer.instant),
-          ARRAY[encode(sha256(convert_to(\(customer.user)::uuid::text, 'UTF8')), 'hex')]
-        FROM unnest(\(customer.waitingPurchases)::text[]) AS id WHERE \(customer.user)::uuid IS NOT NULL
-        ORDER BY id
-        ON CONFLICT (original_transaction_id) DO UPDATE SET erased_tokens = ARRAY(
-          SELECT unnest(subscriptions.erased_tokens) UNION SELECT unnest(excluded.erased_tokens))
-        """,
+        keepOut(customer),
       ]
     })
+
+  /// Keeps the user out of the purchases of which waiting notifications alone name the user: neither these nor later ones bring
+  /// the user back.
+  static func keepOut(_ customer: ErasedCustomer) -> Query {
+    """
+    INSERT INTO subscriptions (original_transaction_id, erased_as, erased_at, erased_tokens)
+    SELECT id, \(customer.pseudonym), \(customer.instant),
+      ARRAY[encode(sha256(convert_to(\(customer.user)::uuid::text, 'UTF8')), 'hex')]
+    FROM unnest(\(customer.waitingPurchases)::text[]) AS id WHERE \(customer.user)::uuid IS NOT NULL
+    ORDER BY id
+    ON CONFLICT (original_transaction_id) DO UPDATE SET erased_tokens = ARRAY(
+      SELECT unnest(subscriptions.erased_tokens) UNION SELECT unnest(excluded.erased_tokens))
+    """
+  }
 
   /// The digests of the tokens of a row of `subscriptions` under the alias `s`; NULL for none.
   /// - Parameter only: whether the customer's own id counts alone, because another customer has the purchase.

@@ -20,13 +20,14 @@ extension CustomerTable {
         """
         DELETE FROM refused_attempts
         WHERE (user_id = \(customer.user) OR device_id = \(customer.device)) AND \(customer.isOfApp())
-          OR transaction_id IN (
+          OR user_id IS NULL AND device_id IS NULL AND transaction_id IN (
             SELECT transaction_id FROM transactions WHERE original_transaction_id = ANY(\(customer.purchases)))
         """,
       ]
     })
 
-  /// An open question about a refund gets no answer: there is no consent any more.
+  /// An open question about a refund gets no answer: there is no consent any more. Where a device inherits the purchase, its
+  /// consent decides.
   private static let storeCalls = CustomerTable(
     "store_calls", "settled, without user and body",
     columns: """
@@ -48,8 +49,8 @@ extension CustomerTable {
           outcome = CASE WHEN settled_at IS NOT NULL THEN outcome WHEN body IS NOT NULL THEN 'unknown'
             WHEN kind = 'consumption' THEN 'no_consent' ELSE 'not_needed' END,
           settled_at = coalesce(settled_at, \(customer.instant))
-        WHERE original_transaction_id = ANY(\(customer.purchases)) OR user_id = \(customer.user)
-          AND original_transaction_id = ANY(\(customer.formerPurchases))
+        WHERE original_transaction_id = ANY(\(customer.releasedPurchases)) OR user_id = \(customer.user)
+          AND original_transaction_id = ANY(\(customer.formerPurchases + customer.lostPurchases))
         """
       ]
     })
@@ -75,10 +76,11 @@ extension CustomerTable {
       ]
     })
 
-  /// Events that wait are not sent any more: they name the customer, or their first sending would. ``LifecycleEventRows/fix``
-  /// waits for the rows that are locked here.
+  /// The customer's events that wait are not sent any more: they name the customer, or their first sending would. Those of other
+  /// customers that name this one as the former customer or as a paired device have the pseudonym, and are sent.
+  /// ``LifecycleEventRows/fix`` waits for the rows that are locked here.
   private static let lifecycleEvents = CustomerTable(
-    "lifecycle_events", "of the pseudonym; waiting ones are not sent",
+    "lifecycle_events", "of the pseudonym; the customer's are not sent",
     columns: """
       id type bundle_id environment user_id device_id former_user_id former_device_id child_device_ids \
       original_transaction_id transaction_id trial_id period_end occurred_at data checks_devices created_at first_sent_at \
@@ -87,7 +89,9 @@ extension CustomerTable {
     export: { customer in
       """
       SELECT to_jsonb(e) || CASE WHEN former_user_id IS NULL AND former_device_id IS NULL THEN '{}'::jsonb
-        ELSE '{"former_user_id": "another customer", "former_device_id": "another customer"}' END AS row
+        ELSE '{"former_user_id": "another customer", "former_device_id": "another customer"}' END
+        || CASE WHEN child_device_ids IS NULL THEN '{}'::jsonb ELSE jsonb_build_object('child_device_ids', (
+          SELECT jsonb_agg('another customer'::text) FROM jsonb_array_elements(child_device_ids))) END AS row
       FROM lifecycle_events e
       WHERE (user_id = \(customer.user) OR device_id = \(customer.device)) AND \(customer.isOfApp())
       ORDER BY occurred_at
@@ -95,28 +99,31 @@ extension CustomerTable {
     },
     erase: { customer in
       let user = customer.user == nil ? nil : customer.pseudonym
-      let names: Query = """
-        (user_id = \(customer.user) OR device_id = \(customer.device)
-          OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
-          OR child_device_ids ? \(customer.id)
+      let isOwn: Query = """
+        coalesce(user_id = \(customer.user) OR device_id = \(customer.device)
           OR user_id IS NULL AND device_id IS NULL AND first_sent_at IS NULL
-            AND original_transaction_id = ANY(\(customer.purchases))) AND \(customer.isOfApp())
+            AND original_transaction_id = ANY(\(customer.releasedPurchases)), false)
         """
       return [
         """
         DELETE FROM outbox WHERE destination = 'event' AND key IN (
-          SELECT id::text FROM lifecycle_events WHERE \(names))
+          SELECT id::text FROM lifecycle_events WHERE \(isOwn) AND \(customer.isOfApp()))
         """,
         """
-        UPDATE lifecycle_events SET erased_at = \(customer.instant),
+        UPDATE lifecycle_events SET erased_at = CASE WHEN is_own THEN \(customer.instant) ELSE erased_at END,
           user_id = CASE WHEN user_id = \(customer.user) THEN \(user)::uuid ELSE user_id END,
           device_id = CASE WHEN device_id = \(customer.device) THEN \(customer.pseudonym) ELSE device_id END,
           former_user_id = CASE WHEN former_user_id = \(customer.user) THEN \(user)::uuid ELSE former_user_id END,
           former_device_id = CASE WHEN former_device_id = \(customer.device) THEN \(customer.pseudonym)
             ELSE former_device_id END,
-          child_device_ids = NULL
+          child_device_ids = CASE WHEN NOT is_own THEN (
+            SELECT jsonb_agg(CASE WHEN child.id = \(customer.device) THEN \(customer.pseudonym) ELSE child.id END
+              ORDER BY child.place)
+            FROM jsonb_array_elements_text(child_device_ids) WITH ORDINALITY AS child (id, place)) END
         FROM (
-          SELECT id AS named FROM lifecycle_events WHERE \(names)
+          SELECT id AS named, \(isOwn) AS is_own FROM lifecycle_events
+          WHERE (\(isOwn) OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
+            OR child_device_ids ? \(customer.device)) AND \(customer.isOfApp())
           ORDER BY id FOR UPDATE) AS locked
         WHERE id = named
         """,

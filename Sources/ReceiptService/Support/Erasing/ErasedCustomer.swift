@@ -26,8 +26,11 @@ struct ErasedCustomer: Sendable {
   /// The purchases of other customers that support took from this one, and whose facts do not name it: only the row's column
   /// `taken_from` does.
   var lostPurchases: [String] = []
-  /// The notifications that could not be processed yet and name the customer or the customer's purchases.
+  /// The notifications that could not be processed yet and name the customer or the customer's purchases; none of ``foreign``.
   var waiting: [Waiting] = []
+  /// The notifications that wait and name the customer, of apps that were never configured. Any developer can have the App Store
+  /// sign a user's UUID and send it here, so there may be any number.
+  var foreign: [UUID] = []
   /// Those of ``namedPurchases`` and ``waitingPurchases`` that another customer has after the erasure. Their facts and
   /// notifications are of that customer: a refund that waits must end that customer's access.
   var othersPurchases: Set<String> = []
@@ -36,17 +39,27 @@ struct ErasedCustomer: Sendable {
   /// The timeout of a statement: many read whole tables.
   static let timeout: Duration = .seconds(60)
 
+  /// The most waiting notifications that one transaction ends. Each takes up to two places of the table of locks, which has some
+  /// thousands for all sessions.
+  static let batchSize = 500
+
   /// A notification that waits, with its purchase and its app as far as they can be read.
   struct Waiting: Sendable {
     var uuid: UUID
     var purchase: String?
+    /// Whether the ledger has read the purchase. Otherwise it stands in a part that does not verify.
+    var isPurchaseVerified: Bool
     var bundleID: String?
 
     init(_ row: Row) throws {
       uuid = try row.decode("notification_uuid")
       purchase = try row.decode("purchase")
+      isPurchaseVerified = try row.decode("is_verified")
       bundleID = try row.decode("bundle_id")
     }
+
+    /// The names of the locks under which the ledger may process it: see ``LedgerEntry/lockName``.
+    var locks: [String] { [purchase, isPurchaseVerified ? nil : uuid.uuidString].compactMap(\.self) }
   }
 
   /// - Parameter hasNamesake: whether the id is a customer of other apps too.
@@ -92,10 +105,16 @@ struct ErasedCustomer: Sendable {
   /// The purchases of which only money and dates stay: no other customer has them.
   var reducedPurchases: [String] { namedPurchases.filter { !othersPurchases.contains($0) } }
 
+  /// The customer's purchases that have no owner after the erasure: no device inherits them.
+  var releasedPurchases: [String] { purchases.filter { !othersPurchases.contains($0) } }
+
   /// The waiting notifications that will not be processed any more: no other customer has their purchases.
   var endedNotifications: [UUID] {
     waiting.filter { !isOfOthers($0) }.map(\.uuid)
   }
+
+  /// The waiting notifications that stay as signed: another customer has their purchases.
+  var keptNotifications: [UUID] { waiting.filter(isOfOthers).map(\.uuid) }
 
   private func isOfOthers(_ notification: Waiting) -> Bool {
     notification.purchase.map { othersPurchases.contains($0) } ?? false
@@ -107,8 +126,32 @@ struct ErasedCustomer: Sendable {
   }
 
   /// The names of the locks of all purchases and waiting notifications.
-  var purchaseLocks: [String] {
-    namedPurchases + lostPurchases + waiting.flatMap { [$0.uuid.uuidString, $0.purchase].compactMap(\.self) }
+  var purchaseLocks: [String] { namedPurchases + lostPurchases + waiting.flatMap(\.locks) }
+
+  /// The customer with the waiting notifications that the transaction of the erasure ends: those of purchases that it locks
+  /// anyway, and a batch of the others.
+  var inOneTransaction: ErasedCustomer {
+    let parts = waitingParts
+    return part(parts.ofNamedPurchases + parts.others.prefix(Self.batchSize))
+  }
+
+  /// The customer with the waiting notifications that transactions before it end, a batch each.
+  var batches: [ErasedCustomer] {
+    Array(waitingParts.others.dropFirst(Self.batchSize)).chunked(by: Self.batchSize).map(part)
+  }
+
+  private var waitingParts: (ofNamedPurchases: [Waiting], others: [Waiting]) {
+    let purchases = Set(namedPurchases)
+    func isNamed(_ notification: Waiting) -> Bool {
+      notification.purchase.map { purchases.contains($0) } ?? false
+    }
+    return (waiting.filter(isNamed), waiting.filter { !isNamed($0) })
+  }
+
+  private func part(_ waiting: [Waiting]) -> ErasedCustomer {
+    var part = self
+    (part.waiting, part.foreign) = (waiting, [])
+    return part
   }
 
   /// The Apple Accounts (appTransactionId) of the trials and the purchases.
@@ -155,6 +198,7 @@ struct ErasedCustomer: Sendable {
   }
 
   /// The waiting notifications with the customer's token, or about the customer's purchases, in any of their signed parts.
+  /// `is_foreign`: the app was never configured, as for retention.
   ///
   /// It reads all that wait, because erasing is rare.
   var findWaiting: Query {
@@ -164,8 +208,11 @@ struct ErasedCustomer: Sendable {
     if !ids.isEmpty { names.append(#""(\#(ids.joined(separator: "|")))""#) }
     let pattern = names.isEmpty ? nil : names.joined(separator: "|")
     return """
-      SELECT n.notification_uuid, n.bundle_id, coalesce(n.original_transaction_id,
-        substring(claims.text FROM '"originalTransactionId" *: *"([0-9]{1,20})"')) AS purchase
+      SELECT n.notification_uuid, n.bundle_id, n.original_transaction_id IS NOT NULL AS is_verified,
+        coalesce(n.original_transaction_id,
+          substring(claims.text FROM '"originalTransactionId" *: *"([0-9]{1,20})"')) AS purchase,
+        n.outcome = 'unknown_app' AND NOT EXISTS (
+          SELECT FROM configured_apps app WHERE app.bundle_id = n.bundle_id) AS is_foreign
       FROM notifications n CROSS JOIN LATERAL (
         SELECT receiptd_readable_claims(
           concat_ws(' ', n.transaction_claims, n.renewal_claims, n.envelope_claims)) AS text) AS claims
@@ -197,15 +244,39 @@ struct ErasedCustomer: Sendable {
     """
   }
 
+  /// Selects and locks the waiting notifications that still wait.
+  var lockWaiting: Query {
+    """
+    SELECT notification_uuid FROM notifications
+    WHERE notification_uuid = ANY(\(waiting.map(\.uuid))) AND processed_at IS NULL
+    ORDER BY notification_uuid FOR UPDATE
+    """
+  }
+
   /// The number of notifications of other customers' purchases that have the user's UUID and stay, as signed.
-  var countNotificationsOfOthers: Query {
+  /// - Parameter kept: ``keptNotifications`` of earlier batches.
+  func countNotificationsOfOthers(and kept: [UUID]) -> Query {
     """
     SELECT count(*) AS notifications FROM notifications n
     WHERE (n.original_transaction_id = ANY(\(othersPurchases.sorted()))
-        OR n.notification_uuid = ANY(\(waiting.filter(isOfOthers).map(\.uuid))))
+        OR n.notification_uuid = ANY(\(keptNotifications + kept)))
       AND strpos(lower(receiptd_readable_claims(
         concat_ws(' ', n.transaction_claims, n.renewal_claims, n.envelope_claims))), lower(\(user)::uuid::text)) > 0
     """
+  }
+
+  /// The customer with the notifications of ``findWaiting``.
+  func with(waiting rows: Rows) throws -> ErasedCustomer {
+    var found = self
+    (found.waiting, found.foreign) = ([], [])
+    for row in rows {
+      if try row.decode("is_foreign", as: Bool.self) {
+        found.foreign.append(try row.decode("notification_uuid"))
+      } else {
+        found.waiting.append(try Waiting(row))
+      }
+    }
+    return found
   }
 
   /// The customer with those of the waiting notifications that still wait.

@@ -51,17 +51,25 @@ extension SupportDesk {
   private func erase(
     _ customer: ErasedCustomer, by author: SupportAuthor, isForced: Bool, isDryRun: Bool
   ) async throws -> Erasure {
+    let ignoresRunning = isForced || isDryRun
+    var ended = EndedNotifications()
     for _ in 0..<5 {
       // Outside of the transaction, because the purchases' locks come before the customer's.
-      let known = try await pool.withConnection { try await found(customer, $0) }
+      let known = try await pool.withConnection { connection in
+        let current = try await found(customer, connection)
+        _ = try await running(current, isAllowed: ignoresRunning, connection)
+        return current
+      }
+      if isDryRun {
+        ended = EndedNotifications(foretelling: known)
+      } else {
+        try await end(known, &ended)
+      }
       do {
         return try await pool.withTransaction { connection in
-          let locked = try await lock(known, connection)
-          let running = try await running(locked, connection)
-          guard isForced || isDryRun || running.isEmpty else {
-            throw SupportRefusal.invalid(ErasureReport.warning(running))
-          }
-          let erasure = try await erase(locked, running: running, by: author, on: connection)
+          let locked = try await lock(known.inOneTransaction, connection)
+          let running = try await running(locked, isAllowed: ignoresRunning, connection)
+          let erasure = try await erase(locked, running: running, after: ended, by: author, on: connection)
           guard !erasure.counts.isEmpty else { throw SupportRefusal.notFound(nothing(of: erasure)) }
           if isDryRun { throw DryRun(erasure: erasure) }
           return erasure
@@ -75,6 +83,60 @@ extension SupportDesk {
     throw ServiceError.databaseUnavailable
   }
 
+  /// What was done about waiting notifications before the transaction of the erasure.
+  private struct EndedNotifications {
+    /// The number of changed rows by table.
+    var counts: [String: Int] = [:]
+    /// Those of other customers' purchases, which stay.
+    var kept: [UUID] = []
+
+    init() {}
+
+    /// What ``SupportDesk/end(_:_:)`` would do.
+    init(foretelling known: ErasedCustomer) {
+      count("notifications", known.foreign.count)
+      for batch in known.batches {
+        count("subscriptions", batch.waitingPurchases.count)
+        count("notifications", batch.endedNotifications.count)
+        kept += batch.keptNotifications
+      }
+    }
+
+    mutating func count(_ table: String, _ rows: Int) {
+      if rows > 0 { counts[table, default: 0] += rows }
+    }
+  }
+
+  /// Ends the waiting notifications that are too many for the transaction of the erasure, in transactions of their own. If the
+  /// erasure fails after it, a repetition ends the others.
+  ///
+  /// Notifications of apps that were never configured take no lock and leave no row in `subscriptions`: nothing processes them.
+  private func end(_ known: ErasedCustomer, _ ended: inout EndedNotifications) async throws {
+    for batch in known.foreign.chunked(by: ErasedCustomer.batchSize) {
+      let rows = try await pool.query(ImpersonalFacts.waitingNotifications(batch, at: known.instant))
+      ended.count("notifications", Int(rows.affected))
+    }
+    for batch in known.batches {
+      let (current, answers) = try await pool.withTransaction { connection in
+        let locked = try await connection.pipeline([
+          AdvisoryLock.acquire(.purchase, Set(batch.waiting.flatMap(\.locks))), batch.lockWaiting,
+        ])
+        let waiting = try batch.with(stillWaiting: locked[1])
+        let current = try waiting.with(others: await connection.query(waiting.findOthersPurchases))
+        let answers = try await connection.pipeline([
+          CustomerTable.keepOut(current),
+          ImpersonalFacts.waitingNotifications(current.endedNotifications, at: current.instant),
+          ImpersonalFacts.forwards([], or: current.endedNotifications),
+        ])
+        return (current, answers)
+      }
+      for (table, rows) in zip(["subscriptions", "notifications", "outbox"], answers) {
+        ended.count(table, Int(rows.affected))
+      }
+      ended.kept += current.keptNotifications
+    }
+  }
+
   /// Locks in the order of the ledger: the purchases, their notifications, the customer.
   /// - Returns: the customer as it is now: another erasure may have been faster.
   /// - Throws: ``NewPurchase``.
@@ -82,12 +144,7 @@ extension SupportDesk {
     _ known: ErasedCustomer, _ connection: PostgresConnection
   ) async throws -> ErasedCustomer {
     let answers = try await connection.pipeline([
-      AdvisoryLock.acquire(.purchase, Set(known.purchaseLocks)),
-      """
-      SELECT notification_uuid FROM notifications
-      WHERE notification_uuid = ANY(\(known.waiting.map(\.uuid))) AND processed_at IS NULL
-      ORDER BY notification_uuid FOR UPDATE
-      """,
+      AdvisoryLock.acquire(.purchase, Set(known.purchaseLocks)), known.lockWaiting,
       CustomerStatusWriter.lock([known.customer]),
     ])
     let purchases = try await connection.query(known.findPurchases, timeout: ErasedCustomer.timeout)
@@ -117,10 +174,12 @@ extension SupportDesk {
   }
 
   /// The customer's own subscriptions that the App Store may charge again or that are paid for.
+  /// - Throws: ``SupportRefusal`` if there are any and the erasure does not allow them.
   private func running(
-    _ customer: ErasedCustomer, _ connection: PostgresConnection
+    _ customer: ErasedCustomer, isAllowed: Bool, _ connection: PostgresConnection
   ) async throws -> [String] {
-    try await connection.query(SubscriptionRows.select(customer.purchases)).map(SubscriptionRows.decode)
+    let rows = try await connection.query(SubscriptionRows.select(customer.purchases))
+    let running = try rows.map(SubscriptionRows.decode)
       .filter { stored in
         let subscription = stored.subscription
         return subscription.current.ownership == "PURCHASED" && subscription.current.expiresDate != nil
@@ -128,10 +187,14 @@ extension SupportDesk {
             subscription.phase(at: customer.instant).storeStatus)
       }
       .map(\.originalTransactionID)
+    guard isAllowed || running.isEmpty else {
+      throw SupportRefusal.invalid(ErasureReport.warning(running))
+    }
+    return running
   }
 
   private func erase(
-    _ customer: ErasedCustomer, running: [String], by author: SupportAuthor,
+    _ customer: ErasedCustomer, running: [String], after ended: EndedNotifications, by author: SupportAuthor,
     on connection: PostgresConnection
   ) async throws -> Erasure {
     let hasSignUp = try await hasSignUp(customer, connection)
@@ -143,11 +206,11 @@ extension SupportDesk {
     let accounts = try await connection.query(customer.findAccounts).map {
       try $0.decode("account", as: String.self)
     }
-    var counts: [String: Int] = [:]
+    var counts = ended.counts
     for table in CustomerTable.all {
       let answers = try await connection.pipeline(table.erase(customer), timeout: ErasedCustomer.timeout)
       let affected = answers.reduce(0) { $0 + Int($1.affected) }
-      if affected > 0 { counts[table.name] = affected }
+      if affected > 0 { counts[table.name, default: 0] += affected }
     }
     _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts), timeout: ErasedCustomer.timeout)
     if let user = customer.user {
@@ -158,7 +221,7 @@ extension SupportDesk {
       _ = try await writer.write(changes, customerRecords: records, former: [user], on: connection)
     }
     let left = try await connection.query(
-      customer.countNotificationsOfOthers, timeout: ErasedCustomer.timeout)
+      customer.countNotificationsOfOthers(and: ended.kept), timeout: ErasedCustomer.timeout)
     let notificationsOfOthers = try left[0].decode("notifications", as: Int.self)
     var recorded = counts
     if notificationsOfOthers > 0 { recorded["notificationsOfOthers"] = notificationsOfOthers }

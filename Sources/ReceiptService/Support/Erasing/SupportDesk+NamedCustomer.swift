@@ -16,9 +16,10 @@ extension SupportDesk {
     let instant = clock.now()
     if let user = UUID(rfc9562: text) {
       let unknown = ErasedCustomer(.user(user), of: [], in: catalog, at: instant)
-      let waiting = try await pool.withConnection { try await self.found(unknown, $0) }.waiting
-      if !waiting.isEmpty {
-        let apps = Set(waiting.compactMap(\.bundleID)).filter { catalog[$0]?.customer == .user }.sorted()
+      let named = try await pool.withConnection { try await self.found(unknown, $0) }
+      if !named.waiting.isEmpty || !named.foreign.isEmpty {
+        let apps = Set(named.waiting.compactMap(\.bundleID)).filter { catalog[$0]?.customer == .user }
+          .sorted()
         let chosen = try Self.chosen(bundleID, from: apps, of: text)
         return ErasedCustomer(
           .user(user), of: chosen, hasNamesake: chosen.count < apps.count, in: catalog, at: instant)
@@ -82,8 +83,8 @@ extension SupportDesk {
   ) async throws -> ErasedCustomer {
     var found = try customer.with(
       await connection.query(customer.findPurchases, timeout: ErasedCustomer.timeout))
-    found.waiting = try await connection.query(found.findWaiting, timeout: ErasedCustomer.timeout)
-      .map(ErasedCustomer.Waiting.init)
+    found = try found.with(
+      waiting: await connection.query(found.findWaiting, timeout: ErasedCustomer.timeout))
     return try found.with(others: await connection.query(found.findOthersPurchases))
   }
 }

@@ -63,6 +63,33 @@ import Testing
     }
   }
 
+  @Test func `a server cannot name a row of the app for deletion, and the row that it adds is noted`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let (customer, _) = try await harness.customer()
+      let own = UUID()
+      _ = try await harness.pool.query("INSERT INTO profiles (id) VALUES (\(own))")
+      let server = harness.service.pool
+      for statement: Query in [
+        "INSERT INTO added_profile_rows (table_name, user_id) VALUES ('profiles', \(own))",
+        "UPDATE profiles SET premium_product_id = 'x' WHERE id = \(own)",
+        "INSERT INTO profiles (id) VALUES (\(own)) ON CONFLICT (id) DO NOTHING",
+      ] { _ = try await server.query(statement) }
+      #expect(try await harness.count("added_profile_rows WHERE user_id = '\(own)'") == 0)
+      let arguments = Arguments(
+        customer: own.uuidString.lowercased(), kind: "user", apps: [TestApps.climbing],
+        pseudonym: UUID().uuidString.lowercased())
+      _ = try await server.query(arguments.call)
+      #expect(try await harness.profileRow(of: own) != nil)
+
+      let noted = "added_profile_rows WHERE table_name = 'profiles' AND user_id = '\(customer)'"
+      #expect(try await harness.count(noted) == 1)
+      try await harness.erase(customer.uuidString)
+      #expect(try await harness.profileRow(of: customer) == nil)
+    }
+  }
+
   @Test func `no other role may call the functions of erasing`() async throws {
     try await Supabase.with(.own) { supabase in
       let open = try await supabase.pool.query(

@@ -174,6 +174,117 @@ import Testing
     }
   }
 
+  @Test func `a transfer that waits is told after its former customer is erased, with the pseudonym`()
+    async throws
+  {
+    try await withEvents(["transferred"]) { harness, receiver in
+      let (former, bought) = try await harness.customer()
+      let present = UUID()
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: present.uuidString, by: #require(Harness.ada), isForced: true)
+      let pseudonym = try #require(try await harness.erase(former.uuidString).erased.first?.pseudonym)
+      try await harness.service.outbox.run()
+      let event = try receiver.first(.transferred)
+      #expect(event.text("customer.id") == present.uuidString.lowercased())
+      #expect(event.text("formerCustomer.id") == pseudonym)
+      #expect(try await harness.count("lifecycle_events WHERE former_user_id = '\(former)'") == 0)
+    }
+  }
+
+  @Test func `paused devices that wait to be told are told after one is erased, with its pseudonym`()
+    async throws
+  {
+    try await withEvents(["paused_devices"]) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+      _ = try await harness.device("phone", shows: bought)
+      for number in 1...3 {
+        let answer = try await harness.send(
+          .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
+          json: #"{"childDeviceID": "child-\#(number)"}"#)
+        #expect(answer.status == 201)
+        harness.clock.advance(seconds: 1)
+      }
+      try await harness.happens(.changeProduct(TestApps.individual), to: bought.originalTransactionID)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      for _ in 0..<2 {
+        _ = try await harness.service.sweep.run()
+        _ = try await harness.service.eventSweep.run()
+      }
+      let pseudonym = try #require(try await harness.erase("child-2").erased.first?.pseudonym)
+      try await harness.service.outbox.run()
+      let paused = try receiver.first(.pausedDevices)
+      #expect(paused.text("customer.id") == "phone")
+      #expect(paused.value("data.pausedDevices") as? [String] == [pseudonym, "child-3"])
+    }
+  }
+
+  @Test func `an event without an owner is told to the device that inherits the purchase`() async throws {
+    try await withEvents(["renewed"]) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      _ = try await harness.device("old-phone", shows: bought)
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.device("new-phone", shows: bought)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      // As if it had been written before the first claim.
+      _ = try await harness.pool.query("UPDATE lifecycle_events SET device_id = NULL WHERE type = 'renewed'")
+      try await harness.erase("old-phone")
+      try await harness.service.outbox.run()
+      #expect(try receiver.first(.renewed).text("customer.id") == "new-phone")
+    }
+  }
+
+  @Test func `a refused request of another customer about the purchase stays`() async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let other = UUID()
+      for named in [user, other, nil] {
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO refused_attempts (at, bundle_id, route, user_id, transaction_id, code, request_id, address_prefix)
+          VALUES (now(), \(TestApps.climbing), 'POST /x', \(named), \(bought.transactionID), 'forbidden', 'r',
+            '203.0.113.0/24')
+          """)
+      }
+      try await harness.erase(user.uuidString)
+      #expect(try await harness.count("refused_attempts") == 1)
+      #expect(try await harness.count("refused_attempts WHERE user_id = '\(other)'") == 1)
+    }
+  }
+
+  @Test func `a question about a refund waits on for the device that inherits the purchase`() async throws {
+    try await withHarness { harness in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      _ = try await harness.device("old-phone", shows: bought)
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.device("new-phone", shows: bought)
+      try await harness.requestsRefund(of: bought)
+      try await harness.erase("old-phone")
+      #expect(try await harness.count("store_calls WHERE settled_at IS NULL") == 1)
+      try await harness.erase("new-phone")
+      #expect(try await harness.count("store_calls WHERE outcome = 'no_consent'") == 1)
+    }
+  }
+
+  @Test func `the call that tells the App Store a user ends with the user, also after a transfer`()
+    async throws
+  {
+    try await withHarness(configuration: Harness.apps(#""tellAccountToken": true"#)) { harness in
+      let (former, present) = (UUID(), UUID())
+      let bought = try harness.buy()
+      let token = try await harness.token(for: former)
+      #expect(try await harness.sync([bought.signedTransaction], user: former, token: token).status == 200)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: present.uuidString, by: #require(Harness.ada), isForced: true)
+      try await harness.erase(former.uuidString)
+      #expect(try await harness.count("store_calls WHERE outcome = 'not_needed' AND user_id IS NULL") == 1)
+    }
+  }
+
   @Test(arguments: ["e", "1", "letter"])
   func `a customer with a short id can be erased for a reason that has its letters`(id: String) async throws {
     try await withHarness { harness in

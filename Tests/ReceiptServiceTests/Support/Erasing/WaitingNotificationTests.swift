@@ -195,6 +195,85 @@ import Testing
     }
   }
 
+  @Test
+  func `waiting notifications of apps that were never configured lose an erased user and leave no purchase`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let count = ErasedCustomer.batchSize * 2 + 10
+      try await harness.keepWaiting(count, naming: user, of: "com.example.foreign", because: .unknownApp)
+      let ada = try #require(Harness.ada)
+      let dry = try await harness.desk.eraseCustomer(user.uuidString, by: ada, isDryRun: true)
+      #expect(dry.erased.first?.rows["notifications"] == count + 1)
+      #expect(try await harness.count("notifications WHERE outcome = 'unknown_app'") == count)
+      let export = try await harness.desk.exportCustomer(user.uuidString)
+      #expect(export.tables.first { $0.table == "notifications" }?.rows.count == 1)
+
+      let report = try await harness.erase(user.uuidString)
+      #expect(report.erased.first?.rows["notifications"] == count + 1)
+      #expect(report.erased.first?.rows["subscriptions"] == 1)
+      #expect(try await harness.count("notifications WHERE outcome = 'erased'") == count)
+      #expect(try await harness.count("subscriptions") == 1)
+      #expect(try await harness.tables(with: user.uuidString) == [])
+    }
+  }
+
+  @Test func `a user whom only a notification of an app that was never configured names can be erased`()
+    async throws
+  {
+    try await withHarness { harness in
+      let user = UUID()
+      try await harness.keepWaiting(1, naming: user, of: "com.example.foreign", because: .unknownApp)
+      #expect(try await harness.erase(user.uuidString).erased.first?.rows == ["notifications": 1])
+      #expect(try await harness.tables(with: user.uuidString) == [])
+      #expect(try await refusal { try await harness.erase(user.uuidString) } == .notFound)
+    }
+  }
+
+  @Test func `a refused erasure leaves waiting notifications as they are`() async throws {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      try await harness.keepWaiting(2, naming: user, of: "com.example.foreign", because: .unknownApp)
+      #expect(try await refusal { try await harness.erase(user.uuidString, isForced: false) } == .invalid)
+      #expect(try await harness.count("notifications WHERE outcome = 'unknown_app'") == 2)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2)))
+  func `an erasure locks a batch of waiting notifications at a time, and ends all`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let count = ErasedCustomer.batchSize * 2 + 10
+      try await harness.keepWaiting(count, naming: user, of: TestApps.climbing, because: .unknownProduct)
+      let ada = try #require(Harness.ada)
+      let dry = try await harness.desk.eraseCustomer(user.uuidString, by: ada, isDryRun: true)
+      let rows = ["notifications": count, "subscriptions": count]
+      #expect(dry.erased.first?.rows == rows)
+      #expect(try await harness.count("notifications WHERE processed_at IS NULL") == count)
+      // The transaction of the erasure has the locks of the notifications and waits for the customer's.
+      let erasing = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock([.user(user)]))
+        let erasing = Task { try await harness.erase(user.uuidString) }
+        try await harness.untilWaiting(1)
+        let locks = try await harness.value(
+          """
+          SELECT count(*) AS value FROM pg_locks
+          WHERE locktype = 'advisory' AND granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+          """, as: Int.self)
+        // One is this transaction's own.
+        #expect(locks <= ErasedCustomer.batchSize + 1)
+        #expect(
+          try await harness.count("notifications WHERE processed_at IS NULL") == ErasedCustomer.batchSize)
+        return erasing
+      }
+      #expect(try await erasing.value.erased.first?.rows == rows)
+      #expect(try await harness.count("subscriptions WHERE erased_tokens IS NOT NULL") == count)
+      #expect(try await harness.tables(with: user.uuidString) == [])
+    }
+  }
+
   @Test func `a replay that read the notification before the erasure writes nothing`() async throws {
     try await withHarness { harness in
       let user = UUID()
@@ -264,6 +343,26 @@ extension Harness {
     }
     await mistaken.close()
     #expect(try await outcome(of: uuid) == cause.rawValue)
+  }
+
+  /// Inserts notifications that wait, each about a purchase of its own whose token is a user's.
+  fileprivate func keepWaiting(
+    _ count: Int, naming user: UUID, of bundleID: String, because cause: WaitingNotificationTests.Cause
+  ) async throws {
+    _ = try await pool.query(
+      "INSERT INTO jws_headers (header, sha256) VALUES ('h', 'h') ON CONFLICT DO NOTHING")
+    _ = try await pool.query(
+      """
+      INSERT INTO notifications (notification_uuid, type, bundle_id, environment, original_transaction_id, signed_at,
+        received_at, outcome, envelope_header, envelope_claims, envelope_signature, transaction_header,
+        transaction_claims, transaction_signature)
+      SELECT gen_random_uuid(), 'SUBSCRIBED', \(bundleID)::text, 'Production', purchase, now(), now(),
+        \(cause.rawValue)::text, header, '{"notificationType": "SUBSCRIBED"}', 'x', header,
+        jsonb_build_object('originalTransactionId', purchase, 'appAccountToken', \(user)::uuid)::text, 'x'
+      FROM (
+        SELECT (910000000000000 + n)::text AS purchase, (SELECT max(id) FROM jws_headers) AS header
+        FROM generate_series(1, \(count)) AS n) AS new
+      """)
   }
 
   /// The word in `notifications.outcome`.
