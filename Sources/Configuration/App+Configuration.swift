@@ -1,4 +1,5 @@
 import Foundation
+import JSON
 import Subscriptions
 
 import enum HTTP.RFC3339

@@ -51,7 +51,7 @@ package struct AppCatalog: Sendable {
     try top.allowOnly(["apps", "support"])
     let support = try top.object("support")
     try support?.allowOnly(["agentGrantDays"])
-    let agentGrantDays = try support?.integer("agentGrantDays", in: 0...maximumGrantDays)
+    let agentGrantDays = try support?.integer("agentGrantDays", in: 0...Self.maximumGrantDays)
     guard case .array(let elements) = try top.required("apps") else {
       throw ConfigurationProblem(name + ": apps", "must be a list")
     }
