@@ -115,6 +115,23 @@ import Testing
     }
   }
 
+  @Test
+  func `a write by the owner of the table needs no decision about its role, and one of another role does`()
+    async throws
+  {
+    try await Self.with("accept") { live in
+      let change =
+        "EXPLAIN (ANALYZE) UPDATE profiles SET premium_product_id = 'other' WHERE id = '\(live[9])'"
+      func calls(_ plan: Rows) throws -> [String] {
+        try plan.map { try $0.decode("QUERY PLAN", as: String.self) }.filter { $0.contains("receiptd_guard") }
+      }
+      let ofOwner = try await calls(live.pool.query(Query(unescaped: change)))
+      #expect(ofOwner == [])
+      let ofBackend = try await calls(Self.run(change, as: Self.backend, on: live.pool))
+      #expect(ofBackend.count == 2)
+    }
+  }
+
   @Test func `such a role cannot set back the date of its user's row`() async throws {
     try await Self.with("accept") { live in
       func year() async throws -> Int {
