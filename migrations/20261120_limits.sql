@@ -1,7 +1,7 @@
 -- Limits on what clients can make the database keep: the moves of a purchase or a trial, the replacements of a device's secret,
 -- and the secrets of devices with nothing on record.
 --
--- The new columns have no default or a constant one, so no row is written.
+-- The new columns have no default or a constant one, so no row is written for them.
 
 ALTER TABLE public.subscriptions
   ADD COLUMN IF NOT EXISTS counted_moves integer,
@@ -19,6 +19,9 @@ COMMENT ON COLUMN public.trials.device_id IS 'The device that has the trial: it 
 COMMENT ON COLUMN public.trials.joined_at IS 'When the device joined the trial. NULL: it began the trial, or joined before 20261120_limits.sql.';
 COMMENT ON COLUMN public.trials.counted_moves IS 'How many devices replaced another one in this trial within 24 hours from counted_moves_since. NULL: none, or continues is set.';
 COMMENT ON COLUMN public.trials.counted_moves_since IS 'The first of these replacements. 24 hours later a new count begins. NULL: there was none.';
+-- The account of a trial stands in the row of the device that began it. An earlier version let a device that had joined the trial of
+-- one account add another account, which thereby lost its own trial.
+UPDATE public.trials SET app_transaction_id = NULL WHERE continues IS NOT NULL AND app_transaction_id IS NOT NULL;
 
 -- migrate: new transaction
 

@@ -115,7 +115,8 @@ struct TrialStart: Sendable {
       let accountTrial = trials.first(where: \.isOfAccount)
       switch (own, accountTrial) {
       case (let own?, nil):
-        guard let account, own.appTransactionID == nil else { return false }
+        // A joined trial is of the account that began it, also where the device shows another account.
+        guard let account, own.originalID == own.id, own.appTransactionID == nil else { return false }
         _ = try await connection.query(TrialRows.setAccount(account, of: own))
         return false
       case (_?, _?): return false

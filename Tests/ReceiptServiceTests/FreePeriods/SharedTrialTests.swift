@@ -41,6 +41,21 @@ import Testing
     }
   }
 
+  @Test func `a device that joined a trial and shows another account gives the trial to no other account`()
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 5)) { harness in
+      #expect(try await harness.launch("phone", account: "anna").status == 201)
+      let end = try await harness.launch("tablet", account: "anna").date("trial.endsAt")
+      harness.clock.advance(days: 1)
+      #expect(try await harness.launch("tablet", account: "boris").date("trial.endsAt") == end)
+      let accounts = try await harness.pool.query(
+        "SELECT device_id FROM trials WHERE app_transaction_id IS NOT NULL")
+      #expect(try accounts.map { try $0.decode("device_id", as: String.self) } == ["phone"])
+      #expect(try await harness.launch("own", account: "boris").status == 201)
+    }
+  }
+
   @Test
   func `beyond the devices of a day the trial stays where it is, and the answer says when to try again`()
     async throws
