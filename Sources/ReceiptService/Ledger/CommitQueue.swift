@@ -96,7 +96,9 @@ struct CommitQueue<Element: LockedTogether> {
       for key in element.lockKeys { groupsByKey[key] = lastGroup }
     }
     guard !groups.isEmpty else { return false }
-    waiting = Deque(waiting.filter { !joinsGroup($0.element) })
+    var others: Deque<(element: Element, since: ContinuousClock.Instant)> = []
+    for entry in waiting where !joinsGroup(entry.element) { others.append(entry) }
+    waiting = others
     defer { hasSlowWorker = true }
     return !hasSlowWorker
   }
