@@ -104,7 +104,7 @@ struct CommitQueue<Element: LockedTogether> {
   }
 
   private mutating func joinsGroup(_ element: Element) -> Bool {
-    guard let number = element.lockKeys.lazy.compactMap({ groupsByKey[$0] }).first,
+    guard let number = element.lockKeys.compactMap({ groupsByKey[$0] }).first,
       let place = groups.firstIndex(where: { $0.number == number })
     else { return false }
     groups[place].elements.append(element)
