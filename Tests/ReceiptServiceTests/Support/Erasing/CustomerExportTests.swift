@@ -1,6 +1,7 @@
 import AppStoreSimulator
 import Foundation
 import HTTP
+import JSON
 import Postgres
 import Testing
 

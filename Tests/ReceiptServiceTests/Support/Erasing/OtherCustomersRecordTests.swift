@@ -1,5 +1,7 @@
+import AppStore
 import AppStoreSimulator
 import Foundation
+import HTTPTypes
 import Postgres
 import Subscriptions
 import Testing

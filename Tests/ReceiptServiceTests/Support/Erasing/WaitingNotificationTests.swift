@@ -3,6 +3,7 @@ import AppStoreSimulator
 import Foundation
 import HTTPTypes
 import Postgres
+import Subscriptions
 import Testing
 
 @testable import ReceiptService
