@@ -185,7 +185,7 @@ import Testing
       try await live.pool.withTransaction { connection in
         _ = try await connection.query("SET LOCAL idle_in_transaction_session_timeout = 0")
         _ = try await connection.query("SELECT 1 FROM user_preferences WHERE user_id = \(user) FOR UPDATE")
-        try await live.harness.erase(Self.id(user))
+        try await live.harness.erase(Self.id(user), of: Thaqalayn.bundleID)
         for isDryRun in [true, false] {
           let report = try await live.adopt(Thaqalayn.bundleID, isDryRun: isDryRun)
           #expect(report.waitingForStatus == [Self.id(user)])

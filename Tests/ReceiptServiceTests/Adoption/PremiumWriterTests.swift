@@ -120,14 +120,15 @@ import Testing
     async throws
   {
     try await Self.with("accept") { live in
-      let change =
-        "EXPLAIN (ANALYZE) UPDATE profiles SET premium_product_id = 'other' WHERE id = '\(live[9])'"
+      func change(_ product: String) -> String {
+        "EXPLAIN (ANALYZE) UPDATE profiles SET premium_product_id = '\(product)' WHERE id = '\(live[9])'"
+      }
       func calls(_ plan: Rows) throws -> [String] {
         try plan.map { try $0.decode("QUERY PLAN", as: String.self) }.filter { $0.contains("receiptd_guard") }
       }
-      let ofOwner = try await calls(live.pool.query(Query(unescaped: change)))
+      let ofOwner = try await calls(live.pool.query(Query(unescaped: change("one"))))
       #expect(ofOwner == [])
-      let ofBackend = try await calls(Self.run(change, as: Self.backend, on: live.pool))
+      let ofBackend = try await calls(Self.run(change("two"), as: Self.backend, on: live.pool))
       #expect(ofBackend.count == 2)
     }
   }

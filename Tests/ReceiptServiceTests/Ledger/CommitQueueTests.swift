@@ -124,29 +124,29 @@ extension Int: LockedTogether {
     var queue = CommitQueue<Int>()
     for number in [207, 308, 117, 309] { _ = queue.add(number, at: start) }
     #expect(queue.setAside([107]) == true)
-    for number in [127, 177, 401] { _ = queue.add(number, at: late) }
+    for number in [127, 177, 401] { _ = queue.add(number, at: start) }
     #expect(queue.setAside([137, 502]) == false, "one worker waits for locks")
     // 207 has the digit of 107, and 117 has its hundreds; 502 is a group of its own.
-    #expect(queue.next(at: late) == [308, 309, 401])
+    #expect(queue.next(at: start) == [308, 309, 401])
     #expect(queue.count == 7)
     let first = queue.nextGroup()
     #expect(first?.first == 107)
     #expect(first?.groups == 2)
-    let refused = queue.endGroup(isGranted: false, at: late).refused
+    let refused = queue.endGroup(isGranted: false, at: start).refused
     #expect(refused == [107, 207, 117, 127, 177, 137])
     let second = queue.nextGroup()
     #expect(second?.first == 502)
     #expect(second?.groups == 1)
-    _ = queue.add(512, at: late)
-    let granted = queue.endGroup(isGranted: true, at: late)
+    _ = queue.add(512, at: start)
+    let granted = queue.endGroup(isGranted: true, at: start)
     #expect(granted.refused == [])
     let third = queue.nextGroup()
     #expect(third?.first == nil)
-    #expect(queue.next(at: late) == [512])
+    #expect(queue.next(at: start) == [512])
     #expect(queue.count == 0)
     // Both locks are free again.
-    _ = queue.add(147, at: late)
-    #expect(queue.next(at: late) == [147])
+    _ = queue.add(147, at: start)
+    #expect(queue.next(at: start) == [147])
   }
 
   @Test func `entries that were set aside count against the limit of waiting entries`() {

@@ -8,9 +8,9 @@ import Testing
 extension Harness {
   /// Erases a customer by support.
   @discardableResult
-  func erase(_ id: String, isForced: Bool = true) async throws -> ErasureReport {
+  func erase(_ id: String, of bundleID: String? = nil, isForced: Bool = true) async throws -> ErasureReport {
     try await desk.eraseCustomer(
-      id, by: #require(Self.makeAuthor("ada", "asked by letter")), isForced: isForced)
+      id, bundleID: bundleID, by: #require(Self.makeAuthor("ada", "asked by letter")), isForced: isForced)
   }
 
   /// The tables with a row that has a text, in upper or lower case: in any column, and inside of base64url too.
