@@ -290,8 +290,8 @@ enum LedgerLockTimeout {
   static let shared = Duration.milliseconds(100)
   /// For one entry of a batch that failed, while others of the batch come after it.
   static let probe = Duration.milliseconds(5)
-  /// For a group of entries that was set aside; the groups that wait share it. Longer than the half
-  /// second for which a migration waits for a table, with every other statement on that table behind it.
+  /// For a group of entries that was set aside; the groups that wait share it. Longer than the half second for which a
+  /// migration waits for a table, with every other statement on that table behind it.
   static let alone = Duration.milliseconds(750)
 }
 
