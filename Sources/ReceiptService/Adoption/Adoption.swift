@@ -343,7 +343,7 @@ extension Service {
   ///   - progress: receives the app, how many claims are decided, and how many there are.
   /// - Returns: a report for each app.
   /// - Throws: ``SupportRefusal`` for an unknown app, ``ClaimFileProblem``, and errors of the database.
-  public func adopt(
+  package func adopt(
     bundleID: String? = nil, isDryRun: Bool, csv: String? = nil, clientAwardDays: Int? = nil,
     progress: @escaping @Sendable (_ bundleID: String, _ done: Int, _ total: Int) -> Void = { _, _, _ in }
   ) async throws -> [AdoptionReport] {

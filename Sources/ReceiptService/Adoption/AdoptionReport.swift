@@ -2,7 +2,7 @@ import Foundation
 import Subscriptions
 
 /// The result of `receiptd adopt` for one app, with the decisions of earlier runs.
-public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
+package struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   /// A claim that a person may have to look at.
   struct Listed: Encodable, Sendable, Hashable {
     var customer: String
@@ -65,13 +65,13 @@ public struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   }
 
   /// Whether claims wait for another run.
-  public var isComplete: Bool { count(.failed) == 0 && waitingForStatus.isEmpty }
+  package var isComplete: Bool { count(.failed) == 0 && waitingForStatus.isEmpty }
 
   /// The number of claims with this verdict.
   func count(_ verdict: ClaimVerdict) -> Int { outcomes[verdict.rawValue] ?? 0 }
 
   /// A line for each outcome, and the claims that a person may have to look at.
-  public var description: String {
+  package var description: String {
     var lines = ["\(bundleID): \(claims) claims" + (isDryRun ? "; dry run, nothing was written" : "")]
     for verdict in ClaimVerdict.allCases where count(verdict) > 0 || verdict == .bound {
       lines.append("  \(count(verdict)) \(isDryRun ? verdict.forecast : verdict.result)")

@@ -92,7 +92,7 @@ struct CSVTable: Sendable {
 }
 
 /// A line of a file that cannot be used.
-public struct ClaimFileProblem: Error, Sendable, CustomStringConvertible {
+package struct ClaimFileProblem: Error, Sendable, CustomStringConvertible {
   let line: Int
   let reason: String
 
@@ -102,5 +102,5 @@ public struct ClaimFileProblem: Error, Sendable, CustomStringConvertible {
   }
 
   /// `line 3: a quote is not closed`
-  public var description: String { "line \(line): \(reason)" }
+  package var description: String { "line \(line): \(reason)" }
 }

@@ -2,7 +2,7 @@ import Foundation
 import Subscriptions
 
 /// The decision on a claim: a customer who names a transaction, or paid and names none.
-public enum ClaimVerdict: String, Sendable, Hashable, CaseIterable {
+package enum ClaimVerdict: String, Sendable, Hashable, CaseIterable {
   /// The customer owns the purchase, and it gives access.
   case bound
   /// The customer owns the purchase, and it has ended.

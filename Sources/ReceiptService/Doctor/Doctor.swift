@@ -9,7 +9,7 @@ import Work
 /// Checks everything that receiptd needs: configuration, roots, database, clock and credentials.
 ///
 /// It changes nothing, and continues after a failed check.
-public struct Doctor: Sendable {
+package struct Doctor: Sendable {
   let environment: [String: String]
   let clock: ServiceClock
 
@@ -27,7 +27,7 @@ public struct Doctor: Sendable {
   /// Runs all checks, one after the other.
   /// - Parameter report: called with each result.
   /// - Returns: whether all checks passed.
-  public func check(_ report: (CheckResult) -> Void) async -> Bool {
+  package func check(_ report: (CheckResult) -> Void) async -> Bool {
     var isOK = true
     func add(_ results: [CheckResult]) {
       for result in results {
@@ -95,17 +95,17 @@ public struct Doctor: Sendable {
 }
 
 /// The result of one check of ``Doctor``.
-public struct CheckResult: Sendable, Hashable {
+package struct CheckResult: Sendable, Hashable {
   /// The checked part, such as `database` or `app com.example.app`.
-  public var subject: String
+  package var subject: String
   /// Whether the check passed.
-  public var isOK: Bool
+  package var isOK: Bool
   /// Whether the operator should do something although the check passed.
-  public var isWarning = false
+  package var isWarning = false
   /// The result in words.
-  public var message: String
+  package var message: String
   /// The action that repairs a failed check or ends a warning; `nil` if there is none.
-  public var remedy: String?
+  package var remedy: String?
 
   static func ok(_ subject: String, _ message: String) -> CheckResult {
     CheckResult(subject: subject, isOK: true, message: message)
@@ -120,7 +120,7 @@ public struct CheckResult: Sendable, Hashable {
   }
 
   /// One line.
-  public var line: String {
+  package var line: String {
     "\(isOK ? isWarning ? "warn " : "ok   " : "FAIL ") \(subject): \(message)\(remedy.map { "; \($0)" } ?? "")"
       // A library's error message may have several lines.
       .split(whereSeparator: \.isNewline).joined(separator: " ")

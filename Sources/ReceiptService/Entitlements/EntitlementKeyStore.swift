@@ -54,16 +54,16 @@ struct EntitlementKeyStore: Sendable {
 }
 
 /// The result of a rotation of the entitlement key, for operators.
-public struct EntitlementKeyRotation: Sendable, Hashable, CustomStringConvertible {
+package struct EntitlementKeyRotation: Sendable, Hashable, CustomStringConvertible {
   /// The new key's id.
-  public let kid: String
+  package let kid: String
   /// When it begins to sign.
-  public let signsFrom: Date
+  package let signsFrom: Date
   /// The number of keys withdrawn.
-  public internal(set) var withdrawn: Int
+  package internal(set) var withdrawn: Int
 
   /// One line.
-  public var description: String {
+  package var description: String {
     let before = withdrawn == 0 ? "" : "; withdrawn: \(withdrawn)"
     return "key \(kid) signs from \(signsFrom.rfc3339)\(before)"
   }
@@ -108,7 +108,7 @@ extension Service {
   ///
   /// Call it before the first request, so that its response has a token. While the database is unavailable, responses have
   /// none.
-  public func loadEntitlementKeys() async {
+  package func loadEntitlementKeys() async {
     await entitlementKeyRefresh?.run()
   }
 
@@ -118,7 +118,7 @@ extension Service {
   /// - Parameter isLeaked: the private key may be known to others: the new key signs at once, and clients that fetch the
   ///   key set again reject all earlier tokens.
   /// - Throws: ``SupportRefusal`` if the keys are files or a new key does not sign yet; errors of the database.
-  public func rotateEntitlementKey(
+  package func rotateEntitlementKey(
     isLeaked: Bool = false, by author: SupportAuthor
   ) async throws -> EntitlementKeyRotation {
     guard let refresh = entitlementKeyRefresh else {

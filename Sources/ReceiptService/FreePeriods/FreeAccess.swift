@@ -12,7 +12,7 @@ extension SupportDesk {
   /// changes nothing.
   ///
   /// - Throws: ``SupportRefusal`` for an app that is not configured; errors of the database.
-  public func setFreeAccess(
+  package func setFreeAccess(
     _ isOn: Bool, bundleID: String, by author: SupportAuthor
   ) async throws -> FreeAccessResult {
     let app = try app(named: bundleID)
@@ -42,7 +42,7 @@ extension SupportDesk {
 }
 
 /// The result of ``SupportDesk/setFreeAccess(_:bundleID:by:)``.
-public struct FreeAccessResult: Encodable, Sendable, CustomStringConvertible {
+package struct FreeAccessResult: Encodable, Sendable, CustomStringConvertible {
   /// The app.
   let bundleID: String
   /// Whether free access is on.
@@ -60,7 +60,7 @@ public struct FreeAccessResult: Encodable, Sendable, CustomStringConvertible {
   }
 
   /// One line.
-  public var description: String {
+  package var description: String {
     let when = since.map { (isChanged ? " from " : ", already since ") + $0.rfc3339 } ?? ", and always was"
     return "\(bundleID): free access is \(isOn ? "on" : "off")\(when)"
   }

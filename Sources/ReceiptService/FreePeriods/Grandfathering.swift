@@ -160,7 +160,7 @@ extension Service {
   ///   - isDryRun: only count.
   /// - Returns: a report for each app with the rule.
   /// - Throws: errors of the database; grants made before the error stay.
-  public func grandfather(
+  package func grandfather(
     bundleID: String? = nil, isDryRun: Bool
   ) async throws -> [GrandfatherReport] {
     var reports: [GrandfatherReport] = []
@@ -173,7 +173,7 @@ extension Service {
 }
 
 /// The result of one `receiptd grandfather` run for one app.
-public struct GrandfatherReport: Sendable, Hashable, CustomStringConvertible {
+package struct GrandfatherReport: Sendable, Hashable, CustomStringConvertible {
   var bundleID: String
   var before: Date
   /// The columns with the users' sign-up dates; empty if there are none.
@@ -186,10 +186,10 @@ public struct GrandfatherReport: Sendable, Hashable, CustomStringConvertible {
   var withoutUser = 0
   var isDryRun: Bool
   /// Why the dates of a table cannot be read.
-  public internal(set) var problems: [String] = []
+  package internal(set) var problems: [String] = []
 
   /// One line with the counts, and one line per problem.
-  public var description: String {
+  package var description: String {
     let verb = isDryRun ? "would be awarded" : "awarded"
     let counts =
       "\(bundleID): \(found) users from before \(before.rfc3339) (\(sources.joined(separator: ", "))), "

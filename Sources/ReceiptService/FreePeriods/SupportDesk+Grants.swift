@@ -14,7 +14,7 @@ extension SupportDesk {
   ///   - days: from 1 to 36,500, of 24 hours.
   ///   - isForced: whether the customer may be one that was never seen.
   /// - Throws: ``SupportRefusal``; errors of the database.
-  public func grant(
+  package func grant(
     to customer: String, bundleID: String, tier: String, days: Int, by author: SupportAuthor,
     isForced: Bool = false
   ) async throws -> GrantResult {
@@ -51,7 +51,7 @@ extension SupportDesk {
 
   /// Revokes a grant from now on. A repeated call changes nothing. An agent may revoke own grants alone.
   /// - Throws: ``SupportRefusal`` for an unknown grant; errors of the database.
-  public func revokeGrant(_ id: UUID, by author: SupportAuthor) async throws -> GrantResult {
+  package func revokeGrant(_ id: UUID, by author: SupportAuthor) async throws -> GrantResult {
     guard let row = try await pool.query(GrantRows.select(id)).first else {
       throw SupportRefusal.notFound("There is no grant \(id.uuidString.lowercased()).")
     }
@@ -95,7 +95,7 @@ extension SupportDesk {
 }
 
 /// The result of granting a tier or of revoking a grant.
-public struct GrantResult: Encodable, Sendable, CustomStringConvertible {
+package struct GrantResult: Encodable, Sendable, CustomStringConvertible {
   /// The grant's id, for `revoke-grant`.
   let grant: String
   /// The app.
@@ -134,7 +134,7 @@ public struct GrantResult: Encodable, Sendable, CustomStringConvertible {
   }
 
   /// One line.
-  public var description: String {
+  package var description: String {
     if let revokedAt {
       let verb = isChanged ? "revoked" : "already revoked"
       return "grant \(grant): \(tier) for \(customer) \(verb) at \(revokedAt.rfc3339) by \(revokedBy ?? "?")"

@@ -11,7 +11,7 @@ extension SupportDesk {
   ///   - device: any device of the trial; the devices of one Apple Account share it.
   ///   - isForced: whether the device may be one that was never seen. Without a trial there is nothing to extend.
   /// - Throws: ``SupportRefusal``, also for a trial that is extended already; errors of the database.
-  public func extendTrial(
+  package func extendTrial(
     of device: String, bundleID: String, days: Int, by author: SupportAuthor, isForced: Bool = false
   ) async throws -> TrialExtensionResult {
     let app = try app(named: bundleID)
@@ -82,7 +82,7 @@ extension Trial {
 }
 
 /// The result of ``SupportDesk/extendTrial(of:bundleID:days:by:)``.
-public struct TrialExtensionResult: Encodable, Sendable, CustomStringConvertible {
+package struct TrialExtensionResult: Encodable, Sendable, CustomStringConvertible {
   /// The device.
   let deviceID: String
   /// The app.
@@ -95,7 +95,7 @@ public struct TrialExtensionResult: Encodable, Sendable, CustomStringConvertible
   let extendedDays: Int
 
   /// One line.
-  public var description: String { "\(deviceID): the trial ends at \(endsAt.rfc3339)" }
+  package var description: String { "\(deviceID): the trial ends at \(endsAt.rfc3339)" }
 }
 
 /// Statements that extend a trial.

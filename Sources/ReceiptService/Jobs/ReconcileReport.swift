@@ -5,39 +5,39 @@ import Subscriptions
 import enum HTTP.RFC3339
 
 /// The result of one reconciliation of an app in one environment.
-public struct ReconcileReport: Sendable {
+package struct ReconcileReport: Sendable {
   /// The app.
-  public var bundleID: String
+  package var bundleID: String
   /// Apple's `environment`: Production or Sandbox.
-  public var environment: String
+  package var environment: String
   /// The time of the start.
-  public var startedAt: Date
+  package var startedAt: Date
   /// The start of the notification history that the run should read.
-  public var readFrom: Date
+  package var readFrom: Date
   /// The end of the history that was read; `nil` if none was.
-  public var readUntil: Date?
+  package var readUntil: Date?
   /// The number of notifications in that history.
-  public var notificationsRead = 0
+  package var notificationsRead = 0
   /// When the first of them was signed.
   var firstSignedAt: Date?
   /// The number of these that had never arrived.
-  public var notificationsMissed = 0
+  package var notificationsMissed = 0
   /// The number of missed notifications that wait for a replay.
-  public var notificationsWaiting = 0
+  package var notificationsWaiting = 0
   /// The number of notifications whose signature is not the App Store's.
-  public var notificationsRefused = 0
+  package var notificationsRefused = 0
   /// The number of notifications that could not be written.
-  public var notificationsFailed = 0
+  package var notificationsFailed = 0
   /// The number of overdue subscriptions whose status was requested.
-  public var statusesAsked = 0
+  package var statusesAsked = 0
   /// The number of these whose request or write failed; the next run retries them.
-  public var statusesFailed = 0
+  package var statusesFailed = 0
   /// The first purchases that were corrected.
-  public private(set) var repairs: [Repair] = []
+  package private(set) var repairs: [Repair] = []
   /// The number of purchases that were corrected.
-  public private(set) var repairCount = 0
+  package private(set) var repairCount = 0
   /// The reason why the run is incomplete; `nil` if it is complete.
-  public private(set) var failure: String?
+  package private(set) var failure: String?
 
   private static let repairsKept = 100
 
@@ -49,15 +49,15 @@ public struct ReconcileReport: Sendable {
   }
 
   /// A purchase whose row was corrected.
-  public struct Repair: Sendable {
+  package struct Repair: Sendable {
     /// The purchase.
-    public var originalTransactionID: String
+    package var originalTransactionID: String
     /// The source of the correction: a notification's type and subtype, or `status`.
-    public var cause: String
+    package var cause: String
     /// Status and end before; `nil` if the purchase was not known.
-    public var before: String?
+    package var before: String?
     /// Status and end now.
-    public var after: String
+    package var after: String
 
     /// `nil` if the facts changed nothing that a client sees.
     init?(_ receipt: LedgerReceipt, cause: String, at instant: Date) {
@@ -84,7 +84,7 @@ public struct ReconcileReport: Sendable {
   }
 
   /// The report for the operator: a summary, then a line for each repair.
-  public var lines: [String] {
+  package var lines: [String] {
     var head = "\(bundleID) \(environment): read \(notificationsRead) notifications"
     head += " since \(RFC3339.string(from: readFrom)), \(notificationsMissed) had never arrived"
     if notificationsWaiting > 0 { head += " (\(notificationsWaiting) wait for a replay)" }

@@ -4,35 +4,35 @@ import Postgres
 import enum HTTP.RFC3339
 
 /// A day in UTC.
-public struct Day: Sendable, Hashable, Comparable, CustomStringConvertible {
+package struct Day: Sendable, Hashable, Comparable, CustomStringConvertible {
   private static let length: TimeInterval = 86_400
 
   /// The first instant of the day.
-  public let start: Date
+  package let start: Date
 
   /// The day that an instant lies in.
-  public init(of instant: Date) {
+  package init(of instant: Date) {
     let days = (instant.timeIntervalSince1970 / Self.length).rounded(.down)
     start = Date(timeIntervalSince1970: days * Self.length)
   }
 
   /// The day that a text such as `2026-11-20` names, or `nil`.
-  public init?(_ text: String) {
+  package init?(_ text: String) {
     guard let start = RFC3339.date(from: text + "T00:00:00Z") else { return nil }
     self.start = start
   }
 
   /// The first instant of the next day.
-  public var end: Date { start + Self.length }
+  package var end: Date { start + Self.length }
 
   /// The day this number of days later, or earlier for a negative number.
-  public func advanced(by days: Int) -> Day { Day(of: start + TimeInterval(days) * Self.length) }
+  package func advanced(by days: Int) -> Day { Day(of: start + TimeInterval(days) * Self.length) }
 
   /// Whether the left one is earlier.
-  public static func < (left: Day, right: Day) -> Bool { left.start < right.start }
+  package static func < (left: Day, right: Day) -> Bool { left.start < right.start }
 
   /// As `2026-11-20`.
-  public var description: String { String(RFC3339.string(from: start).prefix(10)) }
+  package var description: String { String(RFC3339.string(from: start).prefix(10)) }
 }
 
 /// The queries on `kpi_days`, which has the days that were counted.

@@ -15,7 +15,7 @@ extension Service {
   ///   - type: the only type; `nil` for all.
   ///   - isDryRun: whether to count only.
   /// - Throws: ``SupportRefusal`` for an unknown app or type, or an app without such a webhook; errors of the database.
-  public func replayEvents(
+  package func replayEvents(
     in span: Range<Date>, bundleID: String? = nil, type: String? = nil, isDryRun: Bool = false,
     by author: SupportAuthor
   ) async throws -> EventReplayResult {
@@ -67,7 +67,7 @@ extension Service {
 }
 
 /// The result of `receiptd replay-events`.
-public struct EventReplayResult: Encodable, Sendable, CustomStringConvertible {
+package struct EventReplayResult: Encodable, Sendable, CustomStringConvertible {
   /// The events of one type.
   struct Count: Encodable, Sendable {
     var type: String
@@ -80,7 +80,7 @@ public struct EventReplayResult: Encodable, Sendable, CustomStringConvertible {
   var total: Int { events.reduce(0) { $0 + $1.count } }
 
   /// A line for each type and one for all.
-  public var description: String {
+  package var description: String {
     let lines = events.map { "\($0.type): \($0.count)" }
     let noun = total == 1 ? "event" : "events"
     return (lines + ["\(total) \(noun) \(isDryRun ? "would be sent" : "queued") again"]).joined(

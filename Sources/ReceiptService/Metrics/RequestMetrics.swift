@@ -1,5 +1,5 @@
 import CoreMetrics
-public import HTTP
+import HTTP
 import HTTPTypes
 import PrometheusText
 import Synchronization
@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// It is called for every request, so it finds a counter by the indices of the route and of the status, without a lock and
 /// without building a string.
-public final class RequestMetrics: Sendable {
+package final class RequestMetrics: Sendable {
   private let registry: PrometheusRegistry
   private let server: String
   private let routes: [RouteMetrics]
@@ -25,7 +25,7 @@ public final class RequestMetrics: Sendable {
 
   /// Records a response; the server calls it as `onResponse`.
   @Sendable
-  public func record(_ summary: RequestSummary) {
+  package func record(_ summary: RequestSummary) {
     // HEAD counts as GET, whose route answers it. A request without a route may have any method.
     (summary.routeIndex.map { routes[$0] } ?? unmatched).record(summary)
   }
@@ -74,12 +74,12 @@ private final class CodeCounter: Sendable {
 extension ServiceMetrics {
   /// The metrics of a server's responses.
   /// - Parameter name: the label `server`: `clients` or `operators`.
-  public func requests(of router: Router, server name: String) -> RequestMetrics {
+  package func requests(of router: Router, server name: String) -> RequestMetrics {
     RequestMetrics(registry, server: name, router: router)
   }
 
   /// Updates the gauge of a server's connections at each scrape.
-  public func watch(_ server: HTTPServer, named name: String) {
+  package func watch(_ server: HTTPServer, named name: String) {
     let connections = Meter(
       label: "receiptd_http_connections", dimensions: [("server", name)], factory: registry)
     registry.beforeRendering { [weak server] in connections.set(server?.connectionCount ?? 0) }

@@ -3,13 +3,13 @@ import CoreMetrics
 import Foundation
 import HTTP
 import HTTPTypes
-public import PrometheusText
+import PrometheusText
 import Synchronization
 
 /// The metrics of receiptd. ``MetricCatalog`` lists their names.
-public final class ServiceMetrics: Sendable {
+package final class ServiceMetrics: Sendable {
   /// Keeps the metrics and writes them as text.
-  public let registry: PrometheusRegistry
+  package let registry: PrometheusRegistry
   let configuration: ConfigurationMetrics
   let verifications: VerificationMetrics
   let outcomes: OutcomeMetrics
@@ -109,7 +109,7 @@ extension ServiceMetrics {
 extension ServiceMetrics {
   /// Counts the lost lines of the log.
   /// - Parameter lostLines: returns the total, without waiting.
-  public func watchLog(_ lostLines: @escaping @Sendable () -> Int) {
+  package func watchLog(_ lostLines: @escaping @Sendable () -> Int) {
     let counter = Counter(label: "receiptd_log_lines_lost_total", factory: registry)
     let counted = Mutex(0)
     registry.beforeRendering {

@@ -109,20 +109,20 @@ struct Replay: Sendable {
 }
 
 /// The result of a replay of a stored notification.
-public struct ReplayResult: Hashable, Sendable {
+package struct ReplayResult: Hashable, Sendable {
   /// The value of the column `outcome`.
-  public var outcome: String
+  package var outcome: String
   /// Whether it was processed; otherwise it is still pending.
-  public var isProcessed: Bool
+  package var isProcessed: Bool
   /// Why it still waits; `nil` if it was processed.
-  public var failure: Failure?
+  package var failure: Failure?
 
   /// Why signed data is not accepted.
-  public struct Failure: Hashable, Sendable, CustomStringConvertible {
+  package struct Failure: Hashable, Sendable, CustomStringConvertible {
     /// The error code that a client gets for the same failure.
-    public var code: String
+    package var code: String
     /// The part and its failure, for an operator.
-    public var detail: String
+    package var detail: String
 
     init(_ failure: VerificationFailure) {
       code = Problem(clientProof: failure).code.rawValue
@@ -157,12 +157,12 @@ public struct ReplayResult: Hashable, Sendable {
     }
 
     /// Both in one line.
-    public var description: String { "\(code): \(detail)" }
+    package var description: String { "\(code): \(detail)" }
   }
 }
 
 /// Why a stored notification could not be replayed.
-public enum ReplayFailure: Error, Hashable, Sendable, CustomStringConvertible {
+package enum ReplayFailure: Error, Hashable, Sendable, CustomStringConvertible {
   /// No notification with this UUID is stored.
   case notKept
   /// Its customer was erased, and the payload with the customer.
@@ -171,7 +171,7 @@ public enum ReplayFailure: Error, Hashable, Sendable, CustomStringConvertible {
   case notVerified(String)
 
   /// A sentence for the operator.
-  public var description: String {
+  package var description: String {
     switch self {
     case .notKept: "no notification with this UUID is stored"
     case .erased: "its customer was erased, so only the impersonal claims are kept"

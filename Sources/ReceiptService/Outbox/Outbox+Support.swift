@@ -5,27 +5,27 @@ import Subscriptions
 import Work
 
 /// One row of the view `support_outbox`.
-public struct OutboxEntry: Sendable, Hashable {
+package struct OutboxEntry: Sendable, Hashable {
   /// The id of the row, for requeueing.
-  public var id: Int64
+  package var id: Int64
   /// `cloudkit`, `webhook`, `event`, `notification` or `profiles`.
-  public var destination: String
+  package var destination: String
   /// The app; `nil` for `profiles`.
-  public var bundleID: String?
+  package var bundleID: String?
   /// The address without its query.
-  public var endpoint: String
+  package var endpoint: String
   /// The user's or the device's id; `nil` for a notification, or an event of a purchase without an owner.
-  public var customer: String?
+  package var customer: String?
   /// `waiting`, `under way`, `delivered`, `disabled` or `dead`.
-  public var state: String
+  package var state: String
   /// The time of the latest change.
-  public var createdAt: Date
+  package var createdAt: Date
   /// The number of attempts since.
-  public var attempts: Int
+  package var attempts: Int
   /// The time of the next attempt.
-  public var nextAttemptAt: Date?
+  package var nextAttemptAt: Date?
   /// The error of the last attempt, for this customer or for the destination as a whole.
-  public var error: String?
+  package var error: String?
 
   init(_ row: Row) throws {
     id = try row.decode("id")
@@ -142,7 +142,7 @@ extension Service {
   /// Makes one row of the outbox due now, in whatever state it is, and reopens its destination if it was disabled.
   /// - Parameter id: the id in `support_outbox`.
   /// - Throws: ``SupportRefusal`` if there is no such row, and errors of the database.
-  public func requeue(_ id: Int64, by author: SupportAuthor) async throws -> RequeueResult {
+  package func requeue(_ id: Int64, by author: SupportAuthor) async throws -> RequeueResult {
     guard try await outbox.requeue(id: id, by: author) else {
       throw SupportRefusal.notFound("The outbox has no row \(id).")
     }
@@ -151,7 +151,7 @@ extension Service {
 
   /// Makes all rows of an app due now that were given up.
   /// - Throws: ``SupportRefusal`` for an app that is not configured, and errors of the database.
-  public func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueResult {
+  package func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueResult {
     let app = try support.app(named: bundleID)
     return RequeueResult(
       requeued: try await outbox.requeueDead(bundleID: app.bundleID, by: author))
@@ -159,10 +159,10 @@ extension Service {
 }
 
 /// The result of `receiptd requeue`.
-public struct RequeueResult: Encodable, Sendable, CustomStringConvertible {
+package struct RequeueResult: Encodable, Sendable, CustomStringConvertible {
   /// The number of rows of the outbox.
   let requeued: Int
 
   /// One line.
-  public var description: String { "\(requeued) \(requeued == 1 ? "delivery" : "deliveries") requeued" }
+  package var description: String { "\(requeued) \(requeued == 1 ? "delivery" : "deliveries") requeued" }
 }

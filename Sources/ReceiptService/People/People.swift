@@ -5,7 +5,7 @@ import Work
 /// The people with a token of their own: signs them in, adds and removes them.
 ///
 /// Nothing is cached: a person who was removed is refused by the next request on every server.
-public struct People: Sendable {
+package struct People: Sendable {
   let pool: PostgresPool
   let clock: ServiceClock
 
@@ -20,19 +20,19 @@ public struct People: Sendable {
   /// Whether a command without a token may act in the operator's name: no person can sign in, or the database's role owns the
   /// tables.
   /// - Throws: errors of the database.
-  public func mayActWithoutToken() async throws -> Bool {
+  package func mayActWithoutToken() async throws -> Bool {
     try await pool.query(PersonRows.mayActWithoutToken)[0].decode("may_act")
   }
 
   /// All people, also those who were removed.
   /// - Throws: errors of the database.
-  public func list() async throws -> PeopleList {
+  package func list() async throws -> PeopleList {
     PeopleList(people: try await pool.query(PersonRows.all).map(Person.init))
   }
 
   /// Adds a person, or adds a removed one again, with a new token.
   /// - Throws: ``SupportRefusal`` for a bad name, or a name that is in use; errors of the database.
-  public func add(_ name: String, role: SupportRole, by author: SupportAuthor) async throws -> AddedPerson {
+  package func add(_ name: String, role: SupportRole, by author: SupportAuthor) async throws -> AddedPerson {
     let name = try PersonName(name)
     let token = PersonToken()
     let instant = clock.now()
@@ -54,7 +54,7 @@ public struct People: Sendable {
 
   /// Removes a person, whose token ends with the commit. A repeated call changes nothing.
   /// - Throws: ``SupportRefusal`` for an unknown name; errors of the database.
-  public func remove(_ name: String, by author: SupportAuthor) async throws -> RemovedPerson {
+  package func remove(_ name: String, by author: SupportAuthor) async throws -> RemovedPerson {
     let name = PersonName(stored: name)
     let instant = clock.now()
     return try await pool.withTransaction { connection in

@@ -4,7 +4,7 @@ import Foundation
 import Postgres
 
 /// A person who works with receiptd: a row of the table `people`.
-public struct Person: Hashable, Sendable {
+package struct Person: Hashable, Sendable {
   /// The number in `support_actions.person_id`.
   let id: Int64
   /// The name in every record.
@@ -42,7 +42,7 @@ extension Person: Encodable {
   }
 
   /// Encodes one object; a missing date is `null`.
-  public func encode(to encoder: any Encoder) throws {
+  package func encode(to encoder: any Encoder) throws {
     var members = encoder.container(keyedBy: Key.self)
     try members.encode(name, forKey: .name)
     try members.encode(role, forKey: .role)
@@ -55,24 +55,24 @@ extension Person: Encodable {
 }
 
 /// A person who was added, with the token, which is shown once.
-public struct AddedPerson: Encodable, Sendable, CustomStringConvertible {
+package struct AddedPerson: Encodable, Sendable, CustomStringConvertible {
   let person: Person
   let token: String
 
   /// Two lines; the second one is the token.
-  public var description: String {
+  package var description: String {
     "\(person.name) is added with the role \(person.role.rawValue). The token is shown this once:\n\(token)"
   }
 }
 
 /// A person who was removed.
-public struct RemovedPerson: Encodable, Sendable, CustomStringConvertible {
+package struct RemovedPerson: Encodable, Sendable, CustomStringConvertible {
   let person: Person
   /// Whether this call removed the person.
   let isChanged: Bool
 
   /// One line.
-  public var description: String {
+  package var description: String {
     isChanged
       ? "\(person.name) is removed; the token ends now"
       : "\(person.name) is removed already, since \(person.removedAt?.rfc3339 ?? "") by \(person.removedBy ?? "")"
@@ -80,11 +80,11 @@ public struct RemovedPerson: Encodable, Sendable, CustomStringConvertible {
 }
 
 /// The people, those who can sign in first.
-public struct PeopleList: Encodable, Sendable, CustomStringConvertible {
+package struct PeopleList: Encodable, Sendable, CustomStringConvertible {
   let people: [Person]
 
   /// A paragraph for each person.
-  public var description: String {
+  package var description: String {
     var output = TerminalText()
     for person in people {
       output.line("\(person.name), \(person.role.rawValue)", indent: 0)

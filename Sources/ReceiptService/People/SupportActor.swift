@@ -3,7 +3,7 @@ import HTTP
 import HTTPTypes
 
 /// The party that performs an action of support, and how it was known.
-public enum SupportActor: Hashable, Sendable {
+package enum SupportActor: Hashable, Sendable {
   /// A person who signed in with a token of their own.
   case person(Person)
   /// A program with `SUPPORT_TOKEN`.
@@ -15,7 +15,7 @@ public enum SupportActor: Hashable, Sendable {
   case rule(String)
 
   /// The value of the columns `by`.
-  public var name: String {
+  package var name: String {
     switch self {
     case .person(let person): person.name
     case .machine(nil): "machine"
@@ -40,7 +40,7 @@ public enum SupportActor: Hashable, Sendable {
   }
 
   /// - Throws: ``SupportRefusal`` `forbidden`, with the role that the operation needs.
-  public func check(_ operation: SupportOperation) throws(SupportRefusal) {
+  package func check(_ operation: SupportOperation) throws(SupportRefusal) {
     switch self {
     case .person(let person) where person.role < operation.leastRole:
       throw .forbidden(
@@ -101,7 +101,7 @@ struct SupportSignIn: Sendable {
 extension Service {
   /// The actor of a command's token.
   /// - Throws: ``SupportRefusal`` for an unknown token; errors of the database.
-  public func signIn(_ token: String) async throws -> SupportActor {
+  package func signIn(_ token: String) async throws -> SupportActor {
     guard let actor = try await signIn.actor(of: token) else {
       throw SupportRefusal.forbidden(
         "RECEIPTD_TOKEN is not the token of a person who can sign in. A lead gives a new one: receiptd people add."

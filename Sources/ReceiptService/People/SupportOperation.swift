@@ -1,7 +1,7 @@
 /// The operations of the support API and of the command line, with the least role that each one needs.
 ///
 /// The raw value is the first part of the route's path and the command's name, so neither exists without a role.
-public enum SupportOperation: String, CaseIterable, Sendable {
+package enum SupportOperation: String, CaseIterable, Sendable {
   case numbers
 
   case customer
@@ -29,7 +29,7 @@ public enum SupportOperation: String, CaseIterable, Sendable {
   case transfer
 
   /// The least role.
-  public var leastRole: SupportRole {
+  package var leastRole: SupportRole {
     switch self {
     case .numbers: .numbers
 
@@ -50,7 +50,7 @@ public enum SupportOperation: String, CaseIterable, Sendable {
 }
 
 /// The rights of a person. Each role has the rights of those before it.
-public enum SupportRole: String, CaseIterable, Codable, Comparable, Sendable {
+package enum SupportRole: String, CaseIterable, Codable, Comparable, Sendable {
   /// Reads the figures of the business, and no customer's data.
   case numbers
   /// Finds and explains customers, and helps for a short time.
@@ -59,7 +59,7 @@ public enum SupportRole: String, CaseIterable, Codable, Comparable, Sendable {
   case lead
 
   /// Orders the roles by their rights.
-  public static func < (first: SupportRole, second: SupportRole) -> Bool {
+  package static func < (first: SupportRole, second: SupportRole) -> Bool {
     allCases.firstIndex(of: first) ?? 0 < allCases.firstIndex(of: second) ?? 0
   }
 }

@@ -11,7 +11,7 @@ extension Service {
   /// The routes for clients and the App Store.
   ///
   /// Almost every response is about one customer, so responses are not cacheable by default.
-  public var clientRouter: Router {
+  package var clientRouter: Router {
     var router = Router(cacheControl: "no-store")
     router.on(.post, "/api/v1/subscriptions/validate", maximumBodyLength: 256 << 10) { request in
       try await self.client(request) { try await self.validation.respond(to: request) }
@@ -55,7 +55,7 @@ extension Service {
   }
 
   /// The routes for operators. Their responses are about customers or the current state, so none is cacheable.
-  public var adminRouter: Router {
+  package var adminRouter: Router {
     var router = Router(cacheControl: "no-store")
     router.onImmediate(.get, "/healthz") { _ in .text(.ok, "ok\n") }
     addMetricsRoute(to: &router)

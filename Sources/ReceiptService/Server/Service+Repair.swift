@@ -14,7 +14,7 @@ extension Service {
   ///   - since: the start of the history to read; `nil` for the end of the last run.
   ///   - bundleID: the only app; `nil` for all apps with a key.
   /// - Returns: a report for each app and environment; empty if no app has a key.
-  public func reconcile(since: Date? = nil, bundleID: String? = nil) async -> [ReconcileReport] {
+  package func reconcile(since: Date? = nil, bundleID: String? = nil) async -> [ReconcileReport] {
     do {
       try await oldProofs.run()
     } catch {
@@ -29,7 +29,7 @@ extension Service {
 
   /// Processes a kept notification again, and records the author and the reason in the same transaction.
   /// - Throws: ``ReplayFailure``, and errors of the database.
-  public func replay(_ notificationUUID: UUID, by author: SupportAuthor) async throws -> ReplayResult {
+  package func replay(_ notificationUUID: UUID, by author: SupportAuthor) async throws -> ReplayResult {
     try await replay.run(notificationUUID, as: .replay(by: author))
   }
 

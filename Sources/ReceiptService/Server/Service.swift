@@ -12,7 +12,7 @@ import Work
 ///
 /// A service is immutable. A reload builds a new service on the same ``SharedResources``, which then gets new requests;
 /// running requests end with the former service.
-public final class Service: Sendable {
+package final class Service: Sendable {
   let validation: Validation
   let notifications: NotificationIntake
   let profiles: ProfileSync
@@ -45,13 +45,13 @@ public final class Service: Sendable {
   let businessGauges: BusinessGauges
   let jobRunner: JobRunner
   /// The actions of support.
-  public let support: SupportDesk
+  package let support: SupportDesk
   /// The people with a token of their own.
-  public let people: People
+  package let people: People
   /// Extensions of renewal dates.
-  public let renewalExtensions: RenewalExtensions
+  package let renewalExtensions: RenewalExtensions
   /// The first six bytes of the SHA-256 of the configuration file, in hex.
-  public var configurationDigest: String { configuredApps.catalog.digest }
+  package var configurationDigest: String { configuredApps.catalog.digest }
   let sharedResources: SharedResources
   private let authenticator: Authenticator
   private let outboxClients: OutboxClients
@@ -243,18 +243,18 @@ public final class Service: Sendable {
   }
 
   /// The connection pool.
-  public var pool: PostgresPool { sharedResources.pool }
+  package var pool: PostgresPool { sharedResources.pool }
   /// Applies the migrations.
-  public var migrator: Migrator { sharedResources.migrator }
+  package var migrator: Migrator { sharedResources.migrator }
   var clock: ServiceClock { sharedResources.clock }
   var logger: Logger { sharedResources.logger }
   var traffic: ClientRateLimits { sharedResources.traffic }
   /// The metrics.
-  public var metrics: ServiceMetrics { sharedResources.metrics }
+  package var metrics: ServiceMetrics { sharedResources.metrics }
   var signer: EntitlementSigner { sharedResources.signer }
 
   /// Runs the background jobs until the task is cancelled.
-  public func runJobs() async {
+  package func runJobs() async {
     let jobs =
       sweep.jobs + databaseGauges.jobs + [
         eventSweep.job, configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
@@ -282,13 +282,13 @@ public final class Service: Sendable {
   }
 
   /// Makes `/readyz` answer 503, so that load balancers stop sending requests.
-  public func drain() { sharedResources.drain() }
+  package func drain() { sharedResources.drain() }
 
   /// Closes the resources that are not shared, after another service has replaced this one and its jobs have ended.
-  public func retire() async { await outboxClients.shutDown() }
+  package func retire() async { await outboxClients.shutDown() }
 
   /// Closes all connections to the database and other servers.
-  public func close() async {
+  package func close() async {
     await retire()
     await sharedResources.close()
   }
@@ -341,7 +341,7 @@ extension Logger {
 }
 
 /// The version of receiptd, as `receiptd --version` and the metric `receiptd_build_info` show it.
-public enum BuildInfo {
+package enum BuildInfo {
   /// The version, as in `CHANGELOG.md`.
-  public static let version = "0.1.0"
+  package static let version = "0.1.0"
 }

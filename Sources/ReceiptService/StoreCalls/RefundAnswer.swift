@@ -96,7 +96,7 @@ struct RefundAnswer: Sendable {
 }
 
 /// A preference about a refund.
-public enum RefundChoice: String, Sendable, Codable, CaseIterable {
+package enum RefundChoice: String, Sendable, Codable, CaseIterable {
   /// Grant it in full.
   case grant
   /// Decline it.

@@ -3,9 +3,9 @@ import Foundation
 import Postgres
 
 /// A row of `renewal_extensions`: an extension of all active subscribers of a product, or of one subscription.
-public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
+package struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   /// The key of the row.
-  public let id: UUID
+  package let id: UUID
   /// Apple's `requestIdentifier`: the key in lower case.
   let requestIdentifier: String
   /// The app.
@@ -23,7 +23,7 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   /// Apple's code of the reason.
   let reasonCode: Int
   /// Whether nothing was asked or written.
-  public internal(set) var isDryRun = false
+  package internal(set) var isDryRun = false
   /// When the App Store took the request; `null`: not yet.
   @Nullable var acceptedAt: Date? = nil
   /// When it ended; `null`: it is in progress.
@@ -60,7 +60,7 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   }
 
   /// Whether it has ended, also by a refusal.
-  public var isComplete: Bool { completedAt != nil }
+  package var isComplete: Bool { completedAt != nil }
 
   init(
     bundleID: String, environment: String, originalTransactionID: String? = nil, productID: String,
@@ -112,7 +112,7 @@ public struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
   }
 
   /// One line.
-  public var description: String {
+  package var description: String {
     if let originalTransactionID {
       let renews = renewsAt.map { "renews at \($0.rfc3339)" } ?? "no end"
       return isDryRun

@@ -24,7 +24,7 @@ extension RenewalExtensions {
   ///   - bundleID: the app; `nil` for the only one that sells the product.
   ///   - isForced: whether to extend a product that was extended within a day.
   /// - Throws: ``SupportRefusal``; `Problem` `store_unavailable` without a key; errors of the database.
-  public func extendAll(
+  package func extendAll(
     ofProduct productID: String, days: Int, reasonCode: Int, storefronts: [String] = [],
     bundleID: String? = nil, environment: String = "Production", isDryRun: Bool = false,
     isForced: Bool = false,
@@ -88,7 +88,7 @@ extension RenewalExtensions {
 
   /// A request, after the App Store was asked for its state.
   /// - Throws: ``SupportRefusal`` for an unknown one; errors of the database.
-  public func refreshed(_ identifier: UUID) async throws -> RenewalExtension {
+  package func refreshed(_ identifier: UUID) async throws -> RenewalExtension {
     let instant = clock.now()
     for row in try await pool.query(
       RenewalExtensionRows.claim(identifier, at: instant, until: instant + Self.lease))

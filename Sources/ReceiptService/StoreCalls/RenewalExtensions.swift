@@ -14,7 +14,7 @@ import Work
 /// After a crash the App Store takes a repeated request for all subscribers as the same one. Apple does not say so of a
 /// request for one subscription. So the expiry is read from the App Store before the first request, and that request is
 /// repeated only while the App Store has the same expiry. The stored expiry would not do: a notification may be lost.
-public struct RenewalExtensions: Sendable {
+package struct RenewalExtensions: Sendable {
   let desk: SupportDesk
   /// Waits longer than a request, because jobs and commands can.
   let apis: [String: AppStoreServerAPI]
@@ -32,7 +32,7 @@ public struct RenewalExtensions: Sendable {
   ///   that is repeated by mistake would use up both of Apple's extensions.
   /// - Throws: ``SupportRefusal``, also with the App Store's reason; `Problem` `store_unavailable`, after which the
   ///   same call continues; errors of the database.
-  public func extend(
+  package func extend(
     _ originalTransactionID: String, days: Int, reasonCode: Int, isDryRun: Bool = false,
     isForced: Bool = false, by author: SupportAuthor
   ) async throws -> RenewalExtension {

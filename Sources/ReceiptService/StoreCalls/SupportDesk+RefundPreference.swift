@@ -12,7 +12,7 @@ extension SupportDesk {
   ///   - id: a customer, or any transaction id of a purchase.
   ///   - bundleID: the only app; `nil` for all apps that know the id.
   /// - Throws: ``SupportRefusal``; errors of the database.
-  public func preferRefund(
+  package func preferRefund(
     _ choice: RefundChoice, for id: String, bundleID: String? = nil, by author: SupportAuthor
   ) async throws -> RefundPreferenceResult {
     if let bundleID { _ = try app(named: bundleID) }
@@ -92,7 +92,7 @@ extension SupportDesk {
 }
 
 /// The result of ``SupportDesk/preferRefund(_:for:bundleID:by:)``.
-public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertible {
+package struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertible {
   /// The customer or purchase, as given.
   let id: String
   /// The preference.
@@ -122,7 +122,7 @@ public struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertib
   }
 
   /// One line.
-  public var description: String {
+  package var description: String {
     let preference =
       switch prefer {
       case .grant: "the next answer will prefer a refund"

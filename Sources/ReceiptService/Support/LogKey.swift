@@ -34,7 +34,7 @@ extension SupportDesk {
   /// The hashes of a customer in the log's field `customer`: of the id as it is, which devices have, and of a user's UUID in
   /// lower case.
   /// - Throws: errors of the database.
-  public func logHashes(of id: String) async throws -> [(id: String, hash: String)] {
+  package func logHashes(of id: String) async throws -> [(id: String, hash: String)] {
     let key = LogKey()
     try await key.load(from: pool)
     let user = UUID(uuidString: id).map { $0.uuidString.lowercased() }

@@ -25,18 +25,18 @@ struct SupportAction: Sendable {
 }
 
 /// The author of a support action, and the reason. Both are recorded permanently.
-public struct SupportAuthor: Sendable, Hashable {
+package struct SupportAuthor: Sendable, Hashable {
   /// The person, machine or operator, or the rule of receiptd.
-  public let actor: SupportActor
+  package let actor: SupportActor
   /// The reason in the actor's words.
-  public let reason: String
+  package let reason: String
 
   /// The actor's name.
-  public var by: String { actor.name }
+  package var by: String { actor.name }
 
   /// - Throws: if the reason, or a name that the caller chose, is empty, too long for a log line, or has control or invisible characters; for
   ///   an operator with the name of a rule.
-  public init(by actor: SupportActor, reason: String) throws(SupportRefusal) {
+  package init(by actor: SupportActor, reason: String) throws(SupportRefusal) {
     switch actor {
     case .machine(let name?): try Self.check(name, named: "by", maximum: 200)
     case .operatorNamed(let name):

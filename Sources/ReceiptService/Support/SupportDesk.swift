@@ -11,7 +11,7 @@ import Work
 ///
 /// Each action is one transaction that also records its author and reason. A repeated action takes effect once, or is
 /// refused with the reason.
-public struct SupportDesk: Sendable {
+package struct SupportDesk: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
   let ledger: LedgerWriter
@@ -73,9 +73,9 @@ extension App {
 }
 
 /// The error of a support action that was refused. Nothing has changed.
-public struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertible {
+package struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertible {
   /// The kind of error.
-  public enum Kind: Sendable, Hashable {
+  package enum Kind: Sendable, Hashable {
     /// An argument has the wrong form, or does not fit the app.
     case invalid
     /// The object of the action does not exist.
@@ -87,9 +87,9 @@ public struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertible
   }
 
   /// The kind of error.
-  public let kind: Kind
+  package let kind: Kind
   /// A sentence for the caller.
-  public let description: String
+  package let description: String
 
   static func invalid(_ reason: String) -> SupportRefusal {
     SupportRefusal(kind: .invalid, description: reason)
@@ -104,7 +104,7 @@ public struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertible
   }
 
   /// The refusal of a command without a token, where people have tokens and the database's role does not own the tables.
-  public static let tokenNeeded = SupportRefusal.forbidden(
+  package static let tokenNeeded = SupportRefusal.forbidden(
     "This action is recorded with the name of a person: set RECEIPTD_TOKEN to your token. An operator with the rights of the "
       + "tables' owner needs none (receiptd-admin --owner).")
 
@@ -152,7 +152,7 @@ extension SupportDesk {
   /// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the device
   /// ends with its secret.
   /// - Throws: ``SupportRefusal``; errors of the database.
-  public func resetDeviceSecret(
+  package func resetDeviceSecret(
     of device: String, bundleID: String, by author: SupportAuthor
   ) async throws -> DeviceSecretResetResult {
     let app = try app(named: bundleID)
@@ -178,7 +178,7 @@ extension SupportDesk {
 }
 
 /// The result of ``SupportDesk/resetDeviceSecret(of:bundleID:by:)``.
-public struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvertible {
+package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvertible {
   /// The device.
   let deviceID: String
   /// The app.
@@ -187,7 +187,7 @@ public struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConverti
   let isChanged: Bool
 
   /// One line.
-  public var description: String {
+  package var description: String {
     "\(deviceID): \(isChanged ? "the secret is reset" : "the device had no secret")"
   }
 }

@@ -16,7 +16,7 @@ extension SupportDesk {
   ///   - isForced: whether the customer may be one that was never seen.
   ///   - isDryRun: whether to write nothing and to tell what would change.
   /// - Throws: ``SupportRefusal``, ``ServiceError``; errors of the database.
-  public func transfer(
+  package func transfer(
     _ originalTransactionID: String, to customer: String, by author: SupportAuthor, isForced: Bool = false,
     isDryRun: Bool = false
   ) async throws -> TransferResult {
@@ -142,7 +142,7 @@ struct SupportTransfer: Sendable {
 }
 
 /// The result of ``SupportDesk/transfer(_:to:by:isForced:isDryRun:)``.
-public struct TransferResult: Sendable {
+package struct TransferResult: Sendable {
   /// The purchase.
   let originalTransactionID: String
   /// Its product.
@@ -170,7 +170,7 @@ struct TransferredCustomer: Sendable {
 
 extension TransferResult: CustomStringConvertible {
   /// A line for the transfer, and two for each customer.
-  public var description: String {
+  package var description: String {
     var output = TerminalText()
     if isChanged, from == to {
       let verb = isDryRun ? "would stay" : "stays"
@@ -201,7 +201,7 @@ extension EntitlementsResponse {
 
 extension TransferResult: JSONWritable {
   /// Writes one object.
-  public func write(to json: inout JSONWriter) {
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("bundleID", bundleID)
       json.member("customers", customers)

@@ -50,7 +50,7 @@ struct TerminalText {
 extension String {
   /// The lines of this text with at most 80 columns. The rest of a longer line is indented by four, beyond its own indent.
   /// A line that fits stays as it is.
-  public func wrappedForTerminal() -> String {
+  package func wrappedForTerminal() -> String {
     var output = TerminalText()
     for line in split(separator: "\n", omittingEmptySubsequences: false) {
       let indent = line.prefix { $0 == " " }.count
@@ -87,7 +87,7 @@ extension String {
   }
 
   /// The text with `?` for characters that a terminal obeys or does not show, because clients choose names and ids.
-  public var shown: String {
+  package var shown: String {
     guard hasInvisibleCharacters else { return self }
     return String(UnicodeScalarView(unicodeScalars.map { $0.isInvisible ? "?" : $0 }))
   }

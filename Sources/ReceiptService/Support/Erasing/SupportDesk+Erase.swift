@@ -18,7 +18,7 @@ extension SupportDesk {
   ///   - isForced: whether the customer may have a subscription that goes on at the App Store.
   ///   - isDryRun: whether to change nothing and to count what would change.
   /// - Throws: ``SupportRefusal``; errors of the database.
-  public func eraseCustomer(
+  package func eraseCustomer(
     _ id: String, bundleID: String? = nil, by author: SupportAuthor, isForced: Bool = false,
     isDryRun: Bool = false
   ) async throws -> ErasureReport {
@@ -283,7 +283,7 @@ extension String {
 }
 
 /// The result of erasing a customer.
-public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
+package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
   /// Whether nothing was written.
   let isDryRun: Bool
   /// The customer that was erased: one.
@@ -330,7 +330,7 @@ public struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
   }
 
   /// Text for a terminal with 80 columns.
-  public var description: String {
+  package var description: String {
     var output = TerminalText()
     for customer in erased {
       let apps = customer.bundleIDs.joined(separator: ", ")

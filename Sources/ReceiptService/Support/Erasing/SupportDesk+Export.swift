@@ -10,7 +10,7 @@ extension SupportDesk {
   ///   - id: a user's UUID or a device's id.
   ///   - bundleID: the app; needed if the id is a customer of several apps.
   /// - Throws: ``SupportRefusal``; errors of the database.
-  public func exportCustomer(_ id: String, bundleID: String? = nil) async throws -> CustomerExport {
+  package func exportCustomer(_ id: String, bundleID: String? = nil) async throws -> CustomerExport {
     let known = try await knownCustomer(id, of: bundleID)
     var export = CustomerExport(
       id: known.id, kinds: [known.customer.kindWord], bundleIDs: known.bundleIDs, exportedAt: clock.now())
@@ -38,7 +38,7 @@ extension SupportDesk {
 }
 
 /// All that is known of a customer, as `receiptd export-customer` prints it.
-public struct CustomerExport: Encodable, Sendable {
+package struct CustomerExport: Encodable, Sendable {
   /// The customer's id.
   let id: String
   /// `user` or `device`.

@@ -23,7 +23,7 @@ enum FoundKind: String, Sendable {
 }
 
 /// The result of a search for an id.
-public struct FindResult: Sendable {
+package struct FindResult: Sendable {
   /// The kinds of answers.
   enum Outcome: String, Sendable {
     /// The database has the id, or the App Store told.
@@ -47,12 +47,12 @@ public struct FindResult: Sendable {
   var search = CustomerSearch()
 
   /// Whether something has the id.
-  public var isFound: Bool { outcome == .found }
+  package var isFound: Bool { outcome == .found }
 }
 
 extension FindResult: CustomStringConvertible {
   /// Text for a terminal with 80 columns.
-  public var description: String {
+  package var description: String {
     var output = TerminalText()
     output.member(isFound ? "found" : outcome.words, detail)
     for match in search.customers {
@@ -79,7 +79,7 @@ extension FindResult.Outcome {
 
 extension FindResult: JSONWritable {
   /// Writes one object.
-  public func write(to json: inout JSONWriter) {
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("asked", asked)
       json.member("customers", search.customers)

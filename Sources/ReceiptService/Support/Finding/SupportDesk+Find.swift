@@ -12,7 +12,7 @@ extension SupportDesk {
   /// name was never seen; the answer has the requests.
   /// - Parameter actor: the actor in the record of what such a look-up repairs.
   /// - Throws: errors of the database.
-  public func find(_ text: String, by actor: SupportActor = .rule("receiptd")) async throws -> FindResult {
+  package func find(_ text: String, by actor: SupportActor = .rule("receiptd")) async throws -> FindResult {
     let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
     // An id from before receiptd may begin or end with white space.
     if text != trimmed, text.mayBeID,

@@ -4,7 +4,7 @@ import JSON
 import Subscriptions
 
 /// The result of asking the App Store about a customer's purchases.
-public struct RefreshReport: Sendable {
+package struct RefreshReport: Sendable {
   /// The id that was asked about.
   let asked: String
   /// The purchases that the App Store told of, in the order of their ids.
@@ -13,7 +13,7 @@ public struct RefreshReport: Sendable {
   var failures: [String] = []
 
   /// Whether the App Store answered all requests.
-  public var isComplete: Bool { failures.isEmpty }
+  package var isComplete: Bool { failures.isEmpty }
 }
 
 /// A purchase as the App Store told.
@@ -68,7 +68,7 @@ extension FieldChange {
 
 extension RefreshReport: CustomStringConvertible {
   /// Text for a terminal with 80 columns.
-  public var description: String {
+  package var description: String {
     var output = TerminalText()
     for purchase in purchases {
       output.heading("\(purchase.originalTransactionID) (\(purchase.bundleID), \(purchase.environment))")
@@ -84,7 +84,7 @@ extension RefreshReport: CustomStringConvertible {
 
 extension RefreshReport: JSONWritable {
   /// Writes one object.
-  public func write(to json: inout JSONWriter) {
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("asked", asked)
       json.member("failures", failures)

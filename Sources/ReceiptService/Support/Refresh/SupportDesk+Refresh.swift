@@ -10,7 +10,7 @@ extension SupportDesk {
   /// Asks the App Store about the purchases of a customer, records the answers, and tells what they repaired.
   /// - Parameter text: anything that ``find(_:)`` finds, or a transaction id that only the App Store knows.
   /// - Throws: ``SupportRefusal``; errors of the database.
-  public func refresh(_ text: String, by author: SupportAuthor) async throws -> RefreshReport {
+  package func refresh(_ text: String, by author: SupportAuthor) async throws -> RefreshReport {
     var found = try await find(text, by: author.actor)
     let customers = found.search.customers
     let recorded = try await pool.withConnection { try await self.recorded(customers, $0) }

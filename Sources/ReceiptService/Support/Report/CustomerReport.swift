@@ -4,7 +4,7 @@ import JSON
 import Subscriptions
 
 /// A report for support on the customers and purchases with an id: entitlements, their reasons, and recent events.
-public struct CustomerReport: Sendable {
+package struct CustomerReport: Sendable {
   /// The id that was searched for.
   let asked: String
   /// The result of the search.
@@ -17,7 +17,7 @@ public struct CustomerReport: Sendable {
   let serverTime: Date
 
   /// Whether nothing has the id.
-  public var isEmpty: Bool {
+  package var isEmpty: Bool {
     customers.isEmpty && unclaimed.isEmpty && (found.search.refusals.isEmpty || !found.isFound)
   }
 }
@@ -140,7 +140,7 @@ extension [ReportedChild] {
 
 extension CustomerReport: CustomStringConvertible {
   /// Text for a terminal with 80 columns.
-  public var description: String {
+  package var description: String {
     guard !customers.isEmpty || !unclaimed.isEmpty else { return found.description }
     var output = TerminalText()
     for customer in customers {
@@ -224,7 +224,7 @@ extension ReportedGrant {
 
 extension CustomerReport: JSONWritable {
   /// Writes one object.
-  public func write(to json: inout JSONWriter) {
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("asked", asked)
       json.member("customers", customers)

@@ -17,7 +17,7 @@ extension SupportDesk {
   ///   - id: anything that ``find(_:by:)`` finds.
   ///   - actor: the actor in the record of what a look-up at the App Store repairs.
   /// - Throws: errors of the database.
-  public func customer(
+  package func customer(
     _ id: String, by actor: SupportActor = .rule("receiptd")
   ) async throws -> CustomerReport {
     let instant = clock.now()
