@@ -100,6 +100,9 @@ let package = Package(
     .target(
       name: "APIDescription", resources: [.embedInCode("openapi.yaml")], swiftSettings: swiftSettings),
 
+    // Text for people: lines of a terminal, characters that a terminal does not show, times.
+    .target(name: "Text", dependencies: ["HTTP"], swiftSettings: swiftSettings),
+
     // The product, from the bottom up: each module uses those above it. Work has clocks, jobs and locks, and knows nothing
     // of receipts.
     .target(
@@ -116,10 +119,17 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
     .target(
+      name: "Actions",
+      dependencies: [
+        "AppStore", "JSON", "Postgres", "Subscriptions", "Text", "Work",
+        .product(name: "Crypto", package: "swift-crypto"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
       name: "ReceiptService",
       dependencies: [
         "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
-        "AppStore", "Configuration", "Subscriptions", "PrometheusText", "Work",
+        "Actions", "AppStore", "Configuration", "Subscriptions", "PrometheusText", "Text", "Work",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -130,7 +140,8 @@ let package = Package(
     .executableTarget(
       name: "receiptd",
       dependencies: [
-        "Configuration", "ReceiptService", "HTTP", "Identifiers", "JSON", "Platform", "Postgres", "Sockets",
+        "Actions", "Configuration", "ReceiptService", "HTTP", "Identifiers", "JSON", "Platform", "Postgres",
+        "Sockets", "Text",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -219,14 +230,15 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       exclude: ["Python"], swiftSettings: swiftSettings),
+    .testTarget(name: "TextTests", dependencies: ["Text"], swiftSettings: swiftSettings),
     .testTarget(
       name: "WorkTests", dependencies: ["Postgres", "TestDatabase", "Work"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
-        "APIDescription", "ReceiptService", "AppStore", "AppStoreSimulator", "Configuration", "Curl", "HTTP",
-        "JSON", "Platform", "Postgres", "PrometheusText", "Sockets", "Subscriptions", "TestDatabase",
-        "TestProcess", "Work",
+        "APIDescription", "Actions", "ReceiptService", "AppStore", "AppStoreSimulator", "Configuration",
+        "Curl", "HTTP", "JSON", "Platform", "Postgres", "PrometheusText", "Sockets", "Subscriptions",
+        "TestDatabase", "TestProcess", "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

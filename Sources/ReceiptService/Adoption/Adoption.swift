@@ -1,3 +1,4 @@
+import Actions
 import Configuration
 import Foundation
 import HTTP
@@ -364,4 +365,9 @@ extension Service {
     }
     return reports
   }
+}
+
+extension SupportAuthor {
+  /// The author of awards to customers from before receiptd.
+  static func adoption(_ reason: String) -> SupportAuthor { SupportAuthor(rule: "adopt", reason: reason) }
 }

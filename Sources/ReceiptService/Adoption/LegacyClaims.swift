@@ -2,6 +2,7 @@ import Configuration
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 /// Reads the claims that the legacy tables make for customers of one app.

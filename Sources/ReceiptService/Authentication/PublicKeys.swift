@@ -5,6 +5,7 @@ import JSON
 import JWTKit
 import Logging
 import Platform
+import Text
 import Work
 
 /// A cache of an issuer's public keys (RFC 7517), fetched on demand and fresh for ten minutes.

@@ -13,30 +13,4 @@ extension Customer {
       return nil
     }
   }
-
-  /// The user's id; `nil` for a device.
-  var userID: UUID? {
-    if case .user(let id) = self { id } else { nil }
-  }
-
-  /// The device's id; `nil` for a user.
-  var deviceID: String? {
-    if case .device(let id) = self { id } else { nil }
-  }
-
-  /// `user` or `device`, for columns and responses.
-  var kindWord: String {
-    switch self {
-    case .user: CustomerKind.user.rawValue
-    case .device: CustomerKind.device.rawValue
-    }
-  }
-
-  /// The name of the customer's advisory lock.
-  var lockName: String {
-    switch self {
-    case .user(let id): id.uuidString
-    case .device(let id): id
-    }
-  }
 }

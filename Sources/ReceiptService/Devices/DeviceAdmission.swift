@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import Postgres
 import Subscriptions
+import Text
 
 /// The secret by which a request was admitted to act for a device.
 ///

@@ -1,3 +1,4 @@
+import Actions
 import AppStore
 import Crypto
 import Foundation
@@ -190,4 +191,10 @@ struct DeviceSecret: Sendable {
   func matches(_ hash: [UInt8]) -> Bool { digest == hash }
 
   private static let field = HTTPField.Name("Receiptd-Device-Secret")
+}
+
+extension SupportAuthor {
+  /// The author if a device replaces its own secret.
+  fileprivate static let accountProof = SupportAuthor(
+    rule: "policy", reason: "a signed proof of the device's Apple Account came with another secret")
 }

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Subscriptions
 
 /// Statements on the table `devices`: the devices that are paired to a customer's device.
 enum DeviceRows {

@@ -2,6 +2,7 @@ import Configuration
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 extension Doctor {

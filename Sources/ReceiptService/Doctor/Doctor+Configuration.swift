@@ -2,6 +2,7 @@ import AppStore
 import Configuration
 import Foundation
 import Subscriptions
+import Text
 import Work
 
 extension Doctor {

@@ -4,6 +4,7 @@ import Curl
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 /// Checks everything that receiptd needs: configuration, roots, database, clock and credentials.

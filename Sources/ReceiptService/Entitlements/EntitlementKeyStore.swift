@@ -1,7 +1,9 @@
+import Actions
 import Crypto
 import Foundation
 import Logging
 import Postgres
+import Text
 import Work
 
 /// The signing keys in the database, which all servers share.

@@ -1,8 +1,10 @@
+import Actions
 import Configuration
 import Foundation
 import JSON
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 extension SupportDesk {

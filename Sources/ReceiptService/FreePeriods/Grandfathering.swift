@@ -1,9 +1,11 @@
+import Actions
 import AppStore
 import Configuration
 import Foundation
 import JSON
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 /// Grants a tier without end to users who had the app before a date: one grant per user and per Apple Account, to the
@@ -245,5 +247,12 @@ enum GrandfatherRows {
         SELECT FROM grants WHERE bundle_id = \(bundleID) AND app_transaction_id = \(account)
           AND environment = \(environment.rawValue))
     """
+  }
+}
+
+extension SupportAuthor {
+  /// The author of grandfather grants.
+  fileprivate static func grandfather(before date: String) -> SupportAuthor {
+    SupportAuthor(rule: GrantRows.grandfather, reason: "had the app before \(date)")
   }
 }

@@ -6,6 +6,7 @@ import HTTPTypes
 import JSON
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 /// `POST /api/v1/trials`: starts the app's own trial at the first launch, once per device and per Apple Account.

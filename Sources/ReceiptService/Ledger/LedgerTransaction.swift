@@ -1,3 +1,4 @@
+import Actions
 import Configuration
 import CoreMetrics
 import FoundationEssentials

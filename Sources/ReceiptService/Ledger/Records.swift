@@ -2,6 +2,7 @@ import AppStore
 import FoundationEssentials
 import Postgres
 import Subscriptions
+import Text
 
 /// A signed transaction as the ledger stores it: the claims that the rules need in columns, the others as JSON.
 struct TransactionRecord: Sendable {
@@ -112,11 +113,6 @@ extension RenewalFact {
 /// A signed payload of an environment other than Production and Sandbox.
 enum UnsupportedEnvironment: Error {
   case environment
-}
-
-extension String {
-  /// The text with U+0000 replaced: JSON allows it, PostgreSQL's `text` does not.
-  var storable: String { utf8.contains(0) ? replacing("\0", with: "\u{FFFD}") : self }
 }
 
 /// The table `transactions`.

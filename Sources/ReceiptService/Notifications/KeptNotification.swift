@@ -4,6 +4,7 @@ import Foundation
 import JSON
 import Postgres
 import Subscriptions
+import Text
 
 /// A notification as it is stored: columns for support, and the signed payload for a replay.
 struct KeptNotification: Sendable {

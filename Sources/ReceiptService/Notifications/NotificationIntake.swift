@@ -8,6 +8,7 @@ import Identifiers
 import JSON
 import Logging
 import Subscriptions
+import Text
 import Work
 
 /// `POST /api/v1/subscriptions/webhook`: receives the App Store's notifications.

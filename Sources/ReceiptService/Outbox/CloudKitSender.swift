@@ -6,6 +6,7 @@ import HTTP
 import HTTPTypes
 import JSON
 import Subscriptions
+import Text
 import Work
 
 /// Writes customers' states to the public database of an app's CloudKit container.

@@ -85,13 +85,6 @@ enum CustomerChanges {
 }
 
 extension Customer {
-  var kind: CustomerKind {
-    switch self {
-    case .user: .user
-    case .device: .device
-    }
-  }
-
   /// The customer of an app with this id; `nil` if the id is not valid.
   init?(id: String, of app: App) {
     switch app.customer {

@@ -5,6 +5,7 @@ import HTTP
 import HTTPTypes
 import Logging
 import Postgres
+import Subscriptions
 import Work
 
 extension Service {

@@ -1,3 +1,4 @@
+import Actions
 import AppStore
 import Foundation
 import Logging

@@ -1,3 +1,4 @@
+import Actions
 import Identifiers
 
 /// A body of the support API: the members of the action, and its author.

@@ -1,6 +1,8 @@
+import Actions
 import HTTP
 import HTTPTypes
 import Identifiers
+import Subscriptions
 
 /// The support API: the actions of the commands, under the same names, for a support tool.
 extension Service {

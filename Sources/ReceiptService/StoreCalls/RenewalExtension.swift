@@ -1,6 +1,8 @@
+import Actions
 import AppStore
 import Foundation
 import Postgres
+import Text
 
 /// A row of `renewal_extensions`: an extension of all active subscribers of a product, or of one subscription.
 package struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {

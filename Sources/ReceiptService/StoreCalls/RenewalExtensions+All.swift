@@ -1,3 +1,4 @@
+import Actions
 import AppStore
 import Configuration
 import Foundation
@@ -5,6 +6,7 @@ import Logging
 import Platform
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 extension RenewalExtensions {

@@ -1,9 +1,11 @@
+import Actions
 import AppStore
 import Foundation
 import JSON
 import Logging
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 /// Extensions of renewal dates, which support asks the App Store for: of one subscription, or of all active subscribers of

@@ -1,3 +1,4 @@
+import Actions
 import AppStore
 import Configuration
 import Foundation
@@ -247,5 +248,13 @@ extension StoreCallQueue {
       ])
       return answers[1].affected > 0
     }
+  }
+}
+
+extension SupportAuthor {
+  /// The author of an answer to the App Store about a refund.
+  /// - Parameter sentence: what was answered, or why nothing was.
+  fileprivate static func refundPolicy(_ sentence: String) -> SupportAuthor {
+    SupportAuthor(rule: "policy", reason: sentence)
   }
 }

@@ -1,8 +1,10 @@
+import Actions
 import Foundation
 import HTTP
 import JSON
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 extension SupportDesk {

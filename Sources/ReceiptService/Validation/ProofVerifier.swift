@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Subscriptions
+import Text
 
 /// Verifies the signed data with which a client proves a purchase.
 struct ProofVerifier: Sendable {

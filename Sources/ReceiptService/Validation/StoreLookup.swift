@@ -4,6 +4,7 @@ import Foundation
 import HTTP
 import Logging
 import Subscriptions
+import Text
 
 /// Looks up a bare transaction id in the App Store.
 ///

@@ -138,6 +138,35 @@ public enum Customer: Sendable, Hashable {
     case .device(let id): id
     }
   }
+
+  /// The user's id; `nil` for a device.
+  package var userID: UUID? {
+    if case .user(let id) = self { id } else { nil }
+  }
+
+  /// The device's id; `nil` for a user.
+  package var deviceID: String? {
+    if case .device(let id) = self { id } else { nil }
+  }
+
+  /// Whether this is a user or a device.
+  package var kind: CustomerKind {
+    switch self {
+    case .user: .user
+    case .device: .device
+    }
+  }
+
+  /// `user` or `device`, for columns and responses.
+  package var kindWord: String { kind.rawValue }
+
+  /// The name of the customer's advisory lock.
+  package var lockName: String {
+    switch self {
+    case .user(let id): id.uuidString
+    case .device(let id): id
+    }
+  }
 }
 
 /// How many times a purchase or a trial moved to another customer by the app's rules, within 24 hours.

@@ -1,8 +1,10 @@
+import Actions
 import ArgumentParser
 import Foundation
 import HTTP
 import JSON
 import ReceiptService
+import Text
 
 /// `receiptd find`
 struct FindCommand: AsyncParsableCommand {

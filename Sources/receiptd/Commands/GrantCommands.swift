@@ -1,7 +1,9 @@
+import Actions
 import ArgumentParser
 import Foundation
 import Identifiers
 import ReceiptService
+import Text
 
 /// `receiptd grant`
 struct GrantCommand: AsyncParsableCommand {

@@ -1,7 +1,9 @@
+import Actions
 import ArgumentParser
 import Foundation
 import HTTP
 import ReceiptService
+import Text
 
 /// `receiptd reconcile`
 struct ReconcileCommand: AsyncParsableCommand {

@@ -1,3 +1,4 @@
+import Actions
 import ArgumentParser
 import Configuration
 import Dispatch
@@ -7,6 +8,7 @@ import Logging
 import Postgres
 import ReceiptService
 import Sockets
+import Text
 
 /// `receiptd serve`
 struct ServeCommand: AsyncParsableCommand {

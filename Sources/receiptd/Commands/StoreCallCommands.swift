@@ -1,6 +1,8 @@
+import Actions
 import ArgumentParser
 import Foundation
 import ReceiptService
+import Text
 
 /// `receiptd extend-renewal`
 struct ExtendRenewalCommand: AsyncParsableCommand {

@@ -1,7 +1,9 @@
+import Actions
 import ArgumentParser
 import Foundation
 import HTTP
 import ReceiptService
+import Text
 
 /// The author of a command: the person of `RECEIPTD_TOKEN`, or the operator of this shell.
 struct AuthorOptions: ParsableArguments {

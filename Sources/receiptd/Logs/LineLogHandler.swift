@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import Logging
 import ReceiptService
+import Text
 
 /// Writes each message as one line of the log.
 struct LineLogHandler: LogHandler {

@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import Text
 
 /// The progress of a long command on standard error: one line that is rewritten on a terminal, else a line every few
 /// seconds.

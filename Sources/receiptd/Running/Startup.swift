@@ -5,6 +5,7 @@ import HTTP
 import Logging
 import Postgres
 import ReceiptService
+import Text
 
 /// The steps that commands share before their work.
 enum Startup {

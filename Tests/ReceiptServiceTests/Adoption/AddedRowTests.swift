@@ -1,7 +1,9 @@
+import Actions
 import AppStoreSimulator
 import Foundation
 import Postgres
 import Testing
+import Text
 
 @testable import ReceiptService
 

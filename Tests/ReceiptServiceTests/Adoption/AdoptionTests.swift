@@ -4,6 +4,7 @@ import Foundation
 import Postgres
 import Synchronization
 import Testing
+import Text
 
 @testable import ReceiptService
 

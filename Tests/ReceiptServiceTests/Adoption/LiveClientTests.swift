@@ -5,6 +5,7 @@ import HTTPTypes
 import Postgres
 import Subscriptions
 import Testing
+import Text
 
 @testable import ReceiptService
 

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Text
 
 @testable import ReceiptService
 

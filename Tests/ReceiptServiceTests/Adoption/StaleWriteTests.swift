@@ -1,8 +1,10 @@
+import Actions
 import AppStore
 import AppStoreSimulator
 import Foundation
 import Postgres
 import Testing
+import Text
 
 @testable import ReceiptService
 

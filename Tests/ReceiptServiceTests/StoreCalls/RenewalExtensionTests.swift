@@ -1,9 +1,11 @@
+import Actions
 import AppStore
 import AppStoreSimulator
 import Foundation
 import HTTP
 import Postgres
 import Testing
+import Text
 
 @testable import ReceiptService
 

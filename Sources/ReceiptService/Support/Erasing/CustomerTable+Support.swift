@@ -1,4 +1,5 @@
 import Postgres
+import Subscriptions
 
 extension CustomerTable {
   /// What support and jobs wrote about a customer.

@@ -1,7 +1,9 @@
+import Actions
 import Foundation
 import Identifiers
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 extension SupportDesk {

@@ -3,6 +3,7 @@ import HTTP
 import JSON
 import Postgres
 import Subscriptions
+import Text
 
 /// What an id names.
 enum FoundKind: String, Sendable {

@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 /// Reads the statuses and the history of a customer's purchases in one app from the App Store, and records them.

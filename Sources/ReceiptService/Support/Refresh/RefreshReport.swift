@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import JSON
 import Subscriptions
+import Text
 
 /// The result of asking the App Store about a customer's purchases.
 package struct RefreshReport: Sendable {

@@ -8,6 +8,7 @@ import JSON
 import Platform
 import Postgres
 import Subscriptions
+import Text
 
 /// A request of a client that was refused, as support sees it. What the client named is unproven.
 ///

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import JSON
 import Subscriptions
+import Text
 
 /// A report for support on the customers and purchases with an id: entitlements, their reasons, and recent events.
 package struct CustomerReport: Sendable {

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import JSON
 import Subscriptions
+import Text
 
 /// A running purchase that opens nothing beyond another running one: the customer pays twice.
 struct DoublePurchase: Sendable {

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 
 extension Entitlements {
   /// Why access is granted or denied, in a sentence for support.

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import JSON
 import Subscriptions
+import Text
 
 /// A subscription or a non-consumable purchase, in a report.
 struct ReportedPurchase: Sendable {

@@ -5,6 +5,7 @@ import HTTP
 import JSON
 import Postgres
 import Subscriptions
+import Text
 
 /// A question of the App Store about a refund (`CONSUMPTION_REQUEST`), in a report.
 struct ReportedRefundRequest: Sendable {

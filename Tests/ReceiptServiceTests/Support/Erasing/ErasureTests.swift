@@ -1,9 +1,11 @@
+import Actions
 import AppStore
 import AppStoreSimulator
 import Foundation
 import HTTPTypes
 import Postgres
 import Testing
+import Text
 
 @testable import ReceiptService
 

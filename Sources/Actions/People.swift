@@ -9,10 +9,15 @@ package struct People: Sendable {
   let pool: PostgresPool
   let clock: ServiceClock
 
+  package init(pool: PostgresPool, clock: ServiceClock) {
+    self.pool = pool
+    self.clock = clock
+  }
+
   /// The person with a token.
   /// - Returns: `nil` for a token of no person, or of a removed one.
   /// - Throws: errors of the database.
-  func signIn(_ token: PersonToken) async throws -> Person? {
+  package func signIn(_ token: PersonToken) async throws -> Person? {
     // The index finds the hash, not the token: the time of the lookup tells an attacker nothing that leads to a token.
     try await pool.query(PersonRows.signIn(token, at: clock.now())).first.map(Person.init)
   }

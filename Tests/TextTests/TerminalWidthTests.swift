@@ -1,6 +1,5 @@
 import Testing
-
-@testable import ReceiptService
+import Text
 
 /// Outputs for people have at most 80 columns.
 @Suite struct TerminalWidthTests {

@@ -2,14 +2,15 @@ import AppStore
 import Crypto
 import Foundation
 import Postgres
+import Text
 
 /// A person who works with receiptd: a row of the table `people`.
 package struct Person: Hashable, Sendable {
   /// The number in `support_actions.person_id`.
-  let id: Int64
+  package let id: Int64
   /// The name in every record.
-  let name: String
-  let role: SupportRole
+  package let name: String
+  package let role: SupportRole
   let createdAt: Date
   /// The name of the actor who added the person.
   let createdBy: String
@@ -172,7 +173,7 @@ enum PersonRows {
 ///
 /// People choose no passphrases: a token of 256 random bits cannot be guessed, so SHA-256 protects it as well as a slow hash
 /// protects a passphrase, one lookup by an index finds it, and each request costs microseconds.
-struct PersonToken: Sendable {
+package struct PersonToken: Sendable {
   static let prefix = "receiptd_"
   private static let length = 32
 
@@ -186,7 +187,7 @@ struct PersonToken: Sendable {
   }
 
   /// - Returns: `nil` for a text that no token has.
-  init?(_ text: String) {
+  package init?(_ text: String) {
     guard text.hasPrefix(Self.prefix),
       Base64.decode(String(text.dropFirst(Self.prefix.count)), .url)?.count == Self.length
     else { return nil }

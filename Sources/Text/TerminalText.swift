@@ -3,21 +3,23 @@ import Foundation
 import enum HTTP.RFC3339
 
 /// Text for a terminal: lines of at most 80 columns without control characters, because names come from clients.
-struct TerminalText {
+package struct TerminalText {
   private static let width = 80
   private var lines: [String] = []
 
-  var isEmpty: Bool { lines.isEmpty }
+  package init() {}
 
-  var text: String { lines.joined(separator: "\n") }
+  package var isEmpty: Bool { lines.isEmpty }
+
+  package var text: String { lines.joined(separator: "\n") }
 
   /// Appends an empty line.
-  mutating func skip() { lines.append("") }
+  package mutating func skip() { lines.append("") }
 
-  mutating func heading(_ text: String) { lines.append(text) }
+  package mutating func heading(_ text: String) { lines.append(text) }
 
   /// Appends a name and its value, in two columns.
-  mutating func member(_ name: String, _ value: String) {
+  package mutating func member(_ name: String, _ value: String) {
     let label = name + String(repeating: " ", count: max(1, 13 - name.count))
     append(label + value, indent: 0, hanging: 13)
   }
@@ -26,7 +28,7 @@ struct TerminalText {
   /// - Parameters:
   ///   - indent: the indentation of the first line.
   ///   - hanging: the further indentation of the following lines.
-  mutating func line(_ text: String, indent: Int = 2, hanging: Int = 2) {
+  package mutating func line(_ text: String, indent: Int = 2, hanging: Int = 2) {
     append(String(repeating: " ", count: indent) + text, indent: indent, hanging: indent + hanging)
   }
 
@@ -63,7 +65,7 @@ extension String {
 extension Unicode.Scalar {
   /// Whether the character moves the cursor, changes the writing direction, breaks a line, or shows nothing: the categories
   /// Cc, Cf, Zl and Zp.
-  var isInvisible: Bool {
+  package var isInvisible: Bool {
     guard value >= 0x80 else { return value < 0x20 || value == 0x7F }
     return switch properties.generalCategory {
     case .control, .format, .lineSeparator, .paragraphSeparator: true
@@ -74,15 +76,15 @@ extension Unicode.Scalar {
 
 extension String {
   /// Whether the text has characters that a terminal obeys or does not show.
-  var hasInvisibleCharacters: Bool { unicodeScalars.contains(where: \.isInvisible) }
+  package var hasInvisibleCharacters: Bool { unicodeScalars.contains(where: \.isInvisible) }
 
   /// Whether the text has characters of the category Cc, such as those that begin a terminal's commands.
-  var hasControlCharacters: Bool {
+  package var hasControlCharacters: Bool {
     unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
   }
 
   /// Whether the text begins or ends with a character of the Unicode property `White_Space`, such as U+00A0.
-  var hasOuterWhiteSpace: Bool {
+  package var hasOuterWhiteSpace: Bool {
     [unicodeScalars.first, unicodeScalars.last].contains { $0?.properties.isWhitespace ?? false }
   }
 
@@ -91,9 +93,12 @@ extension String {
     guard hasInvisibleCharacters else { return self }
     return String(UnicodeScalarView(unicodeScalars.map { $0.isInvisible ? "?" : $0 }))
   }
+
+  /// The text with U+0000 replaced: JSON allows it, PostgreSQL's `text` does not.
+  package var storable: String { utf8.contains(0) ? replacing("\0", with: "\u{FFFD}") : self }
 }
 
 extension Date {
   /// UTC in whole seconds, as command output and logs show it: `2026-11-21T10:00:00Z`.
-  var rfc3339: String { RFC3339.string(from: self) }
+  package var rfc3339: String { RFC3339.string(from: self) }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Text
 
 /// The name of a person, as the record of support's actions shows it.
 struct PersonName: Hashable, Sendable {
