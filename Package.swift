@@ -118,6 +118,15 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
+    // What all routes share: the app of a request, the public errors, rate limits.
+    .target(
+      name: "Requests",
+      dependencies: [
+        "Configuration", "HTTP", "Platform", "Postgres", "Subscriptions", "Work",
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
     .target(
       name: "Actions",
       dependencies: [
@@ -129,7 +138,7 @@ let package = Package(
       name: "ReceiptService",
       dependencies: [
         "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
-        "Actions", "AppStore", "Configuration", "Subscriptions", "PrometheusText", "Text", "Work",
+        "Actions", "AppStore", "Configuration", "Requests", "Subscriptions", "PrometheusText", "Text", "Work",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -234,11 +243,13 @@ let package = Package(
     .testTarget(
       name: "WorkTests", dependencies: ["Postgres", "TestDatabase", "Work"], swiftSettings: swiftSettings),
     .testTarget(
+      name: "RequestsTests", dependencies: ["Platform", "Requests"], swiftSettings: swiftSettings),
+    .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
         "APIDescription", "Actions", "ReceiptService", "AppStore", "AppStoreSimulator", "Configuration",
-        "Curl", "HTTP", "JSON", "Platform", "Postgres", "PrometheusText", "Sockets", "Subscriptions",
-        "TestDatabase", "TestProcess", "Text", "Work",
+        "Curl", "HTTP", "JSON", "Platform", "Postgres", "PrometheusText", "Requests", "Sockets",
+        "Subscriptions", "TestDatabase", "TestProcess", "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -54,3 +54,20 @@ extension JSONValue: Codable {
     }
   }
 }
+
+/// A member that is encoded as `null` if it has no value, so that every key is present.
+@propertyWrapper
+package struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
+  package var wrappedValue: Value?
+
+  package init(wrappedValue: Value?) { self.wrappedValue = wrappedValue }
+
+  package func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    if let wrappedValue {
+      try container.encode(wrappedValue)
+    } else {
+      try container.encodeNil()
+    }
+  }
+}

@@ -1,7 +1,3 @@
-import Foundation
-
-import enum HTTP.RFC3339
-
 /// Text for a terminal: lines of at most 80 columns without control characters, because names come from clients.
 package struct TerminalText {
   private static let width = 80
@@ -96,9 +92,4 @@ extension String {
 
   /// The text with U+0000 replaced: JSON allows it, PostgreSQL's `text` does not.
   package var storable: String { utf8.contains(0) ? replacing("\0", with: "\u{FFFD}") : self }
-}
-
-extension Date {
-  /// UTC in whole seconds, as command output and logs show it: `2026-11-21T10:00:00Z`.
-  package var rfc3339: String { RFC3339.string(from: self) }
 }

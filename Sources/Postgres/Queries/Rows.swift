@@ -137,3 +137,10 @@ final class ResultStorage: @unchecked Sendable {
     PostgresError(.decoding("column \"\(columnName(column))\" \(error.reason)"))
   }
 }
+
+/// A row that receiptd cannot have written.
+package struct UnreadableRow: Error {
+  package var column: String
+
+  package init(column: String) { self.column = column }
+}

@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import Postgres
+import Requests
 import Subscriptions
 import Work
 

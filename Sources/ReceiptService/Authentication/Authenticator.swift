@@ -4,6 +4,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Logging
+import Requests
 import Subscriptions
 import Work
 

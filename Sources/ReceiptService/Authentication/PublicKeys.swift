@@ -5,6 +5,7 @@ import JSON
 import JWTKit
 import Logging
 import Platform
+import Requests
 import Text
 import Work
 

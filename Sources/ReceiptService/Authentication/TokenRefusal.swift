@@ -1,3 +1,7 @@
+import HTTP
+import HTTPTypes
+import Requests
+
 /// A reason why an access token is refused, for clients, logs and metrics. The order is that of the checks.
 enum TokenRefusal: String, Error, CaseIterable {
   /// The token is not a JWT with plain values.
@@ -62,5 +66,17 @@ struct RefusedToken: Error, Equatable {
     TokenRefusal.allCases.reversed().lazy
       .compactMap { reason in refusals.first { $0.reason == reason } }
       .first
+  }
+}
+
+extension ServiceError {
+  /// A token that is not valid. `error` and `error_description` are of RFC 6750 section 3; a request without a token gets
+  /// neither.
+  static func invalidToken(_ refusal: TokenRefusal) -> Problem {
+    var problem = unauthenticated
+    problem.detail = refusal.sentence
+    problem.headers[.wwwAuthenticate] =
+      "Bearer error=\"invalid_token\", error_description=\"\(refusal.sentence)\""
+    return problem
   }
 }

@@ -1,5 +1,6 @@
 import DequeModule
 import Postgres
+import Requests
 import Synchronization
 import Work
 

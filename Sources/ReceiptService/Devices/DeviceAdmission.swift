@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import HTTP
 import Postgres
+import Requests
 import Subscriptions
 import Text
 

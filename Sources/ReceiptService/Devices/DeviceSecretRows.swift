@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 
 /// Statements on the table `device_secrets`.
 enum DeviceSecretRows {

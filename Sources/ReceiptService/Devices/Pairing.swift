@@ -1,8 +1,11 @@
 import Foundation
 import HTTP
 import HTTPTypes
+import JSON
 import Postgres
+import Requests
 import Subscriptions
+import Text
 import Work
 
 /// `…/devices/{deviceID}/children`: pairs devices with a customer's device, up to the limit of the customer's tier.

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import JSON
+import Requests
 import Subscriptions
 import Synchronization
 

@@ -2,6 +2,7 @@ import Actions
 import Foundation
 import JSON
 import Postgres
+import Requests
 import Subscriptions
 import Text
 import Work

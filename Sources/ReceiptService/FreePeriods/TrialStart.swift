@@ -5,6 +5,7 @@ import HTTP
 import HTTPTypes
 import JSON
 import Postgres
+import Requests
 import Subscriptions
 import Text
 import Work

@@ -1,6 +1,7 @@
 import AppStore
 import HTTP
 import Postgres
+import Requests
 
 extension AppStoreServerError {
   /// What a job does after a failed request about one purchase.

@@ -3,7 +3,9 @@ import HTTP
 import HTTPTypes
 import Identifiers
 import Postgres
+import Requests
 import Subscriptions
+import Text
 import Work
 
 /// `POST /api/v1/events`: clients' events of their purchase funnels.

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 
 /// One row of `events`.
 struct EventRecord: Sendable {

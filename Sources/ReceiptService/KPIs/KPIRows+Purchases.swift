@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Text
 
 extension KPIRows {
   /// The purchases of the day, those that were active, and the subscriptions first paid for 0 to 12 months before.

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Text
 
 /// The queries on the tables that have the figures of a day. The comments of their columns and of the views, such as
 /// `kpi_daily`, explain each number.

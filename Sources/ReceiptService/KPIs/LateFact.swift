@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 
 /// The days before today whose KPIs change by a fact that arrives today.
 struct LateFact: Hashable, Sendable {

@@ -2,6 +2,7 @@ import Configuration
 import HTTP
 import HTTPTypes
 import Postgres
+import Text
 import Work
 
 extension Service {

@@ -1,4 +1,5 @@
 import Postgres
+import Text
 
 /// A relation of figures that the support API returns to people with the role `numbers`.
 enum NumbersView: String, CaseIterable, Sendable {

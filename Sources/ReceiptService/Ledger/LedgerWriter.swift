@@ -6,6 +6,7 @@ import HTTP
 import Logging
 import Postgres
 import PrometheusText
+import Requests
 import Subscriptions
 import Synchronization
 import Work

@@ -236,11 +236,6 @@ func environment(_ word: String) throws -> StoreEnvironment {
   return environment
 }
 
-/// A row that receiptd cannot have written.
-struct UnreadableRow: Error {
-  var column: String
-}
-
 /// The table `renewals`.
 enum RenewalRows {
   /// The renewal infos of these purchases.

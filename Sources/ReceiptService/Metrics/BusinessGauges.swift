@@ -2,6 +2,7 @@ import CoreMetrics
 import Foundation
 import Postgres
 import PrometheusText
+import Text
 import Work
 
 /// The gauges that show the business numbers: subscriptions, MRR, and the money of a day.

@@ -4,6 +4,7 @@ import Foundation
 import HTTP
 import Postgres
 import PrometheusText
+import Requests
 import Subscriptions
 
 /// The outcomes of clients' requests: `ok` or the public error code.

@@ -7,6 +7,7 @@ import HTTPTypes
 import Identifiers
 import JSON
 import Logging
+import Requests
 import Subscriptions
 import Text
 import Work

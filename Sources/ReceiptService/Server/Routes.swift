@@ -5,6 +5,7 @@ import HTTP
 import HTTPTypes
 import Logging
 import Postgres
+import Requests
 import Subscriptions
 import Work
 

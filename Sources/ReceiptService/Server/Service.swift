@@ -6,6 +6,7 @@ import Foundation
 import HTTP
 import Logging
 import Postgres
+import Requests
 import Subscriptions
 import Work
 

@@ -3,6 +3,7 @@ import Curl
 import HTTP
 import Logging
 import Postgres
+import Requests
 import Synchronization
 import Work
 

@@ -2,6 +2,7 @@ import Actions
 import HTTP
 import HTTPTypes
 import Identifiers
+import Requests
 import Subscriptions
 
 /// The support API: the actions of the commands, under the same names, for a support tool.

@@ -2,6 +2,7 @@ import Actions
 import Crypto
 import HTTP
 import HTTPTypes
+import Requests
 
 /// Recognizes the actor behind a bearer token: `SUPPORT_TOKEN`, or the token of a person.
 struct SupportSignIn: Sendable {

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import Postgres
+import Requests
 import Subscriptions
 import Work
 

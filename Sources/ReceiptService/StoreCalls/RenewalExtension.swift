@@ -1,6 +1,7 @@
 import Actions
 import AppStore
 import Foundation
+import JSON
 import Postgres
 import Text
 

@@ -2,6 +2,7 @@ import Actions
 import AppStore
 import Foundation
 import Postgres
+import Requests
 import Subscriptions
 import Work
 

@@ -4,6 +4,7 @@ import Foundation
 import JSON
 import Logging
 import Postgres
+import Requests
 import Subscriptions
 import Text
 import Work

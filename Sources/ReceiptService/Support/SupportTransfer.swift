@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import JSON
 import Postgres
+import Requests
 import Subscriptions
 import Text
 import Work

@@ -2,6 +2,7 @@ import AppStore
 import Foundation
 import HTTP
 import HTTPTypes
+import Requests
 import Subscriptions
 import Text
 

@@ -3,6 +3,7 @@ import Curl
 import Foundation
 import HTTP
 import Logging
+import Requests
 import Subscriptions
 import Text
 
@@ -160,14 +161,6 @@ struct StoreLookup: Sendable {
         metadata: ["app": "\(app.bundleID)", "reason": "\(error.reason)"])
       return ServiceError.storeUnavailable("The App Store Server API \(error.failure).")
     }
-  }
-}
-
-extension Duration {
-  /// Whole seconds for `Retry-After`: rounded up, from 1 to 3600.
-  var wholeSeconds: Int {
-    let (seconds, attoseconds) = components
-    return Int(min(max(seconds + (attoseconds > 0 ? 1 : 0), 1), 3600))
   }
 }
 

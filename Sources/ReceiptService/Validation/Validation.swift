@@ -4,6 +4,7 @@ import HTTP
 import HTTPTypes
 import JSON
 import Postgres
+import Requests
 import Subscriptions
 import Work
 

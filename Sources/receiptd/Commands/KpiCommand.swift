@@ -1,6 +1,7 @@
 import Actions
 import ArgumentParser
 import ReceiptService
+import Text
 
 /// `receiptd kpi`
 struct KpiCommand: AsyncParsableCommand {

@@ -8,6 +8,7 @@ import PrometheusText
 import Testing
 
 @testable import ReceiptService
+@testable import Requests
 
 /// An issuer whose key set cannot be fetched for a while.
 @Suite struct PublicKeysTests {

@@ -3,6 +3,7 @@ import HTTP
 import HTTPTypes
 import Postgres
 import Testing
+import Text
 
 @testable import ReceiptService
 

@@ -4,6 +4,7 @@ import Configuration
 import Foundation
 import TestDatabase
 import Testing
+import Text
 
 @testable import Postgres
 @testable import ReceiptService

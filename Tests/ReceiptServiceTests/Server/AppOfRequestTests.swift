@@ -8,6 +8,7 @@ import Subscriptions
 import Testing
 
 @testable import ReceiptService
+@testable import Requests
 
 /// A request without a `bundleID` is for the app of its proof, its `Host`, or the default.
 @Suite struct AppOfRequestTests {

@@ -4,6 +4,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Requests
 
 /// The daily limit of notifications of an unknown app.
 @Suite struct ForeignLimitTests {

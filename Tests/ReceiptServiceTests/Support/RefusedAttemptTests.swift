@@ -8,6 +8,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Requests
 
 @Suite struct RefusedAttemptTests {
   private struct Kept: Equatable {

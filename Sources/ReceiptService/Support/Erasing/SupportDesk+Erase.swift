@@ -1,7 +1,9 @@
 import Actions
 import Foundation
 import Identifiers
+import JSON
 import Postgres
+import Requests
 import Subscriptions
 import Text
 import Work

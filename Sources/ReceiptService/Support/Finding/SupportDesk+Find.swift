@@ -3,6 +3,7 @@ import Configuration
 import Foundation
 import Identifiers
 import Postgres
+import Requests
 import Subscriptions
 
 extension SupportDesk {

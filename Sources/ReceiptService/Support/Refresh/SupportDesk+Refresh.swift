@@ -4,6 +4,7 @@ import Configuration
 import Foundation
 import JSON
 import Postgres
+import Requests
 import Subscriptions
 import Work
 

@@ -7,6 +7,7 @@ import Identifiers
 import JSON
 import Platform
 import Postgres
+import Requests
 import Subscriptions
 import Text
 

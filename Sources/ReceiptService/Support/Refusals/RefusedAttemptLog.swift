@@ -4,7 +4,9 @@ import HTTPTypes
 import Logging
 import Platform
 import Postgres
+import Requests
 import Synchronization
+import Text
 import Work
 
 /// Keeps refused requests for support: a bounded buffer that a job writes to the table `refused_attempts`.

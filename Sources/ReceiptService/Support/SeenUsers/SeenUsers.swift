@@ -2,8 +2,10 @@ import Foundation
 import Logging
 import Platform
 import Postgres
+import Requests
 import Subscriptions
 import Synchronization
+import Text
 import Work
 
 /// Keeps which users' access tokens were valid, for support: a user without a purchase is known, and not 'never seen'.

@@ -6,8 +6,12 @@ import Subscriptions
 /// the app with the request's `Host`, the default app, the only app.
 ///
 /// Old builds send no `bundleID`. A `bundleID` that is not the proof's app is an error.
-struct AppOfRequest: Sendable {
-  let catalog: AppCatalog
+package struct AppOfRequest: Sendable {
+  package let catalog: AppCatalog
+
+  package init(catalog: AppCatalog) {
+    self.catalog = catalog
+  }
 
   /// The app of a signed proof.
   ///
@@ -17,7 +21,7 @@ struct AppOfRequest: Sendable {
   ///   - kind: the kind of customers that the route is for; `nil` for both.
   ///   - proof: the noun for the proof in errors.
   /// - Throws: 422 `wrong_app`.
-  func app(
+  package func app(
     proven: String, named: String?, customers kind: CustomerKind? = nil, by proof: String
   ) throws(Problem) -> App {
     guard let app = catalog[proven] else {
@@ -35,7 +39,7 @@ struct AppOfRequest: Sendable {
   ///   - named: the `bundleID` that the client sent, if any.
   ///   - kind: the kind of customers that the route is for; `nil` for both.
   /// - Throws: 422 `wrong_app`, 400 `invalid_request`.
-  func app(
+  package func app(
     of request: Request, named: String?, customers kind: CustomerKind? = nil
   ) throws(Problem) -> App {
     if let named {
@@ -60,7 +64,7 @@ struct AppOfRequest: Sendable {
   ///
   /// - Parameter candidates: the apps that the request can be about.
   /// - Returns: `nil` if neither is a candidate.
-  func implied(by request: Request, among candidates: [App]) -> App? {
+  package func implied(by request: Request, among candidates: [App]) -> App? {
     func candidate(_ app: App?) -> App? { app.flatMap { app in candidates.first { $0 === app } } }
     return candidate(request.hostName.flatMap { catalog.app(atHost: $0) })
       ?? candidates.first(where: \.isDefault)

@@ -1,7 +1,7 @@
 import Platform
 import Testing
 
-@testable import ReceiptService
+@testable import Requests
 
 @Suite struct RateLimiterTests {
   private static let second: UInt64 = 1_000_000_000

@@ -8,14 +8,14 @@ import Synchronization
 ///
 /// A table at its capacity drops its full buckets, and if that is not enough the fuller half of the others. A flood of
 /// invented keys refills other buckets a little, but never an empty bucket before a fuller one.
-final class RateLimiter<Key: Hashable & Sendable>: Sendable {
+package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private let rate: RequestRate
   private let capacity: Int
   /// The time at which each bucket is full again, in nanoseconds.
   private let fullAt = Mutex<[Key: UInt64]>([:])
 
   /// - Parameter capacity: the number of keys to remember.
-  init(rate: RequestRate, capacity: Int = 65_536) {
+  package init(rate: RequestRate, capacity: Int = 65_536) {
     self.rate = rate
     self.capacity = capacity
   }
@@ -27,7 +27,7 @@ final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   ///     key waits until the bucket has made up for it: otherwise a request that costs more than the burst would always fail.
   ///   - now: in nanoseconds; never goes back.
   /// - Returns: `nil` if the bucket had a request left, or the time until it has one.
-  func take(_ key: Key, cost: Int = 1, at now: UInt64) -> Duration? {
+  package func take(_ key: Key, cost: Int = 1, at now: UInt64) -> Duration? {
     fullAt.withLock { fullAt in
       let full = max(now, fullAt[key] ?? 0)
       if let wait = wait(until: full, at: now) { return wait }
@@ -38,7 +38,7 @@ final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   }
 
   /// The time until the key's bucket has a request; `nil` if it has one. It takes none.
-  func wait(_ key: Key, at now: UInt64) -> Duration? {
+  package func wait(_ key: Key, at now: UInt64) -> Duration? {
     fullAt.withLock { $0[key].flatMap { wait(until: max(now, $0), at: now) } }
   }
 
@@ -56,33 +56,33 @@ final class RateLimiter<Key: Hashable & Sendable>: Sendable {
 }
 
 /// A rate of requests: a burst, then one request in each interval.
-struct RequestRate: Sendable, Hashable {
+package struct RequestRate: Sendable, Hashable {
   /// The nanoseconds after which one more request is allowed.
-  let interval: UInt64
+  package let interval: UInt64
   /// The number of requests allowed at once after a pause.
-  let burst: Int
+  package let burst: Int
 
   /// - Parameters:
   ///   - interval: the time after which one more request is allowed; at least a nanosecond.
   ///   - burst: the number of requests allowed at once; at least 1.
-  init(oneEach interval: Duration, burst: Int) {
+  package init(oneEach interval: Duration, burst: Int) {
     let (seconds, attoseconds) = interval.components
     self.interval = UInt64(clamping: max(1, seconds * 1_000_000_000 + attoseconds / 1_000_000_000))
     self.burst = max(1, burst)
   }
 
   /// This many requests a second, with a burst of two seconds, because an app sends several requests when it starts.
-  init(perSecond count: Int) {
+  package init(perSecond count: Int) {
     self.init(oneEach: .seconds(1) / max(1, count), burst: 2 * count)
   }
 
   /// This many times the rate and the burst.
-  func times(_ count: Int) -> RequestRate {
+  package func times(_ count: Int) -> RequestRate {
     RequestRate(oneEach: .nanoseconds(interval) / max(1, count), burst: burst * count)
   }
 
   /// The most nanoseconds by which a bucket's instant may be in the future while the bucket has a request.
-  var tolerance: UInt64 { interval * UInt64(burst - 1) }
+  package var tolerance: UInt64 { interval * UInt64(burst - 1) }
 }
 
 /// A rate limiter for the addresses of clients: a bucket for each subscriber, and a larger one for each IPv6 network.

@@ -16,7 +16,7 @@ import Work
 ///
 /// The webhook has no general limit, because the App Store may not send a refused notification again. It
 /// refuses an address that keeps sending forged payloads, and notifications of an unconfigured app beyond 1,000 a day.
-final class ClientRateLimits: Sendable {
+package final class ClientRateLimits: Sendable {
   private struct Limiters: Sendable {
     let addresses: AddressLimiter
     let users: RateLimiter<UUID>
@@ -54,7 +54,7 @@ final class ClientRateLimits: Sendable {
   private let hasWarned = Atomic(false)
 
   /// - Parameter perSecond: the requests of one address or user, at least 1; `nil` for no limits.
-  init(perSecond: Int?, clock: ServiceClock, logger: Logger) {
+  package init(perSecond: Int?, clock: ServiceClock, logger: Logger) {
     limiters = perSecond.map { Limiters(perSecond: $0) }
     self.clock = clock
     self.logger = logger
@@ -62,7 +62,7 @@ final class ClientRateLimits: Sendable {
 
   /// Counts a request for its address.
   /// - Throws: ``Problem`` `rate_limited`.
-  func admit(_ request: Request) throws(Problem) {
+  package func admit(_ request: Request) throws(Problem) {
     guard let limiters, let wait = limiters.addresses.take(request.clientAddress, at: now)
     else {
       return
@@ -73,7 +73,7 @@ final class ClientRateLimits: Sendable {
 
   /// Counts a request with events for its address.
   /// - Throws: ``Problem`` `rate_limited`.
-  func admitEvents(of request: Request) throws(Problem) {
+  package func admitEvents(of request: Request) throws(Problem) {
     guard let limiters, let wait = limiters.events.take(request.clientAddress, at: now) else {
       return
     }
@@ -82,7 +82,7 @@ final class ClientRateLimits: Sendable {
 
   /// Counts a request of a user with a verified token, from any address.
   /// - Throws: ``Problem`` `rate_limited`.
-  func admit(user: UUID) throws(Problem) {
+  package func admit(user: UUID) throws(Problem) {
     guard let limiters, let wait = limiters.users.take(user, at: now) else { return }
     throw ServiceError.rateLimited(wait)
   }
@@ -90,7 +90,7 @@ final class ClientRateLimits: Sendable {
   /// Counts the further proofs of a request, for its address and its user: each is verified. The first one was counted with the
   /// request. A client with more purchases than the burst is served, and waits before its next request.
   /// - Throws: ``Problem`` `rate_limited`.
-  func admit(proofs: Int, of request: Request, by user: UUID) throws(Problem) {
+  package func admit(proofs: Int, of request: Request, by user: UUID) throws(Problem) {
     guard let limiters, proofs > 1 else { return }
     guard
       let wait = limiters.addresses.take(request.clientAddress, cost: proofs - 1, at: now)
@@ -102,7 +102,7 @@ final class ClientRateLimits: Sendable {
   /// Refuses an address that has sent many payloads with a forged signature. A private address is exempt: it is a proxy that
   /// is missing in `TRUSTED_PROXIES`, and the App Store's requests come through it too.
   /// - Throws: ``Problem`` `rate_limited`.
-  func checkForgeries(of request: Request) throws(Problem) {
+  package func checkForgeries(of request: Request) throws(Problem) {
     guard let limiters, !request.clientAddress.isPrivate,
       let wait = limiters.forgeries.wait(request.clientAddress, at: now)
     else { return }
@@ -110,20 +110,20 @@ final class ClientRateLimits: Sendable {
   }
 
   /// Counts a payload whose signature is forged.
-  func noteForgery(of request: Request) {
+  package func noteForgery(of request: Request) {
     _ = limiters?.forgeries.take(request.clientAddress, at: now)
   }
 
   /// Counts a notification of an app that is not configured; ``foreignPerDay`` of one app are kept.
   /// - Throws: ``Problem`` `rate_limited`.
-  func admitForeign(_ bundleID: String) throws(Problem) {
+  package func admitForeign(_ bundleID: String) throws(Problem) {
     guard let wait = limiters?.foreignApps.take(bundleID, at: now) else { return }
     throw ServiceError.rateLimited(wait)
   }
 
   /// Refuses an address that has sent many unknown transaction ids.
   /// - Throws: ``Problem`` `rate_limited`.
-  func checkGuesses(of request: Request) throws(Problem) {
+  package func checkGuesses(of request: Request) throws(Problem) {
     guard let limiters,
       let wait = limiters.unknownTransactions.wait(request.clientAddress, at: now)
     else {
@@ -134,7 +134,7 @@ final class ClientRateLimits: Sendable {
 
   /// Begins the lookup of an unknown transaction id; ``endGuess(of:)`` ends it.
   /// - Throws: ``Problem`` `rate_limited` if the address, or its IPv6 network, has too many concurrent lookups.
-  func beginGuess(of request: Request) throws(Problem) {
+  package func beginGuess(of request: Request) throws(Problem) {
     guard limiters != nil else { return }
     let places = Self.places(of: request.clientAddress)
     let isAdmitted = lookups.withLock { lookups in
@@ -146,7 +146,7 @@ final class ClientRateLimits: Sendable {
   }
 
   /// Ends a lookup.
-  func endGuess(of request: Request) {
+  package func endGuess(of request: Request) {
     guard limiters != nil else { return }
     lookups.withLock { lookups in
       for place in Self.places(of: request.clientAddress) {
@@ -165,13 +165,13 @@ final class ClientRateLimits: Sendable {
   }
 
   /// Counts a lookup of a transaction that the App Store does not know.
-  func noteGuess(of request: Request) {
+  package func noteGuess(of request: Request) {
     _ = limiters?.unknownTransactions.take(request.clientAddress, at: now)
   }
 
   /// Refuses an address that has sent many unknown tokens to the support API.
   /// - Throws: ``Problem`` `rate_limited`.
-  func checkSignIns(of request: Request) throws(Problem) {
+  package func checkSignIns(of request: Request) throws(Problem) {
     guard let limiters, let wait = limiters.signIns.wait(request.clientAddress, at: now) else {
       return
     }
@@ -179,7 +179,7 @@ final class ClientRateLimits: Sendable {
   }
 
   /// Counts an unknown token.
-  func noteFailedSignIn(of request: Request) {
+  package func noteFailedSignIn(of request: Request) {
     _ = limiters?.signIns.take(request.clientAddress, at: now)
   }
 

@@ -4,22 +4,12 @@ import HTTPTypes
 import Postgres
 
 /// The public errors besides HTTP's own (docs/api.md). The list is closed: every other error is `internal`.
-enum ServiceError {
-  static let unauthenticated = Problem(
+package enum ServiceError {
+  package static let unauthenticated = Problem(
     status: .unauthorized, code: "unauthenticated", detail: "A valid bearer token of the user is needed.",
     message: "Please sign in again.", headers: [.wwwAuthenticate: "Bearer"])
 
-  /// A token that is not valid. `error` and `error_description` are of RFC 6750 section 3; a request without a token gets
-  /// neither.
-  static func invalidToken(_ refusal: TokenRefusal) -> Problem {
-    var problem = unauthenticated
-    problem.detail = refusal.sentence
-    problem.headers[.wwwAuthenticate] =
-      "Bearer error=\"invalid_token\", error_description=\"\(refusal.sentence)\""
-    return problem
-  }
-
-  static let deviceSecretNeeded = Problem(
+  package static let deviceSecretNeeded = Problem(
     status: .unauthorized, code: "unauthenticated",
     detail:
       "The device has a secret: send it in 'Receiptd-Device-Secret'. A device that lost it sends a new one with "
@@ -27,57 +17,57 @@ enum ServiceError {
     message: "This device could not be recognized. Please restore your purchases.",
     headers: [.wwwAuthenticate: "DeviceSecret"])
 
-  static let authUnavailable = Problem(
+  package static let authUnavailable = Problem(
     status: .serviceUnavailable, code: "auth_unavailable",
     detail: "The public keys of the token's issuer are not available.",
     message: "We cannot check your sign-in right now. Please try again in a moment.",
     headers: [.retryAfter: "5"])
 
-  static let forbidden = Problem(
+  package static let forbidden = Problem(
     status: .forbidden, code: "forbidden", detail: "The token's sub is not the user in the path.",
     message: "This belongs to another user.")
 
-  static let notTheTokensUser = Problem(
+  package static let notTheTokensUser = Problem(
     status: .forbidden, code: "forbidden", detail: "The token's sub is not 'customerID'.",
     message: "This belongs to another user.")
 
-  static let belongsToAnotherCustomer = Problem(
+  package static let belongsToAnotherCustomer = Problem(
     status: .conflict, code: "belongs_to_another_customer",
     detail: "The purchase belongs to another customer and the app's policy does not move it.",
     message: "This purchase is linked to another account of this app.")
 
   /// A purchase changes its user a limited number of times within 24 hours.
-  static let movedTooOften = Problem(
+  package static let movedTooOften = Problem(
     status: .conflict, code: "belongs_to_another_customer",
     detail: "The purchase has changed its user as often as it may within 24 hours.",
     message: "This purchase was moved to another account today. Please try again tomorrow.")
 
-  static let notificationOfVersion1 = Problem.invalidRequest(
+  package static let notificationOfVersion1 = Problem.invalidRequest(
     "This is an App Store Server Notification of version 1, which has no signature. Switch the URL's version to "
       + "V2 (Version 2 Notifications) in App Store Connect: App Information, App Store Server Notifications.")
 
   /// The refusal of a device. Two devices of one Apple Account share a purchase.
-  static let belongsToAnotherDevice = Problem(
+  package static let belongsToAnotherDevice = Problem(
     status: .conflict, code: "belongs_to_another_customer",
     detail:
       "The purchase belongs to other devices. A device joins them with 'signedTransaction', or with "
       + "'signedAppTransaction' of the same Apple Account, unless support has taken the purchase from it.",
     message: "This purchase is linked to another account of this app.")
 
-  static let needsProof = Problem(
+  package static let needsProof = Problem(
     status: .conflict, code: "belongs_to_another_customer",
     detail:
       "A transaction id or a receipt alone proves no possession: send 'signedTransaction', or 'signedAppTransaction' of the "
       + "purchase's Apple Account beside it.",
     message: "This purchase is not linked to your account yet. Restore purchases in the app.")
 
-  static let belongsToAnotherAccount = Problem(
+  package static let belongsToAnotherAccount = Problem(
     status: .conflict, code: "belongs_to_another_customer",
     detail: "'signedAppTransaction' is of another Apple Account than the purchase.",
     message: "This purchase is linked to another account of this app.")
 
   /// - Parameter moreIsSold: whether another tier allows more devices.
-  static func deviceLimitReached(limit: Int, moreIsSold: Bool) -> Problem {
+  package static func deviceLimitReached(limit: Int, moreIsSold: Bool) -> Problem {
     let devices = limit == 1 ? "1 device" : "\(limit) devices"
     return Problem(
       status: .conflict, code: "device_limit_reached",
@@ -88,7 +78,7 @@ enum ServiceError {
   }
 
   /// - Parameter wait: the time until devices of the account may join again.
-  static func trialJoinedTooOften(limit: Int, wait: TimeInterval) -> Problem {
+  package static func trialJoinedTooOften(limit: Int, wait: TimeInterval) -> Problem {
     let devices = limit == 1 ? "1 device" : "\(limit) devices"
     return Problem(
       status: .conflict, code: "device_limit_reached",
@@ -98,44 +88,44 @@ enum ServiceError {
       headers: [.retryAfter: "\(max(Int(wait.rounded(.up)), 1))"])
   }
 
-  static let noSupportToken = Problem(
+  package static let noSupportToken = Problem(
     status: .unauthorized, code: "unauthenticated",
     detail: "Send a person's token or SUPPORT_TOKEN as a bearer token.",
     message: "A token of support is needed.", headers: [.wwwAuthenticate: "Bearer"])
 
-  static let unknownSupportToken = Problem(
+  package static let unknownSupportToken = Problem(
     status: .unauthorized, code: "unauthenticated",
     detail: "The token is neither SUPPORT_TOKEN nor that of a person who can sign in.",
     message: "A token of support is needed.", headers: [.wwwAuthenticate: "Bearer error=\"invalid_token\""])
 
   /// The actor's role, or the kind of its token, does not allow it.
-  static func notAllowed(_ detail: String) -> Problem {
+  package static func notAllowed(_ detail: String) -> Problem {
     Problem(
       status: .forbidden, code: "forbidden", detail: detail,
       message: "You may not do this. Ask a lead of support.")
   }
 
-  static func alreadyDone(_ detail: String) -> Problem {
+  package static func alreadyDone(_ detail: String) -> Problem {
     Problem(
       status: .conflict, code: "already_done", detail: detail,
       message: "This can be done once, and it is done already.")
   }
 
-  static let transactionNotFound = Problem(
+  package static let transactionNotFound = Problem(
     status: .notFound, code: "transaction_not_found",
     detail: "Neither production nor the sandbox has a transaction with this id for this app.",
     message: "The App Store does not know this purchase.")
 
-  static let noPurchase = Problem(
+  package static let noPurchase = Problem(
     status: .notFound, code: "transaction_not_found", detail: "The receipt contains no purchase.",
     message: "There is no purchase to restore.")
 
-  static let databaseUnavailable = Problem(
+  package static let databaseUnavailable = Problem(
     status: .serviceUnavailable, code: "database_unavailable",
     detail: "The database cannot be used now; send the request again.",
     message: "We cannot answer right now. Please try again in a moment.", headers: [.retryAfter: "2"])
 
-  static let storeUnavailable = storeUnavailable("The App Store Server API cannot be reached.")
+  package static let storeUnavailable = storeUnavailable("The App Store Server API cannot be reached.")
 
   /// Too many requests of one address or user.
   static func rateLimited(_ wait: Duration) -> Problem {
@@ -147,13 +137,13 @@ enum ServiceError {
   }
 
   /// Too many concurrent requests of one customer (``CustomerTransactions``).
-  static let tooManyOfOneCustomer = Problem(
+  package static let tooManyOfOneCustomer = Problem(
     status: .tooManyRequests, code: "rate_limited",
     detail: "Too many requests of this customer are under way.",
     message: "Too many requests. Please wait a moment.", headers: [.retryAfter: "1"])
 
   /// - Parameter wait: the time until the end of the day.
-  static func noEventBytesLeft(_ wait: Duration) -> Problem {
+  package static func noEventBytesLeft(_ wait: Duration) -> Problem {
     Problem(
       status: .tooManyRequests, code: "rate_limited",
       detail:
@@ -162,7 +152,7 @@ enum ServiceError {
   }
 
   /// - Parameter wait: the time until the end of the day, in seconds.
-  static func noPairingsLeft(wait: TimeInterval) -> Problem {
+  package static func noPairingsLeft(wait: TimeInterval) -> Problem {
     Problem(
       status: .tooManyRequests, code: "rate_limited",
       detail:
@@ -172,41 +162,41 @@ enum ServiceError {
       headers: [.retryAfter: "\(max(Int(wait.rounded(.up)), 1))"])
   }
 
-  static let internalError = Problem.internalError
+  package static let internalError = Problem.internalError
 
-  static func storeUnavailable(_ detail: String, retryAfterSeconds: Int = 5) -> Problem {
+  package static func storeUnavailable(_ detail: String, retryAfterSeconds: Int = 5) -> Problem {
     Problem(
       status: .serviceUnavailable, code: "store_unavailable",
       detail: detail, message: "The App Store cannot be asked right now. Please try again in a moment.",
       headers: [.retryAfter: "\(retryAfterSeconds)"])
   }
 
-  static func unknownProduct(_ productID: String) -> Problem {
+  package static func unknownProduct(_ productID: String) -> Problem {
     Problem(
       status: .unprocessableContent, code: "unknown_product",
       detail: "The purchase is stored, but no app's catalog has the product '\(productID)'.",
       message: "This product is not known to the server yet.")
   }
 
-  static func wrongApp(_ detail: String) -> Problem {
+  package static func wrongApp(_ detail: String) -> Problem {
     Problem(
       status: .unprocessableContent, code: "wrong_app", detail: detail,
       message: "This purchase was made in another app.")
   }
 
-  static func wrongEnvironment(_ detail: String) -> Problem {
+  package static func wrongEnvironment(_ detail: String) -> Problem {
     Problem(
       status: .unprocessableContent, code: "wrong_environment",
       detail: detail, message: "This purchase was made in another environment.")
   }
 
-  static func certificateExpired(_ detail: String) -> Problem {
+  package static func certificateExpired(_ detail: String) -> Problem {
     Problem(
       status: .unprocessableContent, code: "certificate_expired",
       detail: detail, message: "The purchase could not be verified.")
   }
 
-  static func invalidSignature(_ status: HTTPResponse.Status, _ detail: String) -> Problem {
+  package static func invalidSignature(_ status: HTTPResponse.Status, _ detail: String) -> Problem {
     Problem(
       status: status, code: "invalid_signature", detail: detail,
       message: "The purchase could not be verified.")
@@ -216,5 +206,13 @@ enum ServiceError {
 extension PostgresError {
   /// Whether clients get `database_unavailable`: the database is unreachable, a restore is under way, or the same request may
   /// succeed a little later, such as one that did not get a lock.
-  var isAnsweredUnavailable: Bool { isTransient || isSchemaIncomplete }
+  package var isAnsweredUnavailable: Bool { isTransient || isSchemaIncomplete }
+}
+
+extension Duration {
+  /// Whole seconds for `Retry-After`: rounded up, from 1 to 3600.
+  package var wholeSeconds: Int {
+    let (seconds, attoseconds) = components
+    return Int(min(max(seconds + (attoseconds > 0 ? 1 : 0), 1), 3600))
+  }
 }
