@@ -135,10 +135,25 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
     .target(
+      name: "Customers",
+      dependencies: [
+        "Actions", "AppStore", "Configuration", "HTTP", "Identifiers", "JSON", "Platform", "Postgres",
+        "Requests",
+        "Subscriptions", "Text", "Work",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
       name: "ReceiptService",
       dependencies: [
         "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
-        "Actions", "AppStore", "Configuration", "Requests", "Subscriptions", "PrometheusText", "Text", "Work",
+        "Actions", "AppStore", "Configuration", "Customers", "Requests", "Subscriptions", "PrometheusText",
+        "Text",
+        "Work",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -243,12 +258,16 @@ let package = Package(
     .testTarget(
       name: "WorkTests", dependencies: ["Postgres", "TestDatabase", "Work"], swiftSettings: swiftSettings),
     .testTarget(
+      name: "CustomersTests",
+      dependencies: ["AppStore", "Customers", .product(name: "Crypto", package: "swift-crypto")],
+      swiftSettings: swiftSettings),
+    .testTarget(
       name: "RequestsTests", dependencies: ["Platform", "Requests"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
         "APIDescription", "Actions", "ReceiptService", "AppStore", "AppStoreSimulator", "Configuration",
-        "Curl", "HTTP", "JSON", "Platform", "Postgres", "PrometheusText", "Requests", "Sockets",
+        "Curl", "Customers", "HTTP", "JSON", "Platform", "Postgres", "PrometheusText", "Requests", "Sockets",
         "Subscriptions", "TestDatabase", "TestProcess", "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),

@@ -97,3 +97,17 @@ package enum LookupPlans {
       || set_config('enable_bitmapscan', 'off', true) || set_config('jit', 'off', true)
     """
 }
+
+/// The `lock_timeout` of transactions that take advisory locks.
+///
+/// Entries that share a transaction share its waits. So a batch gives up early, and its entries are then tried alone, first
+/// with a very short timeout. Entries that meet a lock are set aside, so that they do not delay the others.
+package enum LockTimeout {
+  /// For a batch.
+  package static let shared = Duration.milliseconds(100)
+  /// For one entry of a batch that failed, while others of the batch come after it.
+  package static let probe = Duration.milliseconds(5)
+  /// For a group of entries that was set aside; the groups that wait share it. Longer than the half second for which a
+  /// migration waits for a table, with every other statement on that table behind it.
+  package static let alone = Duration.milliseconds(750)
+}

@@ -1,5 +1,6 @@
 import Actions
 import Configuration
+import Customers
 import Foundation
 import HTTP
 import JSON

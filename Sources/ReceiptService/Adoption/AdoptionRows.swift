@@ -1,3 +1,4 @@
+import Customers
 import Foundation
 import Postgres
 import Subscriptions
@@ -11,7 +12,7 @@ enum AdoptionRows {
   static func waiting(_ users: [UUID]) -> Query {
     """
     SELECT DISTINCT key::uuid AS user_id FROM outbox
-    WHERE destination = \(OutboxRows.profiles) AND done_at IS NULL
+    WHERE destination = \(ProfileRetryRows.destination) AND done_at IS NULL
       AND key = ANY(\(users.map { $0.uuidString.lowercased() }))
     """
   }
@@ -91,7 +92,7 @@ enum AdoptionRows {
   }
 
   /// The outcomes that leave a claim open.
-  static let undecided = [ClaimVerdict.failed, .claimedTwice, .unknownCustomer].map(\.rawValue)
+  static let undecided = ProfileTable.undecidedOutcomes
 
   /// Which of these users' clients wrote premium to the table, without a transaction id, after an instant of the database's clock.
   static func writers(_ users: [UUID], of table: ProfileTable, after instant: Date) -> Query {

@@ -1,3 +1,4 @@
+import Customers
 import Foundation
 import Subscriptions
 
@@ -43,13 +44,7 @@ package enum ClaimVerdict: String, Sendable, Hashable, CaseIterable {
 
 extension ClaimVerdict {
   /// Whether a later run takes the decision over.
-  var isFinal: Bool {
-    switch self {
-    // A further claim, support, or a new account may have changed it.
-    case .failed, .claimedTwice, .unknownCustomer: false
-    case .bound, .expired, .refunded, .notCounted, .anotherCustomer, .unknown, .awarded, .awardEnded: true
-    }
-  }
+  var isFinal: Bool { !ProfileTable.undecidedOutcomes.contains(rawValue) }
 
   /// Whether the App Store may say something else by now: a purchase was renewed, a refund reversed, or a transaction became
   /// known.

@@ -1,4 +1,5 @@
 import Configuration
+import Customers
 import Foundation
 import Postgres
 import Subscriptions
@@ -58,7 +59,7 @@ extension Doctor {
       """
       SELECT count(*) AS users, min(created_at) AS oldest,
         (array_agg(last_error ORDER BY id DESC) FILTER (WHERE last_error IS NOT NULL))[1] AS error
-      FROM outbox WHERE destination = \(OutboxRows.profiles) AND done_at IS NULL AND attempts > 0
+      FROM outbox WHERE destination = \(ProfileRetryRows.destination) AND done_at IS NULL AND attempts > 0
       """)[0]
     guard let oldest = try row.decode("oldest", as: Date?.self) else { return nil }
     let error = try row.decode("error", as: String?.self)

@@ -1,4 +1,5 @@
 import Configuration
+import Customers
 import Foundation
 import Logging
 import Postgres
@@ -90,13 +91,6 @@ struct ConfiguredApps: Sendable {
       sandbox_testers = excluded.sandbox_testers
     WHERE known IS DISTINCT FROM excluded
     """
-  }
-}
-
-extension App {
-  /// The ids of the configured testers, in lower case.
-  var testers: [String] {
-    if case .testers(let ids) = sandboxGrants { ids.map { $0.lowercased() }.sorted() } else { [] }
   }
 }
 

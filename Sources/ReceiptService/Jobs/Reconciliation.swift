@@ -1,5 +1,6 @@
 import AppStore
 import Configuration
+import Customers
 import Foundation
 import Logging
 import Postgres

@@ -1,4 +1,5 @@
 import Configuration
+import Customers
 import Foundation
 import Logging
 import Postgres

@@ -1,5 +1,6 @@
 import Actions
 import AppStore
+import Customers
 import FoundationEssentials
 import Logging
 import Subscriptions
@@ -121,32 +122,6 @@ extension LedgerEntry {
     guard let stored = receipt.subscription, let owner = stored.owner?.customer else { return nil }
     return claimant.flatMap { stored.customers.contains($0) ? $0 : nil } ?? owner
   }
-}
-
-/// A subscription with the other columns of its row.
-struct StoredSubscription: Sendable {
-  var subscription: Subscription
-  var owner: Ownership?
-  /// The last `appAccountToken` that decided the owner.
-  var decidedToken: UUID?
-  /// Whether it grants anything: the catalog has its product, and a sandbox purchase is a tester's.
-  var isCounted: Bool
-  /// The devices that share it, and those that are barred from it, in apps that share purchases.
-  var holders: [Holder] = []
-  /// The customers of this purchase that were erased; `nil` for none.
-  var erasure: PurchaseErasure?
-  /// Its recent moves by the app's rules; `nil` for none.
-  var moves: MoveCount?
-
-  /// The customers who have it: the owner, and the devices that share it.
-  var customers: Set<Customer> {
-    var customers = Set(holders.lazy.filter { !$0.isBarred }.map { Customer.device($0.deviceID) })
-    if let owner { customers.insert(owner.customer) }
-    return customers
-  }
-
-  var originalTransactionID: String { subscription.current.originalTransactionID }
-  var bundleID: String { subscription.current.bundleID }
 }
 
 /// Makes ledger entries of the signed data in responses of the App Store Server API.

@@ -1,6 +1,7 @@
 import Actions
 import Configuration
 import CoreMetrics
+import Customers
 import FoundationEssentials
 import Logging
 import Postgres
@@ -20,7 +21,7 @@ struct LedgerTransaction {
   /// Notifications of these entries that are probably stored, so their purchases are neither locked nor read.
   var supposedlyKept: Set<UUID> = []
   /// How long the transaction waits for one lock.
-  var lockTimeout = LedgerLockTimeout.alone
+  var lockTimeout = LockTimeout.alone
   let headerIDs: JWSHeaderIDs
   let catalog: AppCatalog
   let clock: ServiceClock

@@ -1,6 +1,7 @@
 import Actions
 import Configuration
 import CoreMetrics
+import Customers
 import FoundationEssentials
 import HTTP
 import Logging
@@ -125,13 +126,13 @@ final class LedgerWriter: Sendable {
   /// Commits a batch and answers its entries. A bad entry fails alone; entries that meet a lock are set aside, so that they do not
   /// delay the others.
   private func commit(_ batch: [Waiting]) async {
-    if await commitAndAnswer(batch, lockTimeout: LedgerLockTimeout.shared) { return }
+    if await commitAndAnswer(batch, lockTimeout: LockTimeout.shared) { return }
     var blocked: [Waiting] = []
     var keys: Set<LedgerLockKey> = []
     for waiting in batch {
       // A lone entry has just met its lock.
       if batch.count > 1, keys.isDisjoint(with: waiting.lockKeys),
-        await commitAndAnswer([waiting], lockTimeout: LedgerLockTimeout.probe)
+        await commitAndAnswer([waiting], lockTimeout: LockTimeout.probe)
       {
         continue
       }
@@ -146,7 +147,7 @@ final class LedgerWriter: Sendable {
   private func startSlowWorker() {
     Task(executorPreference: pool.executor) { [self] in
       while let (first, groups) = queue.withLock({ $0.nextGroup() }) {
-        let timeout = max(LedgerLockTimeout.probe, LedgerLockTimeout.alone / groups)
+        let timeout = max(LockTimeout.probe, LockTimeout.alone / groups)
         let isGranted = await commitAndAnswer([first], lockTimeout: timeout)
         let (refused, startsWorker) = queue.withLock { $0.endGroup(isGranted: isGranted, at: .now) }
         if startsWorker { startWorker() }
@@ -281,20 +282,6 @@ final class LedgerWriter: Sendable {
       }
     }
   }
-}
-
-/// The `lock_timeout` of the ledger's transactions.
-///
-/// Entries that share a transaction share its waits. So a batch gives up early, and its entries are then tried alone, first
-/// with a very short timeout. Entries that meet a lock are set aside, so that they do not delay the others.
-enum LedgerLockTimeout {
-  /// For a batch.
-  static let shared = Duration.milliseconds(100)
-  /// For one entry of a batch that failed, while others of the batch come after it.
-  static let probe = Duration.milliseconds(5)
-  /// For a group of entries that was set aside; the groups that wait share it. Longer than the half second for which a
-  /// migration waits for a table, with every other statement on that table behind it.
-  static let alone = Duration.milliseconds(750)
 }
 
 /// A cache of notifications that this server has recently committed.

@@ -1,39 +1,8 @@
 import Crypto
+import Customers
 import Foundation
 import Postgres
 import Subscriptions
-
-/// What the erasure of a customer means for a purchase that stays: its money counts, and later facts of the App Store must
-/// not bring the customer back.
-struct PurchaseErasure: Sendable {
-  /// When the customer that owned it was erased; `nil` if only a token of an erased customer was removed from it.
-  var ownerErasedAt: Date?
-  /// SHA-256 in hex of each `appAccountToken` that was removed. The App Store goes on signing them.
-  var tokenDigests: Set<String>
-
-  /// - Returns: `nil` for a purchase without an erased customer.
-  init?(_ row: Row) throws {
-    ownerErasedAt = try row.decode("erased_at")
-    tokenDigests = Set(try row.decode("erased_tokens", as: [String]?.self) ?? [])
-    if ownerErasedAt == nil, tokenDigests.isEmpty { return nil }
-  }
-
-  /// A signed transaction without the token of an erased customer. A token of another customer names an owner as ever.
-  func stripped(_ record: TransactionRecord) -> TransactionRecord {
-    guard let token = record.fact.appAccountToken, tokenDigests.contains(Self.digest(of: token)) else {
-      return record
-    }
-    var record = record
-    record.fact.appAccountToken = nil
-    record.fact.tokenSignedAt = nil
-    return record
-  }
-
-  /// The digest of a token as SQL makes it, of the UUID in lower case. A token is random, so the digest needs no key.
-  static func digest(of token: UUID) -> String {
-    SHA256.hash(data: Data(token.uuidString.lowercased().utf8)).map { String(format: "%02x", $0) }.joined()
-  }
-}
 
 /// The statements that reduce the kept facts of purchases to what tells nothing of the customer.
 ///
@@ -147,5 +116,18 @@ enum ImpersonalFacts {
         AND NOT receiptd_has_account(bundle_id, app_transaction_id)
       """,
     ]
+  }
+}
+
+extension PurchaseErasure {
+  /// A signed transaction without the token of an erased customer. A token of another customer names an owner as ever.
+  func stripped(_ record: TransactionRecord) -> TransactionRecord {
+    guard let token = record.fact.appAccountToken, tokenDigests.contains(Self.digest(of: token)) else {
+      return record
+    }
+    var record = record
+    record.fact.appAccountToken = nil
+    record.fact.tokenSignedAt = nil
+    return record
   }
 }

@@ -1,4 +1,5 @@
 import AppStore
+import Customers
 import FoundationEssentials
 import Postgres
 import Subscriptions
@@ -147,7 +148,8 @@ enum TransactionRows {
     TransactionFact(
       transactionID: try row.decode("transaction_id"),
       originalTransactionID: try row.decode("original_transaction_id"),
-      bundleID: try row.decode("bundle_id"), environment: try environment(row.decode("environment")),
+      bundleID: try row.decode("bundle_id"),
+      environment: try StoreEnvironment(stored: row.decode("environment")),
       productID: try row.decode("product_id"), kind: PurchaseKind(rawValue: try row.decode("kind")),
       ownership: try row.decode("ownership"), purchaseDate: try row.decode("purchase_date"),
       originalPurchaseDate: try row.decode("original_purchase_date"),
@@ -226,16 +228,6 @@ extension TransactionFact {
   fileprivate var earlierTokenSignedAt: Date? { tokenSignedAt == signedAt ? nil : tokenSignedAt }
 }
 
-/// The environment in a column.
-///
-/// - Throws: ``UnreadableRow`` for a word that receiptd does not write.
-func environment(_ word: String) throws -> StoreEnvironment {
-  guard let environment = StoreEnvironment(rawValue: word) else {
-    throw UnreadableRow(column: "environment")
-  }
-  return environment
-}
-
 /// The table `renewals`.
 enum RenewalRows {
   /// The renewal infos of these purchases.
@@ -251,7 +243,7 @@ enum RenewalRows {
   static func decode(_ row: Row) throws -> RenewalFact {
     RenewalFact(
       originalTransactionID: try row.decode("original_transaction_id"),
-      environment: try environment(row.decode("environment")),
+      environment: try StoreEnvironment(stored: row.decode("environment")),
       productID: try row.decode("product_id"), renewsAs: try row.decode("renews_as"),
       willAutoRenew: try row.decode("will_auto_renew"),
       isInBillingRetry: try row.decode("is_in_billing_retry"),

@@ -1,5 +1,6 @@
 import Configuration
 import Crypto
+import Customers
 import Foundation
 import JSON
 import Postgres

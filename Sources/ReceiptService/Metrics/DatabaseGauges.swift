@@ -1,4 +1,5 @@
 import CoreMetrics
+import Customers
 import Foundation
 import Postgres
 import PrometheusText
@@ -131,7 +132,7 @@ struct DatabaseGauges: Sendable {
     var ages: [Key: TimeInterval] = [:]
     // A destination without rows gets zeros, so that its last value does not stay.
     let known = destinations.map { Key(destination: $0.kind.rawValue, app: $0.bundleID) }
-    for key in known + [Key(destination: OutboxRows.profiles, app: "")] {
+    for key in known + [Key(destination: ProfileRetryRows.destination, app: "")] {
       ages[key] = 0
       for state in ["waiting", "dead"] {
         rows[Key(destination: key.destination, app: key.app, state: state)] = 0

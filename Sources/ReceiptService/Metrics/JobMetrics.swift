@@ -1,4 +1,5 @@
 import CoreMetrics
+import Customers
 import PrometheusText
 import Subscriptions
 

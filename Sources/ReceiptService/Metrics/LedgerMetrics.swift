@@ -1,5 +1,6 @@
 import AppStore
 import CoreMetrics
+import Customers
 import Foundation
 import PrometheusText
 import Subscriptions

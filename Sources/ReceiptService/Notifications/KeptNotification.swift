@@ -1,5 +1,6 @@
 import AppStore
 import Crypto
+import Customers
 import Foundation
 import JSON
 import Postgres

@@ -1,6 +1,7 @@
 import AppStore
 import Configuration
 import Crypto
+import Customers
 import Foundation
 import HTTP
 import HTTPTypes

@@ -1,4 +1,5 @@
 import Crypto
+import Customers
 import Foundation
 import HTTP
 import Logging

@@ -1,5 +1,6 @@
 import Configuration
 import Curl
+import Customers
 import Foundation
 import Logging
 import Postgres
@@ -147,44 +148,8 @@ extension AppCatalog {
   }
 }
 
-/// The queries on outbox rows of premium statuses. A row is written in the transaction that changes the status.
+/// The queries of support and of retention on rows of the outbox.
 enum OutboxRows {
-  /// The destination of premium statuses that could not be written to the app's own tables.
-  static let profiles = "profiles"
-
-  /// Adds rows for users whose status must be written again. A user with a waiting row that says the same gets no second one.
-  /// - Parameter users: each with the tables in which the status replaces every claim.
-  static func insertProfiles(
-    _ users: [(id: UUID, decided: [StatusDestination])], at instant: Date
-  ) -> Query {
-    let payloads = users.map { user in
-      let tables = user.decided.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
-      return tables.isEmpty ? "{}" : "{\"decided\": [\(tables)]}"
-    }
-    return """
-      INSERT INTO outbox (destination, key, payload, created_at, next_attempt_at)
-      SELECT \(profiles)::text, waiting.key, waiting.payload::jsonb, \(instant)::timestamptz,
-        \(instant)::timestamptz + interval '1 second'
-      FROM unnest(\(users.map { $0.id.uuidString.lowercased() })::text[], \(payloads)::text[]) AS waiting (key, payload)
-      WHERE NOT EXISTS (
-        SELECT FROM outbox WHERE destination = \(profiles) AND outbox.key = waiting.key
-          AND done_at IS NULL AND dead_at IS NULL AND outbox.payload @> waiting.payload::jsonb)
-      """
-  }
-
-  /// The due rows of a destination, locked until the transaction ends.
-  static func due(for destination: String, at instant: Date, limit: Int) -> Query {
-    """
-    SELECT id, key, attempts, ARRAY(SELECT jsonb_array_elements_text(payload -> 'decided')) AS decided FROM outbox
-    WHERE destination = \(destination) AND next_attempt_at <= \(instant)
-      AND done_at IS NULL AND dead_at IS NULL
-    ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
-    """
-  }
-
-  /// Deletes a delivered row, because the app's own table has the status.
-  static func done(_ id: Int64) -> Query { "DELETE FROM outbox WHERE id = \(id)" }
-
   /// Deletes events and forwarded notifications that were given up, or that wait, for so long.
   static func deleteUndelivered(before oldest: Date, limit: Int) -> Query {
     """
@@ -192,13 +157,6 @@ enum OutboxRows {
       SELECT id FROM outbox
       WHERE done_at IS NULL AND created_at < \(oldest) AND destination IN ('event', 'notification')
       ORDER BY created_at LIMIT \(limit))
-    """
-  }
-
-  static func postpone(_ id: Int64, until next: Date, because reason: String) -> Query {
-    """
-    UPDATE outbox SET next_attempt_at = \(next), attempts = attempts + 1, last_error = \(reason)
-    WHERE id = \(id)
     """
   }
 }

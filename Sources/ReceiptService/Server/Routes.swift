@@ -1,5 +1,6 @@
 import APIDescription
 import Crypto
+import Customers
 import Foundation
 import HTTP
 import HTTPTypes

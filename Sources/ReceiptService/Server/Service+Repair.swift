@@ -1,5 +1,7 @@
 import Actions
 import AppStore
+import Configuration
+import Customers
 import Foundation
 import Logging
 import Postgres
@@ -49,5 +51,51 @@ extension Service {
         "processed kept notifications again",
         metadata: ["waited": "\(waiting)", "processed": "\(processed)"])
     }
+  }
+}
+
+extension Service {
+  /// Grants the grandfather tier to all users whose row in the app's own table is older than the rule's date. Repeated and
+  /// concurrent runs are safe: each user gets one grant.
+  ///
+  /// - Parameters:
+  ///   - bundleID: only this app; `nil` for all apps with the rule.
+  ///   - isDryRun: only count.
+  /// - Returns: a report for each app with the rule.
+  /// - Throws: errors of the database; grants made before the error stay.
+  package func grandfather(
+    bundleID: String? = nil, isDryRun: Bool
+  ) async throws -> [GrandfatherReport] {
+    var reports: [GrandfatherReport] = []
+    for app in support.catalog.apps where bundleID == nil || app.bundleID == bundleID {
+      guard let rule = app.grandfather else { continue }
+      reports.append(try await grandfathering.run(rule, of: app, isDryRun: isDryRun))
+    }
+    return reports
+  }
+
+  /// Reads the signing keys of entitlement tokens and creates the first one if there is none.
+  ///
+  /// Call it before the first request, so that its response has a token. While the database is unavailable, responses have
+  /// none.
+  package func loadEntitlementKeys() async {
+    await entitlementKeyRefresh?.run()
+  }
+
+  /// Creates a new signing key for entitlement tokens. All servers publish it within about a minute; it signs an hour
+  /// later.
+  ///
+  /// - Parameter isLeaked: the private key may be known to others: the new key signs at once, and clients that fetch the
+  ///   key set again reject all earlier tokens.
+  /// - Throws: ``SupportRefusal`` if the keys are files or a new key does not sign yet; errors of the database.
+  package func rotateEntitlementKey(
+    isLeaked: Bool = false, by author: SupportAuthor
+  ) async throws -> EntitlementKeyRotation {
+    guard let refresh = entitlementKeyRefresh else {
+      throw SupportRefusal.invalid(
+        "ENTITLEMENT_KEY is set: append the new key's file to the list, and an hour later move it to the front."
+      )
+    }
+    return try await refresh.store.rotate(isLeaked: isLeaked, by: author)
   }
 }

@@ -2,6 +2,7 @@ import Actions
 import AppStore
 import Configuration
 import Curl
+import Customers
 import Foundation
 import HTTP
 import Logging
@@ -170,7 +171,8 @@ package final class Service: Sendable {
       pool: pool, catalog: catalog, retention: settings.retention, clock: clock, logger: logger)
     readiness = Readiness(sharedResources: sharedResources)
     profileRetry = ProfileRetry(
-      pool: pool, catalog: catalog, clock: clock, logger: logger, metrics: metrics)
+      pool: pool, catalog: catalog, clock: clock, logger: logger,
+      failures: metrics.outcomes.profileWriteFailures)
     let outboxClients = OutboxClients(catalog)
     let senders = try catalog.outboxSenders(
       environment: settings.environment, clients: outboxClients, clock: clock,

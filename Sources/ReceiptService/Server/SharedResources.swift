@@ -1,5 +1,6 @@
 import Configuration
 import Curl
+import Customers
 import HTTP
 import Logging
 import Postgres

@@ -1,4 +1,5 @@
 import Actions
+import Customers
 import HTTP
 import HTTPTypes
 import Identifiers

@@ -1,5 +1,6 @@
 import Actions
 import AppStore
+import Customers
 import Foundation
 import JSON
 import Logging

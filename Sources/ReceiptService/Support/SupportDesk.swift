@@ -1,6 +1,7 @@
 import Actions
 import AppStore
 import Configuration
+import Customers
 import Foundation
 import Identifiers
 import Logging
@@ -46,25 +47,6 @@ package struct SupportDesk: Sendable {
 }
 
 extension App {
-  /// The customer of this app with this id: a user's UUID or a device id.
-  func customer(named text: String) throws(SupportRefusal) -> Customer {
-    switch customer {
-    case .user:
-      guard let id = UUID(rfc9562: text) else {
-        throw .invalid("Customers of \(bundleID) are users, and '\(text)' is not a user's UUID.")
-      }
-      return .user(id)
-    case .device:
-      guard let device = try? DeviceID(text) else {
-        throw .invalid(
-          "Customers of \(bundleID) are devices, named by 1 to \(DeviceID.maximumLength) bytes without control characters, "
-            + "and without white space at the ends."
-        )
-      }
-      return .device(device.name)
-    }
-  }
-
   /// - Throws: for a tier that is not in the catalog.
   func checkTier(_ tier: String) throws(SupportRefusal) {
     guard tiers[tier] == nil else { return }

@@ -1,4 +1,5 @@
 import AppStore
+import Customers
 import Foundation
 import HTTP
 import HTTPTypes
@@ -209,5 +210,15 @@ extension App {
     AppIdentity(
       bundleID: bundleID, appAppleID: appAppleID,
       environments: Set(environments.map { Environment(rawValue: $0.rawValue) }))
+  }
+}
+
+extension AccountProof {
+  /// - Parameter purchase: from a signed transaction that the client sent.
+  init?(_ purchase: ProvenPurchase) {
+    guard let fact = purchase.transactions.first?.fact else { return nil }
+    self.init(
+      environment: fact.environment.rawValue, appTransactionID: fact.appTransactionID,
+      originalTransactionID: fact.originalTransactionID)
   }
 }

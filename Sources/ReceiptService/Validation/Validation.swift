@@ -1,4 +1,5 @@
 import AppStore
+import Customers
 import Foundation
 import HTTP
 import HTTPTypes

@@ -272,3 +272,10 @@ public enum SandboxGrants: Sendable, Hashable {
 extension String {
   fileprivate func caseInsensitiveEquals(_ other: String) -> Bool { lowercased() == other.lowercased() }
 }
+
+extension App {
+  /// The ids of the configured testers, in lower case.
+  package var testers: [String] {
+    if case .testers(let ids) = sandboxGrants { ids.map { $0.lowercased() }.sorted() } else { [] }
+  }
+}

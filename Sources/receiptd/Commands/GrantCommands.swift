@@ -1,5 +1,6 @@
 import Actions
 import ArgumentParser
+import Customers
 import Foundation
 import Identifiers
 import ReceiptService

@@ -7,6 +7,7 @@ import Subscriptions
 import Testing
 import Work
 
+@testable import Customers
 @testable import ReceiptService
 
 /// The turns of requests that need one customer's lock.

@@ -6,6 +6,7 @@ import Subscriptions
 import Testing
 import Work
 
+@testable import Customers
 @testable import ReceiptService
 
 /// The profile tables belong to the app and may refuse rows or be locked. That must neither lose purchases nor delay

@@ -8,6 +8,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Canonically equivalent Unicode strings are equal in Swift, but not in PostgreSQL.

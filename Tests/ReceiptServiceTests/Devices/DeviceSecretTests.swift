@@ -5,6 +5,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// The header `Receiptd-Device-Secret`: the routes of a device that has a secret need it.

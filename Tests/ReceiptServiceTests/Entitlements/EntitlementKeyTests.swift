@@ -7,6 +7,7 @@ import Postgres
 import Testing
 import Work
 
+@testable import Customers
 @testable import ReceiptService
 
 /// The signing keys of entitlement tokens: creation, rotation and access rights.

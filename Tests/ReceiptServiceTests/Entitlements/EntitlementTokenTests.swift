@@ -4,6 +4,7 @@ import Foundation
 import HTTPTypes
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Tokens of a real server, verified with the code of `docs/client.md`.

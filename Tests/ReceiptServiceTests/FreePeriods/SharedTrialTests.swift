@@ -5,6 +5,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// As many devices as share a purchase share the trial of an Apple Account.

@@ -6,6 +6,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// The query plans of the ledger's statements, which are prepared while the tables may still be empty.

@@ -6,6 +6,7 @@ import Subscriptions
 import Testing
 import Work
 
+@testable import Customers
 @testable import ReceiptService
 
 @Suite struct DestinationConfigurationTests {

@@ -5,6 +5,7 @@ import Subscriptions
 import Synchronization
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 extension Harness {

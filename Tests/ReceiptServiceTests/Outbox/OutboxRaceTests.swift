@@ -4,6 +4,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Races of the outbox: several servers, changes during a request, and servers that crash.

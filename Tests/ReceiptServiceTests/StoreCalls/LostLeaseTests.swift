@@ -4,6 +4,7 @@ import HTTP
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// A command that reads the renewal date for longer than its lease, while another command takes the request.

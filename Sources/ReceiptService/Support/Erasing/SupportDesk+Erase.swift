@@ -1,4 +1,5 @@
 import Actions
+import Customers
 import Foundation
 import Identifiers
 import JSON

@@ -1,6 +1,7 @@
 import Actions
 import AppStore
 import Configuration
+import Customers
 import Foundation
 import JSON
 import Postgres

@@ -1,3 +1,4 @@
+import Customers
 import Foundation
 import Postgres
 import Subscriptions

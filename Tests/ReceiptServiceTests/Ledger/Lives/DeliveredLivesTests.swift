@@ -6,6 +6,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Random lives that arrive through HTTP as over a bad network: a third of the notifications lost, the others shuffled

@@ -5,6 +5,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Erasures beside other work on the same customer.

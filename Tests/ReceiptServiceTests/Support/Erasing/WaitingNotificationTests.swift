@@ -6,6 +6,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Erasing a customer whom a notification names that could not be processed yet.

@@ -1,0 +1,207 @@
+import Actions
+import AppStore
+import Crypto
+import Foundation
+import HTTP
+import HTTPTypes
+import Postgres
+import Requests
+import Subscriptions
+import Work
+
+/// Decides whether a request may act for the device that it names. The device id alone is not a secret.
+///
+/// - A device without a stored secret needs none: older builds of the apps send none.
+/// - A device with a stored secret needs that secret. Exception: while the device has no record (trial, purchase, grant
+///   or paired device, or a purchase that another device took within 30 days), a request with a proof and no secret deletes
+///   the stored secret.
+/// - The first secret is stored at once while the device has no record. Otherwise the request must also have a proof of
+///   the Apple Account of the whole record. An attacker can bind a purchase of another account to a device that has no
+///   secret yet, and must not take over the device with it.
+/// - A different secret replaces the stored one if the request has a proof of an account on record. Everything bound
+///   since the first secret was bound with that secret.
+package struct DeviceAuthenticator: Sendable {
+  let pool: PostgresPool
+  let transactions: CustomerTransactions
+  let clock: ServiceClock
+
+  package init(pool: PostgresPool, transactions: CustomerTransactions, clock: ServiceClock) {
+    self.pool = pool
+    self.transactions = transactions
+    self.clock = clock
+  }
+
+  /// Throws unless the request may act for the device.
+  /// - Throws: 401 `unauthenticated`.
+  @discardableResult
+  package func require(
+    _ device: String, of app: App, secret: DeviceSecret?, proof: AccountProof? = nil
+  ) async throws -> DeviceAdmission {
+    guard let admission = try await admission(of: device, in: app, secret: secret, proof: proof) else {
+      throw ServiceError.deviceSecretNeeded
+    }
+    return admission
+  }
+
+  /// Stores or replaces the secret by the rules above.
+  /// - Returns: `nil` if the request may not act for the device.
+  package func admission(
+    of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?
+  ) async throws -> DeviceAdmission? {
+    let stored = try await DeviceSecretRows.decode(
+      pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
+    func admitted(by hash: [UInt8]?) -> DeviceAdmission {
+      DeviceAdmission(device: device, bundleID: app.bundleID, storedHash: hash)
+    }
+    guard let secret else {
+      if stored == nil { return admitted(by: nil) }
+      guard let proof, try await forgetUnproven(device, in: app, proof) else { return nil }
+      return admitted(by: nil)
+    }
+    if let stored {
+      if secret.matches(stored) { return admitted(by: stored) }
+      if proof == nil { return nil }
+    }
+    switch try await set(secret, of: device, in: app, proof: proof) {
+    case .stored: return admitted(by: secret.hash)
+    case .notKept: return admitted(by: nil)
+    case .refused: return nil
+    }
+  }
+
+  /// Runs a transaction that changes something of the device: under its lock, and with the secret by which the request was
+  /// admitted.
+  /// - Parameters:
+  ///   - needsSecret: whether a device without a stored secret is refused.
+  ///   - names: further names to lock, such as the Apple Account.
+  ///   - queries: statements whose results `body` gets; they run under the lock.
+  /// - Throws: 401 `unauthenticated`; errors of `body` and of the database.
+  package nonisolated(nonsending) func change<R>(
+    _ device: String, of app: App, secret: DeviceSecret?, proof: AccountProof? = nil,
+    needsSecret: Bool = false, alsoLocking names: [String] = [], reading queries: [Postgres.Query] = [],
+    _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
+  ) async throws -> R {
+    try await DeviceSecretChanged.retrying {
+      let admission = try await require(device, of: app, secret: secret, proof: proof)
+      guard admission.storedHash != nil || !needsSecret else { throw ServiceError.deviceSecretNeeded }
+      let stored = DeviceSecretRows.select(device, bundleID: app.bundleID)
+      return try await transactions.run(
+        locking: Set([Customer.device(device).lockName] + names), [stored] + queries
+      ) { connection, answers in
+        try admission.check(answers.first)
+        return try await body(connection, answers.dropFirst())
+      }
+    }
+  }
+
+  /// What became of a secret that differs from the stored one.
+  private enum NewSecret {
+    /// It is the device's secret now.
+    case stored
+    /// The device has no secret, also not this one, and needs none.
+    case notKept
+    /// The request may not act for the device.
+    case refused
+  }
+
+  /// Deletes the secret of a device without a record, for a request that has a proof and no secret. Otherwise an attacker
+  /// could lock out an older build of the app by storing a secret before its first purchase.
+  /// - Returns: whether the request may act for the device.
+  private func forgetUnproven(_ device: String, in app: App, _ proof: AccountProof) async throws -> Bool {
+    let instant = clock.now()
+    return try await transactions.run(
+      locking: [Customer.device(device).lockName],
+      [DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)]
+    ) { connection, answers in
+      guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
+      _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
+      try await note("forget-device-secret", of: device, in: app, isUnused: true, at: instant, connection)
+      return true
+    }
+  }
+
+  private func set(
+    _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?
+  ) async throws -> NewSecret {
+    let instant = clock.now()
+    // Trials, pairings and purchases take the same lock, so the record does not change meanwhile.
+    return try await transactions.run(
+      locking: [Customer.device(device).lockName],
+      [
+        DeviceSecretRows.select(device, bundleID: app.bundleID),
+        DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant),
+      ]
+    ) { connection, answers in
+      guard let secrets = answers.first, let records = answers.last else { return .refused }
+      let record = try DeviceRecord(records[0])
+      if let stored = try DeviceSecretRows.decode(secrets) {
+        if secret.matches(stored) { return .stored }
+        guard proof != nil, record.isEmpty || record.matchesSome else { return .refused }
+        let replaced = try await connection.query(
+          DeviceSecretRows.replace(secret, of: device, bundleID: app.bundleID, at: instant))
+        let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
+        if count <= DeviceSecretRows.notedReplacements {
+          try await note(
+            "replace-device-secret", of: device, in: app, isUnused: record.isEmpty, at: instant, connection)
+        }
+        return .stored
+      }
+      guard record.isEmpty || record.matchesAll else { return .notKept }
+      // Clients can invent devices, so those with nothing on record are charged to the app's day.
+      let most = record.isEmpty ? DeviceSecretRows.newPerDay(isProven: proof != nil) : nil
+      let inserted = try await connection.query(
+        DeviceSecretRows.insert(
+          secret, of: device, bundleID: app.bundleID, chargingUpTo: most, at: instant))
+      // A device whose secret was not kept needs none.
+      return inserted.affected == 1 ? .stored : .notKept
+    }
+  }
+
+  /// Writes to `support_actions` what the rules did with a secret.
+  ///
+  /// Clients can invent devices, so the rows about devices with nothing on record are charged to the app's day.
+  private func note(
+    _ action: String, of device: String, in app: App, isUnused: Bool, at instant: Date,
+    _ connection: PostgresConnection
+  ) async throws {
+    if isUnused {
+      let charged = try await connection.query(
+        DeviceSecretRows.charge(app.bundleID, upTo: DeviceSecretRows.notesPerDay, at: instant))
+      guard charged.affected == 1 else { return }
+    }
+    _ = try await connection.query(
+      SupportActionRows.insert(
+        [SupportAction(name: action, bundleID: app.bundleID, to: .device(device))], by: .accountProof,
+        at: instant))
+  }
+}
+
+/// The secret that a device sends in the header `Receiptd-Device-Secret`: 32 random bytes. Only a hash is stored.
+package struct DeviceSecret: Sendable {
+  /// SHA-256 without salt or stretching is enough, because the bytes are random.
+  private let digest: SHA256Digest
+
+  /// The bytes for the column `secret_hash`.
+  package var hash: [UInt8] { Array(digest) }
+
+  /// - Returns: `nil` for a request without a secret.
+  /// - Throws: 400 `invalid_request` for a malformed one.
+  package init?(of request: Request) throws(Problem) {
+    guard let name = Self.field, let text = request.headers[name] else { return nil }
+    guard let bytes = Base64.decode(text, .url), bytes.count == 32 else {
+      throw .invalidRequest("'Receiptd-Device-Secret' must be 32 bytes in base64url without padding.")
+    }
+    digest = SHA256.hash(data: bytes)
+  }
+
+  /// Compares in constant time.
+  package func matches(_ hash: [UInt8]) -> Bool { digest == hash }
+
+  private static let field = HTTPField.Name("Receiptd-Device-Secret")
+}
+
+extension SupportAuthor {
+  /// The author if a device replaces its own secret.
+  fileprivate static let accountProof = SupportAuthor(
+    rule: "policy", reason: "a signed proof of the device's Apple Account came with another secret")
+}

@@ -1,0 +1,57 @@
+import Foundation
+import HTTP
+import HTTPTypes
+import JSON
+import Postgres
+import Requests
+import Subscriptions
+import Work
+
+/// `GET /api/v1/devices/{deviceID}/entitlements`: a device's entitlements, for an app whose customers are devices.
+package struct DeviceEntitlements: Sendable {
+  let apps: AppOfRequest
+  let pool: PostgresPool
+  let authenticator: DeviceAuthenticator
+  let signer: EntitlementSigner
+  let clock: ServiceClock
+
+  package init(
+    apps: AppOfRequest, pool: PostgresPool, authenticator: DeviceAuthenticator, signer: EntitlementSigner,
+    clock: ServiceClock
+  ) {
+    self.apps = apps
+    self.pool = pool
+    self.authenticator = authenticator
+    self.signer = signer
+    self.clock = clock
+  }
+
+  private struct Answer: JSONWritable {
+    var entitlements: EntitlementsResponse
+    var serverTime: Date
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("entitlements", entitlements)
+        json.member("serverTime", serverTime)
+      }
+    }
+  }
+
+  package func get(_ request: Request) async throws -> Response {
+    let device = try DeviceID(request.parameters.require("deviceID")).name
+    let app = try apps.app(of: request, named: request.query["bundleID"], customers: .device)
+    try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
+    let instant = clock.now()
+    let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
+      of: .device(device), in: app, at: instant)
+    return .json(
+      .ok,
+      Answer(
+        entitlements: EntitlementsResponse(
+          app.entitlements(of: customerRecords, for: .device(device), at: instant), of: app,
+          for: .device(device),
+          at: instant, signedBy: signer),
+        serverTime: instant))
+  }
+}

@@ -1,0 +1,215 @@
+import Foundation
+import Postgres
+import Subscriptions
+
+/// Statements on the table `devices`: the devices that are paired to a customer's device.
+package enum DeviceRows {
+  /// Oldest pairing first: these stay active when the limit shrinks.
+  package static func select(bundleID: String, deviceID: String) -> Query {
+    """
+    SELECT child_device_id, name, paired_at FROM devices
+    WHERE bundle_id = \(bundleID) AND device_id = \(deviceID)
+    ORDER BY paired_at, id
+    """
+  }
+
+  static func insert(
+    _ child: String, name: String?, bundleID: String, deviceID: String, at instant: Date
+  ) -> Query {
+    """
+    INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at)
+    VALUES (\(bundleID), \(deviceID), \(child), \(name)::text, \(instant))
+    """
+  }
+
+  static func rename(_ child: String, name: String?, bundleID: String, deviceID: String) -> Query {
+    """
+    UPDATE devices SET name = coalesce(\(name)::text, name)
+    WHERE bundle_id = \(bundleID) AND device_id = \(deviceID) AND child_device_id = \(child)
+    """
+  }
+
+  static func delete(_ child: String, bundleID: String, deviceID: String) -> Query {
+    """
+    DELETE FROM devices
+    WHERE bundle_id = \(bundleID) AND device_id = \(deviceID) AND child_device_id = \(child)
+    """
+  }
+}
+
+/// Statements on the secrets, consents and pairings of devices with nothing on record, which any client can add under invented
+/// ids.
+package enum UnusedDeviceRows {
+  /// How long a secret, a consent and a pairing of such a device are kept, and how long a purchase is on record that another
+  /// device took. After that the device's next request stores its secret again.
+  package static let lifetime: TimeInterval = 30 * 86_400
+
+  /// A row that is old enough to be deleted if its devices are unused.
+  package protocol OldRow: Sendable {
+    /// The devices whose locks its deletion needs.
+    var devices: [String] { get }
+    /// Whether these devices have nothing on record.
+    var isUnused: Bool { get }
+
+    init(_ row: Row) throws
+  }
+
+  /// A secret that is old enough; a row of ``page(before:after:limit:)``.
+  package struct OldSecret: OldRow {
+    package var bundleID: String
+    package var deviceID: String
+    var setAt: Date
+    package var isUnused: Bool
+
+    package var devices: [String] { [deviceID] }
+
+    package init(_ row: Row) throws {
+      bundleID = try row.decode("bundle_id")
+      deviceID = try row.decode("device_id")
+      setAt = try row.decode("set_at")
+      isUnused = try row.decode("is_unused")
+    }
+  }
+
+  /// A pairing from a time of free access; a row of ``page(of:before:after:limit:)``.
+  package struct OldPairing: OldRow {
+    package var id: UUID
+    package var deviceID: String
+    package var childDeviceID: String
+    package var isUnused: Bool
+
+    package var devices: [String] { [deviceID, childDeviceID] }
+
+    package init(_ row: Row) throws {
+      id = try row.decode("id")
+      deviceID = try row.decode("device_id")
+      childDeviceID = try row.decode("child_device_id")
+      isUnused = try row.decode("is_unused")
+    }
+  }
+
+  /// A page of the secrets that are old enough, in the order in which they were set.
+  /// - Parameter last: the last secret of the page before; `nil` for the first page.
+  package static func page(before oldest: Date, after last: OldSecret?, limit: Int) -> Query {
+    """
+    SELECT bundle_id, device_id, set_at, \(isUnused("own.device_id", since: oldest)) AS is_unused
+    FROM (
+      SELECT bundle_id, device_id, set_at FROM device_secrets
+      WHERE set_at < \(oldest) AND (set_at, bundle_id, device_id)
+        > (\(last?.setAt ?? .distantPast)::timestamptz, \(last?.bundleID ?? ""), \(last?.deviceID ?? ""))
+      ORDER BY set_at, bundle_id, device_id LIMIT \(limit)) AS own
+    ORDER BY set_at, bundle_id, device_id
+    """
+  }
+
+  /// Deletes these secrets where the device still has nothing on record. A consent ends with the secret that it came with. The
+  /// transaction holds the devices' locks.
+  package static func deleteSecrets(_ secrets: [OldSecret], before oldest: Date, at instant: Date) -> Query {
+    """
+    WITH gone AS (
+      DELETE FROM device_secrets AS own
+      USING unnest(\(secrets.map(\.bundleID))::text[], \(secrets.map(\.deviceID))::text[]) AS old (bundle_id, device_id)
+      WHERE own.bundle_id = old.bundle_id AND own.device_id = old.device_id AND own.set_at < \(oldest)
+        AND \(isUnused("own.device_id", since: oldest))
+      RETURNING own.bundle_id, own.device_id
+    ), withdrawn AS (
+      UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
+      FROM gone WHERE consents.bundle_id = gone.bundle_id AND consents.customer = gone.device_id AND is_given
+    )
+    SELECT FROM gone
+    """
+  }
+
+  /// Deletes old consents of devices that have no secret and nothing on record. A consent of a customer whom a person or a rule
+  /// has dealt with stays, because an answer to the App Store may have needed it.
+  /// - Parameter bundleIDs: the apps whose customers are devices.
+  package static func deleteConsents(in bundleIDs: [String], before oldest: Date, limit: Int) -> Query {
+    """
+    DELETE FROM consents WHERE ctid = ANY(ARRAY(
+      SELECT own.ctid FROM consents AS own
+      WHERE own.changed_at < \(oldest) AND own.bundle_id = ANY(\(bundleIDs))
+        AND NOT EXISTS (
+          SELECT FROM device_secrets s WHERE s.bundle_id = own.bundle_id AND s.device_id = own.customer)
+        AND \(isUnused("own.customer", since: oldest))
+        AND NOT EXISTS (
+          SELECT FROM support_actions a WHERE a.from_customer = own.customer AND a.action NOT LIKE '%-device-secret')
+        AND NOT EXISTS (
+          SELECT FROM support_actions a WHERE a.to_customer = own.customer AND a.action NOT LIKE '%-device-secret')
+      LIMIT \(limit)))
+    """
+  }
+
+  /// A page of the pairings that free access alone allowed: free access was on when they were made, and none of their apps has or
+  /// had it since `oldest`.
+  /// - Parameters:
+  ///   - bundleIDs: the apps that allow no pairing to a device with nothing on record.
+  ///   - last: the last pairing of the page before; `nil` for the first page.
+  package static func page(of bundleIDs: [String], before oldest: Date, after last: OldPairing?, limit: Int)
+    -> Query
+  {
+    """
+    SELECT id, device_id, child_device_id, \(areUnused(since: oldest)) AS is_unused
+    FROM (
+      SELECT id, bundle_id, device_id, child_device_id FROM devices AS own
+      WHERE id > coalesce(\(last?.id)::uuid, '00000000-0000-0000-0000-000000000000')
+        AND bundle_id = ANY(\(bundleIDs)) AND \(isOfEndedFreeAccess(before: oldest))
+      ORDER BY id LIMIT \(limit)) AS own
+    ORDER BY id
+    """
+  }
+
+  /// Deletes these pairings where both devices still have nothing on record. The transaction holds the devices' locks.
+  package static func deletePairings(_ pairings: [OldPairing], before oldest: Date) -> Query {
+    """
+    DELETE FROM devices AS own
+    WHERE id = ANY(\(pairings.map(\.id))) AND \(isOfEndedFreeAccess(before: oldest)) AND \(areUnused(since: oldest))
+    """
+  }
+
+  private static func isOfEndedFreeAccess(before oldest: Date) -> Query {
+    """
+    EXISTS (
+      SELECT FROM free_access f
+      WHERE f.bundle_id = own.bundle_id AND own.paired_at >= f.starts_at AND own.paired_at < f.ends_at)
+    AND NOT EXISTS (
+      SELECT FROM free_access f
+      WHERE f.bundle_id = own.bundle_id AND (f.ends_at IS NULL OR f.ends_at >= \(oldest)))
+    """
+  }
+
+  /// The purchases of one app that another device took from a device by the app's rules since an instant.
+  static func lostPurchases(of device: Query, bundleID: Query, since oldest: Date) -> Query {
+    """
+    SELECT lost.original_transaction_id FROM support_actions lost
+    WHERE lost.from_customer = \(device) AND lost.bundle_id = \(bundleID) AND lost.action = 'transfer'
+      AND lost.by = 'policy' AND lost.actor = 'receiptd' AND lost.at >= \(oldest)
+    """
+  }
+
+  /// Whether a device of the app of the row `own` has no trial, purchase, grant or pairing, and lost no purchase lately.
+  private static func isUnused(_ device: Query, since oldest: Date) -> Query {
+    """
+    (\(hasNoRecord(device, since: oldest))
+      AND NOT EXISTS (SELECT FROM devices r WHERE r.bundle_id = own.bundle_id AND r.device_id = \(device))
+      AND NOT EXISTS (SELECT FROM devices r WHERE r.bundle_id = own.bundle_id AND r.child_device_id = \(device)))
+    """
+  }
+
+  /// Whether both devices of the pairing `own` have no record beside pairings.
+  private static func areUnused(since oldest: Date) -> Query {
+    """
+    (\(hasNoRecord("own.device_id", since: oldest))
+      AND \(hasNoRecord("own.child_device_id", since: oldest)))
+    """
+  }
+
+  private static func hasNoRecord(_ device: Query, since oldest: Date) -> Query {
+    """
+    NOT EXISTS (SELECT FROM subscriptions r WHERE r.device_id = \(device))
+      AND NOT EXISTS (SELECT FROM purchase_devices r WHERE r.device_id = \(device) AND r.bundle_id = own.bundle_id)
+      AND NOT EXISTS (SELECT FROM trials r WHERE r.device_id = \(device) AND r.bundle_id = own.bundle_id)
+      AND NOT EXISTS (SELECT FROM grants r WHERE r.device_id = \(device) AND r.bundle_id = own.bundle_id)
+      AND NOT EXISTS (\(lostPurchases(of: device, bundleID: "own.bundle_id", since: oldest)))
+    """
+  }
+}

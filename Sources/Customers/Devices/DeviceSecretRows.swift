@@ -1,0 +1,222 @@
+import Foundation
+import Postgres
+import Subscriptions
+import Text
+
+/// Statements on the table `device_secrets`.
+package enum DeviceSecretRows {
+  static func select(_ device: String, bundleID: String) -> Query {
+    "SELECT secret_hash FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)"
+  }
+
+  /// The devices of these admissions whose stored secret is another one than the admission's, or none.
+  package static func changed(_ admissions: [DeviceAdmission]) -> Query {
+    """
+    SELECT bundle_id, device_id, admitted.secret_hash FROM \(joined(admissions))
+    WHERE stored.secret_hash IS DISTINCT FROM admitted.secret_hash
+    """
+  }
+
+  package static func decodeChanged(_ row: Row) throws -> DeviceAdmission {
+    DeviceAdmission(
+      device: try row.decode("device_id"), bundleID: try row.decode("bundle_id"),
+      storedHash: try row.decode("secret_hash"), isAssumed: true)
+  }
+
+  private static func joined(_ admissions: [DeviceAdmission]) -> Query {
+    """
+    unnest(\(admissions.map(\.bundleID))::text[], \(admissions.map(\.device))::text[],
+        \(admissions.map(\.storedHash))::bytea[]) AS admitted (bundle_id, device_id, secret_hash)
+      LEFT JOIN device_secrets stored USING (bundle_id, device_id)
+    """
+  }
+
+  /// - Returns: the stored hash; `nil` for a device without a secret.
+  static func decode(_ rows: Rows) throws -> [UInt8]? { try rows.first?.decode("secret_hash") }
+
+  /// The most secrets and pairings of devices with nothing on record that an app keeps on one day (UTC). A quarter of them is
+  /// for requests with a proof.
+  static func newPerDay(isProven: Bool) -> Int { isProven ? 20_000 : 15_000 }
+
+  /// The part of ``newPerDay(isProven:)`` up to which the records of such devices in `support_actions` are kept.
+  static let notesPerDay = 5_000
+
+  /// The replacements of a device's secret that are recorded within 24 hours. All of them take effect.
+  static let notedReplacements = 10
+
+  /// Fails with 22012 (division by zero) if the secret of one of these devices is not the one of the admission, so that the
+  /// transaction cannot commit, and no response needs to be read before COMMIT is sent. For a transaction that holds the
+  /// devices' locks.
+  package static func require(_ admissions: [DeviceAdmission]) -> Query {
+    """
+    SELECT 1 / (NOT EXISTS (
+      SELECT FROM \(joined(admissions))
+      WHERE stored.secret_hash IS DISTINCT FROM admitted.secret_hash))::integer
+    """
+  }
+
+  /// Whether ``require(_:)`` failed.
+  package static func isChange(_ error: PostgresError) -> Bool { error.sqlState == "22012" }
+
+  /// Stores the first secret of a device. The transaction holds the device's lock.
+  /// - Parameter most: the secrets that the app's day may have; `nil` for a device that is not charged to it. Beyond it no
+  ///   secret is stored.
+  static func insert(
+    _ secret: DeviceSecret, of device: String, bundleID: String, chargingUpTo most: Int?, at instant: Date
+  ) -> Query {
+    guard let most else {
+      return """
+        INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
+        VALUES (\(bundleID), \(device), \(secret.hash), \(instant))
+        """
+    }
+    return """
+      WITH charged AS (\(charge(bundleID, upTo: most, at: instant)) RETURNING bundle_id)
+      INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
+      SELECT bundle_id, \(device)::text, \(secret.hash)::bytea, \(instant)::timestamptz FROM charged
+      """
+  }
+
+  /// Charges one row to the app's day, unless the day has its number. It locks the day until the commit, so the number holds for
+  /// all servers.
+  static func charge(_ bundleID: String, upTo most: Int, at instant: Date) -> Query {
+    """
+    INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes, device_secrets)
+    VALUES (\(bundleID), \(Day(of: instant).description)::text::date, 0, 1)
+    ON CONFLICT (bundle_id, day) DO UPDATE SET device_secrets = known.device_secrets + 1
+      WHERE known.device_secrets < \(most)
+    """
+  }
+
+  /// Charges a new pairing to the app's day where its device has no trial, purchase or grant. Pairings are no record here,
+  /// because an invented device can have them during free access. The only row has `is_allowed`.
+  static func chargePairing(of device: String, in app: App, at instant: Date) -> Query {
+    """
+    WITH charged AS (
+      INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes, device_secrets)
+      SELECT \(app.bundleID)::text, \(Day(of: instant).description)::text::date, 0, 1
+      WHERE NOT \(hasRecord(device, in: app))
+      ON CONFLICT (bundle_id, day) DO UPDATE SET device_secrets = known.device_secrets + 1
+        WHERE known.device_secrets < \(newPerDay(isProven: false))
+      RETURNING 1)
+    SELECT EXISTS (SELECT FROM charged) OR \(hasRecord(device, in: app)) AS is_allowed
+    """
+  }
+
+  /// Whether a device has a trial, a purchase that counts, or a grant.
+  private static func hasRecord(_ device: String, in app: App) -> Query {
+    """
+    (EXISTS (
+        SELECT FROM subscriptions
+        WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted)
+      OR EXISTS (
+        SELECT FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
+        WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
+          AND \(app.sharesPurchases)::boolean AND s.is_counted)
+      OR EXISTS (SELECT FROM trials WHERE bundle_id = \(app.bundleID) AND device_id = \(device))
+      OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)))
+    """
+  }
+
+  /// Replaces a secret, and returns how many times that was done within 24 hours.
+  ///
+  /// The sender of the former secret may not have been the customer, so a consent that came with it ends.
+  static func replace(
+    _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date
+  ) -> Query {
+    """
+    WITH withdrawn AS (
+      UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
+      WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given)
+    UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = \(instant),
+      replacements = CASE WHEN \(isSameDay(instant)) THEN replacements + 1 ELSE 1 END,
+      replacements_since = CASE WHEN \(isSameDay(instant)) THEN replacements_since ELSE \(instant) END
+    WHERE bundle_id = \(bundleID) AND device_id = \(device)
+    RETURNING replacements
+    """
+  }
+
+  private static func isSameDay(_ instant: Date) -> Query {
+    "coalesce(replacements_since > \(instant)::timestamptz - interval '24 hours', false)"
+  }
+
+  /// A consent ends with the secret that it came with.
+  package static func delete(_ device: String, bundleID: String, at instant: Date) -> Query {
+    """
+    WITH withdrawn AS (
+      UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
+      WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given)
+    DELETE FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)
+    """
+  }
+
+  /// Compares a device's record with a proof. The only row is a ``DeviceRecord``.
+  ///
+  /// The device's trial and each of its purchases are evidence of its Apple Account, with two exceptions. A purchase that
+  /// support took from another customer is no evidence, because that customer still has its signed transaction. A
+  /// purchase that is not counted, such as one of the sandbox, is not on record at all. Where a device has neither a trial nor
+  /// a purchase, those that another device took from it lately are on record in their place.
+  static func record(of device: String, in app: App, proof: AccountProof?, at instant: Date) -> Query {
+    """
+    WITH had AS (
+      SELECT original_transaction_id, app_transaction_id, environment,
+        NOT coalesce(owned_because = 'support' AND taken_from IS NOT NULL, false) AS is_evidence
+      FROM subscriptions
+      WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted
+      UNION ALL
+      SELECT s.original_transaction_id, s.app_transaction_id, s.environment,
+        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false)
+      FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
+      WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
+        AND \(app.sharesPurchases)::boolean AND s.device_id IS DISTINCT FROM d.device_id AND s.is_counted
+    ), begun AS (
+      SELECT original.app_transaction_id, original.environment
+      FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
+      WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device)
+    ), lost AS (
+      SELECT original_transaction_id, app_transaction_id, environment FROM subscriptions
+      WHERE original_transaction_id IN (\(lostPurchases(of: device, in: app, at: instant))) AND is_counted
+        AND NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun)
+    ), evidence AS (
+      SELECT coalesce(environment = \(proof?.environment)::text AND (
+        app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID)))
+        OR original_transaction_id = \(proof?.originalTransactionID)::text), false) AS matches
+      FROM (
+        SELECT original_transaction_id, app_transaction_id, environment FROM had WHERE is_evidence
+        UNION ALL SELECT * FROM lost) AS purchases
+      UNION ALL
+      SELECT coalesce(environment = \(proof?.environment)::text
+        AND app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID))),
+        false)
+      FROM begun
+    )
+    SELECT NOT (EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun) OR EXISTS (SELECT FROM lost)
+        OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID))
+        OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_empty,
+      coalesce(bool_or(matches), false) AS matches_some, coalesce(bool_and(matches), false) AS matches_all
+    FROM evidence
+    """
+  }
+
+  private static func lostPurchases(of device: String, in app: App, at instant: Date) -> Query {
+    UnusedDeviceRows.lostPurchases(
+      of: "\(device)", bundleID: "\(app.bundleID)", since: instant - UnusedDeviceRows.lifetime)
+  }
+}
+
+/// A device's trial and purchases in the database, compared with a proof; a row of
+/// ``DeviceSecretRows/record(of:in:proof:at:)``.
+struct DeviceRecord: Sendable {
+  /// Whether the device has no trial, purchase, grant or paired device, and lost no purchase to another device lately.
+  let isEmpty: Bool
+  /// Whether the proof's account is that of its trial or of one of its purchases.
+  let matchesSome: Bool
+  /// Whether the device has a trial or a purchase, and the proof's account is that of all of them.
+  let matchesAll: Bool
+
+  init(_ row: Row) throws {
+    isEmpty = try row.decode("is_empty")
+    matchesSome = try row.decode("matches_some")
+    matchesAll = try row.decode("matches_all")
+  }
+}

@@ -1,0 +1,151 @@
+import Configuration
+import CoreMetrics
+import Foundation
+import Identifiers
+import Logging
+import Platform
+import Postgres
+import Subscriptions
+import Work
+
+/// A background job that retries premium statuses that the app's own tables refused.
+///
+/// The outbox holds only user ids. Each attempt writes the status at that instant, so a late attempt never writes an
+/// older status.
+package struct ProfileRetry: Sendable {
+  let pool: PostgresPool
+  let catalog: AppCatalog
+  let clock: ServiceClock
+  let logger: Logger
+  /// Counts the failed writes.
+  let failures: Counter
+
+  package init(
+    pool: PostgresPool, catalog: AppCatalog, clock: ServiceClock, logger: Logger, failures: Counter
+  ) {
+    self.pool = pool
+    self.catalog = catalog
+    self.clock = clock
+    self.logger = logger
+    self.failures = failures
+  }
+
+  private static let batch = 32
+
+  /// Writes all statuses that are due, every two seconds.
+  package var job: BackgroundJob {
+    BackgroundJob("profile retry", every: .seconds(2)) { while try await run() == Self.batch {} }
+  }
+
+  /// Retries at most one batch of due statuses.
+  /// - Returns: the number of statuses that were due.
+  @discardableResult
+  package func run() async throws -> Int {
+    var count = 0
+    while count < Self.batch, try await runOne(at: clock.now()) { count += 1 }
+    return count
+  }
+
+  /// Retries one status in its own transaction: a transaction that locked one customer after another could deadlock with
+  /// another server.
+  /// - Returns: whether a status was due.
+  private func runOne(at instant: Date) async throws -> Bool {
+    try await pool.withTransaction { connection in
+      let due = try await connection.query(
+        ProfileRetryRows.due(at: instant, limit: 1))
+      guard let row = due.first else { return false }
+      let id = try row.decode("id", as: Int64.self)
+      let attempts = try row.decode("attempts", as: Int.self)
+      let user = UUID(rfc9562: try row.decode("key", as: String.self))
+      let decided = Set(try row.decode("decided", as: [String].self))
+      if let user, let reason = try await tryWriting(user, decided: decided, connection) {
+        failures.increment()
+        let next = instant + Backoff.delivery.seconds(afterFailures: attempts + 1)
+        _ = try await connection.query(ProfileRetryRows.postpone(id, until: next, because: reason))
+      } else {
+        _ = try await connection.query(ProfileRetryRows.done(id))
+      }
+      return true
+    }
+  }
+
+  /// An unreadable row fails this user's status only; the queue goes on.
+  /// - Returns: the reason why the status could not be written.
+  private func tryWriting(
+    _ user: UUID, decided: Set<String>, _ connection: PostgresConnection
+  ) async throws -> String? {
+    do {
+      return try await write(user, decided: decided, connection)
+    } catch let error as UnreadableRow {
+      logger.error("a subscription's row cannot be read", metadata: ["column": "\(error.column)"])
+      return "subscriptions: the column \(error.column) cannot be read"
+    }
+  }
+
+  /// - Parameter decided: the tables in which the status replaces every claim.
+  private func write(
+    _ user: UUID, decided: Set<String>, _ connection: PostgresConnection
+  ) async throws -> String? {
+    let answers = try await connection.pipeline(
+      [AdvisoryLock.acquire(.customer, [user.uuidString])]
+        + CustomerRecordRows.select(users: [user], devices: []))
+    let customerRecords = try CustomerRecordRows.decode(answers.dropFirst())
+    let changes = catalog.apps.map { CustomerChange(bundleID: $0.bundleID, customer: .user(user)) }
+    var reason: String?
+    for isDecided in [true, false] {
+      let writer = ProfileWriter(
+        catalog: catalog, clock: clock, logger: logger,
+        tables: ProfileTable.all.filter { decided.contains($0.destination.rawValue) == isDecided })
+      let unwritten = try await writer.write(
+        changes, customerRecords: customerRecords, former: isDecided ? [user] : [], on: connection)
+      reason = reason ?? unwritten[user]
+    }
+    return reason
+  }
+}
+
+/// The queries on outbox rows of premium statuses. A row is written in the transaction that changes the status.
+package enum ProfileRetryRows {
+  /// The destination of premium statuses that could not be written to the app's own tables.
+  package static let destination = "profiles"
+
+  /// Adds rows for users whose status must be written again. A user with a waiting row that says the same gets no second one.
+  /// - Parameter users: each with the tables in which the status replaces every claim.
+  static func insert(
+    _ users: [(id: UUID, decided: [StatusDestination])], at instant: Date
+  ) -> Query {
+    let payloads = users.map { user in
+      let tables = user.decided.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+      return tables.isEmpty ? "{}" : "{\"decided\": [\(tables)]}"
+    }
+    return """
+      INSERT INTO outbox (destination, key, payload, created_at, next_attempt_at)
+      SELECT \(destination)::text, waiting.key, waiting.payload::jsonb, \(instant)::timestamptz,
+        \(instant)::timestamptz + interval '1 second'
+      FROM unnest(\(users.map { $0.id.uuidString.lowercased() })::text[], \(payloads)::text[]) AS waiting (key, payload)
+      WHERE NOT EXISTS (
+        SELECT FROM outbox WHERE destination = \(destination) AND outbox.key = waiting.key
+          AND done_at IS NULL AND dead_at IS NULL AND outbox.payload @> waiting.payload::jsonb)
+      """
+  }
+
+  /// The due rows, locked until the transaction ends.
+  static func due(at instant: Date, limit: Int) -> Query {
+    """
+    SELECT id, key, attempts, ARRAY(SELECT jsonb_array_elements_text(payload -> 'decided')) AS decided FROM outbox
+    WHERE destination = \(destination) AND next_attempt_at <= \(instant)
+      AND done_at IS NULL AND dead_at IS NULL
+    ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
+    """
+  }
+
+  /// Deletes a delivered row, because the app's own table has the status.
+  static func done(_ id: Int64) -> Query { "DELETE FROM outbox WHERE id = \(id)" }
+
+  static func postpone(_ id: Int64, until next: Date, because reason: String) -> Query {
+    """
+    UPDATE outbox SET next_attempt_at = \(next), attempts = attempts + 1, last_error = \(reason)
+    WHERE id = \(id)
+    """
+  }
+}

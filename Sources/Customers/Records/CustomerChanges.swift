@@ -1,0 +1,174 @@
+import Configuration
+import Foundation
+import Identifiers
+import Postgres
+import Subscriptions
+
+/// A customer of one app whose state may have changed.
+package struct CustomerChange: Sendable, Hashable {
+  package var bundleID: String
+  package var customer: Customer
+
+  package init(bundleID: String, customer: Customer) {
+    self.bundleID = bundleID
+    self.customer = customer
+  }
+}
+
+/// Adds outbox rows for customers whose state may have changed, for CloudKit and webhooks.
+///
+/// Every change of a customer's access runs these queries in its own transaction. A delivery reads the state when it
+/// sends it, and does not send a state that the destination has. So a needless row does no harm; a row that comes late or
+/// in another transaction does.
+package enum CustomerChanges {
+  /// Adds one row for each customer and each destination of its app. An existing row is reset, so that it is due again,
+  /// also if it is being sent, was delivered, or was given up.
+  /// - Parameter isErased: whether to tell that the customers were erased, to all webhooks of their apps. If one comes back
+  ///   before that is delivered, the state follows it.
+  /// - Returns: `nil` if no app of these customers has a destination.
+  package static func enqueue(
+    _ changes: some Sequence<CustomerChange>, in catalog: AppCatalog, isErased: Bool = false, at instant: Date
+  ) -> Query? {
+    var targets: [(destination: OutboxDestination, key: String)] = []
+    for change in Set(changes) {
+      guard let app = catalog[change.bundleID], app.customer == change.customer.kind else { continue }
+      for destination in isErased ? app.erasureDestinations : app.stateDestinations {
+        targets.append((destination, change.customer.id))
+      }
+    }
+    guard !targets.isEmpty else { return nil }
+    return """
+      INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
+      SELECT change.*, CASE WHEN \(isErased) THEN '{"erased": true}' ELSE '{}' END::jsonb, \(instant)::timestamptz,
+        \(instant)::timestamptz
+      FROM \(rows: targets.count)
+        \(each: targets.map(\.destination.kind.rawValue)), \(each: targets.map(\.key)),
+        \(each: targets.map(\.destination.bundleID)), \(each: targets.map(\.destination.endpoint)))) AS change
+      ORDER BY 1, 2, 3, 4
+      \(unescaped: resetExisting)
+      """
+  }
+
+  /// Adds rows for every customer of an app that has a purchase, a grant or a trial, for example when free access begins. The
+  /// pseudonyms of erased customers are none.
+  /// - Parameter destination: the only destination to add rows for; `nil` for all.
+  /// - Returns: `nil` if the app has no destination.
+  package static func enqueueEveryone(
+    of app: App, for destination: OutboxDestination? = nil, at instant: Date
+  )
+    -> Query?
+  {
+    let destinations = destination.map { [$0] } ?? app.stateDestinations
+    guard !destinations.isEmpty else { return nil }
+    let isUser = app.customer == .user
+    let id = isUser ? "user_id::text" : "device_id"
+    // Only devices have trials and shared purchases.
+    let sources = ["subscriptions", "grants"] + (isUser ? [] : ["trials", "purchase_devices"])
+    let customers = sources.map { "SELECT \(id), bundle_id FROM \($0)" }.joined(separator: " UNION ")
+    return """
+      INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
+      SELECT place.destination, customer.id, customer.bundle_id, place.endpoint, '{}', \(instant)::timestamptz,
+        \(instant)::timestamptz
+      FROM unnest(\(destinations.map(\.kind.rawValue))::text[], \(destinations.map(\.endpoint))::text[])
+          AS place (destination, endpoint),
+        (\(unescaped: customers)) AS customer (id, bundle_id)
+      WHERE customer.bundle_id = \(app.bundleID) AND customer.id IS NOT NULL
+        AND NOT EXISTS (
+          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = customer.id)
+      ORDER BY 1, 2, 3, 4
+      \(unescaped: resetExisting)
+      """
+  }
+
+  /// Rows are written and locked in the order of the key everywhere, so that transactions cannot deadlock.
+  private static let resetExisting: StaticString = """
+    ON CONFLICT (destination, key, bundle_id, endpoint) DO UPDATE SET
+      change = nextval('outbox_changes'), created_at = excluded.created_at, attempts = 0,
+      next_attempt_at = excluded.next_attempt_at, last_error = NULL, done_at = NULL, dead_at = NULL,
+      attempted_digest = NULL,
+      payload = CASE WHEN outbox.payload ? 'erased' AND NOT excluded.payload ? 'erased'
+        THEN outbox.payload || '{"returned": true}' ELSE excluded.payload END
+    """
+}
+
+/// A destination of one app: a CloudKit container or a webhook for customers' states, a webhook for lifecycle events, or the
+/// server to which notifications are forwarded.
+package struct OutboxDestination: Sendable, Hashable {
+  /// The values of the column `destination`.
+  package enum Kind: String, Sendable {
+    case cloudkit, webhook
+    /// A webhook that receives lifecycle events.
+    case event
+    /// The server to which the App Store's notifications are forwarded.
+    case notification
+
+    /// Whether a delivered row is deleted. The row of a customer's state stays: it says what the destination has.
+    package var deletesDelivered: Bool { self == .event || self == .notification }
+  }
+
+  package var kind: Kind
+  /// The app.
+  package var bundleID: String
+  /// ``WebhookEndpoint/name``; empty for CloudKit.
+  package var endpoint = ""
+
+  package init(kind: Kind, bundleID: String, endpoint: String = "") {
+    self.kind = kind
+    self.bundleID = bundleID
+    self.endpoint = endpoint
+  }
+}
+
+extension App {
+  /// The destinations of this app's configuration.
+  package var outboxDestinations: [OutboxDestination] {
+    var destinations = erasureDestinations
+    for endpoint in eventEndpoints {
+      destinations.append(OutboxDestination(kind: .event, bundleID: bundleID, endpoint: endpoint.name))
+    }
+    if let forwardedNotifications {
+      destinations.append(
+        OutboxDestination(kind: .notification, bundleID: bundleID, endpoint: forwardedNotifications.name))
+    }
+    return destinations
+  }
+
+  /// The destinations of customers' states.
+  ///
+  /// A container without a key is one of them: its rows wait, one for each customer, until the key is configured.
+  package var stateDestinations: [OutboxDestination] { erasureDestinations.filter(receivesStates) }
+
+  /// The destinations that are told of an erasure: those of states, and the webhooks that receive lifecycle events alone,
+  /// because events name customers too.
+  var erasureDestinations: [OutboxDestination] {
+    var destinations = webhooks.map {
+      OutboxDestination(kind: .webhook, bundleID: bundleID, endpoint: $0.name)
+    }
+    if writeTo.contains(.cloudkit) {
+      destinations.append(OutboxDestination(kind: .cloudkit, bundleID: bundleID))
+    }
+    return destinations
+  }
+
+  /// Whether a destination receives customers' states.
+  package func receivesStates(_ destination: OutboxDestination) -> Bool {
+    switch destination.kind {
+    case .cloudkit: true
+    case .webhook:
+      webhooks.contains { $0.name == destination.endpoint && $0.receives(WebhookEndpoint.stateEvent) }
+    case .event, .notification: false
+    }
+  }
+
+  /// The webhooks that receive some type of lifecycle event.
+  var eventEndpoints: [WebhookEndpoint] {
+    webhooks.filter { endpoint in LifecycleEventType.allCases.contains { endpoint.receives($0.rawValue) } }
+  }
+
+  /// Whether lifecycle events are written down: no app pays for events that no webhook receives.
+  package var hasLifecycleEvents: Bool {
+    webhooks.contains { endpoint in
+      endpoint.events.map { !$0.isSubset(of: [WebhookEndpoint.stateEvent]) } ?? true
+    }
+  }
+}

@@ -1,0 +1,83 @@
+import Actions
+import Foundation
+import HTTP
+import Identifiers
+import Postgres
+import Subscriptions
+import Text
+
+extension Customer {
+  /// Decodes the columns `user_id` and `device_id`; `nil` if both are NULL.
+  package init?(_ row: Row) throws {
+    if let user = try row.decode("user_id", as: UUID?.self) {
+      self = .user(user)
+    } else if let device = try row.decode("device_id", as: String?.self) {
+      self = .device(device)
+    } else {
+      return nil
+    }
+  }
+
+  /// The customer of an app with this id; `nil` if the id is not valid.
+  package init?(id: String, of app: App) {
+    switch app.customer {
+    case .user:
+      guard let user = UUID(rfc9562: id) else { return nil }
+      self = .user(user)
+    case .device: self = .device(id)
+    }
+  }
+}
+
+/// A valid device id, chosen by the app.
+package struct DeviceID: Sendable {
+  package let name: String
+
+  /// The most bytes: the tables of live apps have `VARCHAR(255)`.
+  package static let maximumLength = 255
+
+  /// Normalizes the id to Unicode form C (UAX #15). Swift treats canonically equivalent strings as equal, PostgreSQL
+  /// compares bytes; without it one device could be two in the database.
+  ///
+  /// - Parameter member: the name of the value in the request, for the error.
+  /// - Throws: 400 `invalid_request` for an id that is empty, longer than 255 bytes, or has control characters, or white space
+  ///   at its ends, because support reads ids in a terminal and copies them.
+  package init(_ name: String, named member: String = "deviceID") throws(Problem) {
+    let name = Self.normalized(name)
+    guard (1...Self.maximumLength).contains(name.utf8.count), !name.hasControlCharacters,
+      !name.hasOuterWhiteSpace
+    else {
+      throw .invalidRequest(
+        "'\(member)' must be 1 to \(Self.maximumLength) bytes without control characters, and must not begin or end "
+          + "with white space.")
+    }
+    self.name = name
+  }
+
+  /// The form of an id in the database. Rows from before receiptd may have ids that new devices may not have.
+  package static func normalized(_ name: String) -> String {
+    let isASCII = name.utf8.allSatisfy { $0 < 0x80 }
+    return isASCII || name.utf8.count > maximumLength ? name : name.precomposedStringWithCanonicalMapping
+  }
+}
+
+extension App {
+  /// The customer of this app with this id: a user's UUID or a device id.
+  package func customer(named text: String) throws(SupportRefusal) -> Customer {
+    switch customer {
+    case .user:
+      guard let id = UUID(rfc9562: text) else {
+        throw .invalid("Customers of \(bundleID) are users, and '\(text)' is not a user's UUID.")
+      }
+      return .user(id)
+    case .device:
+      guard let device = try? DeviceID(text) else {
+        throw .invalid(
+          "Customers of \(bundleID) are devices, named by 1 to \(DeviceID.maximumLength) bytes without control characters, "
+            + "and without white space at the ends."
+        )
+      }
+      return .device(device.name)
+    }
+  }
+}

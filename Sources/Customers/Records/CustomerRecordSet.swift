@@ -1,0 +1,174 @@
+import Foundation
+import Postgres
+import Subscriptions
+import Work
+
+/// One customer's purchases, grants and trials of all apps, from the database.
+package struct CustomerRecordSet: Sendable {
+  package var subscriptions: [StoredSubscription] = []
+  /// Purchases that other devices own and share with this one.
+  package var shared: [StoredSubscription] = []
+  /// By the app's bundle id.
+  package var grants: [String: [Grant]] = [:]
+  /// By the app's bundle id.
+  package var trials: [String: [Trial]] = [:]
+
+  /// Whether the customer has a record of this app.
+  package func has(of app: App) -> Bool {
+    !purchases(of: app).isEmpty || grants[app.bundleID] != nil
+      || trials[app.bundleID] != nil
+  }
+
+  /// The customer's own purchases of one app, and those shared with the customer if the app shares purchases.
+  package func purchases(of app: App) -> [StoredSubscription] {
+    (subscriptions + (app.sharesPurchases ? shared : [])).filter { $0.bundleID == app.bundleID }
+  }
+
+  /// The customer's records of one app.
+  ///
+  /// - Parameter instant: decides whether a sandbox trial counts.
+  package func customerRecords(
+    of app: App, for customer: Customer, freeAccess: FreeAccess, at instant: Date
+  ) -> CustomerRecords {
+    CustomerRecords(
+      subscriptions: purchases(of: app).map(\.subscription),
+      trial: app.trial(among: trials[app.bundleID] ?? [], for: customer, at: instant),
+      grants: grants[app.bundleID] ?? [], freeAccess: freeAccess)
+  }
+}
+
+/// The records of several customers, read together, and the apps' periods of free access.
+package struct RecordsByCustomer: Sendable {
+  package var customers: [Customer: CustomerRecordSet] = [:]
+  package var freeAccessByApp = FreeAccessByApp()
+
+  package subscript(customer: Customer) -> CustomerRecordSet { customers[customer] ?? CustomerRecordSet() }
+
+  /// Adds a purchase to the records of its owner and of the devices that share it.
+  package mutating func add(_ stored: StoredSubscription) {
+    let owner = stored.owner?.customer
+    if let owner { customers[owner, default: .init()].subscriptions.append(stored) }
+    for sharer in stored.customers where sharer != owner {
+      customers[sharer, default: .init()].shared.append(stored)
+    }
+  }
+
+  /// One customer's records of one app.
+  package func customerRecords(of customer: Customer, in app: App, at instant: Date) -> CustomerRecords {
+    self[customer].customerRecords(
+      of: app, for: customer, freeAccess: freeAccessByApp[app], at: instant)
+  }
+}
+
+/// The periods in which each app was open to everyone.
+package struct FreeAccessByApp: Sendable {
+  private var periods: [String: [FreeAccess.Period]] = [:]
+
+  package init() {}
+
+  /// - Parameter rows: of ``CustomerRecordRows/freeAccessByApp``.
+  package init(_ rows: Rows) throws {
+    for row in rows {
+      periods[try row.decode("bundle_id"), default: []].append(
+        FreeAccess.Period(startsAt: try row.decode("starts_at"), endsAt: try row.decode("ends_at")))
+    }
+  }
+
+  package subscript(app: App) -> FreeAccess { periods[app.bundleID].map { FreeAccess($0) } ?? .never }
+}
+
+/// Reads customers' records: `subscriptions`, `purchase_devices`, `grants`, `trials` and `free_access`.
+package enum CustomerRecordRows {
+  /// The number of queries of ``select(users:devices:)`` with devices.
+  package static let count = 5
+
+  /// All queries; ``decode(_:)`` takes their results in the same order.
+  package static func select(users: [UUID], devices: [String]) -> [Query] {
+    [LookupPlans.useIndexScans, freeAccessByApp] + lookups(users: users, devices: devices)
+  }
+
+  /// The queries after ``LookupPlans`` and ``freeAccessByApp``; ``decodeLookups(_:freeAccessByApp:)`` takes their
+  /// results.
+  /// - Parameters:
+  ///   - known: purchases that need not be read.
+  ///   - sharing: whether to read purchases that are shared with the devices.
+  package static func lookups(
+    users: [UUID], devices: [String], except known: [String] = [], sharing: Bool = true
+  ) -> [Query] {
+    [
+      SubscriptionRows.select(users: users, devices: devices, except: known, sharing: sharing),
+      grants(users: users, devices: devices),
+    ] + (devices.isEmpty ? [] : [trials(devices)])
+  }
+
+  private static func grants(users: [UUID], devices: [String]) -> Query {
+    // Two index scans: an OR over both columns would need a bitmap scan, which LookupPlans disables.
+    var ways: [Query] = []
+    if !users.isEmpty || devices.isEmpty {
+      ways.append("SELECT \(unescaped: grantColumns) WHERE user_id = ANY(\(users)) AND revoked_at IS NULL")
+    }
+    if !devices.isEmpty {
+      ways.append(
+        "SELECT \(unescaped: grantColumns) WHERE device_id = ANY(\(devices)) AND revoked_at IS NULL")
+    }
+    return .union(all: ways)
+  }
+
+  private static let grantColumns: StaticString =
+    "user_id, device_id, bundle_id, id, tier, starts_at, ends_at, environment FROM grants"
+
+  private static func trials(_ devices: [String]) -> Query {
+    """
+    SELECT own.device_id, own.bundle_id, original.started_at, original.ends_at, own.environment
+    FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
+    WHERE own.device_id = ANY(\(devices))
+    """
+  }
+
+  /// The periods of free access of all apps; there are few.
+  package static let freeAccessByApp: Query = "SELECT bundle_id, starts_at, ends_at FROM free_access"
+
+  /// - Parameter answers: the results of ``select(users:devices:)``.
+  package static func decode(_ answers: some Sequence<Rows>) throws -> RecordsByCustomer {
+    let answers = Array(answers)
+    return try decodeLookups(answers.dropFirst(2), freeAccessByApp: FreeAccessByApp(answers[1]))
+  }
+
+  /// - Parameter answers: the results of ``lookups(users:devices:except:sharing:)``.
+  package static func decodeLookups(
+    _ answers: some Sequence<Rows>, freeAccessByApp: FreeAccessByApp
+  ) throws -> RecordsByCustomer {
+    let answers = Array(answers)
+    var customerRecords = RecordsByCustomer()
+    customerRecords.freeAccessByApp = freeAccessByApp
+    for row in answers[0] {
+      let stored = try SubscriptionRows.decode(row)
+      if let sharer = try SubscriptionRows.sharer(row) {
+        customerRecords.customers[sharer, default: .init()].shared.append(stored)
+        continue
+      }
+      guard let owner = stored.owner?.customer else { continue }
+      customerRecords.customers[owner, default: .init()].subscriptions.append(stored)
+    }
+    for row in answers[1] {
+      guard let customer = try Customer(row) else { continue }
+      customerRecords.customers[customer, default: .init()]
+        .grants[try row.decode("bundle_id"), default: []].append(try Grant(row))
+    }
+    for row in answers.dropFirst(2).joined() {
+      customerRecords.customers[.device(try row.decode("device_id")), default: .init()]
+        .trials[try row.decode("bundle_id"), default: []].append(try Trial(row))
+    }
+    return customerRecords
+  }
+}
+
+extension PostgresPool {
+  /// Reads the records of these customers.
+  package func customerRecords(users: [UUID] = [], devices: [String] = []) async throws -> RecordsByCustomer {
+    let answers = try await withConnection { connection in
+      try await connection.pipeline(CustomerRecordRows.select(users: users, devices: devices))
+    }
+    return try CustomerRecordRows.decode(answers)
+  }
+}

@@ -1,0 +1,68 @@
+import Actions
+import Customers
+import Foundation
+import JSON
+import Postgres
+import Text
+import Work
+
+extension SupportDesk {
+  /// Opens every feature of an app to everyone from now on, or ends that.
+  ///
+  /// It applies to every server's next response, because responses read it with the customer's records. A repeated call
+  /// changes nothing.
+  ///
+  /// - Throws: ``SupportRefusal`` for an app that is not configured; errors of the database.
+  package func setFreeAccess(
+    _ isOn: Bool, bundleID: String, by author: SupportAuthor
+  ) async throws -> FreeAccessResult {
+    let app = try app(named: bundleID)
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      let changed = try await connection.query(
+        isOn
+          ? FreeAccessRows.open(app, by: author, at: instant)
+          : FreeAccessRows.close(app, by: author, at: instant))
+      guard changed.isEmpty else {
+        _ = try await connection.query(
+          SupportActionRows.insert(
+            [
+              SupportAction(
+                name: "free-access", bundleID: bundleID, details: ["switched": .string(isOn ? "on" : "off")])
+            ], by: author, at: instant))
+        if let everyone = CustomerChanges.enqueueEveryone(of: app, at: instant) {
+          _ = try await connection.query(everyone)
+        }
+        return FreeAccessResult(bundleID: bundleID, isOn: isOn, since: instant, isChanged: true)
+      }
+      let latest = try await connection.query(FreeAccessRows.latest(app, isOn: isOn))
+      return FreeAccessResult(
+        bundleID: bundleID, isOn: isOn, since: try latest.first?.decode("since"), isChanged: false)
+    }
+  }
+}
+
+/// The result of ``SupportDesk/setFreeAccess(_:bundleID:by:)``.
+package struct FreeAccessResult: Encodable, Sendable, CustomStringConvertible {
+  /// The app.
+  let bundleID: String
+  /// Whether free access is on.
+  let isOn: Bool
+  /// Since when; `null` if it was never switched.
+  @Nullable var since: Date?
+  /// Whether this call changed it.
+  let isChanged: Bool
+
+  init(bundleID: String, isOn: Bool, since: Date?, isChanged: Bool) {
+    self.bundleID = bundleID
+    self.isOn = isOn
+    self.since = since
+    self.isChanged = isChanged
+  }
+
+  /// One line.
+  package var description: String {
+    let when = since.map { (isChanged ? " from " : ", already since ") + $0.rfc3339 } ?? ", and always was"
+    return "\(bundleID): free access is \(isOn ? "on" : "off")\(when)"
+  }
+}

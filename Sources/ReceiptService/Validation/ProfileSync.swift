@@ -1,0 +1,202 @@
+import AppStore
+import Customers
+import Foundation
+import HTTP
+import HTTPTypes
+import JSON
+import Postgres
+import Requests
+import Subscriptions
+import Work
+
+/// `PUT` and `GET /api/v1/profiles/{userID}/premium`: stores the device's transactions, returns the user's premium status.
+struct ProfileSync: Sendable {
+  let proofs: ProofVerifier
+  let apps: AppOfRequest
+  let authenticator: Authenticator
+  let ledger: LedgerWriter
+  let oldProofs: OldProofs
+  let pool: PostgresPool
+  let grandfathering: Grandfathering
+  let signer: EntitlementSigner
+  let traffic: ClientRateLimits
+  let clock: ServiceClock
+  let metrics: ServiceMetrics
+
+  private struct Body: JSONReadable {
+    enum Member: String, CaseIterable { case signedTransactions, signedAppTransaction }
+
+    private static let names = JSONNames<Member>()
+
+    var signedTransactions: [String]?
+    var signedAppTransaction: String?
+
+    init(reading json: inout JSONReader) throws(JSONFailure) {
+      var members = try json.members(of: Self.names)
+      while let member = try members.next(in: &json) {
+        switch member {
+        case .signedTransactions: signedTransactions = try json.readOrNull()
+        case .signedAppTransaction: signedAppTransaction = try json.readOrNull()
+        }
+      }
+    }
+  }
+
+  /// More than any real customer has.
+  private static let maximumTransactions = 200
+
+  func put(_ request: Request) async throws -> Response {
+    let (user, apps) = try await authenticate(request)
+    do {
+      let response = try await put(request, of: user, in: apps)
+      metrics.outcomes.synced(apps)
+      return response
+    } catch {
+      metrics.outcomes.synced(apps, error)
+      throw error
+    }
+  }
+
+  private func put(_ request: Request, of user: UUID, in apps: [App]) async throws -> Response {
+    try request.requireJSON()
+    let body = try request.readJSON(Body.self)
+    let proofs = body.signedTransactions ?? []
+    guard proofs.count <= Self.maximumTransactions else {
+      throw Problem.invalidRequest("At most \(Self.maximumTransactions) transactions at once.")
+    }
+    try traffic.admit(
+      proofs: proofs.count + (body.signedAppTransaction == nil ? 0 : 1), of: request, by: user)
+    // Verify all before storing any: an invalid transaction changes nothing.
+    let purchases = try proofs.enumerated().map { index, jws in
+      try prove(jws, at: index, by: apps)
+    }
+    let download = try body.signedAppTransaction.map { try appTransaction($0, of: apps) }
+    // Also a user whose purchase is refused below.
+    for purchase in purchases { authenticator.note(user, of: purchase.app) }
+    let isRefused = try await claim(purchases, for: user)
+    if let download {
+      try await grandfathering.award(for: download.transaction, of: download.app, to: user)
+    }
+    // A refused purchase does not affect the others: they are stored.
+    if isRefused { throw ServiceError.belongsToAnotherCustomer }
+    if let unknown = purchases.first(where: { $0.app.product(named: $0.productID) == nil }) {
+      throw ServiceError.unknownProduct(unknown.productID)
+    }
+    let app = try await app(
+      of: request, among: apps, preferring: purchases.last?.app ?? download?.app, for: user)
+    return try await answer(user, app)
+  }
+
+  func get(_ request: Request) async throws -> Response {
+    let (user, apps) = try await authenticate(request)
+    return try await answer(user, app(of: request, among: apps, preferring: nil, for: user))
+  }
+
+  private func authenticate(_ request: Request) async throws -> (UUID, [App]) {
+    let wanted = try request.parameters.require("userID", as: UUID.self)
+    let (user, apps) = try await authenticator.user(of: request)
+    guard user == wanted else { throw ServiceError.forbidden }
+    try traffic.admit(user: user)
+    return (user, apps)
+  }
+
+  private func prove(_ jws: String, at index: Int, by apps: [App]) throws(Problem) -> ProvenPurchase {
+    do throws(Problem) {
+      let purchase = try proofs.purchase(
+        signedTransaction: jws, signedRenewalInfo: nil, bundleID: nil)
+      guard apps.contains(where: { $0.bundleID == purchase.app.bundleID }) else {
+        throw ServiceError.wrongApp("The token is not one of the transaction's app.")
+      }
+      return purchase
+    } catch {
+      var problem = error
+      problem.detail = "signedTransactions[\(index)]: " + problem.detail
+      throw problem
+    }
+  }
+
+  /// The app transaction's app is the first one that accepts it.
+  private func appTransaction(
+    _ jws: String, of apps: [App]
+  ) throws(Problem) -> (transaction: AppTransaction, app: App) {
+    var refusal = ServiceError.wrongApp("The token is not one of the app transaction's app.")
+    for app in apps {
+      do throws(Problem) {
+        return (try proofs.appTransaction(jws, of: app).payload, app)
+      } catch {
+        refusal = error
+      }
+    }
+    throw refusal
+  }
+
+  private static let entriesAtOnce = 8
+
+  /// Stores the purchases, each with all its transactions at once.
+  /// - Returns: whether one of them belongs to another customer.
+  private func claim(_ purchases: [ProvenPurchase], for user: UUID) async throws -> Bool {
+    let instant = clock.now()
+    let entries = Dictionary(grouping: purchases, by: \.originalTransactionID).values.compactMap { same in
+      same.first.map { first in
+        var entry = LedgerEntry(first, claimant: .user(user), instant: instant)
+        entry.transactions = same.flatMap(\.transactions)
+        return entry
+      }
+    }
+    // A few at a time, which one transaction takes: several transactions would wait for each other, because all need the
+    // user's lock.
+    var receipts: [Recorded] = []
+    for start in stride(from: 0, to: entries.count, by: Self.entriesAtOnce) {
+      receipts += try await withThrowingTaskGroup(of: Recorded.self) { group in
+        for entry in entries[start...].prefix(Self.entriesAtOnce) {
+          group.addTask { Recorded(try await ledger.record(entry)) }
+        }
+        return try await group.reduce(into: [Recorded]()) { $0.append($1) }
+      }
+    }
+    await oldProofs.confirm(receipts.map(\.receipt))
+    return receipts.contains { recorded in
+      switch recorded.receipt.claim {
+      case .refused, .postponed: true
+      case .settled, .moved, .shared: false
+      }
+    }
+  }
+
+  /// An entry's receipt. It is a class for the reason of ``MissedNotifications``'s outcomes.
+  private final class Recorded: Sendable {
+    let receipt: LedgerReceipt
+
+    init(_ receipt: LedgerReceipt) { self.receipt = receipt }
+  }
+
+  /// The app of the response. In this order: the requested app, the app just synced, the app of the `Host`, the default
+  /// app, the only app, the first app that the user has records of.
+  private func app(
+    of request: Request, among apps: [App], preferring synced: App?, for user: UUID
+  ) async throws -> App {
+    if let bundleID = request.query["bundleID"] {
+      guard let app = apps.first(where: { $0.bundleID == bundleID }) else {
+        throw ServiceError.wrongApp("The token is not one of the app in 'bundleID'.")
+      }
+      return app
+    }
+    if let synced { return synced }
+    if let implied = self.apps.implied(by: request, among: apps) { return implied }
+    guard let first = apps.first else { throw ServiceError.unauthenticated }
+    if apps.count == 1 { return first }
+    let customerRecords = try await pool.customerRecords(users: [user])[.user(user)]
+    return apps.first { customerRecords.has(of: $0) } ?? first
+  }
+
+  private func answer(_ user: UUID, _ app: App) async throws -> Response {
+    authenticator.note(user, of: app)
+    let instant = clock.now()
+    let customerRecords = try await pool.customerRecords(users: [user]).customerRecords(
+      of: .user(user), in: app, at: instant)
+    let entitlements = app.entitlements(of: customerRecords, for: .user(user), at: instant)
+    let answer = EntitlementsResponse(
+      entitlements, of: app, for: .user(user), at: instant, signedBy: signer)
+    return Response.json(.ok, ProfileResponse(entitlements, answer: answer, at: instant))
+  }
+}

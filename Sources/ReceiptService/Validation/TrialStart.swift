@@ -1,0 +1,184 @@
+import AppStore
+import Configuration
+import Customers
+import Foundation
+import HTTP
+import HTTPTypes
+import JSON
+import Postgres
+import Requests
+import Subscriptions
+import Text
+import Work
+
+/// `POST /api/v1/trials`: starts the app's own trial at the first launch, once per device and per Apple Account.
+///
+/// The account is the signed app transaction's `appTransactionId`, which survives reinstalls and new devices: another
+/// device of the account joins the running trial. An app transaction without it starts no trial, because the client
+/// chooses its device id freely. As many devices as share a purchase share a trial; one more replaces the device that joined
+/// longest ago, a limited number of times within 24 hours (``MoveCount``). Times are those of the server's clock.
+struct TrialStart: Sendable {
+  let proofs: ProofVerifier
+  let catalog: AppCatalog
+  let pool: PostgresPool
+  let authenticator: DeviceAuthenticator
+  let signer: EntitlementSigner
+  let clock: ServiceClock
+  let metrics: ServiceMetrics
+
+  private struct Body: Decodable {
+    var deviceID: String
+    var bundleID: String?
+    var signedAppTransaction: String
+  }
+
+  private struct Answer: JSONWritable {
+    var trial: TrialAnswer
+    var entitlements: EntitlementsResponse
+    var serverTime: Date
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("entitlements", entitlements)
+        json.member("serverTime", serverTime)
+        json.member("success", true)
+        json.member("trial", trial)
+      }
+    }
+  }
+
+  private struct TrialAnswer: JSONWritable {
+    var startedAt: Date
+    /// `null` while free access is on: the trial is suspended.
+    var endsAt: Date?
+
+    func write(to json: inout JSONWriter) {
+      json.object { json in
+        json.member("endsAt", endsAt)
+        json.member("startedAt", startedAt)
+      }
+    }
+  }
+
+  func respond(to request: Request) async throws -> Response {
+    try request.requireJSON()
+    let body = try request.decodeJSON(Body.self)
+    let secret = try DeviceSecret(of: request)
+    let device = try DeviceID(body.deviceID).name
+    let (app, signed) = try proofs.appTransaction(
+      body.signedAppTransaction, bundleID: body.bundleID, customers: .device)
+    guard let allowance = app.trial else { throw Problem.invalidRequest("This app has no trial.") }
+    let instant = clock.now()
+    // A sandbox app transaction grants nothing, except to testers.
+    if signed.payload.receiptType != .production, !app.sandboxGrants.include(.device(device), at: instant) {
+      throw ServiceError.wrongEnvironment(
+        "The app transaction is of the sandbox, which grants no access here.")
+    }
+
+    let isNew = try await start(
+      allowance, device: device, secret: secret, showing: signed, of: app, at: instant)
+    if isNew, signed.payload.receiptType == .production { metrics.ledger.recordTrial(of: app) }
+    let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
+      of: .device(device), in: app, at: instant)
+    // Other devices of the account may have taken the place meanwhile.
+    guard let trial = customerRecords.trial else {
+      throw ServiceError.trialJoinedTooOften(limit: app.devicesPerPurchase, wait: 1)
+    }
+    return .json(
+      isNew ? .created : .ok,
+      Answer(
+        trial: TrialAnswer(
+          startedAt: trial.startedAt, endsAt: trial.end(honoring: customerRecords.freeAccess)),
+        entitlements: EntitlementsResponse(
+          app.entitlements(of: customerRecords, for: .device(device), at: instant), of: app,
+          for: .device(device),
+          at: instant, signedBy: signer),
+        serverTime: instant))
+  }
+
+  /// - Returns: whether a new trial started.
+  /// - Throws: 400 `invalid_request` for a new trial without an account, 409 `device_limit_reached`; 401 `unauthenticated`.
+  private func start(
+    _ allowance: Allowance, device: String, secret: DeviceSecret?, showing signed: Signed<AppTransaction>,
+    of app: App, at instant: Date
+  ) async throws -> Bool {
+    let account = signed.payload.appTransactionId?.storable
+    let environment = signed.payload.receiptType.rawValue.storable
+    // Lock the device and the account against a concurrent launch on this or another device.
+    return try await authenticator.change(
+      device, of: app, secret: secret, proof: AccountProof(signed),
+      alsoLocking: [account.map { "\(app.bundleID)/\($0)" }].compactMap(\.self),
+      reading: [
+        TrialRows.select(
+          bundleID: app.bundleID, deviceID: device, appTransactionID: account, environment: environment)
+      ]
+    ) { connection, answers in
+      let trials = try answers.first.map { try $0.map(TrialRows.DeviceTrial.init) } ?? []
+      let own = trials.first { $0.deviceID == device }
+      let accountTrial = trials.first(where: \.isOfAccount)
+      switch (own, accountTrial) {
+      case (let own?, nil):
+        // A joined trial is of the account that began it, also where the device shows another account.
+        guard let account, own.originalID == own.id, own.appTransactionID == nil else { return false }
+        _ = try await connection.query(TrialRows.setAccount(account, of: own))
+        return false
+      case (_?, _?): return false
+      case (nil, let started?):
+        try await join(started.originalID, device, of: app, at: instant, connection)
+        return false
+      case (nil, nil):
+        guard let account else { throw Self.noAccount }
+        let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
+        let id = UUID()
+        try await write(
+          [
+            TrialRows.start(
+              trial, id: id, bundleID: app.bundleID, deviceID: device, appTransactionID: account,
+              environment: environment)
+          ], [device], of: app, at: instant, connection)
+        let started = DueTrial(id: id, deviceID: device, environment: environment, trial: trial)
+        if app.hasLifecycleEvents,
+          let event = LifecycleEventRows.insert([started.start(in: app)], in: catalog, at: instant)
+        {
+          _ = try await connection.query(event)
+        }
+        return true
+      }
+    }
+  }
+
+  /// Joins a device to a trial, instead of the device that joined it longest ago if it has no room.
+  /// - Throws: 409 `device_limit_reached`.
+  private func join(
+    _ trial: UUID, _ device: String, of app: App, at instant: Date, _ connection: PostgresConnection
+  ) async throws {
+    let members = try await connection.query(TrialRows.members(of: trial)).map(TrialRows.Member.init)
+    guard let first = members.first, members.count >= app.devicesPerPurchase else {
+      let row = TrialRows.join(trial, bundleID: app.bundleID, deviceID: device, at: instant)
+      return try await write([row], [device], of: app, at: instant, connection)
+    }
+    guard first.moves.allowsMove(limit: app.devicesPerPurchase, at: instant) else {
+      throw ServiceError.trialJoinedTooOften(
+        limit: app.devicesPerPurchase, wait: first.moves.wait(at: instant))
+    }
+    // After the first few moves invented devices replace each other, as those of a purchase do.
+    let leaving = first.moves.areMany(at: instant) ? members.last ?? first : first
+    try await write(
+      TrialRows.replace(leaving, by: device, in: trial, at: instant), [leaving.deviceID, device], of: app,
+      at: instant, connection)
+  }
+
+  private static let noAccount = Problem.invalidRequest(
+    "'signedAppTransaction' has no appTransactionId, which a trial needs. Call StoreKit's "
+      + "AppTransaction.refresh() and send the app transaction that it returns.")
+
+  /// Writes the trial and queues the devices' changes for webhooks and CloudKit.
+  private func write(
+    _ rows: [Postgres.Query], _ devices: [String], of app: App, at instant: Date,
+    _ connection: PostgresConnection
+  ) async throws {
+    let changes = devices.map { CustomerChange(bundleID: app.bundleID, customer: .device($0)) }
+    let events = CustomerChanges.enqueue(changes, in: catalog, at: instant)
+    _ = try await connection.pipeline(rows + [events].compactMap(\.self))
+  }
+}
