@@ -331,15 +331,26 @@ DECLARE
   read CONSTANT text[] := ARRAY['receiptd_currency_digits'];
   entry record;
   role regrole;
+  kind text;
 BEGIN
-  -- Rights that the owner of the tables would give these roles on every new table.
+  -- Rights that the owner of the tables would give these roles on every new table, function and sequence.
   FOREACH role IN ARRAY array_remove(ARRAY[support, numbers], NULL) LOOP
-    EXECUTE format('ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON TABLES FROM %s', role);
-    EXECUTE format('ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM %s', role);
+    FOREACH kind IN ARRAY ARRAY['TABLES', 'FUNCTIONS', 'SEQUENCES'] LOOP
+      EXECUTE format('ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON %s FROM %s', kind, role);
+      EXECUTE format('ALTER DEFAULT PRIVILEGES REVOKE ALL ON %s FROM %s', kind, role);
+    END LOOP;
     EXECUTE format('GRANT USAGE ON SCHEMA public TO %s', role);
   END LOOP;
   IF application IS NOT NULL THEN
     GRANT USAGE ON SCHEMA public TO receiptd_app;
+  END IF;
+  -- A function in public may fit a call better than PostgreSQL's own of the same name, and then runs with the rights of the
+  -- caller: of a server, say. PostgreSQL 15 and later give PUBLIC this right no more. Only the schema's owner can revoke it.
+  IF has_schema_privilege('public', 'CREATE WITH GRANT OPTION') THEN
+    REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+    FOREACH role IN ARRAY array_remove(ARRAY[support, numbers, application], NULL) || public.receiptd_client_roles() LOOP
+      EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %s CASCADE', role);
+    END LOOP;
   END IF;
 
   -- Triggers need no right to their function.

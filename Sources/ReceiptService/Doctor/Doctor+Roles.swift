@@ -168,6 +168,42 @@ extension Doctor {
 }
 
 extension Doctor {
+  /// Checks that no role without the rights of a server may create functions in the schema `public`, which servers would run.
+  ///
+  /// The owner of one of the app's own tables may add triggers to it, so it has the server's rights anyway.
+  /// - Returns: `nil` if no role may.
+  func creators(_ pool: PostgresPool) async throws -> CheckResult? {
+    let row = try await pool.query(
+      """
+      WITH schema AS (
+        SELECT n.nspowner, pg_get_userbyid(n.nspowner)::text AS owner, granted.grantee
+        FROM pg_namespace n CROSS JOIN LATERAL aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS granted
+        WHERE n.nspname = 'public' AND granted.privilege_type = 'CREATE'),
+      tables AS (
+        SELECT oid, relname, relowner, quote_ident(pg_get_userbyid(relowner)) AS owner FROM pg_class
+        WHERE oid IN (to_regclass('public.subscriptions'), to_regclass('public.profiles'),
+          to_regclass('public.user_preferences')))
+      SELECT min(schema.owner) AS owner,
+        string_agg(DISTINCT coalesce(quote_ident(r.rolname), 'PUBLIC'), ', ') AS roles,
+        (SELECT t.owner FROM tables t
+         WHERE t.relname = 'subscriptions' AND EXISTS (SELECT FROM schema s WHERE s.grantee = 0) AND NOT EXISTS (
+           SELECT FROM schema s WHERE s.grantee <> 0 AND pg_has_role(t.relowner, s.grantee, 'USAGE'))) AS owner_by_public
+      FROM schema LEFT JOIN pg_roles r ON r.oid = schema.grantee
+      WHERE schema.grantee <> schema.nspowner AND (schema.grantee = 0 OR NOT r.rolsuper AND NOT EXISTS (
+        SELECT FROM tables t WHERE pg_has_role(r.oid, t.relowner, 'USAGE')))
+      """)[0]
+    guard let roles = try row.decode("roles", as: String?.self) else { return nil }
+    let owner = try row.decode("owner", as: String.self)
+    // The owner of the tables may have the right by PUBLIC alone.
+    let byPublic = try row.decode("owner_by_public", as: String?.self)
+    let grant = byPublic.map { "GRANT CREATE ON SCHEMA public TO \($0); " } ?? ""
+    return .fail(
+      "schema public",
+      "\(roles) may create functions in it, which servers would run instead of PostgreSQL's own",
+      "as \(owner) or a superuser, \(grant)REVOKE CREATE ON SCHEMA public FROM \(roles)"
+    )
+  }
+
   /// Checks whether the policies of `profiles` let clients of the database read other users' premium columns.
   ///
   /// Supabase's example has such a policy. Row level security does not restrict columns, and a missing column privilege

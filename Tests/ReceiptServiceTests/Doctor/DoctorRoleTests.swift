@@ -10,7 +10,7 @@ import Testing
   private static func lines(_ harness: Harness) async -> [String] {
     var lines: [String] = []
     _ = await Doctor(environment: harness.environment).check {
-      if ["support role", "other roles"].contains($0.subject) { lines.append($0.line) }
+      if ["support role", "other roles", "schema public"].contains($0.subject) { lines.append($0.line) }
     }
     return lines
   }
@@ -68,6 +68,27 @@ import Testing
         lines.last?.hasPrefix(
           "warn  other roles: receiptdtest_other may read secrets of receiptd or write its tables")
           == true, "\(lines)")
+    }
+  }
+
+  @Test func `a role that may create functions for servers to run is reported, with a remedy that helps`()
+    async throws
+  {
+    try await withHarness { harness in
+      try await LiveTables.run(
+        """
+        DO $role$ BEGIN CREATE ROLE receiptdtest_other;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
+        GRANT CREATE ON SCHEMA public TO PUBLIC, receiptd_support, receiptdtest_other;
+        """, on: harness.pool)
+      func line() async -> String? { await Self.lines(harness).first { $0.contains("schema public: ") } }
+      let roles = "PUBLIC, receiptd_support, receiptdtest_other"
+      #expect(await line()?.hasPrefix("FAIL  schema public: \(roles) may create functions in it") == true)
+      #expect(await line()?.hasSuffix("REVOKE CREATE ON SCHEMA public FROM \(roles)") == true)
+      _ = try await harness.pool.query("SELECT receiptd_set_rights()")
+      #expect(await line()?.hasPrefix("FAIL  schema public: receiptdtest_other may create") == true)
+      _ = try await harness.pool.query("REVOKE CREATE ON SCHEMA public FROM receiptdtest_other")
+      #expect(await line() == nil)
     }
   }
 }

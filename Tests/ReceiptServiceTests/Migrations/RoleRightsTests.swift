@@ -67,6 +67,35 @@ import Testing
     }
   }
 
+  @Test func `PUBLIC, clients and receiptd's roles cannot create functions that a server would run`()
+    async throws
+  {
+    try await Supabase.with(.own) { supabase in
+      let roles = ["public", "receiptd_app", "receiptd_support", "receiptd_numbers", "anon", "authenticated"]
+      func creators() async throws -> [String] {
+        try await supabase.pool.query(
+          """
+          SELECT name FROM unnest(\(roles)::text[]) WITH ORDINALITY AS role (name, n)
+          WHERE has_schema_privilege(name::name, 'public', 'CREATE') ORDER BY n
+          """
+        ).map { try $0.decode("name", as: String.self) }
+      }
+      #expect(try await creators() == [])
+      try await LiveTables.run(
+        """
+        GRANT CREATE ON SCHEMA public TO \(roles.joined(separator: ", "));
+        ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON FUNCTIONS TO receiptd_support;
+        ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON SEQUENCES TO receiptd_numbers;
+        """, on: supabase.pool)
+      #expect(try await creators() == roles)
+      _ = try await supabase.pool.query("SELECT receiptd_set_rights()")
+      #expect(try await creators() == [])
+      let defaults = try await supabase.pool.query(
+        "SELECT 1 FROM pg_default_acl WHERE defaclacl::text ~ 'receiptd_(support|numbers)'")
+      #expect(defaults.isEmpty)
+    }
+  }
+
   @Test func `a right of service_role on a secret column alone is revoked`() async throws {
     try await Supabase.with(.own) { supabase in
       try await LiveTables.run(
