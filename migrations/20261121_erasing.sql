@@ -3,6 +3,22 @@
 --
 -- This file may run again.
 
+-- The triggers on the app's own tables know a row by its table, and do not watch a partition that is written by its own name.
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['profiles', 'user_preferences'] LOOP
+    IF EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('public.' || name) AND relkind = 'p')
+      OR EXISTS (SELECT FROM pg_inherits WHERE inhparent = to_regclass('public.' || name))
+    THEN
+      RAISE EXCEPTION 'the table public.% is partitioned, or other tables inherit from it: receiptd cannot watch who writes its premium status; keep the status in a plain table, see docs/adopting.md', name
+        USING ERRCODE = 'feature_not_supported';
+    END IF;
+  END LOOP;
+END
+$$;
+
 -- Clients cause rows of receiptd's own rules, in any number. People write the others, and only these may name a customer in
 -- free text or in details: an erasure reads these alone.
 CREATE INDEX IF NOT EXISTS support_actions_people_idx ON public.support_actions (id) WHERE actor <> 'receiptd';

@@ -52,6 +52,22 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    "CREATE TABLE profiles (id uuid PRIMARY KEY) PARTITION BY HASH (id)",
+    "CREATE TABLE profiles (id uuid PRIMARY KEY); CREATE TABLE former_profiles () INHERITS (profiles)",
+  ])
+  func `a table of the app with partitions or children is refused`(definition: String) async throws {
+    try await withEmptyDatabase { pool in
+      try await run(definition, on: pool)
+      let error = await #expect(throws: MigrationError.self) {
+        try await Migrator(pool: pool, folder: Self.folder).apply()
+      }
+      #expect(
+        error?.description.contains("public.profiles is partitioned, or other tables inherit from it") == true
+      )
+    }
+  }
+
   @Test func `the premium columns can be added again after they were added by hand`() async throws {
     try await withEmptyDatabase { pool in
       try await run("CREATE TABLE profiles (id uuid PRIMARY KEY, name text NOT NULL DEFAULT 'x')", on: pool)
