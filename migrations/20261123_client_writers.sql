@@ -58,59 +58,76 @@ END
 $$;
 COMMENT ON FUNCTION public.receiptd_guard_caller() IS 'Decides whether the statement is a client''s, for the guard of the premium columns, which runs next.';
 
-CREATE OR REPLACE FUNCTION public.receiptd_set_trigger(relation text, name text, moment text, procedure text, condition text)
-RETURNS void
+-- The triggers on the app's own tables. The condition of each names the table's owner of today, who needs no decision, so a
+-- table whose owner changes needs its triggers again.
+CREATE OR REPLACE FUNCTION public.receiptd_set_guards() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  EXECUTE format('DROP TRIGGER IF EXISTS %I ON public.%I', name, relation);
-  EXECUTE format('CREATE TRIGGER %I %s ON public.%I FOR EACH ROW WHEN (%s) EXECUTE FUNCTION public.%I()',
-    name, moment, relation, condition, procedure);
-END
-$$;
-
-DO $$
 DECLARE
   relation text;
   changed text;
+  claimed text;
+  claims text;
   owns text;
   asks text;
   is_client text;
   passes_on CONSTANT text := $sql$set_config('receiptd.premium_writer', current_user::text, true) IS NOT NULL$sql$;
   -- PostgREST signs in with one role and acts as another.
   acts CONSTANT text := 'session_user <> current_user';
+  -- The guard notes in a setting which row it has decided about. Each row begins without the note of another one.
+  forgets text;
+  is_other text;
+  entry record;
 BEGIN
-  FOR relation, changed IN VALUES
+  FOR relation, changed, claimed, claims IN VALUES
     ('profiles', '(OLD.id, OLD.premium_expires_at, OLD.premium_product_id, OLD.premium_original_transaction_id) '
-      'IS DISTINCT FROM (NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)'),
+      'IS DISTINCT FROM (NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)',
+      '(NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)',
+      'NOT (NEW.premium_expires_at IS NULL AND NEW.premium_product_id IS NULL AND NEW.premium_original_transaction_id IS NULL)'),
     ('user_preferences', '(OLD.user_id, OLD.is_premium, OLD.bookmark_limit) IS DISTINCT FROM '
-      '(NEW.user_id, NEW.is_premium, NEW.bookmark_limit)')
+      '(NEW.user_id, NEW.is_premium, NEW.bookmark_limit)',
+      '(NEW.user_id, NEW.is_premium)', 'NEW.is_premium')
   LOOP
-    -- The server's usual roles and Supabase's clients need no decision, which costs 0.1 ms a row. The table's owner of today is
-    -- named; an owner that comes later is decided about.
+    -- The server's usual roles and Supabase's clients need no decision, which costs 0.1 ms a row.
     SELECT format($sql$coalesce(pg_has_role(current_user, to_regrole(%L)::oid, 'USAGE'), false)$sql$, quote_ident(r.rolname))
     INTO owns FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = to_regclass('public.' || relation);
-    asks := format($sql$current_user NOT IN ('anon', 'authenticated', 'receiptd_app', 'service_role') AND NOT %s$sql$, owns);
-    is_client := format($sql$(current_user IN ('anon', 'authenticated')
-      OR current_user NOT IN ('receiptd_app', 'service_role') AND NOT %s
-        AND current_setting('receiptd.premium_writer', true) IS DISTINCT FROM '(server)')$sql$, owns);
-    PERFORM public.receiptd_set_trigger(relation, 'receiptd_guard_caller_insert', 'BEFORE INSERT',
-      'receiptd_guard_caller', format('%s AND %s', asks, passes_on));
-    PERFORM public.receiptd_set_trigger(relation, 'receiptd_guard_caller_update', 'BEFORE UPDATE',
-      'receiptd_guard_caller', format('%s AND (%s OR %s) AND %s', asks, acts, changed, passes_on));
-    PERFORM public.receiptd_set_trigger(relation, 'receiptd_guard_premium_insert', 'BEFORE INSERT',
-      'receiptd_guard_' || relation, is_client);
-    PERFORM public.receiptd_set_trigger(relation, 'receiptd_guard_premium_update', 'BEFORE UPDATE',
-      'receiptd_guard_' || relation, format('%s AND %s', is_client, changed));
-    -- A backend that signs in with a role of its own may write created_at: it copies users from elsewhere.
-    PERFORM public.receiptd_set_trigger(relation, 'receiptd_keep_created_at', 'BEFORE INSERT OR UPDATE',
-      'receiptd_keep_created_at', format($sql$current_user IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client));
-    PERFORM public.receiptd_set_trigger(relation, 'receiptd_forget_added_update', 'AFTER UPDATE',
-      'receiptd_forget_added_row', format($sql$current_user IN ('anon', 'authenticated', 'service_role')
-        OR %s AND current_user <> 'receiptd_app'$sql$, acts));
+    asks := $sql$current_user NOT IN ('anon', 'authenticated', 'receiptd_app', 'service_role') AND NOT $sql$ || owns;
+    is_client := $sql$(current_user IN ('anon', 'authenticated')
+      OR current_user NOT IN ('receiptd_app', 'service_role') AND NOT $sql$ || owns || $sql$
+        AND current_setting('receiptd.premium_writer', true) IS DISTINCT FROM '(server)')$sql$;
+    forgets := format($sql$set_config('receiptd.guarded_%s', '', true) IS NOT NULL$sql$, relation);
+    is_other := format($sql$current_setting('receiptd.guarded_%s', true) IS DISTINCT FROM %s::text$sql$, relation, claimed);
+    FOR entry IN
+      SELECT * FROM (VALUES
+        ('receiptd_guard_caller_insert', 'BEFORE INSERT', 'receiptd_guard_caller',
+          format('%s AND %s', asks, passes_on)),
+        ('receiptd_guard_caller_update', 'BEFORE UPDATE', 'receiptd_guard_caller',
+          format('%s AND (%s OR %s) AND %s', asks, acts, changed, passes_on)),
+        ('receiptd_guard_premium_insert', 'BEFORE INSERT', 'receiptd_guard_' || relation,
+          format('%s AND %s', is_client, forgets)),
+        ('receiptd_guard_premium_update', 'BEFORE UPDATE', 'receiptd_guard_' || relation,
+          format('%s AND %s AND %s', is_client, forgets, changed)),
+        -- The app's own triggers run after the guards and may change the row.
+        ('receiptd_guard_written_insert', 'AFTER INSERT', 'receiptd_guard_written_row',
+          format('%s AND %s AND %s', is_client, claims, is_other)),
+        ('receiptd_guard_written_update', 'AFTER UPDATE', 'receiptd_guard_written_row',
+          format('%s AND %s AND %s IS DISTINCT FROM %s AND %s', is_client, claims,
+            replace(claimed, 'NEW.', 'OLD.'), claimed, is_other)),
+        -- A backend that signs in with a role of its own may write created_at: it copies users from elsewhere.
+        ('receiptd_keep_created_at', 'BEFORE INSERT OR UPDATE', 'receiptd_keep_created_at',
+          format($sql$current_user IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
+        ('receiptd_forget_added_update', 'AFTER UPDATE', 'receiptd_forget_added_row',
+          format($sql$current_user IN ('anon', 'authenticated', 'service_role')
+            OR %s AND current_user <> 'receiptd_app'$sql$, acts))
+      ) AS wanted (name, moment, procedure, condition)
+    LOOP
+      EXECUTE format('DROP TRIGGER IF EXISTS %I ON public.%I', entry.name, relation);
+      EXECUTE format('CREATE TRIGGER %I %s ON public.%I FOR EACH ROW WHEN (%s) EXECUTE FUNCTION public.%I()',
+        entry.name, entry.moment, relation, entry.condition, entry.procedure);
+    END LOOP;
   END LOOP;
 END
 $$;
-DROP FUNCTION public.receiptd_set_trigger(text, text, text, text, text);
+COMMENT ON FUNCTION public.receiptd_set_guards() IS 'Makes the triggers that watch clients'' writes to profiles and user_preferences. For the owner of the tables; to be repeated when a table gets another owner.';
 
 -- Four functions of 20260420_client_writes.sql, changed.
 --
@@ -186,6 +203,8 @@ DECLARE
   -- The row that the statement changes, meets in an ON CONFLICT, or replaces. NULLs: there is none.
   stored record;
   replaced jsonb;
+  -- Whether the row is written with these values unless an error ends the statement: not if it meets another row.
+  is_written boolean;
   new_until timestamptz;
   stored_until timestamptz;
   known_until timestamptz;
@@ -208,6 +227,8 @@ BEGIN
         NEW.premium_expires_at := stored.premium_expires_at;
         NEW.premium_product_id := stored.premium_product_id;
         NEW.premium_original_transaction_id := stored.premium_original_transaction_id;
+        PERFORM set_config('receiptd.guarded_profiles', (NEW.id, NEW.premium_expires_at, NEW.premium_product_id,
+          NEW.premium_original_transaction_id)::text, true);
       ELSIF stored.id IS NULL AND public.receiptd_known_until('profiles', NEW.id) IS NOT NULL THEN
         PERFORM public.receiptd_queue_status(NEW.id);
       END IF;
@@ -224,14 +245,19 @@ BEGIN
     AND NEW.premium_original_transaction_id IS NOT DISTINCT FROM stored.premium_original_transaction_id
   THEN
     NEW.premium_expires_at := stored.premium_expires_at;
+    IF replaced IS NOT NULL THEN
+      PERFORM set_config('receiptd.guarded_profiles', (NEW.id, NEW.premium_expires_at, NEW.premium_product_id,
+        NEW.premium_original_transaction_id)::text, true);
+    END IF;
     RETURN NEW;
   END IF;
   IF mode_now = 'refuse' THEN
     RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
       USING ERRCODE = 'insufficient_privilege';
   END IF;
-  -- In accept, the UPDATE of an INSERT … ON CONFLICT notes the write.
-  IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL THEN
+  -- In accept, the UPDATE of an INSERT … ON CONFLICT notes the write, and receiptd_guard_written_row() that of a row without a key.
+  is_written := TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL;
+  IF mode_now = 'observe' OR is_written AND NEW.id IS NOT NULL THEN
     BEGIN
       PERFORM public.receiptd_note_client_write('profiles', NEW.id, mode_now, NEW.premium_original_transaction_id,
         NEW.premium_product_id, NEW.premium_expires_at, NULL);
@@ -240,7 +266,7 @@ BEGIN
       mode_now := 'observe';
     END;
   END IF;
-  IF mode_now = 'accept' AND (TG_OP = 'UPDATE' OR stored.id IS NULL OR replaced IS NOT NULL) THEN
+  IF mode_now = 'accept' AND is_written THEN
     -- An old build may write back a row that it read before a renewal, or clear it. A payer's status stays. A stored status
     -- that lasts longer than any known purchase is a client's own: the client may lower it, and the server writes what it knows.
     new_until := public.receiptd_profile_until(
@@ -263,6 +289,10 @@ BEGIN
     NEW.premium_product_id := stored.premium_product_id;
     NEW.premium_original_transaction_id := stored.premium_original_transaction_id;
   END IF;
+  IF is_written AND NEW.id IS NOT NULL THEN
+    PERFORM set_config('receiptd.guarded_profiles', (NEW.id, NEW.premium_expires_at, NEW.premium_product_id,
+      NEW.premium_original_transaction_id)::text, true);
+  END IF;
   RETURN NEW;
 END
 $$;
@@ -277,6 +307,7 @@ DECLARE
   replaced jsonb;
   has_row boolean := true;
   is_new boolean := false;
+  is_written boolean;
 BEGIN
   IF TG_OP = 'UPDATE' AND NEW.user_id IS NOT DISTINCT FROM OLD.user_id THEN
     stored := OLD;
@@ -301,6 +332,7 @@ BEGIN
       IF is_new THEN
         NEW.is_premium := stored.is_premium;
         NEW.bookmark_limit := stored.bookmark_limit;
+        PERFORM set_config('receiptd.guarded_user_preferences', (NEW.user_id, NEW.is_premium)::text, true);
       END IF;
       IF NOT has_row AND public.receiptd_known_until('user_preferences', NEW.user_id) IS NOT NULL THEN
         PERFORM public.receiptd_queue_status(NEW.user_id);
@@ -314,13 +346,17 @@ BEGIN
     END IF;
   END IF;
   IF (NEW.is_premium, NEW.bookmark_limit) IS NOT DISTINCT FROM (stored.is_premium, stored.bookmark_limit) THEN
+    IF replaced IS NOT NULL THEN
+      PERFORM set_config('receiptd.guarded_user_preferences', (NEW.user_id, NEW.is_premium)::text, true);
+    END IF;
     RETURN NEW;
   END IF;
   IF mode_now = 'refuse' THEN
     RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
       USING ERRCODE = 'insufficient_privilege';
   END IF;
-  IF mode_now = 'observe' OR TG_OP = 'UPDATE' OR is_new THEN
+  is_written := TG_OP = 'UPDATE' OR is_new;
+  IF mode_now = 'observe' OR is_written AND NEW.user_id IS NOT NULL THEN
     BEGIN
       PERFORM public.receiptd_note_client_write('user_preferences', NEW.user_id, mode_now, NULL, NULL, NULL, NEW.is_premium);
     EXCEPTION WHEN OTHERS THEN
@@ -329,7 +365,7 @@ BEGIN
     END;
   END IF;
   -- As for profiles: a client's write does not take a payer's status.
-  IF mode_now = 'accept' AND (TG_OP = 'UPDATE' OR is_new)
+  IF mode_now = 'accept' AND is_written
     AND (NEW.is_premium IS NOT TRUE OR NEW.bookmark_limit < stored.bookmark_limit)
     AND public.receiptd_known_until('user_preferences', NEW.user_id) IS NOT NULL
   THEN
@@ -344,9 +380,39 @@ BEGIN
     NEW.is_premium := stored.is_premium;
     NEW.bookmark_limit := stored.bookmark_limit;
   END IF;
+  IF is_written AND NEW.user_id IS NOT NULL THEN
+    PERFORM set_config('receiptd.guarded_user_preferences', (NEW.user_id, NEW.is_premium)::text, true);
+  END IF;
   RETURN NEW;
 END
 $$;
+-- The app's own BEFORE triggers may change a row after the guard: set its user, say. Then the guard has decided about another user,
+-- and may have left the note to an ON CONFLICT that does not come. The conditions of this function's triggers compare the written
+-- row with the one that the guard decided about.
+CREATE OR REPLACE FUNCTION public.receiptd_guard_written_row() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  mode_now CONSTANT text := public.receiptd_client_write_mode(TG_TABLE_NAME);
+BEGIN
+  IF mode_now <> 'accept' THEN
+    RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
+      USING ERRCODE = 'insufficient_privilege',
+        DETAIL = 'A trigger of the table changed the user or the premium status of the row after receiptd had checked the row.',
+        HINT = 'Let the trigger run before receiptd''s: triggers run in the order of their names.';
+  END IF;
+  -- No premium row without a note: an error ends the statement.
+  IF TG_TABLE_NAME = 'profiles' THEN
+    PERFORM public.receiptd_note_client_write('profiles', NEW.id, mode_now, NEW.premium_original_transaction_id,
+      NEW.premium_product_id, NEW.premium_expires_at, NULL);
+  ELSE
+    PERFORM public.receiptd_note_client_write('user_preferences', NEW.user_id, mode_now, NULL, NULL, NULL, NEW.is_premium);
+  END IF;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_guard_written_row() IS 'Notes or refuses a client''s premium row that is not the one about which the guard decided.';
 COMMENT ON FUNCTION public.receiptd_guard_profiles() IS 'Accepts, notes or refuses a change of the premium columns of profiles by a client.';
 COMMENT ON FUNCTION public.receiptd_guard_user_preferences() IS 'Accepts, notes or refuses a change of the premium columns of user_preferences by a client.';
 COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it. {"erased": true}: it tells that the customer was erased, and the row is deleted after the delivery. With "returned": true it then tells the state, because the customer came back. {"decided": ["profiles"]} (profiles): in these tables the status replaces also a claim from before receiptd, because the user had a purchase or was erased.';
+
+SELECT public.receiptd_set_guards();

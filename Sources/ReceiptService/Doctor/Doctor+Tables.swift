@@ -260,7 +260,8 @@ struct TableShape {
   private static let clientGuards = [
     "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_caller_insert",
     "receiptd_guard_caller_update", "receiptd_guard_premium_insert", "receiptd_guard_premium_update",
-    "receiptd_keep_created_at", "receiptd_note_added_insert", "receiptd_touch_updated_at",
+    "receiptd_guard_written_insert", "receiptd_guard_written_update", "receiptd_keep_created_at",
+    "receiptd_note_added_insert", "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {

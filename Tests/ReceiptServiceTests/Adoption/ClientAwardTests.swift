@@ -173,6 +173,103 @@ import Testing
     }
   }
 
+  // MARK: Triggers of the app
+
+  /// A trigger that runs after receiptd's, and makes each row that of the client's user.
+  private static let setsUser = """
+    CREATE FUNCTION sets_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+      NEW.user_id := coalesce(auth.uid(), NEW.user_id); RETURN NEW; END $$;
+    CREATE TRIGGER sets_user BEFORE INSERT OR UPDATE ON user_preferences
+      FOR EACH ROW EXECUTE FUNCTION sets_user();
+    CREATE POLICY lax ON user_preferences TO authenticated USING (true) WITH CHECK (true);
+    """
+
+  @Test(arguments: ["accept", "observe", "refuse"])
+  func `a payer's values that a trigger of the app moves to the client's user are a claim of that user`(
+    mode: String
+  ) async throws {
+    try await LiveApps.with([Thaqalayn.bundleID: mode]) { live in
+      try await LiveTables.run(Self.setsUser, on: live.pool)
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      let (inserting, updating) = (live[9], live[4])
+      let statements = [
+        (
+          inserting,
+          "INSERT INTO user_preferences (user_id, is_premium, bookmark_limit) VALUES ('\(live[6])', true, 999)"
+        ),
+        (updating, "UPDATE user_preferences SET created_at = now() WHERE user_id = '\(live[7])'"),
+      ]
+      for (user, statement) in statements {
+        // A client that knows how the triggers pass on what they decided.
+        let forges = "set_config('receiptd.guarded_user_preferences', '(\(Self.id(user)),t)', true)"
+        func writes() async throws {
+          let claims = #"{"sub": "\#(Self.id(user))", "role": "authenticated"}"#
+          try await live.pool.withTransaction { connection in
+            _ = try await connection.query("SET LOCAL ROLE authenticated")
+            _ = try await connection.query("SELECT set_config('request.jwt.claims', \(claims), true)")
+            _ = try await connection.query(Query(unescaped: "SELECT \(forges)"))
+            _ = try await connection.query(Query(unescaped: statement))
+          }
+        }
+        if mode == "accept" {
+          try await writes()
+        } else {
+          #expect(try await live.isRefused(writes))
+        }
+      }
+      let report = try await live.adopt(Thaqalayn.bundleID)
+      if mode == "accept" {
+        #expect(try await live.clientWrites().map(\.user) == [inserting, updating])
+        #expect(report.awardsWithheld == [Self.id(updating), Self.id(inserting)])
+      } else {
+        #expect(try await live.clientWrites().isEmpty)
+        #expect(try await live.harness.isPremiumInPreferences(live[7]) == true)
+      }
+      let grants = try await live.pool.query(
+        "SELECT id FROM grants WHERE user_id = ANY(\([inserting, updating]))")
+      #expect(grants.isEmpty)
+    }
+  }
+
+  @Test func `accept notes a claim for the user whom a trigger of the app sets`() async throws {
+    try await LiveApps.with(Self.modes) { live in
+      try await LiveTables.run(Self.setsUser, on: live.pool)
+      let user = live[9]
+      try await live.run("INSERT INTO user_preferences (is_premium) VALUES (true)", as: user)
+      #expect(try await live.harness.isPremiumInPreferences(user) == true)
+      #expect(try await live.clientWrites().map(\.user) == [user])
+      #expect(try await live.clientWrites().map(\.writes) == [1])
+    }
+  }
+
+  @Test(arguments: ["accept", "observe", "refuse"])
+  func `a profile whose id a trigger of the app changes is a claim of the user whom it names`(mode: String)
+    async throws
+  {
+    try await LiveApps.with([SwiftClimb.bundleID: mode]) { live in
+      let (payer, other) = (live[1], live[9])
+      try await LiveTables.run(
+        """
+        CREATE FUNCTION sets_id() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+          NEW.id := coalesce(auth.uid(), NEW.id); RETURN NEW; END $$;
+        CREATE TRIGGER sets_id BEFORE INSERT ON profiles FOR EACH ROW EXECUTE FUNCTION sets_id();
+        DELETE FROM profiles WHERE id = '\(other)';
+        """, on: live.pool)
+      _ = try await live.adopt()
+      try await live.setProfile(payer, nil, until: nil)
+      let insertion =
+        "INSERT INTO profiles (id, premium_product_id) VALUES ('\(payer)', '\(SwiftClimb.monthly)')"
+      if mode == "accept" {
+        try await live.run(insertion, as: other)
+        #expect(try await live.clientWrites().map(\.user) == [other])
+        #expect(try await live.adopt().awardsWithheld == [Self.id(other)])
+      } else {
+        #expect(try await live.isRefused { try await live.run(insertion, as: other) })
+        #expect(try await live.harness.profileRow(of: other) == nil)
+      }
+    }
+  }
+
   // MARK: Erased customers
 
   @Test func `an erased customer whose row is locked gets no award, and the row becomes free`() async throws {
