@@ -8,7 +8,8 @@
 -- The role of a statement is current_user: PostgREST sets it (SET LOCAL ROLE), and a backend signs in with it. Within a function
 -- that is SECURITY DEFINER it is the owner of the function, in which the app decides what clients may do.
 --
--- An UPDATE of the key, which moves a row to another user, counts as an INSERT of the row's premium values for that user.
+-- An UPDATE of the key, which moves a row to another user, counts as an INSERT of the row's premium values for that user. Where a
+-- foreign key cascades to the key, the role of the statement that caused it counts.
 --
 -- This file may run again.
 
@@ -64,40 +65,48 @@ CREATE OR REPLACE FUNCTION public.receiptd_set_guards() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   relation text;
+  key text;
   changed text;
   claimed text;
   claims text;
   owns text;
   asks text;
   is_client text;
-  passes_on CONSTANT text := $sql$set_config('receiptd.premium_writer', current_user::text, true) IS NOT NULL$sql$;
+  -- The role of an UPDATE. Conditions name a role as @role@.
+  updating text;
+  passes_on CONSTANT text := $sql$set_config('receiptd.premium_writer', @role@::text, true) IS NOT NULL$sql$;
   -- PostgREST signs in with one role and acts as another.
-  acts CONSTANT text := 'session_user <> current_user';
+  acts CONSTANT text := 'session_user <> @role@';
   -- The guard notes in a setting which row it has decided about. Each row begins without the note of another one.
   forgets text;
   is_other text;
   entry record;
 BEGIN
-  FOR relation, changed, claimed, claims IN VALUES
-    ('profiles', '(OLD.id, OLD.premium_expires_at, OLD.premium_product_id, OLD.premium_original_transaction_id) '
+  FOR relation, key, changed, claimed, claims IN VALUES
+    ('profiles', 'id', '(OLD.id, OLD.premium_expires_at, OLD.premium_product_id, OLD.premium_original_transaction_id) '
       'IS DISTINCT FROM (NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)',
       '(NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)',
       'NOT (NEW.premium_expires_at IS NULL AND NEW.premium_product_id IS NULL AND NEW.premium_original_transaction_id IS NULL)'),
-    ('user_preferences', '(OLD.user_id, OLD.is_premium, OLD.bookmark_limit) IS DISTINCT FROM '
+    ('user_preferences', 'user_id', '(OLD.user_id, OLD.is_premium, OLD.bookmark_limit) IS DISTINCT FROM '
       '(NEW.user_id, NEW.is_premium, NEW.bookmark_limit)',
       '(NEW.user_id, NEW.is_premium)', 'NEW.is_premium')
   LOOP
+    -- A foreign key that cascades changes the key with the rights of the table's owner: then the role of the statement counts.
+    updating := format($sql$(CASE WHEN pg_trigger_depth() > 0 AND OLD.%1$I IS DISTINCT FROM NEW.%1$I
+      THEN coalesce(nullif(current_setting('role'), 'none')::name, session_user) ELSE current_user END)$sql$, key);
     -- The server's usual roles and Supabase's clients need no decision, which costs 0.1 ms a row.
-    SELECT format($sql$coalesce(pg_has_role(current_user, to_regrole(%L)::oid, 'USAGE'), false)$sql$, quote_ident(r.rolname))
+    SELECT format($sql$coalesce(pg_has_role(@role@, to_regrole(%L)::oid, 'USAGE'), false)$sql$, quote_ident(r.rolname))
     INTO owns FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = to_regclass('public.' || relation);
-    asks := $sql$current_user NOT IN ('anon', 'authenticated', 'receiptd_app', 'service_role') AND NOT $sql$ || owns;
-    is_client := $sql$(current_user IN ('anon', 'authenticated')
-      OR current_user NOT IN ('receiptd_app', 'service_role') AND NOT $sql$ || owns || $sql$
+    asks := $sql$@role@ NOT IN ('anon', 'authenticated', 'receiptd_app', 'service_role') AND NOT $sql$ || owns;
+    is_client := $sql$(@role@ IN ('anon', 'authenticated')
+      OR @role@ NOT IN ('receiptd_app', 'service_role') AND NOT $sql$ || owns || $sql$
         AND current_setting('receiptd.premium_writer', true) IS DISTINCT FROM '(server)')$sql$;
     forgets := format($sql$set_config('receiptd.guarded_%s', '', true) IS NOT NULL$sql$, relation);
     is_other := format($sql$current_setting('receiptd.guarded_%s', true) IS DISTINCT FROM %s::text$sql$, relation, claimed);
     FOR entry IN
-      SELECT * FROM (VALUES
+      SELECT name, moment, procedure,
+        replace(condition, '@role@', CASE WHEN moment LIKE '% UPDATE' THEN updating ELSE 'current_user' END) AS condition
+      FROM (VALUES
         ('receiptd_guard_caller_insert', 'BEFORE INSERT', 'receiptd_guard_caller',
           format('%s AND %s', asks, passes_on)),
         ('receiptd_guard_caller_update', 'BEFORE UPDATE', 'receiptd_guard_caller',
@@ -113,11 +122,12 @@ BEGIN
           format('%s AND %s AND %s IS DISTINCT FROM %s AND %s', is_client, claims,
             replace(claimed, 'NEW.', 'OLD.'), claimed, is_other)),
         -- A backend that signs in with a role of its own may write created_at: it copies users from elsewhere.
-        ('receiptd_keep_created_at', 'BEFORE INSERT OR UPDATE', 'receiptd_keep_created_at',
-          format($sql$current_user IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
+        ('receiptd_keep_created_at', 'BEFORE INSERT', 'receiptd_keep_created_at',
+          format($sql$@role@ IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
+        ('receiptd_keep_created_at_update', 'BEFORE UPDATE', 'receiptd_keep_created_at',
+          format($sql$@role@ IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
         ('receiptd_forget_added_update', 'AFTER UPDATE', 'receiptd_forget_added_row',
-          format($sql$current_user IN ('anon', 'authenticated', 'service_role')
-            OR %s AND current_user <> 'receiptd_app'$sql$, acts))
+          format($sql$@role@ IN ('anon', 'authenticated', 'service_role') OR %s AND @role@ <> 'receiptd_app'$sql$, acts))
       ) AS wanted (name, moment, procedure, condition)
     LOOP
       EXECUTE format('DROP TRIGGER IF EXISTS %I ON public.%I', entry.name, relation);

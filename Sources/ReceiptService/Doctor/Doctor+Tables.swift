@@ -25,6 +25,14 @@ extension Doctor {
           """))
     }
     guard !shape.triggers.isEmpty else { return faults }
+    for key in try await pool.query(TableRows.cascades(to: shape)) {
+      let name = try key.decode("name", as: String.self)
+      faults.append(
+        fail(
+          shape,
+          "the foreign key \(name) changes premium columns with the row to which it refers, and no trigger watches that",
+          "ALTER TABLE public.\(shape.name) DROP CONSTRAINT \(name)"))
+    }
     for child in try await pool.query(TableRows.children(of: shape.name)) {
       let name = try child.decode("name", as: String.self)
       faults.append(
@@ -184,7 +192,19 @@ private enum TableRows {
     """
   }
 
-  /// The tables that inherit from a table and are no partitions, which have its triggers.
+  /// The foreign keys by which a change of another row changes premium columns. The triggers watch the key of the user.
+  static func cascades(to shape: TableShape) -> Query {
+    """
+    SELECT DISTINCT quote_ident(c.conname) AS name
+    FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
+    WHERE c.contype = 'f' AND c.conrelid = to_regclass('public.' || \(shape.name))
+      AND (c.confupdtype IN ('c', 'd') OR c.confdeltype = 'd')
+      AND a.attname = ANY (\(shape.types.map(\.column))) AND a.attname <> \(shape.key)
+    ORDER BY 1
+    """
+  }
+
+  /// The tables that inherit from a table. `migrate` refuses a partitioned one.
   static func children(of table: String) -> Query {
     """
     SELECT c.oid::regclass::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -261,7 +281,7 @@ struct TableShape {
     "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_caller_insert",
     "receiptd_guard_caller_update", "receiptd_guard_premium_insert", "receiptd_guard_premium_update",
     "receiptd_guard_written_insert", "receiptd_guard_written_update", "receiptd_keep_created_at",
-    "receiptd_note_added_insert", "receiptd_touch_updated_at",
+    "receiptd_keep_created_at_update", "receiptd_note_added_insert", "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {

@@ -173,6 +173,44 @@ import Testing
     }
   }
 
+  @Test(arguments: ["accept", "observe", "refuse"])
+  func `a row whose key a foreign key changes moves as by the client that caused it`(mode: String)
+    async throws
+  {
+    try await LiveApps.with([SwiftClimb.bundleID: mode, Thaqalayn.bundleID: mode]) { live in
+      let (payer, other) = (live[6], live[9])
+      try await LiveTables.run(
+        """
+        CREATE POLICY lax ON profiles TO authenticated USING (true) WITH CHECK (true);
+        ALTER TABLE user_preferences ADD FOREIGN KEY (user_id) REFERENCES profiles ON UPDATE CASCADE;
+        DELETE FROM profiles WHERE id IN ('\(live[3])', '\(other)');
+        """, on: live.pool)
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      let move = "UPDATE profiles SET id = '\(other)' WHERE id = '\(payer)'"
+      if mode == "refuse" {
+        #expect(try await live.isRefused { try await live.run(move, as: payer) })
+        #expect(try await live.harness.isPremiumInPreferences(payer) == true)
+      } else {
+        try await live.run(move, as: payer)
+        #expect(try await live.clientWrites().map(\.user) == [other])
+        #expect(try await live.harness.isPremiumInPreferences(other) == (mode == "accept"))
+        let row = try await live.pool.query(
+          "SELECT created_at > now() - interval '1 day' AS is_new FROM user_preferences WHERE user_id = \(other)"
+        )[0]
+        #expect(try row.decode("is_new", as: Bool.self))
+        let report = try await live.adopt(Thaqalayn.bundleID)
+        #expect(report.awardsWithheld == (mode == "accept" ? [Self.id(other)] : []))
+      }
+      let grants = try await live.pool.query("SELECT id FROM grants WHERE user_id = \(other)")
+      #expect(grants.isEmpty)
+
+      // The owner moves a user with all rights.
+      _ = try await live.pool.query("UPDATE profiles SET id = \(live[3]) WHERE id = \(live[7])")
+      #expect(try await live.harness.isPremiumInPreferences(live[3]) == true)
+      #expect(try await !live.clientWrites().contains { $0.user == live[3] })
+    }
+  }
+
   // MARK: Triggers of the app
 
   /// A trigger that runs after receiptd's, and makes each row that of the client's user.

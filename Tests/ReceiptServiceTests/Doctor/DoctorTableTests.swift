@@ -71,6 +71,14 @@ import Testing
       line: "table user_preferences: the trigger receiptd_guard_premium_insert is missing",
       remedy: "run migrations/20260420_client_writes.sql again"),
     Case(
+      change: """
+        CREATE TABLE products (id text PRIMARY KEY);
+        ALTER TABLE profiles ADD CONSTRAINT premium_product
+          FOREIGN KEY (premium_product_id) REFERENCES products ON UPDATE CASCADE
+        """,
+      line: "table profiles: the foreign key premium_product changes premium columns",
+      remedy: "ALTER TABLE public.profiles DROP CONSTRAINT premium_product"),
+    Case(
       change: "CREATE TABLE spare () INHERITS (user_preferences)",
       line: "table user_preferences: spare inherits from it",
       remedy: "ALTER TABLE spare NO INHERIT public.user_preferences"),
