@@ -155,7 +155,8 @@ struct PremiumWriters: Sendable {
       results.append(
         .ok(
           subject,
-          "\(writers.joined(separator: ", ")) may write them too, by premiumWriters, BYPASSRLS or membership")
+          "\(writers.joined(separator: ", ")) may write them too, by premiumWriters, BYPASSRLS, membership or as a former owner"
+        )
       )
     }
     let becoming = roles.filter(\.mayBecomeWriter).map(\.name)
@@ -242,9 +243,15 @@ enum PremiumWriterRows {
       WITH guarded AS (
         SELECT oid, relowner, CASE relname WHEN 'profiles' THEN 'id' ELSE 'user_id' END AS key FROM pg_class
         WHERE oid = to_regclass('public.' || \(table))),
+      -- The owner whom the triggers name, which they do also after the table has another one.
+      named AS (
+        SELECT o.oid AS owner FROM pg_trigger g JOIN guarded t ON t.oid = g.tgrelid
+        JOIN pg_roles o ON strpos(pg_get_triggerdef(g.oid), format('to_regrole(%L', quote_ident(o.rolname))) > 0
+        WHERE g.tgname = 'receiptd_guard_premium_update'),
       roles AS MATERIALIZED (
         SELECT r.oid, r.rolname, r.rolsuper, r.rolcreaterole,
-          r.rolname = ANY(\(listed)) OR receiptd_writes_premium(t.oid, r.rolname) AS writes, EXISTS (
+          r.rolname = ANY(\(listed)) OR receiptd_writes_premium(t.oid, r.rolname)
+            OR EXISTS (SELECT FROM named WHERE pg_has_role(r.oid, named.owner, 'USAGE')) AS writes, EXISTS (
             SELECT FROM pg_attribute a WHERE a.attrelid = t.oid AND NOT a.attisdropped AND CASE
               WHEN a.attname = t.key THEN has_column_privilege(r.oid, t.oid, a.attnum, 'UPDATE')
               WHEN a.attname IN ('premium_expires_at', 'premium_product_id', 'premium_original_transaction_id', 'is_premium',

@@ -25,6 +25,14 @@ extension Doctor {
           """))
     }
     guard !shape.triggers.isEmpty else { return faults }
+    if let owner = try await pool.query(TableRows.unwatchedOwner(of: shape.name)).first {
+      let name = try owner.decode("name", as: String.self)
+      faults.append(
+        fail(
+          shape, "its owner is \(name), and its triggers let a former owner write premium columns",
+          "as a superuser, or as the owner of receiptd's tables and a member of \(name), run SELECT receiptd_set_guards()"
+        ))
+    }
     for key in try await pool.query(TableRows.cascades(to: shape)) {
       let name = try key.decode("name", as: String.self)
       faults.append(
@@ -189,6 +197,17 @@ private enum TableRows {
     SELECT tgname::text AS name FROM pg_trigger
     WHERE tgrelid = to_regclass('public.' || \(table)) AND tgenabled IN ('O', 'A')
       AND (tgname NOT LIKE 'receiptd_guard_premium%' OR pg_get_triggerdef(oid) LIKE '%receiptd.premium_writer%')
+    """
+  }
+
+  /// The owner of a table, if the condition of one of its guards names another one.
+  static func unwatchedOwner(of table: String) -> Query {
+    """
+    SELECT quote_ident(r.rolname) AS name FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+    WHERE c.oid = to_regclass('public.' || \(table)) AND EXISTS (
+      SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname LIKE 'receiptd\\_guard\\_%'
+        AND strpos(pg_get_triggerdef(t.oid), 'receiptd.premium_writer') > 0
+        AND strpos(pg_get_triggerdef(t.oid), format('to_regrole(%L', quote_ident(r.rolname))) = 0)
     """
   }
 

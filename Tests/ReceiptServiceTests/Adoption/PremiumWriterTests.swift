@@ -356,6 +356,52 @@ import Testing
     }
   }
 
+  @Test func `doctor fails while the triggers let a former owner of the table write`() async throws {
+    try await Self.with("refuse") { live in
+      let (former, owner) = ("receiptdtest_former", "receiptdtest_owner")
+      try await LiveTables.run(
+        """
+        DO $roles$ DECLARE name text; BEGIN
+          FOREACH name IN ARRAY ARRAY['\(former)', '\(owner)'] LOOP
+            BEGIN EXECUTE 'CREATE ROLE ' || name || ' LOGIN';
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END;
+          END LOOP;
+        END $roles$;
+        GRANT USAGE ON SCHEMA public TO \(former);
+        ALTER TABLE profiles OWNER TO \(former);
+        SELECT receiptd_set_guards();
+        ALTER TABLE profiles OWNER TO \(owner);
+        GRANT SELECT, UPDATE ON profiles TO \(former);
+        CREATE POLICY "the former owner writes" ON profiles TO \(former) USING (true) WITH CHECK (true);
+        """, on: live.pool)
+      func writes() async throws {
+        try await Self.run(
+          "UPDATE profiles SET premium_product_id = 'former' WHERE id = '\(live[9])'", as: former,
+          on: live.pool)
+      }
+      try await writes()
+      #expect(try await live.profile(live[9]).product == "former")
+      let subject = "premium writers of profiles"
+      let lines = try await Self.lines(live)
+      #expect(
+        lines.contains {
+          $0.hasPrefix(
+            "FAIL  table profiles: its owner is \(owner), and its triggers let a former owner write")
+            && $0.hasSuffix("run SELECT receiptd_set_guards()")
+        }, "\(lines)")
+      #expect(
+        lines.contains { $0.hasPrefix("ok    \(subject): \(former) may write them too") }, "\(lines)")
+
+      _ = try await live.pool.query("SELECT receiptd_set_guards()")
+      #expect(try await live.isRefused(writes))
+      #expect(
+        try await Self.lines(live) == [
+          "ok    \(subject): \(Self.backend), \(former), \(Self.member) has rights on them and counts as a client: "
+            + "its writes are refused"
+        ])
+    }
+  }
+
   @Test func `doctor fails where the former migration's triggers came back, and the later one mends them`()
     async throws
   {
