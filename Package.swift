@@ -33,7 +33,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
   ],
   targets: [
-    // System libraries. Swift's module of the C library leaves out epoll.
+    // System libraries. Swift's module of the C library leaves out epoll and eventfd.
     .systemLibrary(name: "CEpoll"),
     .systemLibrary(
       name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),

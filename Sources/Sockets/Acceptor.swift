@@ -11,7 +11,7 @@ final class Acceptor {
   private let limiter: ConnectionLimiter
   private let events: Listener.Events
   private let accept: AcceptFunction
-  private var watch: DescriptorWatcher.Watch?
+  private var watch: SocketQueue.Watch?
   private var backoff = Backoff.accepting
   private var isStopped = false
   private var isClosed = false
@@ -31,13 +31,13 @@ final class Acceptor {
 
   func start() {
     let bound = LoopBound(self, to: loop)
-    watch = loop.watcher.add(descriptor) { _ in bound.value.acceptWaiting() }
+    watch = loop.queue.add(descriptor) { _ in bound.value.acceptWaiting() }
     wait()
   }
 
   private func wait() {
     guard let watch, !isStopped else { return }
-    let code = loop.watcher.wait(for: .reading, watch)
+    let code = loop.queue.wait(for: .reading, watch)
     if code != 0 { pause(because: SocketError(operation: "wait for connections", code: code)) }
   }
 
@@ -49,7 +49,7 @@ final class Acceptor {
     guard let watch else { return closed() }
     self.watch = nil
     let bound = LoopBound(self, to: loop)
-    loop.watcher.remove(watch) { bound.value.closed() }
+    loop.queue.remove(watch) { bound.value.closed() }
   }
 
   private func closed() {
@@ -95,7 +95,7 @@ final class Acceptor {
   }
 
   private func pause(because error: SocketError) {
-    if let watch { _ = loop.watcher.wait(for: [], watch) }
+    if let watch { _ = loop.queue.wait(for: [], watch) }
     let delay = backoff.failed()
     let bound = LoopBound(self, to: loop)
     loop.execute(after: delay) { bound.value.wait() }

@@ -25,7 +25,7 @@ public final class Connection {
   private let onRelease: (@Sendable () -> Void)?
   private var outbound = OutboundQueue()
   /// The watch of the descriptor, from start to close.
-  private var watch: DescriptorWatcher.Watch?
+  private var watch: SocketQueue.Watch?
   private var interest: Readiness = []
   private var isPausedByHandler = false
   private var isPausedByQueue = false
@@ -57,7 +57,7 @@ public final class Connection {
     deadlineSlot = loop.resources.deadlines.add(self)
     scheduleDeadline()
     let bound = LoopBound(self, to: loop)
-    watch = loop.watcher.add(descriptor) { bound.value.ready(for: $0) }
+    watch = loop.queue.add(descriptor) { bound.value.ready(for: $0) }
     updateInterest()
   }
 
@@ -73,7 +73,7 @@ public final class Connection {
   /// The number of bytes that wait to be sent.
   public var queuedByteCount: Int { outbound.count }
 
-  /// When the handler's `connection(_:deadlinePassedAt:)` is called; the call comes up to 60 ms later.
+  /// When the handler's `connection(_:deadlinePassedAt:)` is called; the call comes up to 80 ms later.
   ///
   /// To move the deadline to a later instant costs no system call.
   public var deadline: MonotonicInstant? {
@@ -189,7 +189,7 @@ public final class Connection {
     if !isPausedByHandler, !isPausedByQueue, !hasReachedEnd { wanted.insert(.reading) }
     guard wanted != interest else { return }
     interest = wanted
-    let code = loop.watcher.wait(for: wanted, watch)
+    let code = loop.queue.wait(for: wanted, watch)
     if code != 0 { close(because: .failed(code)) }
   }
 
@@ -207,7 +207,7 @@ public final class Connection {
     guard let watch else { return release() }
     self.watch = nil
     let bound = LoopBound(self, to: loop)
-    loop.watcher.remove(watch) { bound.value.release() }
+    loop.queue.remove(watch) { bound.value.release() }
   }
 
   /// Makes close(2) send a reset: part of a response must not look complete, and the system need not keep the rest.

@@ -7,37 +7,32 @@ import Synchronization
 public final class EventLoop: Sendable {
   /// The index of this loop in its group, from 0.
   public let index: Int
-  let queue: DispatchQueue
-  /// Runs request handlers on the loop of their connection.
-  public let executor: QueueExecutor
-  /// Watches the sockets of the loop.
-  let watcher: DescriptorWatcher
+  /// Watches the sockets of the loop, and runs request handlers on the loop of their connection.
+  public let queue: SocketQueue
   private let bound: LoopBound<LoopResources>
 
   /// A loop with a queue of its own.
   public init(index: Int = 0) {
     self.index = index
-    queue = DispatchQueue(label: "event-loop-\(index)")
-    executor = QueueExecutor(queue: queue)
-    watcher = DescriptorWatcher(queue: queue)
-    bound = LoopBound(LoopResources(queue: queue), to: queue)
+    queue = SocketQueue(label: "event-loop-\(index)")
+    bound = LoopBound(LoopResources(queue: queue.queue), to: queue.queue)
     let bound = bound
-    queue.async { bound.value.deadlines.start() }
+    queue.execute { bound.value.deadlines.start() }
   }
 
   deinit {
     let bound = bound
-    queue.async { bound.value.deadlines.stop() }
+    queue.execute { bound.value.deadlines.stop() }
   }
 
   /// Adds `work` to the end of the loop's queue.
   public func execute(_ work: @escaping @Sendable () -> Void) {
-    queue.async(execute: work)
+    queue.execute(work)
   }
 
   /// Runs `work` on the loop after `delay`.
   public func execute(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
-    queue.asyncAfter(deadline: MonotonicInstant.now.advanced(by: delay).dispatchTime, execute: work)
+    queue.queue.asyncAfter(deadline: MonotonicInstant.now.advanced(by: delay).dispatchTime, execute: work)
   }
 
   /// The resources that the connections of the loop share.
@@ -75,7 +70,7 @@ public struct LoopBound<Value>: @unchecked Sendable {
 
   /// Binds a value to the loop that uses it.
   public init(_ value: Value, to loop: EventLoop) {
-    self.init(value, to: loop.queue)
+    self.init(value, to: loop.queue.queue)
   }
 
   init(_ value: Value, to queue: DispatchQueue) {

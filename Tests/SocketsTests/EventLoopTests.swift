@@ -19,7 +19,7 @@ import Testing
     let finished = Shelf<Int>()
     await withTaskGroup(of: Void.self) { group in
       for number in 0..<1_000 {
-        group.addTask(executorPreference: loop.executor) {
+        group.addTask(executorPreference: loop.queue) {
           await withCheckedContinuation { asleep.put($0) }
           // Traps unless the event loop runs it.
           _ = loop.resources
@@ -35,11 +35,11 @@ import Testing
   // If the task blocks the loop, the suite's time limit fails the test.
   @Test func `an event loop runs other work between the steps of an endless task`() async {
     let loop = EventLoop()
-    let endless = Task(executorPreference: loop.executor) {
+    let endless = Task(executorPreference: loop.queue) {
       while !Task.isCancelled { await Task.yield() }
     }
     await withCheckedContinuation { continuation in loop.execute { continuation.resume() } }
-    await Task(executorPreference: loop.executor) {}.value
+    await Task(executorPreference: loop.queue) {}.value
     endless.cancel()
     await endless.value
   }

@@ -174,7 +174,7 @@ final class HTTPConnection {
     let bound = LoopBound(self, to: connection.loop)
     var trace = trace
     trace.request = request.requestID
-    task = Task(executorPreference: connection.loop.executor) {
+    task = Task(executorPreference: connection.loop.queue) {
       let result: Result<Response, any Error>
       do {
         result = .success(try await TraceContext.$current.withValue(trace) { try await handler(request) })

@@ -3,9 +3,9 @@ import Foundation
 import Platform
 import Synchronization
 
-/// A connection in pipeline mode, whose socket a ``DescriptorWatcher`` watches.
+/// A connection in pipeline mode, whose socket a ``SocketQueue`` watches.
 ///
-/// A caller sends from its own thread; the response is read on the watcher's queue when the socket becomes readable. One
+/// A caller sends from its own thread; the response is read on that queue when the socket becomes readable. One
 /// lock covers both, so sending needs no change of queues.
 final class PipelinedConnection: Sendable {
   /// The response to a batch.
@@ -29,13 +29,13 @@ final class PipelinedConnection: Sendable {
     var timerFiresAt: MonotonicInstant?
     var timer: any DispatchSourceTimer
     /// The watch of the socket, until the connection ends.
-    var watch: DescriptorWatcher.Watch?
+    var watch: SocketQueue.Watch?
     /// Whether bytes of a batch wait for room in the socket.
     var awaitsRoom = false
   }
 
   private let state: Mutex<State>
-  private let watcher: DescriptorWatcher
+  private let queue: SocketQueue
   private let cancellations: CancellationQueue
   private let onEnd: @Sendable () -> Void
   private let onClose: @Sendable () -> Void
@@ -43,28 +43,27 @@ final class PipelinedConnection: Sendable {
   /// Takes over a session that has logged in.
   ///
   /// - Parameters:
-  ///   - watcher: watches the socket.
-  ///   - queue: serial; the timer fires on it.
+  ///   - queue: watches the socket and fires the timer.
   ///   - onEnd: called once, when the connection can no longer be used.
   ///   - onClose: called once, after the socket was closed.
   init(
-    _ session: sending LibpqSession, configuration: PostgresConfiguration, watcher: DescriptorWatcher,
-    queue: DispatchQueue, cancellations: CancellationQueue, onEnd: @escaping @Sendable () -> Void,
+    _ session: sending LibpqSession, configuration: PostgresConfiguration, queue: SocketQueue,
+    cancellations: CancellationQueue, onEnd: @escaping @Sendable () -> Void,
     onClose: @escaping @Sendable () -> Void
   ) {
-    self.watcher = watcher
+    self.queue = queue
     self.cancellations = cancellations
     self.onEnd = onEnd
     self.onClose = onClose
-    let timer = DispatchSource.makeTimerSource(queue: queue)
+    let timer = DispatchSource.makeTimerSource(queue: queue.queue)
     let pipeline = PipelineState(session: session, configuration: configuration)
     state = Mutex(State(pipeline: pipeline, timer: timer))
     state.withLock { state in
       state.timer.setEventHandler { self.timerFired() }
       state.timer.activate()
-      let watch = watcher.add(state.pipeline.session.socket) { self.ready(for: $0) }
+      let watch = queue.add(state.pipeline.session.socket) { self.ready(for: $0) }
       state.watch = watch
-      if watcher.wait(for: .reading, watch) == 0 { return }
+      if queue.wait(for: .reading, watch) == 0 { return }
       // The pool looks at `ending` next.
       _ = end(&state, PostgresError(.unavailable("the system cannot watch another socket")))
     }
@@ -237,7 +236,7 @@ final class PipelinedConnection: Sendable {
     case let awaitsRoom? where awaitsRoom != state.awaitsRoom:
       state.awaitsRoom = awaitsRoom
       guard let watch = state.watch, state.pipeline.session.socket >= 0,
-        watcher.wait(for: awaitsRoom ? [.reading, .writing] : .reading, watch) == 0
+        queue.wait(for: awaitsRoom ? [.reading, .writing] : .reading, watch) == 0
       else { return connectionLost(&state) }
     default: break
     }
@@ -295,7 +294,7 @@ final class PipelinedConnection: Sendable {
     if let watch = state.watch {
       state.watch = nil
       // libpq closes the socket by itself at the end of file.
-      watcher.remove(watch, isClosed: state.pipeline.session.socket < 0, then: onClose)
+      queue.remove(watch, isClosed: state.pipeline.session.socket < 0, then: onClose)
     }
     state.pipeline.session.finish()
     defer { state.continuation = nil }

@@ -18,11 +18,8 @@ final class PoolDriver: Sendable {
   private let configuration: PostgresConfiguration
   private let logger: Logger?
   private let cancellations = CancellationQueue()
-  /// The serial queue on which sockets are read and timers fire.
-  private let queue: DispatchQueue
-  private let watcher: DescriptorWatcher
-  /// Runs tasks on the queue.
-  let executor: QueueExecutor
+  /// Reads the sockets, fires the timers and runs tasks.
+  let queue: SocketQueue
   /// Counts the open sockets.
   private let sockets = DispatchGroup()
 
@@ -34,11 +31,8 @@ final class PoolDriver: Sendable {
       minimumConnections: min(configuration.minimumConnections, configuration.maximumConnections),
       maximumWaiters: configuration.maximumWaiters, acquireTimeout: configuration.acquireTimeout,
       idleTimeout: configuration.idleTimeout, maximumLifetime: configuration.maximumLifetime)
-    let queue = DispatchQueue(label: "postgres.io")
-    self.queue = queue
-    watcher = DescriptorWatcher(queue: queue)
-    executor = QueueExecutor(queue: queue)
-    let timer = DispatchSource.makeTimerSource(queue: queue)
+    queue = SocketQueue(label: "postgres.io")
+    let timer = DispatchSource.makeTimerSource(queue: queue.queue)
     state = Mutex(State(machine: PoolStateMachine(limits: limits), timer: timer))
     state.withLock { state in
       state.timer.setEventHandler { [weak self] in self?.apply { $0.tick(.now) } }
@@ -171,7 +165,7 @@ final class PoolDriver: Sendable {
 
   private func connected(_ id: Int, _ session: sending LibpqSession) {
     let pipelined = PipelinedConnection(
-      session, configuration: configuration, watcher: watcher, queue: queue,
+      session, configuration: configuration, queue: queue,
       cancellations: cancellations,
       onEnd: { [weak self] in self?.lost(id) },
       onClose: { [sockets] in sockets.leave() })

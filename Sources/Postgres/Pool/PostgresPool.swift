@@ -62,7 +62,7 @@ public final class PostgresPool: Sendable {
   }
 
   /// Runs tasks where the responses of the database are read.
-  public var executor: any TaskExecutor { driver.executor }
+  public var executor: any TaskExecutor { driver.queue }
 
   /// The current use of the pool.
   public var status: PostgresPoolStatus { driver.status }
