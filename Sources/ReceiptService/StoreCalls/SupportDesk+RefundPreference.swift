@@ -64,10 +64,11 @@ extension SupportDesk {
           originalTransactionID: try $0.decode("original_transaction_id"), details: details)
       }
     }
-    let found = try await CustomerSearch(id, in: catalog, connection).customers
+    // An order, a request or a paired device leads to customers too. None of them is the id of a customer.
+    let found = try await CustomerSearch(id, in: catalog, connection).customers(named: id)
     _ = try await connection.query(CustomerStatusWriter.lock(found.map(\.customer)))
     // An erasure may have ended before the lock. Its customer must not be named any more.
-    let matches = try await CustomerSearch(id, in: catalog, connection).customers.filter {
+    let matches = try await CustomerSearch(id, in: catalog, connection).customers(named: id).filter {
       bundleID == nil || $0.bundleID == bundleID
     }
     guard !matches.isEmpty else {

@@ -101,6 +101,28 @@ import Testing
     }
   }
 
+  @Test func `a preference is of a customer or a purchase, and not of what leads to them`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("parent", buys: ScreenTime.family)
+      _ = try await harness.pair("kid-1", to: "parent")
+      let order = try #require(bought.orderID)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO store_orders (order_id, transaction_id, original_transaction_id, bundle_id, environment, looked_up_at)
+        VALUES (\(order), \(bought.transactionID), \(bought.originalTransactionID), \(ScreenTime.bundleID), 'Production',
+          now())
+        """)
+      let ada = try #require(Harness.ada)
+      for id in ["kid-1", order, "PARENT", "#parent"] {
+        let refused = try await refusal {
+          _ = try await harness.desk.preferRefund(.grant, for: id, by: ada)
+        }
+        #expect(refused == .notFound, "\(id)")
+      }
+      #expect(try await harness.desk.preferRefund(.grant, for: "parent", by: ada).purchases.count == 1)
+    }
+  }
+
   @Test func `a preference is found without a scan of support's record`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()

@@ -296,6 +296,8 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
 
   /// A customer that was erased.
   struct Erased: Encodable, Sendable {
+    /// The customer's id as the database had it, so that a mistyped one is seen.
+    let customer: String
     /// `user` or `device`.
     let kind: String
     /// The apps of which the customer was erased.
@@ -320,7 +322,7 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
     self.isDryRun = isDryRun
     erased = [
       Erased(
-        kind: customer.customer.kindWord, bundleIDs: customer.bundleIDs,
+        customer: customer.id, kind: customer.customer.kindWord, bundleIDs: customer.bundleIDs,
         pseudonym: isDryRun ? nil : customer.pseudonym, rows: erasure.counts,
         rowsOfOthers: erasure.rowsOfOthers, notificationsOfOthers: erasure.notificationsOfOthers,
         runningSubscriptions: erasure.running, hasSignUp: erasure.hasSignUp)
@@ -342,6 +344,7 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
       output.heading(
         customer.pseudonym.map { "the \(customer.kind) is erased, and is \($0) now" }
           ?? "the \(customer.kind) would be erased")
+      output.line("id: \(customer.customer)")
       output.line("apps: \(apps)")
       for table in CustomerTable.all {
         guard let rows = customer.rows[table.name] else { continue }

@@ -10,11 +10,14 @@ import Work
 extension SupportDesk {
   /// The customer with exactly this id: also a user whom no record names but a notification that waits. An order or an address
   /// is not enough to hand out or to erase a person's data: support looks first whom it names.
+  ///
+  /// Another spelling is another customer: ``find(_:by:)`` corrects the case and white space of an id, and an export or an
+  /// erasure must not. Only a user's UUID has any case.
   /// - Parameter bundleID: the app; needed if the id is a customer of several apps.
   /// - Throws: ``SupportRefusal``; errors of the database.
   func knownCustomer(_ text: String, of bundleID: String?) async throws -> ErasedCustomer {
     let found = try await find(text)
-    if found.isFound { return try recorded(found, of: bundleID) }
+    if found.isFound, found.id == text { return try recorded(found, of: bundleID) }
     let instant = clock.now()
     if let user = UUID(rfc9562: text) {
       let unknown = ErasedCustomer(.user(user), of: [], in: catalog, at: instant)
@@ -27,19 +30,21 @@ extension SupportDesk {
           .user(user), of: chosen, hasNamesake: chosen.count < apps.count, in: catalog, at: instant)
       }
     }
+    guard !found.isFound else {
+      throw SupportRefusal.notFound(
+        "Nothing has the id \(text) as it is written, but \(found.detail) exists. Give the id of the customer in its exact "
+          + "spelling.")
+    }
     throw SupportRefusal.notFound(
       "\(found.id): \(found.detail.prefix(1).uppercased() + found.detail.dropFirst()).")
   }
 
   /// The customer that was found, if the id is the customer's own.
   private func recorded(_ found: FindResult, of bundleID: String?) throws(SupportRefusal) -> ErasedCustomer {
-    let user = UUID(rfc9562: found.id)
-    let device = DeviceID.normalized(found.id)
-    var matches = found.search.customers.filter { match in
-      match.customer.userID.map { $0 == user } ?? (match.customer.deviceID == device)
-    }
+    var matches = found.search.customers(named: found.id)
     // The id of a paired device finds its parent. The device itself is a person's too.
     if matches.isEmpty, found.search.kinds.contains(.childDevice) {
+      let device = DeviceID.normalized(found.id)
       matches = found.search.customers.map { CustomerSearch.Match(.device(device), of: $0.bundleID) }
     }
     let apps = Set(matches.map(\.bundleID)).sorted()

@@ -86,6 +86,16 @@ struct CustomerSearch: Sendable {
 
   private static let maximumRefusals = 5
 
+  /// The customers that have exactly this id themselves: a device in this spelling, a user's UUID in any case. The others are
+  /// found by what leads to them, such as an order or a paired device.
+  func customers(named id: String) -> [Match] {
+    let user = UUID(rfc9562: id)
+    let device = DeviceID.normalized(id)
+    return customers.filter { match in
+      match.customer.userID.map { $0 == user } ?? (match.customer.deviceID == device)
+    }
+  }
+
   /// Adds customers.
   /// - Parameter isKnownOnly: whether nothing is recorded of the user.
   mutating func add(_ matches: [Match], as kind: FoundKind? = nil, isKnownOnly: Bool = false) {

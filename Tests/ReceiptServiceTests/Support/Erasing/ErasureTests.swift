@@ -148,7 +148,7 @@ import Text
         "SELECT encode(secret_hash, 'hex') AS value FROM device_secrets", as: String.self)
       let traces = ["MOTHERS-PHONE", "KIMS-IPAD", "Kimberley of ours", account, hash]
       for trace in traces { #expect(try await !harness.tables(with: trace).isEmpty, "\(trace)") }
-      try await harness.erase("mothers-phone")
+      try await harness.erase("MOTHERS-PHONE")
       for trace in traces {
         // CloudKit is not told yet.
         let found = try await harness.tables(with: trace, except: trace == "MOTHERS-PHONE" ? ["outbox"] : [])
@@ -173,6 +173,7 @@ import Text
       let dry = try await harness.desk.eraseCustomer(id, by: ada, isDryRun: true)
       #expect(dry.description.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(dry)")
       #expect(dry.description.contains("the user would be erased"))
+      #expect(dry.description.contains("id: \(id.lowercased())"))
       #expect(dry.description.contains("subscriptions: 1 ("))
       #expect(dry.description.contains("goes on at the App Store until the customer cancels it"))
       #expect(try await harness.tables(with: id) == before)
@@ -234,6 +235,31 @@ import Text
     }
   }
 
+  @Test(arguments: [
+    ("PHONE-1", "phone-1"), ("phone-1", "PHONE-1"), ("#phone-1", "phone-1"), (" phone-1", "phone-1"),
+  ])
+  func `an id in another spelling exports and erases nothing`(typed: String, other: String) async throws {
+    try await withHarness { harness in
+      for device in [typed, other] { try await harness.device(named: device) }
+      let report = try await harness.erase(typed)
+      #expect(report.erased.map(\.customer) == [typed])
+      #expect(report.erased.map(\.kind) == ["device"])
+      #expect(report.erased.map(\.bundleIDs) == [[TestApps.family]])
+      let ada = try #require(Harness.ada)
+      for action in [
+        { _ = try await harness.erase(typed) },
+        { _ = try await harness.desk.eraseCustomer(typed, by: ada, isDryRun: true) },
+        { _ = try await harness.desk.exportCustomer(typed) },
+      ] as [() async throws -> Void] {
+        let error = await #expect(throws: SupportRefusal.self) { try await action() }
+        #expect(error?.kind == .notFound)
+        #expect(error?.description.contains("device \(other) exists") == true)
+      }
+      #expect(try await harness.count("trials WHERE device_id = '\(other)'") == 1)
+      #expect(try await harness.desk.exportCustomer(other).id == other)
+    }
+  }
+
   @Test func `an order leads to the customer and erases nobody`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
@@ -262,6 +288,7 @@ import Text
       let done = try await ask(.post, "erase-customer", #"{\#(members), "force": true}"#)
       #expect(done.status == 200)
       let erased = try #require(done["erased"] as? [[String: Any]])
+      #expect(erased.first?["customer"] as? String == user.uuidString.lowercased())
       #expect(erased.first?["pseudonym"] is String)
       #expect((erased.first?["runningSubscriptions"] as? [String])?.count == 1)
       #expect(try await ask(.get, "export-customer/\(user)").code == "not_found")
