@@ -48,7 +48,7 @@ extension CustomerTable {
         """
         UPDATE subscriptions SET taken_from = \(customer.pseudonym)
         WHERE original_transaction_id = ANY(\(customer.formerPurchases + customer.lostPurchases))
-          AND taken_from = \(customer.id)
+          AND taken_from = \(customer.id) AND \(customer.isOfAppAndKind)
         """,
         keepOut(customer),
       ]

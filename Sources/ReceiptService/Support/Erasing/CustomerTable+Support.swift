@@ -145,7 +145,7 @@ extension CustomerTable {
       SELECT to_jsonb(o) - '{attempted_digest,delivered_digest,claimed_by,claimed_until}'::text[] AS row
       FROM outbox o
       WHERE key = \(customer.id) AND destination NOT IN ('event', 'notification')
-        AND (destination <> 'profiles' OR \(customer.user)::uuid IS NOT NULL) AND \(customer.isOfApp())
+        AND (destination <> 'profiles' OR \(customer.user)::uuid IS NOT NULL) AND \(customer.isOfAppAndKind)
       """
     },
     erase: { customer in
@@ -153,7 +153,7 @@ extension CustomerTable {
         """
         DELETE FROM outbox
         WHERE key = \(customer.id) AND destination NOT IN ('profiles', 'event', 'notification')
-          AND NOT payload ? 'erased' AND \(customer.isOfApp())
+          AND NOT payload ? 'erased' AND \(customer.isOfAppAndKind)
         """,
         ImpersonalFacts.forwards(customer.reducedPurchases, or: customer.endedNotifications),
       ]

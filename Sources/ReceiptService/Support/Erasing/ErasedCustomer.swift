@@ -15,6 +15,8 @@ struct ErasedCustomer: Sendable {
   let appIDs: [String]
   /// Whether rows of apps that are not in ``appIDs`` stay, although they have the id.
   let isOfTheseAppsAlone: Bool
+  /// The apps whose customers are of the other kind: the same id there is another customer's.
+  let otherKindIDs: [String]
   /// The names of the app's own tables whose row of a user is of no other app.
   let profileTables: [String]
   /// Replaces the id: random, so that nothing leads back to the customer. Rows of one customer stay together, and counts of
@@ -73,6 +75,7 @@ struct ErasedCustomer: Sendable {
     isOfTheseAppsAlone = hasNamesake || customer.kind == .device
     let sameKind = catalog.apps.filter { $0.customer == customer.kind }.map(\.bundleID)
     appIDs = isOfTheseAppsAlone ? bundleIDs : Set(sameKind + bundleIDs).sorted()
+    otherKindIDs = catalog.apps.map(\.bundleID).filter { !sameKind.contains($0) && !bundleIDs.contains($0) }
     // An app outside of the list may write to a table too, and then the row is of both.
     let others = catalog.apps.filter {
       hasNamesake && $0.customer == .user && !bundleIDs.contains($0.bundleID)
@@ -98,6 +101,12 @@ struct ErasedCustomer: Sendable {
   func isOfApp(_ bundleID: StaticString = "bundle_id") -> Query {
     guard isOfTheseAppsAlone else { return "true" }
     return "(\(unescaped: bundleID) IS NULL OR \(unescaped: bundleID) = ANY(\(appIDs)))"
+  }
+
+  /// ``isOfApp(_:)`` for a row with a column for ids of users and of devices: in an app for devices, a user's UUID is the id
+  /// of a device.
+  var isOfAppAndKind: Query {
+    "(\(isOfApp()) AND (bundle_id = ANY(\(otherKindIDs))) IS NOT TRUE)"
   }
 
   /// All purchases whose facts name the customer.
@@ -188,7 +197,7 @@ struct ErasedCustomer: Sendable {
         SELECT FROM subscriptions s WHERE s.app_transaction_id = original.app_transaction_id
           AND s.bundle_id = own.bundle_id AND s.device_id <> own.device_id)
     UNION ALL
-    SELECT original_transaction_id, false, false FROM subscriptions WHERE taken_from = \(id) AND \(isOfApp())
+    SELECT original_transaction_id, false, false FROM subscriptions WHERE taken_from = \(id) AND \(isOfAppAndKind)
     UNION ALL
     SELECT original_transaction_id, false, true FROM (
       SELECT original_transaction_id FROM subscriptions WHERE app_account_token = \(user) AND \(isOfApp())

@@ -17,7 +17,7 @@ extension SupportDesk {
   /// - Throws: ``SupportRefusal``; errors of the database.
   func knownCustomer(_ text: String, of bundleID: String?) async throws -> ErasedCustomer {
     let found = try await find(text)
-    if found.isFound, found.id == text { return try recorded(found, of: bundleID) }
+    if found.isFound, found.id == text { return try await recorded(found, of: bundleID) }
     let instant = clock.now()
     if let user = UUID(rfc9562: text) {
       let unknown = ErasedCustomer(.user(user), of: [], in: catalog, at: instant)
@@ -40,21 +40,25 @@ extension SupportDesk {
   }
 
   /// The customer that was found, if the id is the customer's own.
-  private func recorded(_ found: FindResult, of bundleID: String?) throws(SupportRefusal) -> ErasedCustomer {
+  private func recorded(_ found: FindResult, of bundleID: String?) async throws -> ErasedCustomer {
     var matches = found.search.customers(named: found.id)
     // The id of a paired device finds its parent. The device itself is a person's too.
     if matches.isEmpty, found.search.kinds.contains(.childDevice) {
       let device = DeviceID.normalized(found.id)
       matches = found.search.customers.map { CustomerSearch.Match(.device(device), of: $0.bundleID) }
     }
-    let apps = Set(matches.map(\.bundleID)).sorted()
+    let own = Set(matches.map(\.bundleID)).sorted()
+    let namesakes = try await namesakes(of: found.id)
+    let apps = Set(own + namesakes.map(\.bundleID)).sorted()
     // A sign-up alone is of all apps, and has no record in any.
     let chosen =
       matches.isEmpty || found.search.isSignUpAlone && bundleID == nil
-      ? apps : try Self.chosen(bundleID, from: apps, of: found.id)
+      ? own : try Self.chosen(bundleID, from: apps, of: found.id)
     guard let customer = matches.first(where: { chosen.contains($0.bundleID) })?.customer else {
-      let named = Set(found.search.customers.map { "\($0.customer.kindWord) \($0.customer.id)" }).sorted()
-      throw .invalid(
+      let named = Set(
+        (found.search.customers + namesakes).map { "\($0.customer.kindWord) \($0.customer.id)" }
+      ).sorted()
+      throw SupportRefusal.invalid(
         "\(found.id) is not the id of a customer. "
           + (named.isEmpty
             ? "No customer has this purchase."
@@ -62,6 +66,15 @@ extension SupportDesk {
     }
     return ErasedCustomer(
       customer, of: chosen, hasNamesake: chosen.count < apps.count, in: catalog, at: clock.now())
+  }
+
+  /// The customers whose id is this UUID in lower case, as the database writes it, if the UUID was given in another case. A
+  /// device of another app may have a user's UUID as its id.
+  private func namesakes(of id: String) async throws -> [CustomerSearch.Match] {
+    guard let stored = UUID(rfc9562: id)?.uuidString.lowercased(), stored != id else { return [] }
+    return try await pool.withConnection { connection in
+      try await CustomerSearch(stored, in: catalog, connection).customers(named: stored)
+    }
   }
 
   /// The app that support named, or else the only app that knows the id: the same id in two apps may be two persons.

@@ -124,6 +124,47 @@ import Testing
     }
   }
 
+  @Test(arguments: [true, false])
+  func `a device whose id is the UUID of a user keeps its rows, in whatever case the UUID is typed`(
+    hasTrial: Bool
+  ) async throws {
+    try await withShippedApps { harness in
+      let user = harness.user(of: SwiftClimb.bundleID)
+      _ = try await user.buys(SwiftClimb.annual)
+      let device = user.id.uuidString.lowercased()
+      let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID)
+      _ = try await harness.device("other-phone", shows: bought)
+      _ = try await harness.pool.query(
+        "UPDATE subscriptions SET taken_from = \(device) WHERE bundle_id = \(Heatlab.bundleID)")
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO outbox (destination, bundle_id, key, payload)
+        VALUES ('webhook', \(ScreenTime.bundleID), \(device), '{}')
+        """)
+      if hasTrial {
+        try await harness.device(named: device, of: ScreenTime.bundleID)
+        for typed in [device, device.uppercased()] {
+          #expect(try await refusal { try await harness.erase(typed) } == .invalid, "\(typed)")
+          #expect(
+            try await refusal { _ = try await harness.desk.exportCustomer(typed) } == .invalid, "\(typed)")
+        }
+        // In upper case it is not the id of the device.
+        let refused = try await refusal {
+          try await harness.erase(device.uppercased(), of: ScreenTime.bundleID)
+        }
+        #expect(refused == .invalid)
+      }
+      let report = try await harness.erase(device.uppercased(), of: hasTrial ? SwiftClimb.bundleID : nil)
+      #expect(report.erased.map(\.kind) == ["user"])
+      #expect(report.erased.map(\.bundleIDs) == [[SwiftClimb.bundleID]])
+      #expect(try await harness.count("trials WHERE device_id = '\(device)'") == (hasTrial ? 1 : 0))
+      let deliveries = "outbox WHERE key = '\(device)' AND bundle_id = '\(ScreenTime.bundleID)'"
+      #expect(try await harness.count(deliveries) == 1)
+      #expect(try await harness.count("subscriptions WHERE taken_from = '\(device)'") == 1)
+      #expect(try await harness.count("subscriptions WHERE user_id IS NOT NULL") == 0)
+    }
+  }
+
   @Test(arguments: ["user_preferences", "profiles"])
   func `a user of two apps who is erased in one keeps the premium status of the other`(table: String)
     async throws
