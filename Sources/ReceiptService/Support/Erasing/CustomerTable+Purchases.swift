@@ -177,5 +177,5 @@ extension CustomerTable {
       WHERE original_transaction_id = ANY(\(customer.purchases)) ORDER BY order_id
       """
     },
-    erase: { ["DELETE FROM store_orders WHERE original_transaction_id = ANY(\($0.purchases))"] })
+    erase: { ["DELETE FROM store_orders WHERE original_transaction_id = ANY(\($0.releasedPurchases))"] })
 }

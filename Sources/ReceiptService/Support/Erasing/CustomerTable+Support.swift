@@ -72,7 +72,7 @@ extension CustomerTable {
       [
         """
         UPDATE renewal_extensions SET reason = '(erased)'
-        WHERE original_transaction_id = ANY(\(customer.purchases))
+        WHERE original_transaction_id = ANY(\(customer.releasedPurchases))
         """
       ]
     })
@@ -159,7 +159,8 @@ extension CustomerTable {
       ]
     })
 
-  /// The function `receiptd_erase_actions` does it, after all other tables: it records their counts. The export has the changes of
+  /// The function `receiptd_erase_actions` does it, after all other tables: it records their counts. What support decided about a
+  /// purchase that a device inherits, such as a preference about its refund, holds for that device. The export has the changes of
   /// the customer's own purchases alone, and the same function finds the ids of other customers.
   private static let actions = CustomerTable(
     "support_actions", "of the pseudonym, without reasons and details",

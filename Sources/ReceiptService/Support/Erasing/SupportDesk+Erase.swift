@@ -267,7 +267,7 @@ private enum ErasureRows {
     let details = (try? JSONEncoder().encode(counts)).map { JSONText(utf8: $0) }
     return """
       SELECT receiptd_erase_actions(\(customer.id), \(customer.customer.kindWord), \(customer.bundleIDs),
-        \(customer.purchases), \(customer.pseudonym), \(author.by), \(author.actor.kind),
+        \(customer.releasedPurchases), \(customer.pseudonym), \(author.by), \(author.actor.kind),
         \(author.actor.personID)::bigint, \(author.reason), \(details), \(instant)) AS erased
       """
   }
