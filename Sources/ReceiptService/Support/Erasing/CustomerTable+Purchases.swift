@@ -151,8 +151,12 @@ extension CustomerTable {
       """
     },
     erase: { customer in
-      [
-        ImpersonalFacts.notifications(customer.reducedPurchases, true, at: customer.instant),
+      let reduced = customer.reducedPurchases
+      return [
+        ImpersonalFacts.notifications(
+          reduced.filter { !customer.sharedPurchases.contains($0) }, true, at: customer.instant),
+        ImpersonalFacts.notifications(
+          reduced.filter { customer.sharedPurchases.contains($0) }, false, at: customer.instant),
         ImpersonalFacts.waitingNotifications(customer.endedNotifications, at: customer.instant),
       ]
     })

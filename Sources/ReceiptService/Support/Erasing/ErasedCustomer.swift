@@ -37,6 +37,10 @@ struct ErasedCustomer: Sendable {
   /// Those of ``namedPurchases`` and ``waitingPurchases`` that another customer has after the erasure. Their facts and
   /// notifications are of that customer: a refund that waits must end that customer's access.
   var othersPurchases: Set<String> = []
+  /// Those of ``namedPurchases`` and ``waitingPurchases`` that give another customer access after the erasure:
+  /// ``othersPurchases``, and those of a device that has a place without a proof and inherits nothing. A refund that waits must
+  /// end that access too.
+  var sharedPurchases: Set<String> = []
   let instant: Date
 
   /// The timeout of a statement: many read whole tables.
@@ -118,16 +122,16 @@ struct ErasedCustomer: Sendable {
   /// The customer's purchases that have no owner after the erasure: no device inherits them.
   var releasedPurchases: [String] { purchases.filter { !othersPurchases.contains($0) } }
 
-  /// The waiting notifications that will not be processed any more: no other customer has their purchases.
+  /// The waiting notifications that will not be processed any more: no other customer has access by their purchases.
   var endedNotifications: [UUID] {
-    waiting.filter { !isOfOthers($0) }.map(\.uuid)
+    waiting.filter { !isShared($0) }.map(\.uuid)
   }
 
-  /// The waiting notifications that stay as signed: another customer has their purchases.
-  var keptNotifications: [UUID] { waiting.filter(isOfOthers).map(\.uuid) }
+  /// The waiting notifications that stay as signed: another customer has access by their purchases.
+  var keptNotifications: [UUID] { waiting.filter(isShared).map(\.uuid) }
 
-  private func isOfOthers(_ notification: Waiting) -> Bool {
-    notification.purchase.map { othersPurchases.contains($0) } ?? false
+  private func isShared(_ notification: Waiting) -> Bool {
+    notification.purchase.map { sharedPurchases.contains($0) } ?? false
   }
 
   /// The purchases whose waiting notifications name the customer, and whose facts do not.
@@ -233,24 +237,31 @@ struct ErasedCustomer: Sendable {
   /// The devices that may inherit a purchase: the rest of a statement on `purchase_devices` under the alias `d`.
   /// - Parameter purchase: the column with the purchase's id.
   func heirs(of purchase: StaticString) -> Query {
+    "\(sharers(of: purchase)) AND d.is_proven"
+  }
+
+  /// The other devices that have a purchase, also without a proof: as ``heirs(of:)``.
+  private func sharers(of purchase: StaticString) -> Query {
     """
     FROM purchase_devices d
-    WHERE d.original_transaction_id = \(unescaped: purchase) AND NOT d.is_barred AND d.is_proven
-      AND d.device_id <> \(id)
+    WHERE d.original_transaction_id = \(unescaped: purchase) AND NOT d.is_barred AND d.device_id <> \(id)
     """
   }
 
-  /// The rows for ``with(others:)``. Those of ``purchases`` are another customer's if a device inherits them. `is_settled`: an
-  /// erasure has removed the user's token from the purchase, so a notification that waits names the user no more.
+  /// The rows for ``with(others:)``. Those of ``purchases`` are another customer's (`is_others`) if a device inherits them.
+  /// `is_settled`: an erasure has removed the user's token from the purchase, so a notification that waits names the user no more.
   var findOthersPurchases: Query {
     """
-    SELECT s.original_transaction_id,
-      coalesce(\(user.map { PurchaseErasure.digest(of: $0) }) = ANY(s.erased_tokens), false) AS is_settled
-    FROM subscriptions s
-    WHERE s.original_transaction_id = ANY(\(namedPurchases + waitingPurchases))
-      AND CASE WHEN s.original_transaction_id = ANY(\(purchases))
-        THEN EXISTS (SELECT \(heirs(of: "s.original_transaction_id")))
-        ELSE s.user_id IS NOT NULL OR s.device_id IS NOT NULL END
+    SELECT * FROM (
+      SELECT s.original_transaction_id,
+        coalesce(\(user.map { PurchaseErasure.digest(of: $0) }) = ANY(s.erased_tokens), false) AS is_settled,
+        CASE WHEN s.original_transaction_id = ANY(\(purchases))
+          THEN EXISTS (SELECT \(heirs(of: "s.original_transaction_id")))
+          ELSE s.user_id IS NOT NULL OR s.device_id IS NOT NULL END AS is_others,
+        EXISTS (SELECT \(sharers(of: "s.original_transaction_id"))) AS is_shared
+      FROM subscriptions s
+      WHERE s.original_transaction_id = ANY(\(namedPurchases + waitingPurchases))) AS named
+    WHERE is_others OR is_shared
     """
   }
 
@@ -297,16 +308,17 @@ struct ErasedCustomer: Sendable {
     return found
   }
 
-  /// The customer with ``othersPurchases``, without the waiting notifications that are settled.
+  /// The customer with ``othersPurchases`` and ``sharedPurchases``, without the waiting notifications that are settled.
   func with(others rows: Rows) throws -> ErasedCustomer {
     var found = self
-    var (others, settled): (Set<String>, Set<String>) = ([], [])
+    var (others, shared, settled): (Set<String>, Set<String>, Set<String>) = ([], [], [])
     for row in rows {
       let id = try row.decode("original_transaction_id", as: String.self)
-      others.insert(id)
+      shared.insert(id)
+      if try row.decode("is_others", as: Bool.self) { others.insert(id) }
       if try row.decode("is_settled", as: Bool.self) { settled.insert(id) }
     }
-    found.othersPurchases = others
+    (found.othersPurchases, found.sharedPurchases) = (others, shared)
     found.waiting = waiting.filter { notification in
       notification.purchase.map { !settled.contains($0) } ?? true
     }

@@ -197,6 +197,41 @@ import Testing
     }
   }
 
+  @Test func `a refund that waits ends the access of a device that shares the purchase without a proof`()
+    async throws
+  {
+    try await withHarness { harness in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      let id = bought.originalTransactionID
+      try await harness.arrives(bought)
+      _ = try await harness.device("phone", shows: bought)
+      // As a build that knows the transaction's id alone, under "clientWrites": "accept".
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO purchase_devices (original_transaction_id, device_id, bundle_id, since, proved_at, is_barred, is_proven)
+        VALUES (\(id), 'old-build', \(TestApps.family), now(), now(), false, false)
+        """)
+      func hasAccess() async throws -> Bool? {
+        try await harness.entitlements("old-build", of: TestApps.family).bool("entitlements.isAccessGranted")
+      }
+      harness.clock.advance(seconds: 60)
+      let waiting = try await harness.waits(.unknownApp, with: harness.store.perform(.refundLatest, on: id))
+      let report = try await harness.erase("phone")
+      #expect(report.erased.first?.rows["notifications"] == 1)
+      // It inherits nothing, and what was processed before is reduced.
+      #expect(try await harness.row(of: id).deviceID == nil)
+      #expect(try await harness.count("notifications WHERE envelope_claims <> '{}'") == 1)
+      #expect(try await harness.outcome(of: waiting.uuid) == "unknown_app")
+      #expect(try await hasAccess() == true)
+      await harness.service.replayWaiting()
+      #expect(try await harness.outcome(of: waiting.uuid) == "applied")
+      #expect(try await harness.row(of: id).status == "cancelled")
+      #expect(try await hasAccess() == false)
+      #expect(try await harness.count("notifications WHERE envelope_claims <> '{}'") == 0)
+    }
+  }
+
   @Test
   func `waiting notifications of apps that were never configured lose an erased user and leave no purchase`()
     async throws
