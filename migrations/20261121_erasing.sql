@@ -91,6 +91,17 @@ END
 $$;
 COMMENT ON FUNCTION public.receiptd_rename_in_change(jsonb, text, text, boolean) IS 'A change that a refresh found, such as "owner: <id> -> <id>", in which the pseudonym replaces a customer''s id, or with "others" the id of every other customer.';
 
+-- A client may choose an id that begins with 'erased-'. Only those of erased devices have this form: see DeviceID.
+CREATE OR REPLACE FUNCTION public.receiptd_has_account(app text, account text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (
+      SELECT FROM public.trials WHERE bundle_id = app AND app_transaction_id = account
+        AND device_id !~ '^erased-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
+    OR EXISTS (
+      SELECT FROM public.subscriptions
+      WHERE app_transaction_id = account AND bundle_id = app AND coalesce(user_id::text, device_id) IS NOT NULL)
+$$;
+
 -- Sequential scans are disabled because clients can make the table large. That inflates cost estimates, so JIT is too.
 CREATE OR REPLACE FUNCTION public.receiptd_erase_actions(
   customer_id text, kind text, bundle_ids text[], purchases text[], pseudonym text, author text, actor text,

@@ -41,7 +41,7 @@ package struct DeviceID: Sendable {
   ///
   /// - Parameter member: the name of the value in the request, for the error.
   /// - Throws: 400 `invalid_request` for an id that is empty, longer than 255 bytes, or has control characters, or white space
-  ///   at its ends, because support reads ids in a terminal and copies them.
+  ///   at its ends, because support reads ids in a terminal and copies them; and for the id of an erased device.
   package init(_ name: String, named member: String = "deviceID") throws(Problem) {
     let name = Self.normalized(name)
     guard (1...Self.maximumLength).contains(name.utf8.count), !name.hasControlCharacters,
@@ -51,7 +51,20 @@ package struct DeviceID: Sendable {
         "'\(member)' must be 1 to \(Self.maximumLength) bytes without control characters, and must not begin or end "
           + "with white space.")
     }
+    guard !Self.isErased(name) else {
+      throw .invalidRequest("'\(member)' has the form of the id that replaces an erased device's.")
+    }
     self.name = name
+  }
+
+  /// The begin of the id that replaces an erased device's; a UUID follows.
+  package static let erasedPrefix = "erased-"
+
+  /// The form of such an id in SQL, as a regular expression. No other device has an id of this form.
+  package static let erasedPattern: StaticString = "'^erased-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"
+
+  private static func isErased(_ name: String) -> Bool {
+    name.hasPrefix(erasedPrefix) && UUID(rfc9562: String(name.dropFirst(erasedPrefix.count))) != nil
   }
 
   /// The form of an id in the database. Rows from before receiptd may have ids that new devices may not have.
@@ -74,7 +87,7 @@ extension App {
       guard let device = try? DeviceID(text) else {
         throw .invalid(
           "Customers of \(bundleID) are devices, named by 1 to \(DeviceID.maximumLength) bytes without control characters, "
-            + "and without white space at the ends."
+            + "without white space at the ends, and not by the id that replaces an erased device's."
         )
       }
       return .device(device.name)

@@ -39,6 +39,31 @@ import Testing
     #expect(throws: SupportRefusal.self) { try SupportAuthor(by: .machine(speakingFor: id), reason: "x") }
   }
 
+  @Test func `the id of an erased device is refused, and one that only looks like it is not`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone", account: "anna")
+      let pseudonym = try #require(try await harness.erase("phone").erased.first?.pseudonym)
+      let ada = try #require(Harness.ada)
+      for id in [pseudonym, "erased-\(UUID().uuidString)"] {
+        let refused = try await harness.launch(id, account: "anna")
+        #expect(refused.status == 400)
+        #expect(refused.code == "invalid_request")
+        let granted = try await refusal {
+          _ = try await harness.desk.grant(
+            to: id, bundleID: ScreenTime.bundleID, tier: "family", days: 1, by: ada, isForced: true)
+        }
+        #expect(granted == .invalid)
+      }
+      // The Apple Account of such a device is kept while the device is a customer.
+      _ = try await harness.launch("erased-tablet", account: "boris")
+      _ = try await harness.launch("desk", account: "boris")
+      let account = try await harness.value(
+        "SELECT app_transaction_id AS value FROM trials WHERE device_id = 'erased-tablet'", as: String.self)
+      try await harness.erase("desk")
+      #expect(try await harness.count("trials WHERE app_transaction_id = '\(account)'") == 1)
+    }
+  }
+
   /// Unicode white space at one of the ends, or at both.
   private static let spaced = [
     " ", "phone ", " phone", "\u{a0}phone", "phone\u{a0}", "\u{a0}", "phone\u{2003}", "\u{3000}phone",

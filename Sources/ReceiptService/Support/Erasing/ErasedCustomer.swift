@@ -89,7 +89,7 @@ struct ErasedCustomer: Sendable {
     self.instant = instant
     // Columns of users take UUIDs alone.
     let random = UUID().uuidString.lowercased()
-    pseudonym = customer.userID == nil ? "erased-\(random)" : random
+    pseudonym = customer.userID == nil ? DeviceID.erasedPrefix + random : random
   }
 
   var id: String { customer.id }
@@ -196,7 +196,7 @@ struct ErasedCustomer: Sendable {
       AND unclaimed.user_id IS NULL AND unclaimed.device_id IS NULL
       AND NOT EXISTS (
         SELECT FROM trials t WHERE coalesce(t.continues, t.id) = original.id AND t.device_id <> own.device_id
-          AND t.device_id NOT LIKE 'erased-%')
+          AND t.device_id !~ \(unescaped: DeviceID.erasedPattern))
       AND NOT EXISTS (
         SELECT FROM subscriptions s WHERE s.app_transaction_id = original.app_transaction_id
           AND s.bundle_id = own.bundle_id AND s.device_id <> own.device_id)
