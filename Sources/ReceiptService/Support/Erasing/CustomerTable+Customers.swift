@@ -179,9 +179,10 @@ extension CustomerTable {
       ]
     })
 
-  /// Written by ``ProfileWriter``, which may have to wait for the row.
+  /// Written by ``ProfileWriter``, which may have to wait for the row. The report counts a row whose values change, also if it
+  /// is deleted then.
   private static let profiles = CustomerTable(
-    "profiles", "free; the row is the app's",
+    "profiles", "free; deleted if receiptd added the row",
     columns: "id premium_expires_at premium_product_id premium_original_transaction_id",
     export: { customer in
       """
@@ -193,7 +194,8 @@ extension CustomerTable {
     erase: { _ in [] })
 
   private static let preferences = CustomerTable(
-    "user_preferences", "free; the row is the app's", columns: "user_id is_premium bookmark_limit",
+    "user_preferences", "free; deleted if receiptd added the row",
+    columns: "user_id is_premium bookmark_limit",
     export: { customer in
       """
       SELECT jsonb_build_object('user_id', user_id, 'is_premium', is_premium, 'bookmark_limit', bookmark_limit) AS row

@@ -173,6 +173,18 @@ extension SupportDesk {
       + (erasure.hasSignUp ? " The sign-up is still in auth.users: delete it there." : "")
   }
 
+  /// The premium values of the user's row in each of the app's own tables, by the table's name.
+  private func profileValues(
+    of user: UUID, _ connection: PostgresConnection
+  ) async throws -> [String: String] {
+    let answers = try await connection.pipeline(ProfileTable.all.map { $0.values([user]) })
+    var values: [String: String] = [:]
+    for (table, rows) in zip(ProfileTable.all, answers) {
+      values[table.destination.rawValue] = try rows.first?.decode("values", as: String.self)
+    }
+    return values
+  }
+
   private func hasSignUp(_ customer: ErasedCustomer, _ connection: PostgresConnection) async throws -> Bool {
     guard let user = customer.user, try await UserDirectory.canRead("id", connection) else { return false }
     return try await UserDirectory.has(user, connection)
@@ -223,7 +235,11 @@ extension SupportDesk {
       let records = try await CustomerRecordRows.decode(
         connection.pipeline(CustomerRecordRows.select(users: [user], devices: [])))
       let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
+      let before = try await profileValues(of: user, connection)
       _ = try await writer.write(changes, customerRecords: records, former: [user], on: connection)
+      for (table, values) in try await profileValues(of: user, connection) where values != before[table] {
+        counts[table, default: 0] += 1
+      }
     }
     let left = try await connection.query(
       customer.countNotificationsOfOthers(and: ended.kept), timeout: ErasedCustomer.timeout)

@@ -185,6 +185,29 @@ import Text
     }
   }
 
+  @Test(arguments: ["profiles", "user_preferences"])
+  func `the dry run and the report name the row of the app that becomes free`(table: String) async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      // It is the app's row, so it stays.
+      let column = table == "profiles" ? "id" : "user_id"
+      _ = try await harness.pool.query(
+        "INSERT INTO \(unescaped: table) (\(unescaped: column)) VALUES (\(user))")
+      _ = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 3,
+        by: #require(Harness.ada), isForced: true)
+      let letter = try #require(Harness.makeAuthor("ada", "asked by letter"))
+      let dry = try await harness.desk.eraseCustomer(user.uuidString, by: letter, isDryRun: true)
+      #expect(dry.erased.first?.rows[table] == 1)
+      #expect(dry.description.contains("\(table): 1 (free"), "\(dry)")
+      #expect(try await harness.isPremiumInPreferences(user) == true)
+      let report = try await harness.erase(user.uuidString)
+      #expect(report.erased.first?.rows == dry.erased.first?.rows)
+      #expect(try await harness.isPremiumInPreferences(user) != true)
+      #expect(try await refusal { try await harness.erase(user.uuidString) } == .notFound)
+    }
+  }
+
   @Test func `the record has the pseudonym, the author and the counts, and a second erasure finds nobody`()
     async throws
   {
