@@ -18,11 +18,14 @@ struct LibpqSession {
   /// The process id of the server from the login. A pooler sends a number of its own.
   var announcedProcess: Int32 { PQbackendPID(handle) }
 
-  /// Whether no transaction is open.
-  var isIdle: Bool { PQtransactionStatus(handle) == PQTRANS_IDLE }
-
-  /// Whether a statement of the open transaction has failed.
-  var isInFailedTransaction: Bool { PQtransactionStatus(handle) == PQTRANS_INERROR }
+  /// The transaction of the session.
+  var status: SessionStatus {
+    switch PQtransactionStatus(handle) {
+    case PQTRANS_IDLE: .idle
+    case PQTRANS_INERROR: .failed
+    default: .open
+    }
+  }
 
   /// Whether `nextResult()` does not wait for the socket.
   var hasResult: Bool { PQisBusy(handle) == 0 }

@@ -23,7 +23,7 @@ struct PipelineResults {
   private var position = 0
   private(set) var results: [Rows] = []
   /// The first failure.
-  private(set) var failure: PostgresError?
+  var failure: PostgresError?
   /// The statements whose preparation failed or did not run.
   private(set) var unprepared: [StatementCache.Statement] = []
   /// Whether the connection must be closed: it is in COPY mode, or the results do not match the messages.

@@ -8,8 +8,7 @@ struct PipelineState {
   var statements: StatementCache
   /// The expected results of the current batch.
   var awaited: PipelineResults?
-  /// Statements that are sent with the next batch: BEGIN, SAVEPOINT, RELEASE.
-  var pending: [String] = []
+  var transaction = TransactionState()
   /// The error that closed the connection; nil while it is open.
   var closed: PostgresError?
   /// Whether the pool closes the connection when it is released.
@@ -23,7 +22,10 @@ struct PipelineState {
     notices.register(with: session)
   }
 
-  /// Sends a batch.
+  /// The transaction of the session.
+  var sessionStatus: SessionStatus { closed == nil ? session.status : .closed }
+
+  /// Sends a batch, which ``transaction`` has accepted.
   ///
   /// - Returns: false if libpq could not accept it; the connection is then unusable.
   mutating func send(_ batch: Batch) -> Bool {
@@ -40,14 +42,14 @@ struct PipelineState {
     case .attempt(let queries, let savepoint, let more):
       isSent = isSent && sendPending(&steps)
       for query in queries { isSent = isSent && send(query, &steps) }
-      isSent = isSent && session.send(statement: "savepoint \(savepoint)")
+      isSent = isSent && session.send(statement: TransactionStatement.savepoint(savepoint).text)
       steps.append(.command)
       for query in more { isSent = isSent && send(query, &steps) }
       isSent = isSent && session.sync()
       steps.append(.sync(isFatal: true))
       awaited = PipelineResults(steps, resultCount: queries.count + more.count)
     case .command(let statement):
-      isSent = isSent && sendPending(&steps) && session.send(statement: statement) && session.sync()
+      isSent = isSent && sendPending(&steps) && session.send(statement: statement.text) && session.sync()
       steps += [.command, .sync(isFatal: true)]
       awaited = PipelineResults(steps)
     case .script(let script):
@@ -58,12 +60,12 @@ struct PipelineState {
   }
 
   private mutating func sendPending(_ steps: inout [PipelineResults.Step]) -> Bool {
-    defer { pending.removeAll(keepingCapacity: true) }
-    for statement in pending {
-      if statement == Self.begin {
-        guard send(Query(unescaped: statement), expecting: .commandTag("BEGIN"), &steps) else { return false }
+    defer { transaction.sentPending() }
+    for statement in transaction.pending {
+      if statement == .begin {
+        guard send(Self.begin, expecting: .commandTag("BEGIN"), &steps) else { return false }
       } else {
-        guard session.send(statement: statement) else { return false }
+        guard session.send(statement: statement.text) else { return false }
         steps.append(.command)
       }
     }
@@ -72,13 +74,13 @@ struct PipelineState {
 
   /// BEGIN and COMMIT are prepared, because the server parses them longer than it runs them. If a pooler switches to a
   /// server process where the name belongs to another client's statement, the command tag differs.
-  static let begin = "begin"
+  private static let begin: Query = "begin"
   private static let commit: Query = "commit"
 
   /// Closes the statements that the cache evicted. They have a pipeline of their own, so that a failure does not affect the
   /// caller's batch, and are not sent in a transaction, which a failure would abort.
   private mutating func closeEvicted(_ steps: inout [PipelineResults.Step]) -> Bool {
-    if statements.evicted.isEmpty || !session.isIdle { return true }
+    if statements.evicted.isEmpty || session.status != .idle { return true }
     for name in statements.takeEvicted() {
       guard session.send(statement: "deallocate \(name)"), session.sync() else { return false }
       steps += [.command, .sync(isFatal: false)]
@@ -128,11 +130,16 @@ struct PipelineState {
 
   /// Removes and returns the results when they are complete.
   mutating func takeFinished() -> PipelineResults? {
-    guard let finished = awaited, finished.isFinished else { return nil }
+    guard var finished = awaited, finished.isFinished else { return nil }
     awaited = nil
     // Only a script runs outside of pipeline mode.
     if PQpipelineStatus(session.handle) == PQ_PIPELINE_OFF, !session.enterPipeline() { isRetired = true }
-    if let failure = finished.failure { handle(failure) }
+    if let failure = finished.failure {
+      handle(failure)
+      finished.failure?.isSafeToRepeat = transaction.failed(failure)
+    } else {
+      transaction.succeeded()
+    }
     return finished
   }
 
@@ -163,10 +170,10 @@ extension PostgresError {
 enum Batch {
   /// Statements in a pipeline, with or without a COMMIT after them.
   case queries([Query], commits: Bool = false)
-  /// Statements in a pipeline, and further ones after a savepoint of this name.
-  case attempt([Query], savepoint: String, [Query])
+  /// Statements in a pipeline, and further ones after a savepoint of this number.
+  case attempt([Query], savepoint: Int, [Query])
   /// A statement without values or rows, which is not prepared: COMMIT, ROLLBACK.
-  case command(String)
+  case command(TransactionStatement)
   /// Statements without values in the simple query protocol.
   case script(String)
 

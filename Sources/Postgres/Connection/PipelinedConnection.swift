@@ -94,46 +94,24 @@ final class PipelinedConnection: Sendable {
     }
   }
 
-  /// Adds a statement that is sent with the next batch.
-  func enqueue(_ statement: String) {
-    state.withLock { $0.pipeline.pending.append(statement) }
-  }
-
-  /// Removes the last pending statement, if it is this one.
-  ///
-  /// - Returns: false if it was sent already.
-  func withdraw(_ statement: String) -> Bool {
-    state.withLock { state in
-      guard state.pipeline.pending.last == statement else { return false }
-      state.pipeline.pending.removeLast()
-      return true
-    }
-  }
-
-  /// Whether a statement waits for the next batch.
-  var hasPending: Bool { state.withLock { !$0.pipeline.pending.isEmpty } }
-
-  /// Drops the statements that wait for the next batch.
-  func removePending() {
-    state.withLock { $0.pipeline.pending.removeAll() }
+  /// Runs `body` under the lock, for an event of the transaction.
+  func withPipeline<R: Sendable, Failure>(
+    _ body: (inout PipelineState) throws(Failure) -> R
+  ) throws(Failure) -> R {
+    try state.withLock { state throws(Failure) in try body(&state.pipeline) }
   }
 
   /// The error that closed the connection; nil while it is open.
   var closeError: PostgresError? { state.withLock { $0.pipeline.closed } }
 
-  /// Whether a statement failed in the open transaction: COMMIT would roll back.
-  var isInFailedTransaction: Bool {
-    state.withLock { $0.pipeline.closed == nil && $0.pipeline.session.isInFailedTransaction }
-  }
-
-  /// Whether no transaction is open.
-  var isIdle: Bool { state.withLock { $0.pipeline.closed == nil && $0.pipeline.session.isIdle } }
-
-  /// Whether the connection is open, has no transaction and may be leased again.
-  var isReusable: Bool {
+  /// Ends a lease.
+  ///
+  /// - Returns: whether the connection is open, has no transaction and may be leased again.
+  func endLease() -> Bool {
     state.withLock { state in
-      state.pipeline.closed == nil && !state.pipeline.isRetired && state.pipeline.awaited == nil
-        && state.pipeline.pending.isEmpty && state.pipeline.session.isIdle
+      state.pipeline.transaction.endLease()
+      return state.pipeline.sessionStatus == .idle && state.pipeline.transaction.pending.isEmpty
+        && !state.pipeline.isRetired && state.pipeline.awaited == nil
     }
   }
 
@@ -142,8 +120,12 @@ final class PipelinedConnection: Sendable {
     state.withLock { $0.pipeline.closed == nil ? $0.pipeline.session.announcedProcess : nil }
   }
 
-  /// Whether the connection is lost or will not be leased again.
-  var isGone: Bool { state.withLock { $0.pipeline.closed != nil || $0.pipeline.isRetired } }
+  /// Whether the connection is lost or will not be leased again, and nothing of the lease can be committed.
+  var isReplaceable: Bool {
+    state.withLock { state in
+      (state.pipeline.closed != nil || state.pipeline.isRetired) && state.pipeline.transaction.isRepeatable
+    }
+  }
 
   /// Whether the server has kept an idle connection open. Its last message may be unread in the socket; one system call
   /// here prevents an error for the next caller.
@@ -177,8 +159,14 @@ final class PipelinedConnection: Sendable {
       if state.continuation != nil {
         return (PostgresError(.misuse("the connection is in use by another task")), nil)
       }
+      let session = state.pipeline.sessionStatus
+      state.wasIdle = session == .idle && state.pipeline.transaction.pending.isEmpty
+      do throws(PostgresError) {
+        try state.pipeline.transaction.send(batch, session)
+      } catch {
+        return (error, nil)
+      }
       state.continuation = continuation
-      state.wasIdle = state.pipeline.session.isIdle && state.pipeline.pending.isEmpty
       state.deadline = MonotonicInstant.now.advanced(by: timeout)
       if state.timerFiresAt.map({ $0 > state.deadline }) ?? true { setTimer(&state) }
       guard state.pipeline.send(batch) else { return (nil, connectionLost(&state)) }
@@ -287,8 +275,9 @@ final class PipelinedConnection: Sendable {
 
   private func end(_ state: inout State, _ error: any Error) -> Outcome? {
     guard state.pipeline.closed == nil else { return nil }
-    state.pipeline.closed =
-      error as? PostgresError ?? PostgresError(.unavailable("the connection was closed"))
+    let reason = error as? PostgresError ?? PostgresError(.unavailable("the connection was closed"))
+    state.pipeline.closed = reason
+    if state.continuation != nil { state.pipeline.transaction.lost(isUnread: reason.isSafeToRepeat) }
     state.pipeline.awaited = nil
     state.timer.cancel()
     if let watch = state.watch {

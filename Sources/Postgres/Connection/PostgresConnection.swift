@@ -1,5 +1,4 @@
 import Logging
-import Synchronization
 
 /// A connection of a ``PostgresPool``. One task uses it at a time.
 public final class PostgresConnection: Sendable {
@@ -7,18 +6,9 @@ public final class PostgresConnection: Sendable {
   let pipelined: PipelinedConnection
   let configuration: PostgresConfiguration
   private let logger: Logger?
-  /// The number of savepoints so far, for their names.
-  let savepoints = Atomic(0)
-  /// Whether ``commit(after:)`` has succeeded in the current transaction.
-  let hasCommitted = Atomic(false)
-
-  /// Whether a COMMIT of the current transaction was sent and is not known to have failed.
-  let mayHaveCommitted = Atomic(false)
-  /// Whether a statement has run since the lease and was not rolled back: the work cannot be repeated.
-  let hasRun = Atomic(false)
 
   /// Whether ``commit(after:)`` has succeeded in the current transaction.
-  public var isCommitted: Bool { hasCommitted.load(ordering: .relaxed) }
+  public var isCommitted: Bool { pipelined.withPipeline { $0.transaction.phase == .committed } }
 
   init(id: Int, pipelined: PipelinedConnection, configuration: PostgresConfiguration, logger: Logger?) {
     self.id = id
@@ -60,20 +50,7 @@ public final class PostgresConnection: Sendable {
   nonisolated(nonsending) public func commit(after queries: [Query]) async throws -> [Rows] {
     // A later cancellation would only make the outcome unknown.
     try Task.checkCancellation()
-    // The server would roll back at COMMIT and report no error.
-    if pipelined.isInFailedTransaction {
-      throw PostgresError(.misuse("a statement of the transaction failed"))
-    }
-    return try await committing {
-      do {
-        let response = try await run(.queries(queries, commits: true), isCancellable: false)
-        hasCommitted.store(true, ordering: .relaxed)
-        try response.notices.checkCommit()
-        return response.results
-      } catch let error as PostgresError {
-        throw error.asOutcomeOfCommit.ending(transaction: pipelined.isIdle)
-      }
-    }
+    return try await commit(with: .queries(queries, commits: true))
   }
 
   /// Runs statements without values, as `psql` does. Outside of a transaction they form one transaction, unless they begin
@@ -85,23 +62,13 @@ public final class PostgresConnection: Sendable {
     script: String, timeout: Duration? = nil
   ) async throws -> [ServerReport] {
     // Pending statements cannot be sent with a script.
-    if pipelined.hasPending { _ = try await run(.queries([])) }
-    // The script may end the transaction.
-    mayHaveCommitted.store(true, ordering: .relaxed)
-    hasRun.store(true, ordering: .relaxed)
+    if pipelined.withPipeline({ !$0.transaction.pending.isEmpty }) { try await run(.queries([])) }
     return try await run(.script(script), timeout: timeout).notices
-  }
-
-  /// Resets the state of the last lease.
-  func leased() -> PostgresConnection {
-    hasRun.store(false, ordering: .relaxed)
-    mayHaveCommitted.store(false, ordering: .relaxed)
-    return self
   }
 
   /// Whether the work that failed can be repeated on another connection: this one is lost, and nothing was committed.
   func canBeReplaced(after error: PostgresError) -> Bool {
-    error.isSafeToRepeat && !hasRun.load(ordering: .relaxed) && pipelined.isGone
+    error.isSafeToRepeat && pipelined.isReplaceable
   }
 
   /// Runs a batch, and repeats it if its statements must be prepared again.
@@ -119,21 +86,7 @@ public final class PostgresConnection: Sendable {
     to batch: Batch, timeout: Duration? = nil, isCancellable: Bool = true
   ) async throws -> PipelinedConnection.Response {
     let timeout = timeout ?? configuration.queryTimeout
-    let hadRun = hasRun.load(ordering: .relaxed)
-    // The batch counts as run until it is certain that it did not.
-    hasRun.store(true, ordering: .relaxed)
-    var response: PipelinedConnection.Response
-    do {
-      response = try await pipelined.run(batch, timeout: timeout, isCancellable: isCancellable)
-    } catch let error as PostgresError where error.isSafeToRepeat {
-      hasRun.store(hadRun, ordering: .relaxed)
-      throw error
-    }
-    if response.failure?.isOfReadOnlyServer ?? false, !hadRun {
-      // The batch was a transaction, or the first part of one, and was rolled back.
-      hasRun.store(false, ordering: .relaxed)
-      response.failure?.isSafeToRepeat = true
-    }
+    var response = try await pipelined.run(batch, timeout: timeout, isCancellable: isCancellable)
     if let failure = response.failure, response.wasIdle, failure.isCuredByPreparingAgain {
       response = try await pipelined.run(batch, timeout: timeout, isCancellable: isCancellable)
     }

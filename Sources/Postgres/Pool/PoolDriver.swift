@@ -56,13 +56,13 @@ final class PoolDriver: Sendable {
       if last.map({ connection.id <= $0 }) ?? false {
         connection.pipelined.retire()
       } else if connection.pipelined.isAlive() {
-        return connection.leased()
+        return connection
       }
       release(connection)
     }
     while true {
       let connection = try await waitForConnection()
-      guard let last, connection.id <= last else { return connection.leased() }
+      guard let last, connection.id <= last else { return connection }
       connection.pipelined.retire()
       release(connection)
     }
@@ -105,7 +105,7 @@ final class PoolDriver: Sendable {
   }
 
   func release(_ connection: PostgresConnection) {
-    let isReusable = connection.pipelined.isReusable
+    let isReusable = connection.pipelined.endLease()
     apply { $0.release(connection.id, isReusable: isReusable, now: .now) }
   }
 
