@@ -165,10 +165,7 @@ final class HTTPConnection {
   // MARK: Handlers in tasks
 
   /// Runs the handler in a task that prefers this loop, which saves two changes of threads for each request.
-  private func start(
-    _ handler: @escaping @Sendable (Request) async throws -> Response, _ request: Request,
-    in trace: TraceContext
-  ) {
+  private func start(_ handler: @escaping Responder, _ request: Request, in trace: TraceContext) {
     handlerCount += 1
     let number = handlerCount
     let bound = LoopBound(self, to: connection.loop)

@@ -1,5 +1,12 @@
 public import HTTPTypes
 
+/// Responds to a request, or throws; a ``Problem`` becomes its response.
+public typealias Responder = @Sendable (Request) async throws -> Response
+
+/// Wraps a responder. It may refuse a request, and change what the responder returns or throws. It is called once for each
+/// route, when the router is built.
+public typealias Middleware = @Sendable (_ next: @escaping Responder) -> Responder
+
 /// Finds the handler for a method and a path.
 ///
 /// A pattern such as `/api/v1/profiles/{userID}/premium` matches segment by segment. The path is split at its slashes and
@@ -12,6 +19,8 @@ public struct Router: Sendable {
   /// `Cache-Control` of every response without one, including refusals and unknown paths.
   let cacheControl: String?
   var nodes: [Node] = [Node()]
+  /// The middleware of the open groups, the outermost first.
+  private var middleware: [Middleware] = []
 
   /// A node in the tree of segments.
   struct Node: Sendable {
@@ -48,19 +57,30 @@ public struct Router: Sendable {
   /// - Precondition: the pattern is well-formed and has no route for this method yet.
   public mutating func on(
     _ method: HTTPRequest.Method, _ pattern: String, maximumBodyLength: Int = 65_536,
-    _ handler: @escaping @Sendable (Request) async throws -> Response
+    _ handler: @escaping Responder
   ) {
-    add(method, pattern, maximumBodyLength, .asynchronous(handler))
+    let wrapped = middleware.reversed().reduce(handler) { next, wrap in wrap(next) }
+    add(method, pattern, maximumBodyLength, .asynchronous(wrapped))
+  }
+
+  /// Adds routes that share middleware, inside that of an outer group. The first middleware is the first to see a request,
+  /// and the last to see its response or error.
+  public mutating func group(_ middleware: [Middleware], routes: (inout Router) -> Void) {
+    let outer = self.middleware
+    self.middleware += middleware
+    routes(&self)
+    self.middleware = outer
   }
 
   /// Adds a route whose handler runs on the event loop without a task. It must return quickly, because the other
   /// connections of the loop wait for it.
   ///
-  /// - Precondition: the pattern is well-formed and has no route for this method yet.
+  /// - Precondition: as for ``on(_:_:maximumBodyLength:_:)``; and no group with middleware is open, which needs a task.
   public mutating func onImmediate(
     _ method: HTTPRequest.Method, _ pattern: String, maximumBodyLength: Int = 65_536,
     _ handler: @escaping @Sendable (Request) throws -> Response
   ) {
+    precondition(middleware.isEmpty, "\(method) \(pattern) is immediate and cannot have middleware.")
     add(method, pattern, maximumBodyLength, .immediate(handler))
   }
 
@@ -224,7 +244,7 @@ public struct Route: Sendable {
     /// Runs on the event loop without a task.
     case immediate(@Sendable (Request) throws -> Response)
     /// Runs in a task, which is cancelled when the connection is lost or the deadline has passed.
-    case asynchronous(@Sendable (Request) async throws -> Response)
+    case asynchronous(Responder)
   }
 }
 

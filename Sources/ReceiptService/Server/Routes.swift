@@ -16,39 +16,25 @@ extension Service {
   /// Almost every response is about one customer, so responses are not cacheable by default.
   package var clientRouter: Router {
     var router = Router(cacheControl: "no-store")
-    router.on(.post, "/api/v1/subscriptions/validate", maximumBodyLength: 256 << 10) { request in
-      try await self.client(request) { try await self.validation.respond(to: request) }
+    router.group([keepRefusals, limitRate, mapDatabaseErrors]) { router in
+      router.on(
+        .post, "/api/v1/subscriptions/validate", maximumBodyLength: 256 << 10, validation.respond(to:))
+      router.on(.put, "/api/v1/profiles/{userID}/premium", maximumBodyLength: 2 << 20, profiles.put(_:))
+      router.on(.get, "/api/v1/profiles/{userID}/premium", profiles.get(_:))
+      router.on(.post, "/api/v1/trials", maximumBodyLength: 64 << 10, trials.respond(to:))
+      router.on(.get, "/api/v1/devices/{deviceID}/entitlements", devices.get(_:))
+      router.on(
+        .post, "/api/v1/devices/{deviceID}/children", maximumBodyLength: 16 << 10, pairing.post(_:))
+      router.on(.get, "/api/v1/devices/{deviceID}/children", pairing.get(_:))
+      router.on(.delete, "/api/v1/devices/{deviceID}/children/{childDeviceID}", pairing.delete(_:))
+      router.on(.post, "/api/v1/consent", maximumBodyLength: 16 << 10, consents.respond(to:))
     }
-    router.on(.post, "/api/v1/subscriptions/webhook", maximumBodyLength: 256 << 10) { request in
-      try await self.answering { try await self.notifications.respond(to: request) }
+    router.group([limitRate, mapDatabaseErrors]) { router in
+      router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10, events.respond(to:))
     }
-    router.on(.put, "/api/v1/profiles/{userID}/premium", maximumBodyLength: 2 << 20) { request in
-      try await self.client(request) { try await self.profiles.put(request) }
-    }
-    router.on(.get, "/api/v1/profiles/{userID}/premium") { request in
-      try await self.client(request) { try await self.profiles.get(request) }
-    }
-    router.on(.post, "/api/v1/trials", maximumBodyLength: 64 << 10) { request in
-      try await self.client(request) { try await self.trials.respond(to: request) }
-    }
-    router.on(.get, "/api/v1/devices/{deviceID}/entitlements") { request in
-      try await self.client(request) { try await self.devices.get(request) }
-    }
-    router.on(.post, "/api/v1/devices/{deviceID}/children", maximumBodyLength: 16 << 10) { request in
-      try await self.client(request) { try await self.pairing.post(request) }
-    }
-    router.on(.get, "/api/v1/devices/{deviceID}/children") { request in
-      try await self.client(request) { try await self.pairing.get(request) }
-    }
-    router.on(.delete, "/api/v1/devices/{deviceID}/children/{childDeviceID}") { request in
-      try await self.client(request) { try await self.pairing.delete(request) }
-    }
-    router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10) { request in
-      try self.traffic.admit(request)
-      return try await self.answering { try await self.events.respond(to: request) }
-    }
-    router.on(.post, "/api/v1/consent", maximumBodyLength: 16 << 10) { request in
-      try await self.client(request) { try await self.consents.respond(to: request) }
+    router.group([mapDatabaseErrors]) { router in
+      router.on(
+        .post, "/api/v1/subscriptions/webhook", maximumBodyLength: 256 << 10, notifications.respond(to:))
     }
     router.onImmediate(.get, "/.well-known/jwks.json") { _ in
       try self.signer.keySet(at: self.clock.now())
@@ -62,27 +48,25 @@ extension Service {
     var router = Router(cacheControl: "no-store")
     router.onImmediate(.get, "/healthz") { _ in .text(.ok, "ok\n") }
     addMetricsRoute(to: &router)
-    router.on(.get, "/readyz") { request in try await self.readiness.respond(to: request) }
-    if supportToken != nil { addSupportRoutes(to: &router) }
+    router.on(.get, "/readyz", readiness.respond(to:))
+    if supportToken != nil { router.group([mapDatabaseErrors], routes: addSupportRoutes(to:)) }
     return router
   }
 
-  /// Applies the rate limits of clients (see ``ClientRateLimits``), keeps a refusal for support, and adds to its log line what
-  /// the request names.
-  private func client(
-    _ request: Request, _ body: () async throws -> Response
-  ) async throws -> Response {
-    do {
-      try traffic.admit(request)
-      return try await answering(body)
-    } catch var problem as Problem {
-      let kept = sharedResources.refusedAttempts.note(request, problem, in: validation.apps)
-      // A flood of these must cost little, and they are not logged.
-      if problem.status != .tooManyRequests {
-        let named = kept ?? RefusedAttempt(request, problem, in: validation.apps, at: clock.now())
-        problem.logFields.merge(logFields(of: named)) { $1 }
+  /// Keeps a refusal for support, and adds to its log line what the request names.
+  private func keepRefusals(_ next: @escaping Responder) -> Responder {
+    { request in
+      do {
+        return try await next(request)
+      } catch var problem as Problem {
+        let kept = self.sharedResources.refusedAttempts.note(request, problem, in: self.validation.apps)
+        // A flood of these must cost little, and they are not logged.
+        if problem.status != .tooManyRequests {
+          let named = kept ?? RefusedAttempt(request, problem, in: self.validation.apps, at: self.clock.now())
+          problem.logFields.merge(self.logFields(of: named)) { $1 }
+        }
+        throw problem
       }
-      throw problem
     }
   }
 
@@ -94,13 +78,23 @@ extension Service {
     return fields
   }
 
+  /// Applies the rate limits of clients; see ``ClientRateLimits``.
+  private func limitRate(_ next: @escaping Responder) -> Responder {
+    { request in
+      try self.traffic.admit(request)
+      return try await next(request)
+    }
+  }
+
   /// Maps an unavailable database to 503 `database_unavailable`.
-  func answering(_ body: () async throws -> Response) async throws -> Response {
-    do {
-      return try await body()
-    } catch let error as PostgresError where error.isAnsweredUnavailable {
-      if error.isSchemaIncomplete { logger.reportIncompleteSchema(error) }
-      throw ServiceError.databaseUnavailable
+  private func mapDatabaseErrors(_ next: @escaping Responder) -> Responder {
+    { request in
+      do {
+        return try await next(request)
+      } catch let error as PostgresError where error.isAnsweredUnavailable {
+        if error.isSchemaIncomplete { self.logger.reportIncompleteSchema(error) }
+        throw ServiceError.databaseUnavailable
+      }
     }
   }
 }

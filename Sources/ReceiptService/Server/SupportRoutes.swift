@@ -15,18 +15,16 @@ extension Service {
       _ handler: @escaping @Sendable (Request, SupportActor) async throws -> Response
     ) {
       router.on(method, "/support/v1/" + operation.rawValue + rest) { request in
-        try await self.answering {
-          let actor = try await self.signIn.actor(of: request)
-          do {
-            return try await mappingRefusals {
-              try actor.check(operation)
-              return try await handler(request, actor)
-            }
-          } catch var problem as Problem where problem.status.kind == .clientError {
-            // The detail quotes ids that support typed, and names the customers that they lead to.
-            problem.loggedDetail = problem.title
-            throw problem
+        let actor = try await self.signIn.actor(of: request)
+        do {
+          return try await mappingRefusals {
+            try actor.check(operation)
+            return try await handler(request, actor)
           }
+        } catch var problem as Problem where problem.status.kind == .clientError {
+          // The detail quotes ids that support typed, and names the customers that they lead to.
+          problem.loggedDetail = problem.title
+          throw problem
         }
       }
     }
