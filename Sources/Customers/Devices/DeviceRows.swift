@@ -44,11 +44,11 @@ package enum UnusedDeviceRows {
   /// device took. After that the device's next request stores its secret again.
   package static let lifetime: TimeInterval = 30 * 86_400
 
-  /// A row that is old enough to be deleted if its devices are unused.
+  /// A row that is old enough to be deleted if its device is unused.
   package protocol OldRow: Sendable {
-    /// The devices whose locks its deletion needs.
-    var devices: [String] { get }
-    /// Whether these devices have nothing on record.
+    /// The device whose lock its deletion needs.
+    var deviceID: String { get }
+    /// Whether this device has nothing on record.
     var isUnused: Bool { get }
 
     init(_ row: Row) throws
@@ -61,8 +61,6 @@ package enum UnusedDeviceRows {
     var setAt: Date
     package var isUnused: Bool
 
-    package var devices: [String] { [deviceID] }
-
     package init(_ row: Row) throws {
       bundleID = try row.decode("bundle_id")
       deviceID = try row.decode("device_id")
@@ -71,19 +69,16 @@ package enum UnusedDeviceRows {
     }
   }
 
-  /// A pairing from a time of free access; a row of ``page(of:before:after:limit:)``.
+  /// A pairing that is old enough; a row of ``page(of:before:after:limit:)``.
   package struct OldPairing: OldRow {
     package var id: UUID
+    /// The parent's device.
     package var deviceID: String
-    package var childDeviceID: String
     package var isUnused: Bool
-
-    package var devices: [String] { [deviceID, childDeviceID] }
 
     package init(_ row: Row) throws {
       id = try row.decode("id")
       deviceID = try row.decode("device_id")
-      childDeviceID = try row.decode("child_device_id")
       isUnused = try row.decode("is_unused")
     }
   }
@@ -139,8 +134,10 @@ package enum UnusedDeviceRows {
     """
   }
 
-  /// A page of the pairings that free access alone allowed: free access was on when they were made, and none of their apps has or
-  /// had it since `oldest`.
+  /// A page of the pairings that are old enough, of apps without free access since `oldest`.
+  ///
+  /// The parent's record alone decides about a pairing. Clients choose the ids of paired devices freely, also those of devices
+  /// with a purchase.
   /// - Parameters:
   ///   - bundleIDs: the apps that allow no pairing to a device with nothing on record.
   ///   - last: the last pairing of the page before; `nil` for the first page.
@@ -148,30 +145,28 @@ package enum UnusedDeviceRows {
     -> Query
   {
     """
-    SELECT id, device_id, child_device_id, \(areUnused(since: oldest)) AS is_unused
+    SELECT id, device_id, (\(hasNoRecord("own.device_id", since: oldest))) AS is_unused
     FROM (
-      SELECT id, bundle_id, device_id, child_device_id FROM devices AS own
+      SELECT id, bundle_id, device_id FROM devices AS own
       WHERE id > coalesce(\(last?.id)::uuid, '00000000-0000-0000-0000-000000000000')
-        AND bundle_id = ANY(\(bundleIDs)) AND \(isOfEndedFreeAccess(before: oldest))
+        AND bundle_id = ANY(\(bundleIDs)) AND \(isOldPairing(before: oldest))
       ORDER BY id LIMIT \(limit)) AS own
     ORDER BY id
     """
   }
 
-  /// Deletes these pairings where both devices still have nothing on record. The transaction holds the devices' locks.
+  /// Deletes these pairings where the parent still has nothing on record. The transaction holds the parents' locks.
   package static func deletePairings(_ pairings: [OldPairing], before oldest: Date) -> Query {
     """
     DELETE FROM devices AS own
-    WHERE id = ANY(\(pairings.map(\.id))) AND \(isOfEndedFreeAccess(before: oldest)) AND \(areUnused(since: oldest))
+    WHERE id = ANY(\(pairings.map(\.id))) AND \(isOldPairing(before: oldest))
+      AND \(hasNoRecord("own.device_id", since: oldest))
     """
   }
 
-  private static func isOfEndedFreeAccess(before oldest: Date) -> Query {
+  private static func isOldPairing(before oldest: Date) -> Query {
     """
-    EXISTS (
-      SELECT FROM free_access f
-      WHERE f.bundle_id = own.bundle_id AND own.paired_at >= f.starts_at AND own.paired_at < f.ends_at)
-    AND NOT EXISTS (
+    own.paired_at < \(oldest) AND NOT EXISTS (
       SELECT FROM free_access f
       WHERE f.bundle_id = own.bundle_id AND (f.ends_at IS NULL OR f.ends_at >= \(oldest)))
     """
@@ -195,14 +190,7 @@ package enum UnusedDeviceRows {
     """
   }
 
-  /// Whether both devices of the pairing `own` have no record beside pairings.
-  private static func areUnused(since oldest: Date) -> Query {
-    """
-    (\(hasNoRecord("own.device_id", since: oldest))
-      AND \(hasNoRecord("own.child_device_id", since: oldest)))
-    """
-  }
-
+  /// Whether a device of the app of the row `own` has no record beside pairings.
   private static func hasNoRecord(_ device: Query, since oldest: Date) -> Query {
     """
     NOT EXISTS (SELECT FROM subscriptions r WHERE r.device_id = \(device))

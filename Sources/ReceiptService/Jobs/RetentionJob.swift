@@ -71,8 +71,8 @@ struct RetentionJob: Sendable {
     let oldest = instant - UnusedDeviceRows.lifetime
     let apps = catalog.apps.filter { $0.customer == .device }
     let withoutPairings = apps.filter { $0.free.limit(for: Pairing.limitFeature) == 0 }.map(\.bundleID)
-    // Pairings first: a paired device is not unused. A pairing needs the locks of two devices.
-    var deleted = try await deleteUnused(atOnce: Self.batch / 2) {
+    // Pairings first: a paired device is not unused.
+    var deleted = try await deleteUnused(atOnce: Self.batch) {
       UnusedDeviceRows.page(of: withoutPairings, before: oldest, after: $0, limit: $1)
     } delete: {
       UnusedDeviceRows.deletePairings($0, before: oldest)
@@ -103,7 +103,7 @@ struct RetentionJob: Sendable {
       let unused = rows.filter(\.isUnused)
       if !unused.isEmpty {
         // A purchase or a trial takes the device's lock, so none comes between the check and the deletion.
-        let names = Set(unused.flatMap(\.devices).map { Customer.device($0).lockName })
+        let names = Set(unused.map { Customer.device($0.deviceID).lockName })
         let answers = try await pool.transaction(pipeline: [
           AdvisoryLock.acquire(.customer, names), delete(unused),
         ])

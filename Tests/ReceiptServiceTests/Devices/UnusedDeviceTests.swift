@@ -116,7 +116,7 @@ import Text
     }
   }
 
-  @Test func `pairings that free access alone allowed expire, and no others`() async throws {
+  @Test func `a pairing expires where its parent has nothing on record, and no others`() async throws {
     try await withHarness(configuration: ScreenTime.configuration(), role: "receiptd_app") { harness in
       let ada = try #require(Harness.ada)
       for device in ["trial", "kid"] { _ = try await harness.launch(device) }
@@ -138,19 +138,72 @@ import Text
 
       harness.clock.advance(days: 2)
       try await harness.service.retentionJob.run()
-      let kept: Set = ["before", "during", "kid"]
+      // The child of one has a trial: the parent's record alone decides.
+      let kept: Set = ["before", "during"]
       #expect(try await Self.names("devices", "child_device_id", harness) == kept)
       // The secret of a device that is not paired any more is old, too.
       #expect(try await harness.count("device_secrets") == 0)
-      // Pairings that free access does not explain stay, whatever becomes of their devices.
+      // A pairing that free access does not explain is of a parent that lost its purchase or its trial.
       _ = try await harness.pool.query(
         """
         INSERT INTO devices (bundle_id, device_id, child_device_id, paired_at)
         VALUES (\(ScreenTime.bundleID), 'former', 'late', \(harness.clock.now - 20 * ScreenTime.day))
         """)
-      harness.clock.advance(days: 31)
+      harness.clock.advance(days: 9)
       try await harness.service.retentionJob.run()
       #expect(try await Self.names("devices", "child_device_id", harness) == kept.union(["late"]))
+      harness.clock.advance(days: 2)
+      try await harness.service.retentionJob.run()
+      #expect(try await Self.names("devices", "child_device_id", harness) == kept)
+    }
+  }
+
+  @Test func `pairings with a customer's device, and the secrets of their parents, expire`() async throws {
+    try await withHarness(configuration: ScreenTime.configuration(), role: "receiptd_app") { harness in
+      let ada = try #require(Harness.ada)
+      _ = try await harness.launch("trial", secret: Self.secret(1))
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("buyer", shows: bought, secret: Self.secret(2))
+      #expect(try await harness.pair("kid", to: "trial", secret: Self.secret(1)).status == 201)
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      for (number, child) in ["trial", "buyer", "kid"].enumerated() {
+        let paired = try await harness.pair(
+          child, to: "invented-\(number)", secret: Self.secret(3 + number))
+        #expect(paired.status == 201)
+      }
+      _ = try await harness.desk.setFreeAccess(false, bundleID: ScreenTime.bundleID, by: ada)
+      harness.clock.advance(days: 31)
+      try await harness.service.retentionJob.run()
+      #expect(try await Self.names("devices", "device_id", harness) == ["trial"])
+      #expect(try await Self.names("device_secrets", "device_id", harness) == ["trial", "buyer"])
+    }
+  }
+
+  @Test func `pairings and the secret of a device expire 30 days after it lost its place`() async throws {
+    let configuration = try MoveLimitTests.configuration(devices: 2)
+    try await withHarness(configuration: configuration, role: "receiptd_app") { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("buyer", shows: bought, secret: Self.secret(1))
+      _ = try await harness.launch("tried", account: "anna", secret: Self.secret(2))
+      for (number, parent) in ["buyer", "tried"].enumerated() {
+        #expect(try await harness.pair("child", to: parent, secret: Self.secret(1 + number)).status == 201)
+      }
+      harness.clock.advance(days: 20)
+      for number in 1...2 {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.device("later-\(number)", shows: bought)
+        _ = try await harness.launch("tester-\(number)", account: "anna")
+      }
+      try await harness.service.retentionJob.run()
+      #expect(try await Self.names("devices", "device_id", harness) == ["buyer", "tried"])
+      harness.clock.advance(days: 29)
+      try await harness.service.retentionJob.run()
+      // A place in a purchase is on record for 30 days after another device took it.
+      #expect(try await Self.names("devices", "device_id", harness) == ["buyer"])
+      harness.clock.advance(days: 2)
+      try await harness.service.retentionJob.run()
+      #expect(try await harness.count("devices") == 0)
+      #expect(try await harness.count("device_secrets") == 0)
     }
   }
 
