@@ -10,6 +10,8 @@ import Work
 
 /// `…/devices/{deviceID}/children`: pairs devices with a customer's device, up to the limit of the customer's tier.
 ///
+/// A tier without a limit allows ``mostPairings``, because each response lists all pairings.
+///
 /// A lower limit deletes no device: the newest pairings beyond it are paused until the limit rises. The order of pairing
 /// and the current limit decide which ones, so a change of tier writes nothing.
 package struct Pairing: Sendable {
@@ -29,6 +31,9 @@ package struct Pairing: Sendable {
 
   /// The feature that holds the limit. `null` in the configuration means no limit; without the feature it is 0.
   package static let limitFeature = "childDevices"
+
+  /// The most devices that a device pairs, whatever its tier allows.
+  static let mostPairings = 100
 
   private struct Body: Decodable {
     var childDeviceID: String
@@ -66,8 +71,9 @@ package struct Pairing: Sendable {
         answers.prefix(CustomerRecordRows.count), of: device, in: app, at: instant)
       let paired = try answers.last.map { try $0.map(PairedDevice.init) } ?? []
       let isNew = !paired.contains { $0.childDeviceID == child }
-      if isNew, let limit, paired.count >= limit {
-        throw ServiceError.deviceLimitReached(limit: limit, moreIsSold: app.sellsMoreDevices(than: limit))
+      let most = min(limit ?? Self.mostPairings, Self.mostPairings)
+      if isNew, paired.count >= most {
+        throw ServiceError.deviceLimitReached(limit: most, moreIsSold: app.sellsMoreDevices(than: most))
       }
       if isNew {
         // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day.
@@ -166,7 +172,8 @@ extension Features {
 extension App {
   /// Whether any tier allows more devices than this.
   fileprivate func sellsMoreDevices(than limit: Int) -> Bool {
-    tiers.values.contains { ($0.features.limit(for: Pairing.limitFeature) ?? .max) > limit }
+    limit < Pairing.mostPairings
+      && tiers.values.contains { ($0.features.limit(for: Pairing.limitFeature) ?? .max) > limit }
   }
 }
 

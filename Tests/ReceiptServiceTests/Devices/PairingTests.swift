@@ -93,6 +93,27 @@ import Testing
     }
   }
 
+  @Test(arguments: ["null", "1000"])
+  func `a tier without a limit, or with a higher one, allows 100 pairings`(limit: String) async throws {
+    let shipped = #""childDevices": 5"#
+    let configuration = try ScreenTime.configuration()
+    #expect(configuration.contains(shipped))
+    let changed = configuration.replacing(shipped, with: #""childDevices": \#(limit)"#)
+    try await withHarness(configuration: changed) { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      try await harness.pair(100, to: "phone")
+      let refused = try await harness.pair("child-101", to: "phone")
+      #expect(refused.status == 409 && refused.code == "device_limit_reached")
+      #expect(refused.string("error") == "Your plan allows 100 devices. Remove one to pair another.")
+      #expect(try await harness.pair("child-100", to: "phone", name: "Emma's iPad").status == 200)
+      let listed = try await harness.children(of: "phone")
+      #expect(listed.children?.allSatisfy { $0.hasSuffix(" active") } == true)
+      #expect(listed["limit"] as? Int == Int(limit))
+      #expect(try await harness.unpair("child-1", from: "phone").status == 200)
+      #expect(try await harness.pair("child-101", to: "phone").status == 201)
+    }
+  }
+
   @Test func `a device cannot see or remove pairings of another device`() async throws {
     try await withScreenTime { harness in
       for device in ["phone", "other"] { _ = try await harness.launch(device) }
