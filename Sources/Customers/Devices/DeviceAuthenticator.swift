@@ -115,7 +115,7 @@ package struct DeviceAuthenticator: Sendable {
     ) { connection, answers in
       guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
       _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
-      try await note("forget-device-secret", of: device, in: app, isUnused: true, at: instant, connection)
+      try await note("forget-device-secret", of: device, in: app, isCharged: true, at: instant, connection)
       return true
     }
   }
@@ -142,7 +142,8 @@ package struct DeviceAuthenticator: Sendable {
         let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
         if count <= DeviceSecretRows.notedReplacements {
           try await note(
-            "replace-device-secret", of: device, in: app, isUnused: record.isEmpty, at: instant, connection)
+            "replace-device-secret", of: device, in: app, isCharged: record.isCharged, at: instant, connection
+          )
         }
         return .stored
       }
@@ -159,12 +160,12 @@ package struct DeviceAuthenticator: Sendable {
 
   /// Writes to `support_actions` what the rules did with a secret.
   ///
-  /// Clients can invent devices, so the rows about devices with nothing on record are charged to the app's day.
+  /// - Parameter isCharged: whether the row is charged to the app's day.
   private func note(
-    _ action: String, of device: String, in app: App, isUnused: Bool, at instant: Date,
+    _ action: String, of device: String, in app: App, isCharged: Bool, at instant: Date,
     _ connection: PostgresConnection
   ) async throws {
-    if isUnused {
+    if isCharged {
       let charged = try await connection.query(
         DeviceSecretRows.charge(app.bundleID, upTo: DeviceSecretRows.notesPerDay, at: instant))
       guard charged.affected == 1 else { return }

@@ -190,11 +190,14 @@ package enum DeviceSecretRows {
         false)
       FROM begun
     )
-    SELECT NOT (EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun) OR EXISTS (SELECT FROM lost)
-        OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID))
+    SELECT NOT (has_some OR EXISTS (SELECT FROM lost)
         OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_empty,
-      coalesce(bool_or(matches), false) AS matches_some, coalesce(bool_and(matches), false) AS matches_all
-    FROM evidence
+      NOT has_some AS is_charged, matches_some, matches_all
+    FROM (
+      SELECT EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
+          OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)) AS has_some,
+        coalesce(bool_or(matches), false) AS matches_some, coalesce(bool_and(matches), false) AS matches_all
+      FROM evidence) AS compared
     """
   }
 
@@ -209,6 +212,9 @@ package enum DeviceSecretRows {
 struct DeviceRecord: Sendable {
   /// Whether the device has no trial, purchase, grant or paired device, and lost no purchase to another device lately.
   let isEmpty: Bool
+  /// Whether the device has no trial, purchase or grant. A client may have invented it, also one that lost a purchase or has
+  /// paired devices, so what its requests add to the record is charged to the app's day.
+  let isCharged: Bool
   /// Whether the proof's account is that of its trial or of one of its purchases.
   let matchesSome: Bool
   /// Whether the device has a trial or a purchase, and the proof's account is that of all of them.
@@ -216,6 +222,7 @@ struct DeviceRecord: Sendable {
 
   init(_ row: Row) throws {
     isEmpty = try row.decode("is_empty")
+    isCharged = try row.decode("is_charged")
     matchesSome = try row.decode("matches_some")
     matchesAll = try row.decode("matches_all")
   }

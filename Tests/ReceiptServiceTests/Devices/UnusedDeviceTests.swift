@@ -291,6 +291,32 @@ import Text
     }
   }
 
+  @Test func `records about secrets of devices that lost their purchase end with the app's day`() async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 2)) { harness in
+      func replaced() async throws -> Int {
+        try await harness.actions().count { $0.action == "replace-device-secret" }
+      }
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      func shows(_ device: String, _ secret: Int? = nil) async throws -> String? {
+        harness.clock.advance(seconds: 1)
+        return try await harness.device(device, shows: bought, secret: secret.map(Self.secret)).code
+      }
+      for device in ["phone", "tablet"] { _ = try await shows(device) }
+      #expect(try await shows("lost", 1) == nil)
+      #expect(try await harness.pair("child", to: "lost", secret: Self.secret(1)).status == 201)
+      for device in ["tablet", "later"] { #expect(try await shows(device) == nil) }
+      try await Self.charge(4_999, harness)
+      for number in 2...4 { #expect(try await shows("lost", number) == "device_limit_reached") }
+      #expect(try await replaced() == 1)
+      // Each takes effect.
+      #expect(try await harness.children(of: "lost", secret: Self.secret(4)).status == 200)
+      // A device that has the purchase is not charged.
+      for number in 5...6 { #expect(try await shows("later", number) == nil) }
+      #expect(try await replaced() == 2)
+    }
+  }
+
   @Test func `records about secrets of unused devices end with the app's day`() async throws {
     try await withScreenTime { harness in
       try await Self.charge(4_999, harness)
