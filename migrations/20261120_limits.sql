@@ -5,9 +5,13 @@
 
 ALTER TABLE public.subscriptions
   ADD COLUMN IF NOT EXISTS counted_moves integer,
-  ADD COLUMN IF NOT EXISTS counted_moves_since timestamptz;
-COMMENT ON COLUMN public.subscriptions.counted_moves IS 'How many times the app''s rules moved the purchase to another customer or device within 24 hours from counted_moves_since. NULL: never.';
+  ADD COLUMN IF NOT EXISTS counted_moves_since timestamptz,
+  ADD COLUMN IF NOT EXISTS counted_unproven_moves integer,
+  ADD COLUMN IF NOT EXISTS counted_unproven_moves_since timestamptz;
+COMMENT ON COLUMN public.subscriptions.counted_moves IS 'How many times the app''s rules moved the purchase to another customer or device with a proof within 24 hours from counted_moves_since. NULL: never.';
 COMMENT ON COLUMN public.subscriptions.counted_moves_since IS 'The first of these moves. 24 hours later a new count begins. NULL: there was none.';
+COMMENT ON COLUMN public.subscriptions.counted_unproven_moves IS 'The same for customers and devices that only named the transaction''s id, within 24 hours from counted_unproven_moves_since. NULL: never.';
+COMMENT ON COLUMN public.subscriptions.counted_unproven_moves_since IS 'The first of these moves. 24 hours later a new count begins. NULL: there was none.';
 
 -- migrate: new transaction
 

@@ -35,7 +35,8 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       'environment, user_id, store_status, status_since, ownership, grace_expires_at, revoked_at, price_milliunits, currency, '
       'signed_at, kind, renews_as, upcoming_product_id, upcoming_tier, owned_because, taken_from, app_account_token, '
       'app_transaction_id, is_counted, phase_starts, phase_statuses, phase_store_statuses, next_change_at, store_asked_at, '
-      'erased_as, erased_at, erased_tokens, counted_moves, counted_moves_since, old_proof_signed_at, old_proof_due_at, '
+      'erased_as, erased_at, erased_tokens, counted_moves, counted_moves_since, counted_unproven_moves, '
+      'counted_unproven_moves_since, old_proof_signed_at, old_proof_due_at, '
       'old_proof_asked_at, old_proof_marked_at, old_proof_unknown_at'),
     ('transactions', 'SELECT, INSERT, UPDATE', '*'),
     ('renewals', 'SELECT, INSERT, UPDATE', '*'),

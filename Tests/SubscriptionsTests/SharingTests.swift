@@ -14,8 +14,15 @@ import Testing
     var holders: [Holder] = []
     /// The most devices that may be replaced within 24 hours; `nil` for no limit.
     var mostMoves: Int?
-    var moves: MoveCount?
+    var provenMoves: MoveCount?
+    var unprovenMoves: MoveCount?
     var now = Date(timeIntervalSince1970: 1_800_000_000)
+
+    /// The moves to devices with a proof and to those without one are counted apart, as the ledger does.
+    var moves: MoveCount? {
+      get { isProven ? provenMoves : unprovenMoves }
+      set { if isProven { provenMoves = newValue } else { unprovenMoves = newValue } }
+    }
 
     var having: Set<String> { Set(holders.filter { !$0.isBarred }.map(\.deviceID)) }
 

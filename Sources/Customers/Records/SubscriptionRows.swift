@@ -16,12 +16,16 @@ package struct StoredSubscription: Sendable {
   package var holders: [Holder] = []
   /// The customers of this purchase that were erased; `nil` for none.
   package var erasure: PurchaseErasure?
-  /// Its recent moves by the app's rules; `nil` for none.
+  /// Its recent moves by the app's rules to customers with a proof; `nil` for none.
   package var moves: MoveCount?
+  /// Those to customers who only named the transaction's id. They have a count of their own, so that an id, which proves no
+  /// possession, uses up no move of a proof.
+  package var unprovenMoves: MoveCount?
 
   package init(
     subscription: Subscription, owner: Ownership? = nil, decidedToken: UUID? = nil, isCounted: Bool,
-    holders: [Holder] = [], erasure: PurchaseErasure? = nil, moves: MoveCount? = nil
+    holders: [Holder] = [], erasure: PurchaseErasure? = nil, moves: MoveCount? = nil,
+    unprovenMoves: MoveCount? = nil
   ) {
     self.subscription = subscription
     self.owner = owner
@@ -30,6 +34,7 @@ package struct StoredSubscription: Sendable {
     self.holders = holders
     self.erasure = erasure
     self.moves = moves
+    self.unprovenMoves = unprovenMoves
   }
 
   /// The customers who have it: the owner, and the devices that share it.
@@ -131,7 +136,8 @@ package enum SubscriptionRows {
     purchase_date, expiry_date, revoked_at, grace_expires_at, auto_renew_enabled, renews_as,
     price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,
     app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted,
-    upcoming_product_id, upcoming_tier, taken_from, erased_at, erased_tokens, counted_moves, counted_moves_since
+    upcoming_product_id, upcoming_tier, taken_from, erased_at, erased_tokens, counted_moves, counted_moves_since,
+    counted_unproven_moves, counted_unproven_moves_since
     """
 
   /// Writes subscriptions with their statuses at `instant`. The columns of an erasure stay as they are.
@@ -152,8 +158,8 @@ package enum SubscriptionRows {
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         phase_starts, phase_statuses, phase_store_statuses, next_change_at, upcoming_product_id,
-        upcoming_tier, taken_from, counted_moves, counted_moves_since, status_since, last_validated_at, created_at,
-        updated_at)
+        upcoming_tier, taken_from, counted_moves, counted_moves_since, counted_unproven_moves,
+        counted_unproven_moves_since, status_since, last_validated_at, created_at, updated_at)
       SELECT original_transaction_id, transaction_id, bundle_id, environment,
         product_id, tier, kind, ownership, purchase_date, expiry_date, revoked_at, grace_expires_at,
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
@@ -161,7 +167,8 @@ package enum SubscriptionRows {
         (\(all.map { $0.startsAt })::timestamptz[])[first_phase:last_phase],
         (\(all.map { $0.status.rawValue })::text[])[first_phase:last_phase],
         (\(all.map { $0.storeStatus.rawValue })::text[])[first_phase:last_phase],
-        next_change_at, upcoming_product_id, upcoming_tier, taken_from, counted_moves, counted_moves_since, status_since,
+        next_change_at, upcoming_product_id, upcoming_tier, taken_from, counted_moves, counted_moves_since,
+        counted_unproven_moves, counted_unproven_moves_since, status_since,
         CASE WHEN is_validated THEN \(instant)::timestamptz END, \(instant)::timestamptz,
         \(instant)::timestamptz
       FROM \(rows: stored.count)
@@ -193,6 +200,8 @@ package enum SubscriptionRows {
         \(each: subscriptions.map { $0.preceding(at: instant) == nil ? nil : $0.tier }),
         \(each: stored.map { $0.owner?.reason.takenFrom?.id }),
         \(each: stored.map { $0.moves.map { Int32(clamping: $0.moves) } }), \(each: stored.map { $0.moves?.since }),
+        \(each: stored.map { $0.unprovenMoves.map { Int32(clamping: $0.moves) } }),
+        \(each: stored.map { $0.unprovenMoves?.since }),
         \(each: subscriptions.map { $0.lastChange(until: instant) }),
         \(each: validated)))
       AS new (original_transaction_id, transaction_id, bundle_id, environment,
@@ -200,7 +209,7 @@ package enum SubscriptionRows {
         auto_renew_enabled, renews_as, price_milliunits, currency, signed_at, app_transaction_id,
         user_id, device_id, owned_because, app_account_token, is_counted, status, store_status,
         first_phase, last_phase, next_change_at, upcoming_product_id, upcoming_tier, taken_from, counted_moves,
-        counted_moves_since, status_since, is_validated)
+        counted_moves_since, counted_unproven_moves, counted_unproven_moves_since, status_since, is_validated)
       ON CONFLICT (original_transaction_id) DO UPDATE SET
         transaction_id = excluded.transaction_id, bundle_id = excluded.bundle_id,
         environment = excluded.environment, product_id = excluded.product_id, tier = excluded.tier,
@@ -219,7 +228,9 @@ package enum SubscriptionRows {
         next_change_at = excluded.next_change_at,
         upcoming_product_id = excluded.upcoming_product_id, upcoming_tier = excluded.upcoming_tier,
         taken_from = excluded.taken_from, counted_moves = excluded.counted_moves,
-        counted_moves_since = excluded.counted_moves_since, status_since = excluded.status_since,
+        counted_moves_since = excluded.counted_moves_since,
+        counted_unproven_moves = excluded.counted_unproven_moves,
+        counted_unproven_moves_since = excluded.counted_unproven_moves_since, status_since = excluded.status_since,
         last_validated_at = coalesce(excluded.last_validated_at, subscriptions.last_validated_at),
         updated_at = excluded.updated_at
       """
@@ -252,7 +263,8 @@ package enum SubscriptionRows {
         signedAt: try row.decode("signed_at")),
       owner: try owner(row, token: token),
       decidedToken: token,
-      isCounted: try row.decode("is_counted"), erasure: try PurchaseErasure(row), moves: try MoveCount(row))
+      isCounted: try row.decode("is_counted"), erasure: try PurchaseErasure(row), moves: try MoveCount(row),
+      unprovenMoves: try MoveCount(row, "counted_unproven_moves"))
   }
 
   private static func phases(_ row: Row) throws -> [Phase] {
@@ -338,12 +350,13 @@ extension StoredSubscription {
 }
 
 extension MoveCount {
-  /// Decodes the columns `counted_moves` and `counted_moves_since` of a purchase or a trial.
+  /// Decodes the columns of a purchase or a trial that have a count.
   ///
+  /// - Parameter column: the one with the number; that of the first move has `_since` at its end.
   /// - Returns: `nil` where it never moved.
-  init?(_ row: Row) throws {
-    guard let since = try row.decode("counted_moves_since", as: Date?.self) else { return nil }
-    self.init(since: since, moves: Int(try row.decode("counted_moves", as: Int32.self)))
+  init?(_ row: Row, _ column: String = "counted_moves") throws {
+    guard let since = try row.decode("\(column)_since", as: Date?.self) else { return nil }
+    self.init(since: since, moves: Int(try row.decode(column, as: Int32.self)))
   }
 }
 

@@ -259,14 +259,19 @@ extension LedgerState.Purchase {
     let claim = settle(entry, subscription)
     receipt.claim = claim.outcome
     let token = entry.app?.customer == .user ? subscription.customerToken : nil
-    let now = StoredSubscription(
+    var now = StoredSubscription(
       subscription: subscription, owner: receipt.claim.owner,
       decidedToken: token ?? stored?.decidedToken,
       isCounted: entry.app?.counts(
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
-      holders: claim.holders, erasure: erasure,
-      moves: claim.outcome.isDisplacement
-        ? (stored?.moves).counting(moveAt: entry.instant) : stored?.moves)
+      holders: claim.holders, erasure: erasure, moves: stored?.moves, unprovenMoves: stored?.unprovenMoves)
+    if claim.outcome.isDisplacement {
+      if entry.claim == .proof {
+        now.moves = now.moves.counting(moveAt: entry.instant)
+      } else {
+        now.unprovenMoves = now.unprovenMoves.counting(moveAt: entry.instant)
+      }
+    }
     let newMoves = OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
     moves += newMoves
     if let formerFacts, let app = entry.app {
@@ -330,6 +335,7 @@ extension LedgerState.Purchase {
     let holders = stored?.holders ?? []
     let claimant = claimant(of: entry, owner, subscription)
     let isProven = entry.claim == .proof
+    let moves = isProven ? stored?.moves : stored?.unprovenMoves
     let mayJoin = isProven || entry.claim == .oldBuild
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {
@@ -338,7 +344,7 @@ extension LedgerState.Purchase {
     if app.sharesPurchases {
       return share(
         claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
-        mayJoin: mayJoin, isProven: isProven, moves: stored?.moves, mostMoves: app.devicesPerPurchase,
+        mayJoin: mayJoin, isProven: isProven, moves: moves, mostMoves: app.devicesPerPurchase,
         at: entry.instant)
     }
     let isActive =
@@ -351,7 +357,7 @@ extension LedgerState.Purchase {
       decidedToken: stored?.decidedToken, kind: app.customer,
       policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive,
       isProven: isProven,
-      mayDisplace: (stored?.moves).allowsMove(limit: app.devicesPerPurchase, at: entry.instant))
+      mayDisplace: moves.allowsMove(limit: app.devicesPerPurchase, at: entry.instant))
     return SharedClaim(outcome: outcome, holders: holders)
   }
 }

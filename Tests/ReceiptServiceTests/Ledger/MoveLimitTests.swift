@@ -156,4 +156,25 @@ import Testing
       }
     }
   }
+
+  @Test(arguments: [1, 3])
+  func `while old builds may write, bare ids of strangers leave a new device of the customer its move`(
+    devices: Int
+  ) async throws {
+    try await withHarness(configuration: Self.configuration(devices: devices)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for number in 0..<max(1, devices - 1) {
+        _ = try await harness.device("own-\(number)", shows: bought)
+      }
+      for number in 0..<20 {
+        let bare = ["transactionID": bought.transactionID, "deviceID": "stranger-\(number)"]
+        #expect(try await harness.validate(bare).status == 200)
+      }
+      // The first new device takes the stranger's place, the second one that of a device with a proof.
+      for number in 1...2 {
+        #expect(try await harness.device("new-\(number)", shows: bought).code == nil)
+        #expect(try await harness.entitlements("new-\(number)").string("entitlements.tier") == "family")
+      }
+    }
+  }
 }

@@ -15,7 +15,8 @@ extension CustomerTable {
       upcoming_product_id upcoming_tier owned_because taken_from app_account_token app_transaction_id is_counted \
       phase_starts phase_statuses phase_store_statuses next_change_at store_asked_at \
       old_proof_signed_at old_proof_marked_at old_proof_due_at old_proof_asked_at old_proof_unknown_at \
-      erased_as erased_at erased_tokens counted_moves counted_moves_since
+      erased_as erased_at erased_tokens counted_moves counted_moves_since counted_unproven_moves \
+      counted_unproven_moves_since
       """,
     export: { customer in
       """
