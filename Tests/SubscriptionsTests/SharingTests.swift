@@ -16,6 +16,8 @@ import Testing
     var mostMoves: Int?
     var provenMoves: MoveCount?
     var unprovenMoves: MoveCount?
+    /// All moves that were counted, and the places that devices got back.
+    var (counted, returns) = (0, 0)
     var now = Date(timeIntervalSince1970: 1_800_000_000)
 
     /// The moves to devices with a proof and to those without one are counted apart, as the ledger does.
@@ -33,7 +35,11 @@ import Testing
         claimant: .device(device), owner: owner, holders: holders, limit: limit, mayJoin: mayJoin,
         isProven: isProven, moves: mostMoves == nil ? nil : moves, mostMoves: mostMoves ?? .max, at: now)
       holders = claim.holders
-      if claim.outcome.isDisplacement { moves = moves.counting(moveAt: now) }
+      if claim.isCounted {
+        moves = moves.counting(moveAt: now)
+        counted += 1
+      }
+      if claim.isReturn { returns += 1 }
       switch claim.outcome {
       case .settled(let owner): self.owner = owner
       case .moved(let owner, _), .shared(let owner, _, _), .refused(let owner), .postponed(let owner):
@@ -302,6 +308,140 @@ import Testing
     story.now += 86_400
     for device in lost { story.prove(device) }
     #expect(story.having == family)
+  }
+
+  @Test func `beyond the moves of the day a device has back the place that it lost, and no other one`() {
+    var story = Story(limit: 3)
+    story.mostMoves = 3
+    for device in ["a", "b", "c", "x", "y", "z"] { story.prove(device) }
+    #expect(story.having == ["x", "y", "z"])
+    let a = Ownership(customer: .device("a"), reason: .transfer)
+    #expect(story.prove("a") == .moved(a, from: .device("x")))
+    #expect(story.prove("c") == .shared(a, with: .device("c"), insteadOf: .device("z")))
+    #expect(story.having == ["a", "c", "y"])
+    #expect(story.moves?.moves == 3)
+    for device in ["x", "z", "other"] { #expect(story.prove(device) == .postponed(owner: a)) }
+    story.prove("b")
+    #expect(story.having == ["a", "b", "c"])
+    #expect(story.holders.allSatisfy { $0.displaced == nil })
+  }
+
+  @Test func `a place goes back to the device that had it before invented devices took it from each other`() {
+    var story = Story(limit: 5)
+    story.mostMoves = 5
+    let family = (1...5).map { "family-\($0)" }
+    for device in family { story.prove(device) }
+    for number in 1...20 { story.prove("invented-\(number)") }
+    #expect(story.having == ["family-4", "family-5", "invented-1", "invented-2", "invented-5"])
+    for device in family.reversed() { story.prove(device) }
+    #expect(story.having == Set(family))
+  }
+
+  @Test func `thirty days after a device lost its place it has no right to it`() {
+    for (days, isBack) in [(29.0, true), (30.0, false)] {
+      var story = Story(limit: 2)
+      story.mostMoves = 2
+      for device in ["a", "b", "x", "y"] { story.prove(device) }
+      story.now += days * 86_400 - 1
+      for device in ["v", "w"] { story.prove(device) }
+      #expect(story.having == ["v", "w"])
+      story.prove("a")
+      #expect(story.having.contains("a") == isBack)
+    }
+  }
+
+  @Test func `a device that support gave the purchase owes its place to none`() {
+    var story = Story(limit: 2)
+    story.mostMoves = 2
+    for device in ["a", "b", "x"] { story.prove(device) }
+    story.give(to: "x")
+    #expect(story.holders.allSatisfy { $0.displaced == nil })
+    // The device that lost its place before support decided joins by the rule.
+    story.prove("a")
+    #expect(story.having == ["a", "x"])
+  }
+
+  @Test(arguments: 1...40)
+  func `a family that proves its purchase each day keeps it against devices that join each day`(seed: Int) {
+    var random = Random(seed: UInt64(seed))
+    var story = Story(limit: Int.random(in: 2...10, using: &random))
+    story.mostMoves = story.limit
+    let family = Set((1...Int.random(in: 1...story.limit, using: &random)).map { "family-\($0)" })
+    for device in family.sorted() { story.prove(device) }
+    var invented = 0
+    var end = story.now
+    for day in 1...30 {
+      end += 86_400
+      // A device of the family that proves the purchase has it, whenever it comes.
+      var waiting = family.shuffled(using: &random)
+      let joins = Int.random(in: 0...14, using: &random)
+      var joined = 0
+      while !waiting.isEmpty || joined < joins {
+        story.now += Double.random(in: 0...2_000, using: &random)
+        switch Int.random(in: 0...3, using: &random) {
+        case 0:
+          guard let device = waiting.popLast() else { continue }
+          story.prove(device)
+          #expect(story.having.contains(device), "\(device) on day \(day)")
+        case 1:
+          for device in story.having.subtracting(family).sorted() { story.prove(device) }
+        case 2 where invented > 0:
+          story.prove("invented-\(Int.random(in: 1...invented, using: &random))")
+        default:
+          guard joined < joins else { continue }
+          joined += 1
+          invented += 1
+          story.prove("invented-\(invented)")
+        }
+        #expect(story.having.count <= story.limit)
+      }
+      // The devices of the family that come after the last stranger of the day have their places at its end.
+      for device in family.shuffled(using: &random) { story.prove(device) }
+      #expect(family.isSubset(of: story.having), "day \(day)")
+      end = max(end, story.now)
+      story.now = end
+    }
+    #expect(story.returns <= story.counted)
+  }
+
+  @Test(arguments: 1...20)
+  func `devices that take turns have no more places and no more moves than a number of devices a day`(
+    seed: Int
+  ) {
+    var random = Random(seed: UInt64(seed))
+    let limit = Int.random(in: 2...10, using: &random)
+    var story = Story(limit: limit)
+    story.mostMoves = limit
+    var start: Date?
+    var countedBefore = 0
+    for _ in 0..<3_000 {
+      story.now += Double.random(in: 0...1_800, using: &random)
+      story.prove("device-\(Int.random(in: 1...20, using: &random))")
+      #expect(story.having.count <= limit)
+      #expect(story.returns <= story.counted)
+      if story.moves?.since != start {
+        start = story.moves?.since
+        countedBefore = story.counted - 1
+      }
+      #expect(story.counted - countedBefore <= limit)
+      let owed = story.holders.compactMap(\.displaced?.deviceID)
+      #expect(Set(owed).count == owed.count && story.having.isDisjoint(with: owed))
+    }
+  }
+
+  /// A generator with a seed: SplitMix64.
+  private struct Random: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+      state &+= 0x9E37_79B9_7F4A_7C15
+      var mixed = state
+      mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+      mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+      return mixed ^ (mixed >> 31)
+    }
   }
 
   @Test func `no device replaces the one to which support gave the purchase`() {

@@ -27,13 +27,17 @@ package enum TrialRows {
   package struct Member: Sendable {
     /// The id of its row: the trial's own for the device that began it.
     package var id: UUID
-    package var deviceID: String
+    /// The device. Its last proof is not stored, so that it joined counts as the last one.
+    package var holder: Holder
     /// The trial's recent moves to another device.
     package var moves: MoveCount?
 
     package init(_ row: Row) throws {
       id = try row.decode("id")
-      deviceID = try row.decode("device_id")
+      let since = try row.decode("since", as: Date.self)
+      holder = Holder(
+        try row.decode("device_id"), since: since, provedAt: since, isBarred: false, isProven: true,
+        displaced: try Displaced(row))
       moves = try MoveCount(row)
     }
   }
@@ -58,15 +62,17 @@ package enum TrialRows {
   /// The devices that have a trial, without erased ones; the one that joined longest ago first.
   package static func members(of trial: UUID) -> Query {
     """
-    SELECT member.id, member.device_id, original.counted_moves, original.counted_moves_since
+    SELECT member.id, member.device_id, coalesce(member.joined_at, original.started_at) AS since,
+      member.displaced_device_id, member.displaced_at, original.counted_moves, original.counted_moves_since
     FROM trials AS original, LATERAL (
-      SELECT original.id, original.device_id, original.joined_at
+      SELECT original.id, original.device_id, original.joined_at, original.displaced_device_id, original.displaced_at
       UNION ALL
-      SELECT joined.id, joined.device_id, joined.joined_at FROM trials AS joined
+      SELECT joined.id, joined.device_id, joined.joined_at, joined.displaced_device_id, joined.displaced_at
+      FROM trials AS joined
       WHERE joined.continues = original.id) AS member
     WHERE original.id = \(trial) AND NOT EXISTS (
       SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = member.device_id)
-    ORDER BY coalesce(member.joined_at, original.started_at), member.id
+    ORDER BY since, member.id
     """
   }
 
@@ -94,18 +100,29 @@ package enum TrialRows {
     """
   }
 
+  /// Counts one more move of a trial.
+  package static func count(_ moves: MoveCount, in trial: UUID) -> Query {
+    """
+    UPDATE trials SET counted_moves = \(moves.moves)::bigint::integer, counted_moves_since = \(moves.since)
+    WHERE id = \(trial)
+    """
+  }
+
   /// Gives a device's place in a trial to another device of the account, so that reinstalls add no rows.
-  package static func replace(_ member: Member, by deviceID: String, in trial: UUID, at instant: Date)
-    -> [Query]
-  {
-    let moves = member.moves.counting(moveAt: instant)
-    return [
-      """
-      UPDATE trials SET counted_moves = \(moves.moves)::bigint::integer, counted_moves_since = \(moves.since)
-      WHERE id = \(trial)
-      """,
-      "UPDATE trials SET device_id = \(deviceID), joined_at = \(instant) WHERE id = \(member.id)",
-    ]
+  package static func replace(_ member: Member, by holder: Holder) -> Query {
+    """
+    UPDATE trials SET device_id = \(holder.deviceID), joined_at = \(holder.since),
+      displaced_device_id = \(holder.displaced?.deviceID)::text, displaced_at = \(holder.displaced?.at)::timestamptz
+    WHERE id = \(member.id)
+    """
+  }
+
+  /// Sets the device that may have a member's place back.
+  package static func setDisplaced(_ displaced: Displaced?, of member: Member) -> Query {
+    """
+    UPDATE trials SET displaced_device_id = \(displaced?.deviceID)::text, displaced_at = \(displaced?.at)::timestamptz
+    WHERE id = \(member.id)
+    """
   }
 
   /// Sets the account of a trial that has none.

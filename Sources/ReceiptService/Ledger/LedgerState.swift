@@ -265,7 +265,7 @@ extension LedgerState.Purchase {
       isCounted: entry.app?.counts(
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
       holders: claim.holders, erasure: erasure, moves: stored?.moves, unprovenMoves: stored?.unprovenMoves)
-    if claim.outcome.isDisplacement {
+    if claim.isCounted {
       if entry.claim == .proof {
         now.moves = now.moves.counting(moveAt: entry.instant)
       } else {

@@ -15,8 +15,9 @@ import Work
 ///
 /// The account is the signed app transaction's `appTransactionId`, which survives reinstalls and new devices: another
 /// device of the account joins the running trial. An app transaction without it starts no trial, because the client
-/// chooses its device id freely. As many devices as share a purchase share a trial; one more replaces the device that joined
-/// longest ago, a limited number of times within 24 hours (``MoveCount``). Times are those of the server's clock.
+/// chooses its device id freely. As many devices as share a purchase share a trial, by the same rules (`share`);
+/// one more replaces the device that joined longest ago, a limited number of times within 24 hours (``MoveCount``). Times are
+/// those of the server's clock.
 struct TrialStart: Sendable {
   let proofs: ProofVerifier
   let catalog: AppCatalog
@@ -147,25 +148,39 @@ struct TrialStart: Sendable {
     }
   }
 
-  /// Joins a device to a trial, instead of the device that joined it longest ago if it has no room.
+  /// Joins a device to a trial, instead of another device if it has no room.
   /// - Throws: 409 `device_limit_reached`.
   private func join(
     _ trial: UUID, _ device: String, of app: App, at instant: Date, _ connection: PostgresConnection
   ) async throws {
     let members = try await connection.query(TrialRows.members(of: trial)).map(TrialRows.Member.init)
-    guard let first = members.first, members.count >= app.devicesPerPurchase else {
-      let row = TrialRows.join(trial, bundleID: app.bundleID, deviceID: device, at: instant)
-      return try await write([row], [device], of: app, at: instant, connection)
+    let moves = members.first?.moves
+    let claim = share(
+      claimant: .device(device),
+      // A trial has no owner: any of its devices stands for one.
+      owner: members.first.map { Ownership(customer: .device($0.holder.deviceID), reason: .firstClaim) },
+      holders: members.map(\.holder), limit: app.devicesPerPurchase, mayJoin: true, moves: moves,
+      mostMoves: app.devicesPerPurchase, at: instant)
+    if case .postponed = claim.outcome {
+      throw ServiceError.trialJoinedTooOften(limit: app.devicesPerPurchase, wait: moves.wait(at: instant))
     }
-    guard first.moves.allowsMove(limit: app.devicesPerPurchase, at: instant) else {
-      throw ServiceError.trialJoinedTooOften(
-        limit: app.devicesPerPurchase, wait: first.moves.wait(at: instant))
+    var rows: [Postgres.Query] = []
+    var devices = [device]
+    for member in members {
+      if let holder = claim.holders.first(where: { $0.deviceID == member.holder.deviceID }) {
+        if holder.displaced != member.holder.displaced {
+          rows.append(TrialRows.setDisplaced(holder.displaced, of: member))
+        }
+      } else if let joining = claim.holders.first(where: { $0.deviceID == device }) {
+        rows.append(TrialRows.replace(member, by: joining))
+        devices.append(member.holder.deviceID)
+      }
     }
-    // After the first few moves invented devices replace each other, as those of a purchase do.
-    let leaving = first.moves.areMany(at: instant) ? members.last ?? first : first
-    try await write(
-      TrialRows.replace(leaving, by: device, in: trial, at: instant), [leaving.deviceID, device], of: app,
-      at: instant, connection)
+    if claim.isCounted { rows.append(TrialRows.count(moves.counting(moveAt: instant), in: trial)) }
+    if devices == [device] {
+      rows.append(TrialRows.join(trial, bundleID: app.bundleID, deviceID: device, at: instant))
+    }
+    try await write(rows, devices, of: app, at: instant, connection)
   }
 
   private static let noAccount = Problem.invalidRequest(

@@ -12,6 +12,8 @@ public struct Holder: Sendable, Hashable {
   public var isBarred: Bool
   /// Whether it ever proved the purchase. A device that only named the transaction's id displaces no device that did.
   public var isProven: Bool
+  /// The device whose place it took by the app's rules, while that device may have the place back.
+  public var displaced: Displaced?
 
   /// Creates a holder that proved the purchase at this instant.
   public init(_ deviceID: String, at instant: Date, isBarred: Bool = false, isProven: Bool = true) {
@@ -23,12 +25,36 @@ public struct Holder: Sendable, Hashable {
   }
 
   /// Creates a holder from a stored one.
-  public init(_ deviceID: String, since: Date, provedAt: Date, isBarred: Bool, isProven: Bool) {
+  public init(
+    _ deviceID: String, since: Date, provedAt: Date, isBarred: Bool, isProven: Bool,
+    displaced: Displaced? = nil
+  ) {
     self.deviceID = deviceID
     self.since = since
     self.provedAt = provedAt
     self.isBarred = isBarred
     self.isProven = isProven
+    self.displaced = displaced
+  }
+}
+
+/// A device that lost its place to another one by the app's rules.
+///
+/// It stands at the device that has the place. Where a third device takes the place, it stands there from then on: each place
+/// has at most one such device, the one that had it before the others came.
+public struct Displaced: Sendable, Hashable {
+  /// The id that the device generated.
+  public var deviceID: String
+  /// When it lost its place.
+  public var at: Date
+
+  /// For how long it may have the place back.
+  static let lifetime: TimeInterval = 30 * 86_400
+
+  /// Creates a device that lost its place at this instant.
+  public init(_ deviceID: String, at instant: Date) {
+    self.deviceID = deviceID
+    at = instant
   }
 }
 
@@ -38,12 +64,18 @@ public struct SharedClaim: Sendable, Hashable {
   public var outcome: ClaimOutcome
   /// The owner, the other devices and the barred ones, in no order.
   public var holders: [Holder]
+  /// Whether the claimant has the place back that another device took from it.
+  public var isReturn: Bool
 
   /// Creates a claim's outcome.
-  public init(outcome: ClaimOutcome, holders: [Holder]) {
+  public init(outcome: ClaimOutcome, holders: [Holder], isReturn: Bool = false) {
     self.outcome = outcome
     self.holders = holders
+    self.isReturn = isReturn
   }
+
+  /// Whether ``MoveCount`` counts it. A return follows a move that was counted, so there are no more returns than such moves.
+  public var isCounted: Bool { outcome.isDisplacement && !isReturn }
 }
 
 /// Decides which devices share a purchase: each device that proves it, up to a limit.
@@ -54,8 +86,10 @@ public struct SharedClaim: Sendable, Hashable {
 ///
 /// The transaction also fits any device id that a client invents. So only a limited number of devices with a proof are
 /// replaced within 24 hours; the next claim is postponed. After the first few of them the device that joined last gives way, so
-/// that invented devices replace each other. A device without a proof always gives way to one with a proof. The device to which
-/// support gave the purchase gives way to none, unless it is the only one that may have it.
+/// that invented devices replace each other. From then on a device that lost its place has it back by its next proof: the device
+/// that has the place gives way, and the move is not counted. So invented devices, which come anew each day, wear down no devices
+/// of the Apple Account that prove the purchase within ``Displaced/lifetime``. A device without a proof always gives way to one
+/// with a proof. The device to which support gave the purchase gives way to none, unless it is the only one that may have it.
 ///
 /// - Parameters:
 ///   - claimant: the device that proves the purchase; nil for a notification of the App Store, which changes nothing.
@@ -80,6 +114,11 @@ public func share(
       holders: [Holder(device, at: instant, isProven: isProven)])
   }
   var holders = holders
+  for index in holders.indices {
+    if let lost = holders[index].displaced, instant >= lost.at + Displaced.lifetime {
+      holders[index].displaced = nil
+    }
+  }
   if !holders.contains(where: { $0.deviceID == first }) {
     // The time of its proof is unknown, so it counts as the oldest.
     holders.append(
@@ -102,29 +141,40 @@ public func share(
   }
   guard mayJoin else { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
   let having = holders.filter { !$0.isBarred }
+  var joining = Holder(device, at: instant, isProven: isProven)
+  let former = holders.firstIndex { $0.displaced?.deviceID == device }
   guard having.count >= limit else {
+    if let former { holders[former].displaced = nil }
     return SharedClaim(
-      outcome: .shared(owner, with: claimant, insteadOf: nil),
-      holders: holders + [Holder(device, at: instant, isProven: isProven)])
+      outcome: .shared(owner, with: claimant, insteadOf: nil), holders: holders + [joining])
   }
   let keepsOwner = if case .support = owner.reason { limit > 1 } else { false }
   let displaceable = having.filter { (isProven || !$0.isProven) && !(keepsOwner && $0.deviceID == first) }
+  let areMany = moves.areMany(at: instant)
+  let isAllowed = moves.allowsMove(limit: mostMoves, at: instant)
+  let taker = isProven ? displaceable.first { $0.displaced?.deviceID == device } : nil
   guard
-    let last = displaceable.min(by: moves.areMany(at: instant) ? joinedLater : provedEarlier)
+    let last = (areMany || !isAllowed ? taker : nil)
+      ?? displaceable.min(by: areMany ? joinedLater : provedEarlier)
   else {
     return SharedClaim(outcome: .refused(owner: owner), holders: holders)
   }
-  guard moves.allowsMove(limit: mostMoves, at: instant) || isProven && !last.isProven else {
+  let isReturn = last.deviceID == taker?.deviceID
+  guard isAllowed || isReturn || isProven && !last.isProven else {
     return SharedClaim(outcome: .postponed(owner: owner), holders: holders)
   }
+  // The device that may have the place of `last` back. If the claimant had another place before, the device that took that place
+  // gives way to this one instead.
+  let next = last.isProven ? last.displaced ?? Displaced(last.deviceID, at: instant) : nil
+  if let former { holders[former].displaced = next } else { joining.displaced = next }
   holders.removeAll { $0.deviceID == last.deviceID }
-  holders.append(Holder(device, at: instant, isProven: isProven))
+  holders.append(joining)
   let loser = Customer.device(last.deviceID)
   return SharedClaim(
     outcome: loser == owner.customer
       ? .moved(Ownership(joining: claimant, isProven: isProven), from: loser)
       : .shared(owner, with: claimant, insteadOf: loser),
-    holders: holders)
+    holders: holders, isReturn: isReturn)
 }
 
 /// Devices without a proof first, then the ones with the oldest proof.
@@ -133,9 +183,11 @@ private func provedEarlier(_ a: Holder, _ b: Holder) -> Bool {
   return (a.provedAt, a.since, a.deviceID) < (b.provedAt, b.since, b.deviceID)
 }
 
-/// Devices without a proof first, then the ones that joined last.
+/// Devices without a proof first, then the ones in another device's place, and of these and of the others the ones that joined
+/// last.
 private func joinedLater(_ a: Holder, _ b: Holder) -> Bool {
   if a.isProven != b.isProven { return b.isProven }
+  if (a.displaced == nil) != (b.displaced == nil) { return b.displaced == nil }
   return (a.since, a.deviceID) > (b.since, b.deviceID)
 }
 
@@ -151,6 +203,7 @@ extension [Holder] {
       var holder = first { $0.deviceID == name } ?? Holder(name, at: instant)
       // A barred device gets the purchase anew.
       if name == device, holder.isBarred { holder = Holder(name, at: instant) }
+      holder.displaced = nil
       holder.isBarred = name != device
       return holder
     }

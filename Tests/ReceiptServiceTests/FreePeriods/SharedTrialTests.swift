@@ -101,6 +101,33 @@ import Testing
     }
   }
 
+  @Test func `a family that launches each day keeps its trial against devices that join each day`()
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 4)) { harness in
+      let family = (1...4).map { "family-\($0)" }
+      for device in family {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.launch(device, account: "anna")
+      }
+      for day in 0..<5 {
+        for number in 0..<6 {
+          harness.clock.advance(seconds: 1)
+          let joined = try await harness.launch("day-\(day)-\(number)", account: "anna")
+          #expect(joined.status == (number < 4 ? 200 : 409))
+        }
+        for device in family {
+          harness.clock.advance(seconds: 1)
+          #expect(try await harness.launch(device, account: "anna").status == 200, "\(device) on day \(day)")
+        }
+        for device in family { #expect(try await Self.status(device, harness) == "trial") }
+        harness.clock.advance(days: 1)
+      }
+      #expect(try await harness.count("trials") == 4)
+      #expect(try await harness.count("trials WHERE displaced_device_id IS NOT NULL") == 0)
+    }
+  }
+
   @Test func `a device that leaves a trial and one that joins it are told to the app's destinations`()
     async throws
   {

@@ -46,6 +46,59 @@ import Testing
     }
   }
 
+  @Test func `a family that launches each day keeps its purchase against devices that join each day`()
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 4)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      let family = (1...4).map { "family-\($0)" }
+      for device in family {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.device(device, shows: bought)
+      }
+      for day in 0..<5 {
+        for number in 0..<6 {
+          harness.clock.advance(seconds: 1)
+          let joined = try await harness.device("day-\(day)-\(number)", shows: bought)
+          #expect(joined.code == (number < 4 ? nil : "device_limit_reached"))
+        }
+        for device in family {
+          harness.clock.advance(seconds: 1)
+          let answer = try await harness.device(device, shows: bought)
+          #expect(answer.code == nil, "\(device) on day \(day)")
+        }
+        for device in family {
+          #expect(try await harness.entitlements(device).string("entitlements.tier") == "family")
+        }
+        harness.clock.advance(days: 1)
+      }
+      #expect(try await harness.count("purchase_devices") == 4)
+      #expect(try await harness.count("purchase_devices WHERE displaced_device_id IS NOT NULL") == 0)
+      // Three devices joined the first one. On each day four moves were counted, and three places went back.
+      #expect(try await harness.count("support_actions") == 3 + 5 * 7)
+    }
+  }
+
+  @Test func `the id of an erased device goes from the place that it lost`() async throws {
+    try await withHarness(configuration: Self.configuration(devices: 2)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for device in ["phone", "tablet", "new"] {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.device(device, shows: bought)
+        _ = try await harness.launch(device, account: "anna")
+      }
+      for table in ["purchase_devices", "trials"] {
+        #expect(try await harness.count("\(table) WHERE displaced_device_id = 'phone'") == 1)
+      }
+      _ = try await harness.erase("phone")
+      for table in ["purchase_devices", "trials"] {
+        let left = "\(table) WHERE displaced_device_id IS NOT NULL OR displaced_at IS NOT NULL"
+        #expect(try await harness.count(left) == 0)
+      }
+      #expect(try await harness.entitlements("new").string("entitlements.tier") == "family")
+    }
+  }
+
   @Test func `concurrent claims of invented devices have one limit`() async throws {
     try await withHarness(configuration: Self.configuration(devices: 2)) { harness in
       let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)

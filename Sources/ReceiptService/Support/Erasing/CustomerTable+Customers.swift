@@ -11,15 +11,21 @@ extension CustomerTable {
     "trials", "of the pseudonym; a keyed digest of the account prevents a second trial",
     columns: """
       id bundle_id device_id app_transaction_id environment started_at ends_at extended_days continues joined_at \
-      counted_moves counted_moves_since
+      counted_moves counted_moves_since displaced_device_id displaced_at
       """,
-    export: { "SELECT to_jsonb(t) AS row FROM trials t WHERE device_id = \($0.device) AND \($0.isOfApp())" },
+    export: { customer in
+      """
+      SELECT \(customer.withoutDisplaced("t")) AS row FROM trials t
+      WHERE device_id = \(customer.device) AND \(customer.isOfApp())
+      """
+    },
     erase: { customer in
       [
         """
-        UPDATE trials SET device_id = \(customer.pseudonym)
+        UPDATE trials SET device_id = \(customer.pseudonym), displaced_device_id = NULL, displaced_at = NULL
         WHERE device_id = \(customer.device) AND \(customer.isOfApp())
-        """
+        """,
+        customer.forgetDisplaced(in: "trials"),
       ]
     })
 

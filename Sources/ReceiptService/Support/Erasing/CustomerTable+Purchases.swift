@@ -164,14 +164,21 @@ extension CustomerTable {
 
   private static let purchaseDevices = CustomerTable(
     "purchase_devices", "deleted",
-    columns: "original_transaction_id device_id bundle_id since proved_at is_barred is_proven",
+    columns: """
+      original_transaction_id device_id bundle_id since proved_at is_barred is_proven displaced_device_id displaced_at
+      """,
     export: { customer in
       """
-      SELECT to_jsonb(d) AS row FROM purchase_devices d
+      SELECT \(customer.withoutDisplaced("d")) AS row FROM purchase_devices d
       WHERE device_id = \(customer.device) AND \(customer.isOfApp())
       """
     },
-    erase: { ["DELETE FROM purchase_devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] })
+    erase: { customer in
+      [
+        "DELETE FROM purchase_devices WHERE device_id = \(customer.device) AND \(customer.isOfApp())",
+        customer.forgetDisplaced(in: "purchase_devices"),
+      ]
+    })
 
   private static let orders = CustomerTable(
     "store_orders", "deleted",

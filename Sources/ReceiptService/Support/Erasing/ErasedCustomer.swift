@@ -234,6 +234,23 @@ struct ErasedCustomer: Sendable {
       """
   }
 
+  /// A row of `purchase_devices` or `trials` as JSON, without the id of the device that had the place before.
+  /// - Parameter alias: the table's alias.
+  func withoutDisplaced(_ alias: StaticString) -> Query {
+    """
+    to_jsonb(\(unescaped: alias)) || CASE WHEN \(unescaped: alias).displaced_device_id IS NULL THEN '{}'::jsonb
+      ELSE '{"displaced_device_id": "another customer"}' END
+    """
+  }
+
+  /// Removes the device from the places that it lost to other devices.
+  func forgetDisplaced(in table: StaticString) -> Query {
+    """
+    UPDATE \(unescaped: table) SET displaced_device_id = NULL, displaced_at = NULL
+    WHERE displaced_device_id = \(device) AND \(isOfApp())
+    """
+  }
+
   /// The devices that may inherit a purchase: the rest of a statement on `purchase_devices` under the alias `d`.
   /// - Parameter purchase: the column with the purchase's id.
   func heirs(of purchase: StaticString) -> Query {
