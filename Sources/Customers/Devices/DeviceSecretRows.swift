@@ -88,14 +88,21 @@ package enum DeviceSecretRows {
     """
   }
 
+  /// The pairings of one child's device on one day (UTC) beyond which only devices with a trial, purchase or grant pair it: any
+  /// client can give another customer's id as its child's.
+  static let pairingsOfChild = 20
+
   /// Charges a new pairing to the app's day where its device has no trial, purchase or grant. Pairings are no record here,
   /// because an invented device can have them during free access. The only row has `is_allowed`.
-  static func chargePairing(of device: String, in app: App, at instant: Date) -> Query {
+  static func chargePairing(of device: String, with child: String, in app: App, at instant: Date) -> Query {
     """
     WITH charged AS (
       INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes, device_secrets)
       SELECT \(app.bundleID)::text, \(Day(of: instant).description)::text::date, 0, 1
-      WHERE NOT \(hasRecord(device, in: app))
+      WHERE NOT \(hasRecord(device, in: app)) AND (
+        SELECT count(*) FROM devices
+        WHERE bundle_id = \(app.bundleID) AND child_device_id = \(child) AND paired_at >= \(Day(of: instant).start)
+      ) < \(pairingsOfChild)
       ON CONFLICT (bundle_id, day) DO UPDATE SET device_secrets = known.device_secrets + 1
         WHERE known.device_secrets < \(newPerDay(isProven: false))
       RETURNING 1)

@@ -78,7 +78,7 @@ package struct Pairing: Sendable {
       if isNew {
         // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day.
         let charged = try await connection.query(
-          DeviceSecretRows.chargePairing(of: device, in: app, at: instant))
+          DeviceSecretRows.chargePairing(of: device, with: child, in: app, at: instant))
         guard try charged[0].decode("is_allowed", as: Bool.self) else {
           throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
         }

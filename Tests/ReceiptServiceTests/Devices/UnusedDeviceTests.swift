@@ -274,6 +274,25 @@ import Text
     }
   }
 
+  @Test func `20 pairings of one child's device a day are of devices with nothing on record`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let ada = try #require(Harness.ada)
+      _ = try await harness.launch("trial")
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      for number in 1...DeviceSecretRows.pairingsOfChild {
+        #expect(try await harness.pair("victim", to: "visitor-\(number)").status == 201)
+      }
+      let refused = try await harness.pair("victim", to: "visitor")
+      #expect(refused.status == 429 && refused.code == "rate_limited")
+      #expect(try await harness.pair("other", to: "visitor").status == 201)
+      #expect(try await harness.pair("victim", to: "trial").status == 201)
+      harness.clock.advance(days: 1)
+      #expect(try await harness.pair("victim", to: "visitor").status == 201)
+    }
+  }
+
   @Test func `a secret that is replaced again and again leaves ten records a day, and each takes effect`()
     async throws
   {

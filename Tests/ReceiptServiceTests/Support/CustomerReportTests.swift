@@ -141,6 +141,51 @@ import Text
     }
   }
 
+  @Test func `devices that pair a customer's id as their child's do not fill the customer's page`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      _ = try await harness.device("phone", buys: ScreenTime.family)
+      let now = harness.clock.now
+      for child in ["phone", "kid"] {
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO devices (bundle_id, device_id, child_device_id, paired_at)
+          SELECT \(ScreenTime.bundleID)::text, 'stranger-' || i, \(child)::text,
+            \(now)::timestamptz + i * interval '1 second'
+          FROM generate_series(1, 30) AS i
+          """)
+      }
+      let first = (1...5).map {
+        CustomerSearch.Match(.device("stranger-\($0)"), of: ScreenTime.bundleID)
+      }
+      let own = try await harness.desk.customer("phone")
+      #expect(own.customers.map(\.customer) == ["phone"])
+      #expect(own.found.search.parents == first)
+      #expect(own.found.search.parentsHidden == 25)
+      for line in ["paired with  stranger-5 (\(ScreenTime.bundleID))", "paired with  25 more devices"] {
+        #expect(own.description.contains("\n\(line)"), "\(own)")
+      }
+      // The id of a device that is no customer leads to its parents.
+      let kid = try await harness.desk.customer("kid")
+      #expect(kid.customers.map(\.customer) == first.map(\.customer.id))
+      #expect(kid.description.contains("\npaired with  25 more devices"), "\(kid)")
+      #expect(!kid.description.contains("paired with  stranger"), "\(kid)")
+      let export = try await harness.desk.exportCustomer("kid")
+      #expect(export.tables.map(\.rows.count) == [30])
+
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, paired_at)
+        SELECT \(ScreenTime.bundleID)::text, 'phone', 'child-' || i, \(now) FROM generate_series(1, 25) AS i
+        """)
+      let children = try await harness.desk.customer("phone")
+      #expect(children.customers.map(\.children.count) == [20])
+      #expect(children.customers.map(\.childrenHidden) == [5])
+      #expect(children.description.contains("\n  and 5 more"), "\(children)")
+    }
+  }
+
   @Test func `a support report says why a child's device is paused`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)

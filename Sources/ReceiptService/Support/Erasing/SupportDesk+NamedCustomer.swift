@@ -45,7 +45,7 @@ extension SupportDesk {
     // The id of a paired device finds its parent. The device itself is a person's too.
     if matches.isEmpty, found.search.kinds.contains(.childDevice) {
       let device = DeviceID.normalized(found.id)
-      matches = found.search.customers.map { CustomerSearch.Match(.device(device), of: $0.bundleID) }
+      matches = found.search.childApps.map { CustomerSearch.Match(.device(device), of: $0) }
     }
     let own = Set(matches.map(\.bundleID)).sorted()
     let namesakes = try await namesakes(of: found.id)

@@ -59,11 +59,23 @@ extension FindResult: CustomStringConvertible {
     for match in search.customers {
       output.member("customer", "\(match.customer.kindWord) \(match.customer.id) (\(match.bundleID))")
     }
+    search.writeParents(to: &output)
     for purchase in search.purchases { output.member("purchase", purchase) }
     for transaction in search.transactions { output.member("transaction", transaction.description) }
     if !search.refusals.isEmpty { output.heading("refused requests (UTC)") }
     for attempt in search.refusals { attempt.write(to: &output) }
     return output.text
+  }
+}
+
+extension CustomerSearch {
+  /// Writes the customers with a paired device of the id that are not among ``customers``.
+  func writeParents(to output: inout TerminalText) {
+    for parent in parents where !customers.contains(parent) {
+      output.member("paired with", "\(parent.customer.id) (\(parent.bundleID))")
+    }
+    guard parentsHidden > 0 else { return }
+    output.member("paired with", "\(parentsHidden) more \(parentsHidden == 1 ? "device" : "devices")")
   }
 }
 
@@ -88,6 +100,8 @@ extension FindResult: JSONWritable {
       json.member("id", id)
       json.member("kinds", search.kinds.map(\.rawValue).sorted())
       json.member("outcome", outcome.rawValue)
+      json.member("parents", search.parents)
+      json.member("parentsHidden", search.parentsHidden)
       json.member("purchases", search.purchases)
       json.member("refusedAttempts", search.refusals)
       json.member("transactions", search.transactions)

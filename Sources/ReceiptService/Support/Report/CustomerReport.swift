@@ -46,8 +46,10 @@ struct ReportedCustomer: Sendable {
   var trial: ReportedTrial?
   /// Since when free access is on; `null` if it is off.
   var freeAccessSince: Date?
-  /// The children's devices, in the order of pairing.
+  /// The first children's devices, in the order of pairing.
   var children: [ReportedChild]
+  /// How many more there are.
+  var childrenHidden: Int
   /// The last refused requests that named the customer, oldest first.
   var refusedAttempts: [RefusedAttempt]
   /// The last events but refused requests, oldest first.
@@ -124,7 +126,7 @@ extension [ReportedChild] {
   /// - Parameters:
   ///   - paired: in the order of pairing.
   ///   - entitlements: those of the customer; they limit how many of the devices are active.
-  init(_ paired: [PairedDevice], under entitlements: Entitlements) {
+  init(_ paired: some Sequence<PairedDevice>, under entitlements: Entitlements) {
     let limit = entitlements.features.limit(for: Pairing.limitFeature)
     let access = [entitlements.tier, entitlements.status.rawValue].compactMap(\.self).joined(separator: ", ")
     self = paired.enumerated().map { index, device in
@@ -149,6 +151,7 @@ extension CustomerReport: CustomStringConvertible {
       if !output.isEmpty { output.skip() }
       customer.write(to: &output)
     }
+    if !customers.isEmpty { found.search.writeParents(to: &output) }
     if !unclaimed.isEmpty {
       if !output.isEmpty { output.skip() }
       output.heading("purchases without an owner")
@@ -189,6 +192,7 @@ extension ReportedCustomer {
       output.line("\(child.childDeviceID)\(name), \(child.status), paired \(child.pairedAt.rfc3339)")
       if let reason = child.pausedBecause { output.line("paused because \(reason)", indent: 4) }
     }
+    if childrenHidden > 0 { output.line("and \(childrenHidden) more") }
     if !refusedAttempts.isEmpty { output.heading("refused requests (UTC)") }
     for attempt in refusedAttempts { attempt.write(to: &output) }
     guard !events.isEmpty else { return }
@@ -230,6 +234,8 @@ extension CustomerReport: JSONWritable {
     json.object { json in
       json.member("asked", asked)
       json.member("customers", customers)
+      json.member("parents", found.search.parents)
+      json.member("parentsHidden", found.search.parentsHidden)
       json.member("serverTime", serverTime)
       json.member("unclaimed", unclaimed)
     }
@@ -244,6 +250,7 @@ extension ReportedCustomer: JSONWritable {
       json.member("because", because)
       json.member("bundleID", bundleID)
       json.member("children", children)
+      json.member("childrenHidden", childrenHidden)
       json.member("customer", customer)
       json.member("doublePurchases", doublePurchases)
       json.member("entitlements", entitlements)

@@ -26,6 +26,13 @@ struct CustomerSearch: Sendable {
 
   /// The customers, sorted by app and id.
   private(set) var customers: [Match] = []
+  /// The customers with a paired device of that id, the earliest pairings first, at most ``maximumParents``. They are among
+  /// ``customers`` where the id is no customer's own. Any client can pair any id, so they are not reported beside the customer.
+  private(set) var parents: [Match] = []
+  /// The number of further pairings.
+  private(set) var parentsHidden = 0
+  /// The apps in which the id is a paired device's.
+  private(set) var childApps: Set<String> = []
   /// The original transaction ids of purchases with that id, with or without an owner.
   private(set) var purchases: [String] = []
   /// The transactions with that id, or of that order.
@@ -85,6 +92,7 @@ struct CustomerSearch: Sendable {
   init(refusals: [RefusedAttempt]) { self.refusals = refusals }
 
   private static let maximumRefusals = 5
+  private static let maximumParents = 5
 
   /// The customers that have exactly this id themselves: a device in this spelling, a user's UUID in any case. The others are
   /// found by what leads to them, such as an order or a paired device.
@@ -111,7 +119,7 @@ struct CustomerSearch: Sendable {
   ) async throws {
     let id = DeviceID.normalized(id)
     let answers = try await connection.pipeline([
-      Self.purchases(id), Self.customers(id, UUID(rfc9562: id), in: catalog),
+      Self.purchases(id), Self.customers(id, UUID(rfc9562: id), in: catalog), Self.parents(id, in: catalog),
     ])
     purchases = Set(
       purchases + (try answers[0].map { try $0.decode("original_transaction_id", as: String.self) })
@@ -123,7 +131,17 @@ struct CustomerSearch: Sendable {
       isKnownOnly = kinds.isEmpty
       kinds.insert(.user)
     }
-    add(try answers.flatMap { try $0.compactMap { try Match($0) } })
+    let own = try answers.prefix(2).flatMap { try $0.compactMap { try Match($0) } }
+    let parents = try answers[2].compactMap { try Match($0) }
+    add(own.isEmpty ? parents : own)
+    self.parents += parents
+    let total = try answers[2].first?.decode("total", as: Int.self) ?? 0
+    parentsHidden += total - parents.count
+    for row in answers[1] {
+      if try row.decode("kind", as: String.self) == FoundKind.childDevice.rawValue {
+        childApps.insert(try row.decode("bundle_id"))
+      }
+    }
   }
 
   private mutating func addTransactions(_ ids: [String], _ connection: PostgresConnection) async throws {
@@ -164,8 +182,9 @@ struct CustomerSearch: Sendable {
       WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
       UNION SELECT 'device', bundle_id, NULL, device_id FROM devices
       WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
-      UNION SELECT 'childDevice', bundle_id, NULL, device_id FROM devices
-      WHERE child_device_id = \(id) AND bundle_id = ANY(\(apps))
+      UNION SELECT 'childDevice', app.bundle_id, NULL, NULL FROM unnest(\(apps)::text[]) AS app (bundle_id)
+      WHERE EXISTS (
+        SELECT FROM devices WHERE devices.bundle_id = app.bundle_id AND devices.child_device_id = \(id))
       UNION SELECT 'user', bundle_id, \(user)::uuid, NULL FROM support_actions
       WHERE customer_kind = 'user' AND bundle_id IS NOT NULL
         AND (from_customer = \(user)::uuid::text OR to_customer = \(user)::uuid::text)
@@ -182,13 +201,29 @@ struct CustomerSearch: Sendable {
       UNION SELECT \(knownUser)::text, bundle_id, user_id, NULL FROM seen_users
       WHERE user_id = \(user) AND bundle_id = ANY(\(userApps.map(\.bundleID)))
       UNION SELECT \(knownUser)::text, app.bundle_id, \(user)::uuid, NULL
-      FROM unnest(\(userApps.map(\.bundleID))::text[]) AS app (bundle_id)
-      WHERE EXISTS (
-        SELECT FROM events WHERE events.bundle_id = app.bundle_id AND events.customer_id = \(user)::uuid::text)
+      FROM unnest(\(userApps.map(\.bundleID))::text[]) AS app (bundle_id) CROSS JOIN LATERAL (
+        \(anyEvent("\(user)::uuid::text"))) AS event
       UNION SELECT 'device', app.bundle_id, NULL, \(id)::text
-      FROM unnest(\(deviceApps)::text[]) AS app (bundle_id)
-      WHERE EXISTS (
-        SELECT FROM events WHERE events.bundle_id = app.bundle_id AND events.customer_id = \(id))
+      FROM unnest(\(deviceApps)::text[]) AS app (bundle_id) CROSS JOIN LATERAL (
+        \(anyEvent("\(id)"))) AS event
       """
+  }
+
+  /// A row if an app has an event of a customer. The order makes PostgreSQL use the primary key. With EXISTS it would read the
+  /// whole table where most events have the customer's id in another app.
+  private static func anyEvent(_ customer: Query) -> Query {
+    """
+    SELECT FROM events WHERE events.bundle_id = app.bundle_id AND events.customer_id = \(customer)
+    ORDER BY events.id LIMIT 1
+    """
+  }
+
+  /// The customers with a paired device of this id, and the number of all.
+  private static func parents(_ id: String, in catalog: AppCatalog) -> Query {
+    """
+    SELECT bundle_id, NULL::uuid AS user_id, device_id, count(*) OVER () AS total FROM devices
+    WHERE child_device_id = \(id) AND bundle_id = ANY(\(catalog.apps.map(\.bundleID)))
+    ORDER BY paired_at, id LIMIT \(maximumParents)
+    """
   }
 }

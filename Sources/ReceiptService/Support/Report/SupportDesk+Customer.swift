@@ -13,6 +13,8 @@ extension SupportDesk {
   private static let events = 20
   /// The maximum number of refused requests in a report. They do not count as events, because any client can cause them.
   private static let refusals = 5
+  /// The maximum number of children's devices in a report. During free access any client can pair any number.
+  private static let children = 20
 
   /// Reports the customers and purchases with an id; the report of an unknown id is empty.
   /// - Parameters:
@@ -79,6 +81,7 @@ extension SupportDesk {
     let trial = customerRecords.trial.map {
       ReportedTrial($0, of: customer, in: app, honoring: customerRecords.freeAccess, at: instant)
     }
+    let paired = try answers[3].map(PairedDevice.init)
     return ReportedCustomer(
       kind: customer.kindWord, customer: customer.id, bundleID: app.bundleID, app: app.name,
       entitlements: EntitlementsResponse(entitlements),
@@ -94,7 +97,8 @@ extension SupportDesk {
         $0.startsAt <= instant && $0.endsAt == nil
       }?
       .startsAt,
-      children: [ReportedChild](try answers[3].map(PairedDevice.init), under: entitlements),
+      children: [ReportedChild](paired.prefix(Self.children), under: entitlements),
+      childrenHidden: max(0, paired.count - Self.children),
       refusedAttempts: try answers[4].map(RefusedAttempt.init).reversed(),
       events: try answers[0].map(TimelineEvent.init).reversed(),
       eventsHidden: try answers[0].first.map { try $0.decode("total", as: Int.self) - answers[0].count } ?? 0)
