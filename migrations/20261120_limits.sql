@@ -1,5 +1,5 @@
 -- Limits on what clients can make the database keep: the moves of a purchase or a trial, the replacements of a device's secret,
--- and the secrets of devices with nothing on record.
+-- the secrets of devices with nothing on record, and the events in one customer's name.
 --
 -- The new columns have no default or a constant one, so no row is written for them.
 
@@ -60,6 +60,21 @@ ALTER TABLE public.event_bytes_daily
   ADD COLUMN IF NOT EXISTS device_secrets bigint NOT NULL DEFAULT 0;
 COMMENT ON TABLE public.event_bytes_daily IS 'What clients made each app keep without a purchase on each of the last 90 days. Beyond the app''s eventBytesPerDay, events are refused; beyond 20,000, no secret of a device with nothing on record is kept.';
 COMMENT ON COLUMN public.event_bytes_daily.device_secrets IS 'The secrets that were stored for devices with nothing on record, their pairings, and the records in support_actions that such a secret was replaced or forgotten.';
+
+-- The same for one customer: the export and the erasure of a customer read all events with the customer's id, and any client may
+-- send them. A row of yesterday has no use but for servers whose clocks differ.
+CREATE TABLE IF NOT EXISTS public.customer_event_bytes (
+  day date NOT NULL,
+  bundle_id text NOT NULL,
+  customer_digest bytea NOT NULL,
+  bytes bigint NOT NULL,
+  PRIMARY KEY (day, bundle_id, customer_digest)
+);
+COMMENT ON TABLE public.customer_event_bytes IS 'How many bytes of events were stored under each customer''s id today, so that no client stores too many in the name of a customer.';
+COMMENT ON COLUMN public.customer_event_bytes.day IS 'The day (UTC) on which the events arrived, by the server''s clock. Days before yesterday are deleted.';
+COMMENT ON COLUMN public.customer_event_bytes.bundle_id IS 'The app.';
+COMMENT ON COLUMN public.customer_event_bytes.customer_digest IS 'The SHA-256 of the customer''s id, as reported by the client.';
+COMMENT ON COLUMN public.customer_event_bytes.bytes IS 'The sizes of the events and of their index entries, before compression. A retry is charged again.';
 
 -- Retention deletes consents of devices with nothing on record.
 DO $$

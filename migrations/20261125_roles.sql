@@ -71,6 +71,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     ('events', 'SELECT, INSERT, DELETE, UPDATE (customer_id, properties)',
       'bundle_id, customer_id, id, name, at, received_at'),
     ('event_bytes_daily', 'SELECT, INSERT, UPDATE, DELETE', '*'),
+    ('customer_event_bytes', 'SELECT, INSERT, UPDATE, DELETE', '*'),
     ('kpi_days', 'SELECT, INSERT, UPDATE', '*'),
     ('kpi_daily_figures', 'SELECT, INSERT, DELETE', '*'),
     ('kpi_daily_money', 'SELECT, INSERT, DELETE', '*'),
@@ -396,6 +397,7 @@ COMMENT ON FUNCTION public.receiptd_open_to_application() IS 'The former name of
 -- PUBLIC may run a new function, and default privileges may open it and a new table to clients: close them at once.
 SELECT public.receiptd_set_common_rights();
 SELECT public.receiptd_set_rights('seen_users');
+SELECT public.receiptd_set_rights('customer_event_bytes');
 
 -- migrate: new transaction
 SELECT public.receiptd_set_rights('subscriptions');

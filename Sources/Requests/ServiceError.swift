@@ -142,12 +142,15 @@ package enum ServiceError {
     detail: "Too many requests of this customer are under way.",
     message: "Too many requests. Please wait a moment.", headers: [.retryAfter: "1"])
 
-  /// - Parameter wait: the time until the end of the day.
-  package static func noEventBytesLeft(_ wait: Duration) -> Problem {
+  /// - Parameters:
+  ///   - isOfCustomer: whether the limit is the customer's, and not the app's.
+  ///   - wait: the time until the end of the day.
+  package static func noEventBytesLeft(isOfCustomer: Bool, _ wait: Duration) -> Problem {
     Problem(
       status: .tooManyRequests, code: "rate_limited",
       detail:
-        "The app's events have used up the bytes of the current day (UTC). Send them again later.",
+        "The \(isOfCustomer ? "customer" : "app")'s events have used up the bytes of the current day (UTC). Send them "
+        + "again later.",
       message: "Too many requests. Please wait a moment.", headers: [.retryAfter: "\(wait.wholeSeconds)"])
   }
 

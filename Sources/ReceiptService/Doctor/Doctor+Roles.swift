@@ -5,7 +5,10 @@ extension Doctor {
   private static let needed: [(privileges: String, relations: [String])] = [
     (
       "SELECT INSERT UPDATE DELETE",
-      ["outbox", "devices", "purchase_devices", "event_bytes_daily", "device_secrets"]
+      [
+        "outbox", "devices", "purchase_devices", "event_bytes_daily", "customer_event_bytes",
+        "device_secrets",
+      ]
     ),
     (
       "SELECT INSERT UPDATE",

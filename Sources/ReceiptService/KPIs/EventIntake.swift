@@ -11,8 +11,9 @@ import Work
 
 /// `POST /api/v1/events`: clients' events of their purchase funnels.
 ///
-/// Events have no proof, so they are counted and decide nothing. Three limits keep a flood from filling the disk: a lower
-/// rate for each address, a smaller body without a token, and a daily number of bytes for each app.
+/// Events have no proof, so they are counted and decide nothing. Four limits keep a flood from filling the disk and one
+/// customer's records: a lower rate for each address, a smaller body without a token, and a daily number of bytes for each app
+/// and for each customer.
 struct EventIntake: Sendable {
   let apps: AppOfRequest
   let authenticator: Authenticator
@@ -37,14 +38,18 @@ struct EventIntake: Sendable {
     if request.headers[.authorization] == nil { try Self.checkAnonymousLength(of: request) }
     let report = try request.decodeJSON(EventReport.self)
     let app = try apps.app(of: request, named: report.bundleID)
-    let (customer, isProven) = try await customer(named: report.customerID, of: app, request)
+    let customer = try await customer(named: report.customerID, of: app, request)
     let instant = clock.now()
     // In the order of the primary key, so that two requests with the same events cannot deadlock.
-    let records = try report.records(of: customer, inApp: app.bundleID, at: instant).sorted { $0.id < $1.id }
-    let rows = try await pool.query(EventRows.insert(records, of: app, isProven: isProven, at: instant))
-    guard let row = rows.first, try row.decode("is_charged", as: Bool.self) else {
-      metrics.outcomes.refusedEvents(of: app)
-      throw ServiceError.noEventBytesLeft(.seconds(Day(of: instant).end.timeIntervalSince(instant)))
+    let records = try report.records(of: customer.name, inApp: app.bundleID, at: instant)
+      .sorted { $0.id < $1.id }
+    let row = try await pool.query(EventRows.insert(records, of: app, by: customer, at: instant))[0]
+    guard try row.decode("is_charged", as: Bool.self) else {
+      let isOfCustomer = try row.decode("is_of_customer", as: Bool.self)
+      // Events in one customer's name are no reason to warn the operator.
+      if !isOfCustomer { metrics.outcomes.refusedEvents(of: app) }
+      throw ServiceError.noEventBytesLeft(
+        isOfCustomer: isOfCustomer, .seconds(Day(of: instant).end.timeIntervalSince(instant)))
     }
     let kept = try EventRows.Kept(row)
     metrics.outcomes.kept(kept, of: app)

@@ -61,15 +61,24 @@ struct KPICounter: Sendable {
     }
   }
 
-  /// Deletes events that were counted long ago, and the charges of the days before them.
+  /// Deletes events that were counted long ago, the charges of the days before them, and the charges of customers of the days
+  /// before yesterday: the clocks of the servers differ.
   /// - Returns: the number of events.
   func deleteOldEvents() async throws -> Int {
-    let first = Day(of: clock.now()).advanced(by: -Self.daysOfEvents)
+    let today = Day(of: clock.now())
+    let first = today.advanced(by: -Self.daysOfEvents)
     _ = try await pool.query(EventRows.deleteCharges(before: first))
+    _ = try await deleteInBatches {
+      EventRows.deleteCustomerCharges(before: today.advanced(by: -1), limit: $0)
+    }
+    return try await deleteInBatches { EventRows.delete(before: first.start, limit: $0) }
+  }
+
+  /// - Parameter query: deletes at most as many rows as its argument.
+  private func deleteInBatches(_ query: (Int) -> Query) async throws -> Int {
     var count = 0
     while !Task.isCancelled {
-      let deleted = try await pool.query(EventRows.delete(before: first.start, limit: Self.deletedAtOnce))
-        .affected
+      let deleted = try await pool.query(query(Self.deletedAtOnce)).affected
       count += deleted
       if deleted < Self.deletedAtOnce { break }
     }

@@ -117,6 +117,79 @@ import Text
     }
   }
 
+  /// Charges events of a customer to the current day.
+  private static func charge(
+    _ bytes: Int, to customer: String, bundleID: String = TestApps.family, _ harness: Harness
+  ) async throws {
+    _ = try await harness.pool.query(
+      """
+      INSERT INTO customer_event_bytes (day, bundle_id, customer_digest, bytes)
+      VALUES (\(Day(of: harness.clock.now).description)::text::date, \(bundleID),
+        sha256(convert_to(\(customer)::text, 'UTF8')), \(bytes))
+      """)
+  }
+
+  @Test func `events in one customer's name stay within the customer's day, and those of others are kept`()
+    async throws
+  {
+    try await withHarness { harness in
+      harness.clock.set(Day(of: harness.clock.now).advanced(by: 1).start + 20 * 3600)
+      let now = harness.clock.now
+      var answers: [Answer] = []
+      while answers.count < 300, answers.last?.status ?? 202 == 202 {
+        answers.append(try await Self.post(Self.report(of: "victim", at: now, length: 1_900), harness))
+      }
+      let taken = answers.count - 1
+      #expect((100...130).contains(taken))
+      #expect(answers.last?.status == 429)
+      #expect(answers.last?.code == "rate_limited")
+      #expect(answers.last?.headers[.retryAfter] == "14400")
+      #expect(try await harness.count("events") == taken)
+      let charged = try await Self.bytes(of: TestApps.family, harness).charged
+      #expect(charged <= EventRows.bytesPerCustomer && charged > EventRows.bytesPerCustomer - 3_000)
+      // A refused request takes nothing from the app's day, and does not warn the operator.
+      #expect(try await Self.post(Self.report(of: "victim", at: now, length: 1_900), harness).status == 429)
+      #expect(try await Self.bytes(of: TestApps.family, harness).charged == charged)
+      let refused = try await harness.scrape()[#"receiptd_events_refused_total{app="\#(TestApps.family)"}"#]
+      #expect(refused == 0)
+      #expect(try await Self.post(Self.report(of: "other", at: now), harness).status == 202)
+      harness.clock.advance(days: 1)
+      let tomorrow = Self.report(of: "victim", at: harness.clock.now)
+      #expect(try await Self.post(tomorrow, harness).status == 202)
+      #expect(try await harness.count("customer_event_bytes") == 3)
+      harness.clock.advance(days: 1)
+      _ = try await harness.service.kpiCounter.deleteOldEvents()
+      #expect(try await harness.count("customer_event_bytes") == 1)
+    }
+  }
+
+  @Test func `concurrent requests do not exceed a customer's day`() async throws {
+    try await withHarness { harness in
+      let now = harness.clock.now
+      try await Self.charge(EventRows.bytesPerCustomer - Self.limit, to: "victim", harness)
+      let answers = try await atOnce(60) { _ in
+        try await Self.post(Self.report(of: "victim", at: now), harness)
+      }
+      let taken = answers.count { $0.status == 202 }
+      #expect((8...12).contains(taken))
+      #expect(answers.count { $0.status == 429 } == 60 - taken)
+      #expect(try await harness.count("events") == taken)
+    }
+  }
+
+  @Test func `a quarter of a user's day is for events with the user's token`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let id = user.uuidString
+      try await Self.charge(
+        EventRows.bytesPerCustomer / 4 * 3, to: id.lowercased(), bundleID: TestApps.climbing, harness)
+      let json = Self.report(of: id, bundleID: TestApps.climbing, at: harness.clock.now)
+      #expect(try await Self.post(json, harness).status == 429)
+      let token = try await harness.token(for: user)
+      #expect(try await Self.post(json, token: token, harness).status == 202)
+    }
+  }
+
   @Test func `a request of events that is larger than the daily limit is refused`() async throws {
     let configuration = Self.configuration.replacing("\(Self.limit)", with: "1000")
     try await withHarness(configuration: configuration) { harness in

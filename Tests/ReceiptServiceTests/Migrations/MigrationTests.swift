@@ -161,7 +161,7 @@ import Testing
           "lifecycle_events", "schema_migrations", "people", "store_calls", "renewal_extensions", "consents",
           "purchase_devices", "configured_apps", "support_outbox", "support_customers",
           "support_subscriptions", "support_timeline", "support_transactions", "kpi_daily", "events",
-          "event_bytes_daily", "kpi_days",
+          "event_bytes_daily", "customer_event_bytes", "kpi_days",
           "kpi_daily_figures", "kpi_daily_money", "kpi_daily_cohorts", "kpi_daily_trials", "kpi_daily_value",
           "kpi_daily_prices", "kpi_losses_daily", "kpi_late_facts", "kpi_events_daily", "kpi_revenue_daily",
           "kpi_cohorts", "kpi_trial_cohorts", "kpi_lifetime_value", "kpi_price_changes",

@@ -119,7 +119,9 @@ extension CustomerTable {
       [
         """
         UPDATE events SET customer_id = \(customer.pseudonym), properties = NULL
-        WHERE bundle_id = ANY(\(customer.appIDs)) AND customer_id = \(customer.id)
+        WHERE ctid = ANY(ARRAY(
+          SELECT ctid FROM events WHERE bundle_id = ANY(\(customer.appIDs)) AND customer_id = \(customer.id)
+          LIMIT \(customer.mostEvents)::bigint))
         """
       ]
     })

@@ -34,6 +34,8 @@ struct CustomerTable: Sendable {
 
   /// The tables that are counted, configured or technical.
   private static let impersonal = [
+    // It has digests of ids, until the day after. An erasure that deleted them would hold up all events of the app.
+    "customer_event_bytes",
     "adoption_runs", "client_write_modes", "configured_apps", "entitlement_keys", "event_bytes_daily",
     "free_access", "jws_headers", "kpi_daily_cohorts", "kpi_daily_figures", "kpi_daily_money",
     "kpi_daily_prices", "kpi_daily_trials", "kpi_daily_value", "kpi_days", "kpi_events_daily",

@@ -41,6 +41,8 @@ struct ErasedCustomer: Sendable {
   /// ``othersPurchases``, and those of a device that has a place without a proof and inherits nothing. A refund that waits must
   /// end that access too.
   var sharedPurchases: Set<String> = []
+  /// The most events that the transaction of the erasure changes; `nil` for all. A dry run counts the others.
+  private(set) var mostEvents: Int?
   let instant: Date
 
   /// The timeout of a statement: many read whole tables.
@@ -49,6 +51,10 @@ struct ErasedCustomer: Sendable {
   /// The most waiting notifications that one transaction ends. Each takes up to two places of the table of locks, which has some
   /// thousands for all sessions.
   static let batchSize = 500
+
+  /// The most events that are erased in the transaction of the erasure; if there are more, transactions before it erase as many
+  /// each.
+  static let eventBatch = 10_000
 
   /// A notification that waits, with its purchase and its app as far as they can be read.
   struct Waiting: Sendable {
@@ -144,9 +150,11 @@ struct ErasedCustomer: Sendable {
 
   /// The customer with the waiting notifications that the transaction of the erasure ends: those of purchases that it locks
   /// anyway, and a batch of the others.
-  var inOneTransaction: ErasedCustomer {
+  func inOneTransaction(isDryRun: Bool) -> ErasedCustomer {
     let parts = waitingParts
-    return part(parts.ofNamedPurchases + parts.others.prefix(Self.batchSize))
+    var part = part(parts.ofNamedPurchases + parts.others.prefix(Self.batchSize))
+    part.mostEvents = isDryRun ? Self.eventBatch : nil
+    return part
   }
 
   /// The customer with the waiting notifications that transactions before it end, a batch each.

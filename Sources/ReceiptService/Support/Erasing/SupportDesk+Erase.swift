@@ -57,7 +57,7 @@ extension SupportDesk {
     _ customer: ErasedCustomer, by author: SupportAuthor, isForced: Bool, isDryRun: Bool
   ) async throws -> Erasure {
     let ignoresRunning = isForced || isDryRun
-    var ended = EndedNotifications()
+    var ended = EarlierChanges()
     for _ in 0..<5 {
       // Outside of the transaction, because the purchases' locks come before the customer's.
       let known = try await pool.withConnection { connection in
@@ -66,13 +66,14 @@ extension SupportDesk {
         return current
       }
       if isDryRun {
-        ended = EndedNotifications(foretelling: known)
+        ended = EarlierChanges(foretelling: known, events: try await countEvents(of: known))
       } else {
         try await end(known, &ended)
+        try await eraseEvents(of: known, &ended)
       }
       do {
         return try await pool.withTransaction { connection in
-          let locked = try await lock(known.inOneTransaction, connection)
+          let locked = try await lock(known.inOneTransaction(isDryRun: isDryRun), connection)
           let running = try await running(locked, isAllowed: ignoresRunning, connection)
           let erasure = try await erase(locked, running: running, after: ended, by: author, on: connection)
           guard !erasure.counts.isEmpty else { throw SupportRefusal.notFound(nothing(of: erasure)) }
@@ -88,17 +89,19 @@ extension SupportDesk {
     throw ServiceError.databaseUnavailable
   }
 
-  /// What was done about waiting notifications before the transaction of the erasure.
-  private struct EndedNotifications {
+  /// What was done about waiting notifications and events before the transaction of the erasure.
+  private struct EarlierChanges {
     /// The number of changed rows by table.
     var counts: [String: Int] = [:]
-    /// Those of other customers' purchases, which stay.
+    /// The notifications of other customers' purchases, which stay.
     var kept: [UUID] = []
 
     init() {}
 
-    /// What ``SupportDesk/end(_:_:)`` would do.
-    init(foretelling known: ErasedCustomer) {
+    /// What ``SupportDesk/end(_:_:)`` and ``SupportDesk/eraseEvents(of:_:)`` would do.
+    /// - Parameter events: the number of the customer's events.
+    init(foretelling known: ErasedCustomer, events: Int) {
+      count("events", max(0, events - ErasedCustomer.eventBatch))
       count("notifications", known.foreign.count)
       for batch in known.batches {
         count("subscriptions", batch.waitingPurchases.count)
@@ -116,7 +119,7 @@ extension SupportDesk {
   /// erasure fails after it, a repetition ends the others.
   ///
   /// Notifications of apps that were never configured take no lock and leave no row in `subscriptions`: nothing processes them.
-  private func end(_ known: ErasedCustomer, _ ended: inout EndedNotifications) async throws {
+  private func end(_ known: ErasedCustomer, _ ended: inout EarlierChanges) async throws {
     for batch in known.foreign.chunked(by: ErasedCustomer.batchSize) {
       let rows = try await pool.query(ImpersonalFacts.waitingNotifications(batch, at: known.instant))
       ended.count("notifications", Int(rows.affected))
@@ -139,6 +142,31 @@ extension SupportDesk {
         ended.count(table, Int(rows.affected))
       }
       ended.kept += current.keptNotifications
+    }
+  }
+
+  /// Erases events that are too many for the transaction of the erasure, in transactions of their own. That one erases those that
+  /// come meanwhile.
+  private func eraseEvents(of customer: ErasedCustomer, _ ended: inout EarlierChanges) async throws {
+    guard try await countEvents(of: customer) > ErasedCustomer.eventBatch else { return }
+    for bundleID in customer.appIDs {
+      var last: UUID?
+      repeat {
+        let page = CustomerEventRows.erasePage(of: customer, in: bundleID, after: last)
+        let answers = try await pool.withConnection { connection in
+          try await connection.pipeline([LookupPlans.useIndexScans, page], timeout: ErasedCustomer.timeout)
+        }
+        ended.count("events", try answers[1][0].decode("events"))
+        last = try answers[1][0].decode("last")
+      } while last != nil
+    }
+  }
+
+  private func countEvents(of customer: ErasedCustomer) async throws -> Int {
+    try await pool.withConnection { connection in
+      let rows = try await connection.query(
+        CustomerEventRows.count(of: customer), timeout: ErasedCustomer.timeout)
+      return try rows[0].decode("events", as: Int.self)
     }
   }
 
@@ -211,7 +239,7 @@ extension SupportDesk {
   }
 
   private func erase(
-    _ customer: ErasedCustomer, running: [String], after ended: EndedNotifications, by author: SupportAuthor,
+    _ customer: ErasedCustomer, running: [String], after ended: EarlierChanges, by author: SupportAuthor,
     on connection: PostgresConnection
   ) async throws -> Erasure {
     let hasSignUp = try await hasSignUp(customer, connection)
@@ -259,6 +287,36 @@ extension SupportDesk {
       customer: customer, counts: counts.filter { $0.value > 0 },
       rowsOfOthers: try answers[1][0].decode("rows", as: Int.self),
       notificationsOfOthers: notificationsOfOthers, running: running, hasSignUp: hasSignUp)
+  }
+}
+
+/// Statements about the events with a customer's id. Any client may send them, and before 20261120_limits.sql in any number.
+private enum CustomerEventRows {
+  static func count(of customer: ErasedCustomer) -> Query {
+    """
+    SELECT count(*) AS events FROM events
+    WHERE bundle_id = ANY(\(customer.appIDs)) AND customer_id = \(customer.id)
+    """
+  }
+
+  /// Erases ``ErasedCustomer/eventBatch`` events of an app, in the order of their ids. The only row has their number and the
+  /// last id; `nil` for no event.
+  ///
+  /// Each page begins after the one before: the index still has entries of the rows that were erased.
+  static func erasePage(of customer: ErasedCustomer, in bundleID: String, after last: UUID?) -> Query {
+    """
+    WITH page AS MATERIALIZED (
+      SELECT id, ctid AS place FROM events
+      WHERE bundle_id = \(bundleID) AND customer_id = \(customer.id)
+        AND id > coalesce(\(last)::uuid, '00000000-0000-0000-0000-000000000000')
+      ORDER BY id LIMIT \(ErasedCustomer.eventBatch) FOR UPDATE
+    ), erased AS (
+      UPDATE events SET customer_id = \(customer.pseudonym), properties = NULL
+      WHERE ctid = ANY(ARRAY(SELECT place FROM page))
+      RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM erased) AS events, (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS last
+    """
   }
 }
 

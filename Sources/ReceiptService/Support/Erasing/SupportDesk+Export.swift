@@ -15,6 +15,7 @@ extension SupportDesk {
     var export = CustomerExport(
       id: known.id, kinds: [known.customer.kindWord], bundleIDs: known.bundleIDs, exportedAt: clock.now())
     export.logHashes = try await logHashes(of: known.id).map(\.hash)
+    let decoder = JSONDecoder()
     try await pool.withTransaction { connection in
       let customer = try await found(known, connection)
       for table in CustomerTable.all {
@@ -22,14 +23,16 @@ extension SupportDesk {
         let answers = try await connection.pipeline(
           [
             "SELECT set_config('timezone', 'UTC', true)",
-            """
-            SELECT obj_description(to_regclass('public.' || \(table.name))) AS description,
-              (SELECT coalesce(jsonb_agg(exported.row), '[]') FROM (\(rows)) AS exported) AS rows
-            """,
+            "SELECT obj_description(to_regclass('public.' || \(table.name))) AS description",
+            // No array of all rows: PostgreSQL limits its size.
+            "SELECT exported.row FROM (\(rows)) AS exported LIMIT \(CustomerExport.maximumRows + 1)",
           ], timeout: ErasedCustomer.timeout)
-        let text = try answers[1][0].decode("rows", as: JSONText.self).text
+        let texts = try answers[2].prefix(CustomerExport.maximumRows).map { row in
+          try row.decode("row", as: JSONText.self).text
+        }
         try export.add(
-          JSONDecoder().decode([JSONValue].self, from: Data(text.utf8)), to: table.name,
+          texts.map { try decoder.decode(JSONValue.self, from: Data($0.utf8)) }, to: table.name,
+          hasMore: answers[2].count > CustomerExport.maximumRows,
           description: answers[1][0].decode("description", as: String?.self) ?? "")
       }
     }
@@ -52,12 +55,18 @@ package struct CustomerExport: Encodable, Sendable {
   /// The tables with rows of the customer.
   private(set) var tables: [Table] = []
 
+  /// The most rows of one table. A flood of requests alone reaches it: the limits of 20261120_limits.sql keep the events of an app
+  /// below it.
+  static let maximumRows = 200_000
+
   /// A table with its rows, under the names of the columns.
   struct Table: Encodable, Sendable {
     var table: String
     /// What the table is for.
     var description: String
     var rows: [JSONValue]
+    /// Whether there are more rows than ``CustomerExport/maximumRows``.
+    var hasMore: Bool
   }
 
   init(id: String, kinds: [String], bundleIDs: [String], exportedAt: Date) {
@@ -67,8 +76,8 @@ package struct CustomerExport: Encodable, Sendable {
     self.exportedAt = exportedAt
   }
 
-  fileprivate mutating func add(_ rows: [JSONValue], to table: String, description: String) {
+  fileprivate mutating func add(_ rows: [JSONValue], to table: String, hasMore: Bool, description: String) {
     guard !rows.isEmpty else { return }
-    tables.append(Table(table: table, description: description, rows: rows))
+    tables.append(Table(table: table, description: description, rows: rows, hasMore: hasMore))
   }
 }
