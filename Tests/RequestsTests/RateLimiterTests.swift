@@ -71,7 +71,7 @@ import Testing
   }
 
   @Test func `no key of the rate limiter gets more than the burst and the rate`() {
-    var generator = SeededGenerator(seed: 11)
+    var generator = SplitMix64(state: 11)
     for _ in 0..<50 {
       let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 64)
       var now = Self.second
@@ -91,7 +91,7 @@ import Testing
   }
 
   @Test func `a rate limiter below its capacity agrees with an unbounded model`() {
-    var generator = SeededGenerator(seed: 5)
+    var generator = SplitMix64(state: 5)
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 65_536)
     var model: [UInt64: UInt64] = [:]
     var now: UInt64 = 1
@@ -107,7 +107,7 @@ import Testing
   }
 
   @Test func `a flood of other keys does not refill an empty rate limit bucket`() {
-    var generator = SeededGenerator(seed: 3)
+    var generator = SplitMix64(state: 3)
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 1_024)
     for _ in 0..<3 { _ = table.take(77, at: Self.second) }
     // A hundred times as many keys as the capacity, with one request each.
@@ -118,7 +118,7 @@ import Testing
   }
 
   @Test func `a full rate limiter still admits a new key`() {
-    var generator = SeededGenerator(seed: 4)
+    var generator = SplitMix64(state: 4)
     let table = RateLimiter<UInt64>(rate: Self.rate, capacity: 64)
     for _ in 0..<640 {
       let key = UInt64.random(in: .min ... .max, using: &generator)

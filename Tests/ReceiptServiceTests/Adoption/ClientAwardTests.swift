@@ -3,6 +3,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Writes by which a client tries to get an award of `receiptd adopt`.

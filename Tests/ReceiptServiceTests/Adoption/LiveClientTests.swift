@@ -7,6 +7,7 @@ import Subscriptions
 import Testing
 import Text
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Statements of old builds where `clientWrites` is `accept` or `refuse`.

@@ -6,6 +6,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Old builds that write a weaker status than receiptd knows over a payer's row.

@@ -4,6 +4,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// The doctor's warnings about work that waits.

@@ -3,6 +3,7 @@ import Postgres
 import TestDatabase
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// The guard of sign-up dates: a Supabase user cannot get a grandfather grant by changing the date of their row.

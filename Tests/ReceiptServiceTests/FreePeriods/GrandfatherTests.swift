@@ -5,6 +5,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 @Suite struct GrandfatherTests {

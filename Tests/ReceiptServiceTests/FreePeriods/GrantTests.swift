@@ -5,6 +5,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 @Suite struct GrantTests {

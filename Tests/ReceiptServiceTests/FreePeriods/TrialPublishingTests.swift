@@ -6,6 +6,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Changes of trials and grants reach profiles, webhooks and CloudKit.

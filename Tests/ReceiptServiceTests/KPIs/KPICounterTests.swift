@@ -4,6 +4,7 @@ import Foundation
 import HTTPTypes
 import Postgres
 import Testing
+import Text
 
 @testable import ReceiptService
 

@@ -2,6 +2,7 @@ import AppStore
 import AppStoreSimulator
 import Foundation
 import Testing
+import Text
 
 @testable import ReceiptService
 

@@ -8,6 +8,7 @@ import Synchronization
 import Testing
 import Work
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Another session holds a lock that a commit of the ledger needs. It holds the lock until every response has arrived,

@@ -1,9 +1,9 @@
-import Actions
 import Foundation
 import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Actions
 @testable import ReceiptService
 
 /// People and their requests to the support API.

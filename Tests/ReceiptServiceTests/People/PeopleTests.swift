@@ -1,4 +1,3 @@
-import Actions
 import AppStoreSimulator
 import Foundation
 import HTTP
@@ -7,6 +6,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Actions
 @testable import ReceiptService
 
 @Suite struct PeopleTests {

@@ -1,4 +1,3 @@
-import Actions
 import AppStoreSimulator
 import Foundation
 import HTTP
@@ -6,6 +5,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Actions
 @testable import ReceiptService
 
 /// Each route of the support API with each kind of caller, on a server with the database role of a deployment.

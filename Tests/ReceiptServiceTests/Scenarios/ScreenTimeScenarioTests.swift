@@ -1,3 +1,4 @@
+import Actions
 import AppStore
 import AppStoreSimulator
 import Foundation

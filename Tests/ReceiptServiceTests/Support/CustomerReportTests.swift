@@ -5,6 +5,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Customers
 @testable import ReceiptService
 
 @Suite struct CustomerReportTests {

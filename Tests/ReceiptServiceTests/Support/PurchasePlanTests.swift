@@ -5,6 +5,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Customers
 @testable import ReceiptService
 
 /// What a report and the views say of a purchase's prices and of the next period.
