@@ -8,11 +8,11 @@ import Text
 @testable import ReceiptService
 
 /// Purchases of which a client's old proof tells first, when the App Store may have refunded them since.
-@Suite struct OldProofTests {
-  private static let keyless = ["APP_STORE_KEY": "", "APP_STORE_KEY_ID": "", "APP_STORE_ISSUER_ID": ""]
+enum OldProof {
+  static let keyless = ["APP_STORE_KEY": "", "APP_STORE_KEY_ID": "", "APP_STORE_ISSUER_ID": ""]
 
   /// A purchase that was refunded after a month, in the eleventh month. Its notifications are older than the App Store's history.
-  private static func refunded(
+  static func refunded(
     _ productID: String, _ harness: Harness, token: UUID? = nil
   ) throws -> SignedOutcome {
     let bought = try harness.buy(productID, token: token)
@@ -23,13 +23,13 @@ import Text
   }
 
   /// The columns of a purchase's old proof.
-  private struct Mark: Equatable {
+  struct Mark: Equatable {
     var signedAt: Date?
     var isDue: Bool
     var isAsked: Bool
   }
 
-  private static func mark(_ id: String, _ harness: Harness) async throws -> Mark {
+  static func mark(_ id: String, _ harness: Harness) async throws -> Mark {
     let row = try #require(
       try await harness.pool.query(
         """
@@ -43,12 +43,12 @@ import Text
   }
 
   /// The number of requests to the App Store Server API.
-  private static func calls(_ harness: Harness) async throws -> Double {
+  static func calls(_ harness: Harness) async throws -> Double {
     try await harness.scrape().counts("receiptd_store_calls_total").values.reduce(0, +)
   }
 
   /// Whether purchases give access, by answers to requests that are sent at once.
-  private static func areGranted(_ bought: [SignedOutcome], _ harness: Harness) async throws -> [Bool] {
+  static func areGranted(_ bought: [SignedOutcome], _ harness: Harness) async throws -> [Bool] {
     try await withThrowingTaskGroup(of: Bool.self) { group in
       for purchase in bought {
         group.addTask {
@@ -62,7 +62,7 @@ import Text
   }
 
   /// A job with a store of the test for one app, and its API.
-  private static func oldProofs(
+  static func oldProofs(
     _ harness: Harness, clock: StoreClock = .system,
     _ answer: @escaping @Sendable (Int) -> CountedStore.Answer
   ) throws -> (OldProofs, AppStoreServerAPI) {
@@ -81,7 +81,7 @@ import Text
   }
 
   /// What support's page says of the purchase's old proof.
-  private static func sentence(_ id: String, _ harness: Harness) async throws -> String? {
+  static func sentence(_ id: String, _ harness: Harness) async throws -> String? {
     let report = try await harness.desk.customer(id)
     let purchase = try #require((report.customers.flatMap(\.purchases) + report.unclaimed).first)
     if let sentence = purchase.oldProof {
@@ -89,16 +89,17 @@ import Text
     }
     return purchase.oldProof
   }
+}
 
-  // MARK: Requests
-
+/// What the ledger marks, and what a request asks about.
+@Suite struct OldProofTests {
   @Test(arguments: [TestApps.lifetime, TestApps.annual])
   func `a proof from before a refund that receiptd has not seen gives no access`(productID: String)
     async throws
   {
     try await withHarness { harness in
       let user = UUID()
-      let bought = try Self.refunded(productID, harness)
+      let bought = try OldProof.refunded(productID, harness)
       let id = bought.originalTransactionID
       let answer = try await harness.validate(
         ["signedTransaction": bought.signedTransaction], token: try await harness.token(for: user))
@@ -107,11 +108,13 @@ import Text
       #expect(try await harness.row(of: id).status == "cancelled")
       #expect(try await harness.row(of: id).userID == user)
       #expect(try await harness.isPremium(user) == false)
-      #expect(try await Self.calls(harness) == 1)
+      #expect(try await OldProof.calls(harness) == 1)
       let signedAt = bought.transaction.signedDate
-      #expect(try await Self.mark(id, harness) == Mark(signedAt: signedAt, isDue: false, isAsked: true))
       #expect(
-        try await Self.sentence(id, harness)
+        try await OldProof.mark(id, harness) == OldProof.Mark(signedAt: signedAt, isDue: false, isAsked: true)
+      )
+      #expect(
+        try await OldProof.sentence(id, harness)
           == "first known by a proof of \(signedAt.rfc3339); the App Store was asked at \(harness.clock.now.rfc3339)"
       )
       // What the answer changed is in support's record.
@@ -134,18 +137,18 @@ import Text
         #expect(answer.bool("entitlements.isAccessGranted") == true)
       }
       _ = try await harness.service.oldProofs.run()
-      #expect(try await Self.calls(harness) == 1)
+      #expect(try await OldProof.calls(harness) == 1)
       #expect(try await harness.actions() == [])
     }
   }
 
   @Test func `many requests with one old proof at a time cost one request to the App Store`() async throws {
     try await withHarness { harness in
-      let bought = try Self.refunded(TestApps.lifetime, harness)
-      let answers = try await Self.areGranted(Array(repeating: bought, count: 12), harness)
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let answers = try await OldProof.areGranted(Array(repeating: bought, count: 12), harness)
       // Those that did not ask wait for the same answer.
       #expect(answers.allSatisfy { !$0 })
-      #expect(try await Self.calls(harness) == 1)
+      #expect(try await OldProof.calls(harness) == 1)
     }
   }
 
@@ -162,12 +165,12 @@ import Text
         _ = try harness.store.perform(.refundLatest, on: purchase.originalTransactionID)
       }
       harness.clock.advance(days: 270)
-      let first = try await Self.areGranted(bought, harness)
+      let first = try await OldProof.areGranted(bought, harness)
       #expect(first.allSatisfy { $0 })
       var later = first
-      for _ in 0..<10 where later.contains(true) { later = try await Self.areGranted(bought, harness) }
+      for _ in 0..<10 where later.contains(true) { later = try await OldProof.areGranted(bought, harness) }
       #expect(later.allSatisfy { !$0 })
-      #expect(try await Self.calls(harness) == 5)
+      #expect(try await OldProof.calls(harness) == 5)
       let api = try #require(harness.service.oldProofs.lookup.apis[TestApps.climbing])
       #expect(!api.isCircuitOpen(.production))
     }
@@ -184,11 +187,11 @@ import Text
       for bought in [fresh, known, ended] {
         #expect(try await harness.validate(["signedTransaction": bought.signedTransaction]).status == 200)
         #expect(
-          try await Self.mark(bought.originalTransactionID, harness)
-            == Mark(signedAt: nil, isDue: false, isAsked: false))
-        #expect(try await Self.sentence(bought.originalTransactionID, harness) == nil)
+          try await OldProof.mark(bought.originalTransactionID, harness)
+            == OldProof.Mark(signedAt: nil, isDue: false, isAsked: false))
+        #expect(try await OldProof.sentence(bought.originalTransactionID, harness) == nil)
       }
-      #expect(try await Self.calls(harness) == 0)
+      #expect(try await OldProof.calls(harness) == 0)
     }
   }
 
@@ -207,7 +210,7 @@ import Text
       var first = bought.transaction
       first.signedDate = harness.clock.now
       _ = try await harness.validate(["signedTransaction": harness.sign(first)])
-      #expect(try await Self.calls(harness) == 0)
+      #expect(try await OldProof.calls(harness) == 0)
       let answer = try await harness.validate(["signedTransaction": renewed.signedTransaction])
       #expect(answer.bool("entitlements.isAccessGranted") == false)
     }
@@ -224,9 +227,10 @@ import Text
       covered.transactionId = "77"
       covered.originalTransactionId = "77"
       harness.clock.advance(days: 3)
-      let calls = try await Self.calls(harness)
+      let calls = try await OldProof.calls(harness)
       _ = try await harness.validate(["signedTransaction": harness.sign(covered)])
-      #expect(try await Self.mark("77", harness) == Mark(signedAt: nil, isDue: false, isAsked: false))
+      #expect(
+        try await OldProof.mark("77", harness) == OldProof.Mark(signedAt: nil, isDue: false, isAsked: false))
       var before = covered
       before.transactionId = "78"
       before.originalTransactionId = "78"
@@ -235,10 +239,11 @@ import Text
       _ = try await harness.validate(["signedTransaction": harness.sign(before)])
       // The App Store does not know this one.
       #expect(
-        try await Self.mark("78", harness) == Mark(signedAt: before.signedDate, isDue: true, isAsked: true))
-      #expect(try await Self.calls(harness) == calls + 1)
+        try await OldProof.mark("78", harness)
+          == OldProof.Mark(signedAt: before.signedDate, isDue: true, isAsked: true))
+      #expect(try await OldProof.calls(harness) == calls + 1)
       #expect(try await harness.row(of: "78").status == "active")
-      #expect(try await Self.sentence("78", harness)?.hasSuffix("the App Store did not know it") == true)
+      #expect(try await OldProof.sentence("78", harness)?.hasSuffix("the App Store did not know it") == true)
       // It may know it later, so it is asked daily for a week.
       for _ in 0..<7 {
         #expect(try await harness.service.oldProofs.run() == 0)
@@ -248,7 +253,8 @@ import Text
       harness.clock.advance(days: 1)
       #expect(try await harness.service.oldProofs.run() == 0)
       #expect(
-        try await Self.mark("78", harness) == Mark(signedAt: before.signedDate, isDue: false, isAsked: true))
+        try await OldProof.mark("78", harness)
+          == OldProof.Mark(signedAt: before.signedDate, isDue: false, isAsked: true))
     }
   }
 
@@ -282,7 +288,7 @@ import Text
 
   @Test func `an old proof of a restored copy of a refunded purchase gives no access`() async throws {
     try await withHarness { harness in
-      let bought = try Self.refunded(TestApps.lifetime, harness)
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
       // The App Store does not know the copy, and signs the refund on the original transaction.
       var copy = bought.transaction
       copy.transactionId = "9\(bought.transactionID)"
@@ -292,17 +298,17 @@ import Text
       let id = bought.originalTransactionID
       #expect(try await harness.row(of: id).status == "cancelled")
       #expect(
-        try await Self.mark(id, harness)
-          == Mark(signedAt: copy.signedDate, isDue: false, isAsked: true))
-      #expect(try await Self.calls(harness) == 2)
+        try await OldProof.mark(id, harness)
+          == OldProof.Mark(signedAt: copy.signedDate, isDue: false, isAsked: true))
+      #expect(try await OldProof.calls(harness) == 2)
     }
   }
 
   @Test func `the original transaction is asked about although the App Store knows its restored copy`()
     async throws
   {
-    try await withHarness(environment: Self.keyless) { harness in
-      let bought = try Self.refunded(TestApps.lifetime, harness)
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
       var copy = bought.transaction
       copy.transactionId = "9\(bought.transactionID)"
       _ = try await harness.validate(["signedTransaction": harness.sign(copy)])
@@ -315,197 +321,11 @@ import Text
         info.signedDate = harness.clock.now
         return try harness.sign(info)
       }
-      let (oldProofs, _) = try Self.oldProofs(harness) { number in
+      let (oldProofs, _) = try OldProof.oldProofs(harness) { number in
         .body(#"{"signedTransactionInfo": "\#(signed[(number - 1) % 2])"}"#)
       }
       #expect(try await oldProofs.run() == 1)
       #expect(try await harness.row(of: id).status == "cancelled")
-    }
-  }
-
-  // MARK: Job
-
-  @Test func `without an answer in time the proof counts, and the App Store is asked until it answers`()
-    async throws
-  {
-    try await withHarness { harness in
-      harness.store.add(.unauthorized)
-      let bought = try Self.refunded(TestApps.lifetime, harness)
-      let id = bought.originalTransactionID
-      let signedAt = bought.transaction.signedDate
-      let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      #expect(answer.bool("entitlements.isAccessGranted") == true)
-      #expect(try await Self.mark(id, harness) == Mark(signedAt: signedAt, isDue: true, isAsked: false))
-      let known = "known only by a proof of \(signedAt.rfc3339); the App Store will be asked"
-      #expect(try await Self.sentence(id, harness)?.hasPrefix(known) == true)
-
-      harness.store.clearServerFaults()
-      // Another server, or this one after a restart.
-      let other = try await harness.service(configuration: TestApps.json)
-      #expect(try await other.oldProofs.run() == 1)
-      await other.close()
-      #expect(try await harness.row(of: id).status == "cancelled")
-      #expect(try await Self.mark(id, harness) == Mark(signedAt: signedAt, isDue: false, isAsked: true))
-      #expect(try await harness.service.oldProofs.run() == 0)
-    }
-  }
-
-  @Test func `a purchase about which the job has no answer is asked about again after ten minutes`()
-    async throws
-  {
-    try await withHarness(environment: Self.keyless) { harness in
-      let bought = try Self.refunded(TestApps.annual, harness)
-      let id = bought.originalTransactionID
-      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      let (refused, _) = try Self.oldProofs(harness) { _ in .unauthorized }
-      await #expect(throws: AppStoreServerError.self) { try await refused.run() }
-      #expect(try await refused.run() == 0)
-      harness.clock.advance(seconds: 601)
-      await #expect(throws: AppStoreServerError.self) { try await refused.run() }
-      #expect(try await Self.mark(id, harness).isDue)
-      // An attempt does not hide it from doctor.
-      harness.clock.advance(seconds: 300)
-      let waiting = try await harness.pool.query(OldProofRows.waiting(before: harness.clock.now - 900))
-      #expect(waiting.count == 1)
-    }
-  }
-
-  @Test func `while the circuit of the App Store is open, the job leaves purchases due at once`() async throws
-  {
-    try await withHarness(environment: Self.keyless) { harness in
-      let bought = try Self.refunded(TestApps.lifetime, harness)
-      let id = bought.originalTransactionID
-      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      // Its clock stands still, so the circuit stays open.
-      let start = ContinuousClock.now
-      var clock = StoreClock.system
-      clock.instant = { start }
-      let (refused, api) = try Self.oldProofs(harness, clock: clock) { _ in .body("<html>") }
-      for number in 1...5 {
-        await #expect(throws: AppStoreServerError.self) {
-          try await api.transactionInfo("\(number)", in: .production)
-        }
-      }
-      #expect(api.isCircuitOpen(.production))
-      for _ in 0..<2 { await #expect(throws: AppStoreServerError.self) { try await refused.run() } }
-      #expect(
-        try await Self.mark(id, harness)
-          == Mark(signedAt: bought.transaction.signedDate, isDue: true, isAsked: false))
-      // Another server, whose circuit is closed, does not wait for the end of a lease.
-      let key = harness.store.identity.connectKey
-      let keyed = try await harness.service(
-        configuration: TestApps.json,
-        settings: [
-          "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
-          "APP_STORE_ISSUER_ID": key.issuerID,
-        ])
-      #expect(try await keyed.oldProofs.run() == 1)
-      await keyed.close()
-      #expect(try await harness.row(of: id).status == "cancelled")
-    }
-  }
-
-  @Test func `an app whose key is wrong does not stop the questions about others`() async throws {
-    try await withHarness(environment: Self.keyless) { harness in
-      let first = try harness.buy(TestApps.lifetime)
-      let second = try harness.buy(TestApps.individual, bundleID: TestApps.family)
-      harness.clock.advance(days: 2)
-      for bought in [first, second] {
-        #expect(try await harness.validate(["signedTransaction": bought.signedTransaction]).status == 200)
-        #expect(try await Self.mark(bought.originalTransactionID, harness).isDue)
-      }
-      let key = harness.store.identity.connectKey
-      let wrong = AppStoreServerAPI(
-        transport: CountedStore { _ in .unauthorized },
-        credentials: try AppStoreCredentials(
-          privateKey: key.pem, keyID: key.keyID, issuerID: key.issuerID),
-        bundleID: TestApps.climbing)
-      let keyed = try await harness.service(
-        configuration: TestApps.json,
-        settings: [
-          "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
-          "APP_STORE_ISSUER_ID": key.issuerID,
-        ])
-      let own = keyed.oldProofs
-      let mixed = OldProofs(
-        lookup: StoreLookup(
-          apis: own.lookup.apis.merging([TestApps.climbing: wrong]) { _, new in new },
-          verifier: own.lookup.verifier, logger: own.logger),
-        ledger: own.ledger, pool: own.pool, catalog: own.catalog, clock: own.clock, logger: own.logger)
-      await #expect(throws: AppStoreServerError.self) { try await mixed.run() }
-      #expect(try await Self.mark(first.originalTransactionID, harness).isDue)
-      #expect(try await Self.mark(second.originalTransactionID, harness).isAsked)
-      await keyed.close()
-    }
-  }
-
-  @Test func `a sync of many old purchases asks about some at once, and about the others soon after`()
-    async throws
-  {
-    try await withHarness { harness in
-      let user = UUID()
-      var bought: [SignedOutcome] = []
-      for _ in 0..<7 { bought.append(try harness.buy(TestApps.annual)) }
-      harness.clock.advance(days: 31)
-      for purchase in bought {
-        _ = try harness.store.perform(.refundLatest, on: purchase.originalTransactionID)
-      }
-      harness.clock.advance(days: 200)
-      let answer = try await harness.sync(
-        bought.map(\.signedTransaction), user: user, token: try await harness.token(for: user))
-      #expect(answer.status == 200)
-      #expect(try await Self.calls(harness) == Double(OldProofs.maximumAtOnce))
-      #expect(answer.bool("isPremium") == true)
-      #expect(try await harness.service.oldProofs.run() == 7 - OldProofs.maximumAtOnce)
-      #expect(try await Self.calls(harness) == 7)
-      #expect(try await harness.isPremium(user) == false)
-    }
-  }
-
-  @Test func `a reconciliation and a refresh by support ask, too`() async throws {
-    try await withHarness(environment: Self.keyless) { harness in
-      let first = try Self.refunded(TestApps.lifetime, harness)
-      let second = try Self.refunded(TestApps.lifetime, harness)
-      for bought in [first, second] {
-        _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      }
-      let key = harness.store.identity.connectKey
-      let keyed = try await harness.service(
-        configuration: TestApps.json,
-        settings: [
-          "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
-          "APP_STORE_ISSUER_ID": key.issuerID,
-        ])
-      _ = try await keyed.support.refresh(first.originalTransactionID, by: #require(Harness.ada))
-      #expect(try await harness.row(of: first.originalTransactionID).status == "cancelled")
-      #expect(try await Self.mark(first.originalTransactionID, harness).isAsked)
-      _ = await keyed.reconcile(since: harness.clock.now - 180 * 86_400, bundleID: TestApps.climbing)
-      await keyed.close()
-      #expect(try await harness.row(of: second.originalTransactionID).status == "cancelled")
-    }
-  }
-
-  // MARK: Without a key
-
-  @Test func `without a key the proof counts, and support's page and doctor say so`() async throws {
-    try await withHarness(environment: Self.keyless) { harness in
-      let bought = try Self.refunded(TestApps.lifetime, harness)
-      let id = bought.originalTransactionID
-      let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      #expect(answer.bool("entitlements.isAccessGranted") == true)
-      #expect(try await harness.service.oldProofs.run() == 0)
-      let sentence = try #require(try await Self.sentence(id, harness))
-      #expect(sentence.hasPrefix("known only by a proof of \(bought.transaction.signedDate.rfc3339);"))
-      #expect(sentence.hasSuffix("was not asked whether it was refunded since, because the app has no key"))
-      harness.clock.advance(seconds: 901)
-      var lines: [String] = []
-      _ = await Doctor(environment: harness.environment, clock: harness.clock.service).check {
-        lines.append($0.line)
-      }
-      let line = try #require(lines.first { $0.contains("old proofs of \(TestApps.climbing)") })
-      #expect(line.hasPrefix("warn"))
-      #expect(line.contains("1 purchases are known only by a client's old proof"))
-      #expect(lines.contains { $0.contains("old proofs of purchases cannot be checked for a refund") })
     }
   }
 }

@@ -1,0 +1,198 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import Postgres
+import Testing
+
+@testable import ReceiptService
+
+/// The job that asks about purchases with an old proof until the App Store has answered, and what is said of them meanwhile.
+@Suite struct OldProofJobTests {
+  @Test func `without an answer in time the proof counts, and the App Store is asked until it answers`()
+    async throws
+  {
+    try await withHarness { harness in
+      harness.store.add(.unauthorized)
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      let signedAt = bought.transaction.signedDate
+      let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+      #expect(
+        try await OldProof.mark(id, harness) == OldProof.Mark(signedAt: signedAt, isDue: true, isAsked: false)
+      )
+      let known = "known only by a proof of \(signedAt.rfc3339); the App Store will be asked"
+      #expect(try await OldProof.sentence(id, harness)?.hasPrefix(known) == true)
+
+      harness.store.clearServerFaults()
+      // Another server, or this one after a restart.
+      let other = try await harness.service(configuration: TestApps.json)
+      #expect(try await other.oldProofs.run() == 1)
+      await other.close()
+      #expect(try await harness.row(of: id).status == "cancelled")
+      #expect(
+        try await OldProof.mark(id, harness) == OldProof.Mark(signedAt: signedAt, isDue: false, isAsked: true)
+      )
+      #expect(try await harness.service.oldProofs.run() == 0)
+    }
+  }
+
+  @Test func `a purchase about which the job has no answer is asked about again after ten minutes`()
+    async throws
+  {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.annual, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      let (refused, _) = try OldProof.oldProofs(harness) { _ in .unauthorized }
+      await #expect(throws: AppStoreServerError.self) { try await refused.run() }
+      #expect(try await refused.run() == 0)
+      harness.clock.advance(seconds: 601)
+      await #expect(throws: AppStoreServerError.self) { try await refused.run() }
+      #expect(try await OldProof.mark(id, harness).isDue)
+      // An attempt does not hide it from doctor.
+      harness.clock.advance(seconds: 300)
+      let waiting = try await harness.pool.query(OldProofRows.waiting(before: harness.clock.now - 900))
+      #expect(waiting.count == 1)
+    }
+  }
+
+  @Test func `while the circuit of the App Store is open, the job leaves purchases due at once`() async throws
+  {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      // Its clock stands still, so the circuit stays open.
+      let start = ContinuousClock.now
+      var clock = StoreClock.system
+      clock.instant = { start }
+      let (refused, api) = try OldProof.oldProofs(harness, clock: clock) { _ in .body("<html>") }
+      for number in 1...5 {
+        await #expect(throws: AppStoreServerError.self) {
+          try await api.transactionInfo("\(number)", in: .production)
+        }
+      }
+      #expect(api.isCircuitOpen(.production))
+      for _ in 0..<2 { await #expect(throws: AppStoreServerError.self) { try await refused.run() } }
+      #expect(
+        try await OldProof.mark(id, harness)
+          == OldProof.Mark(signedAt: bought.transaction.signedDate, isDue: true, isAsked: false))
+      // Another server, whose circuit is closed, does not wait for the end of a lease.
+      let key = harness.store.identity.connectKey
+      let keyed = try await harness.service(
+        configuration: TestApps.json,
+        settings: [
+          "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
+          "APP_STORE_ISSUER_ID": key.issuerID,
+        ])
+      #expect(try await keyed.oldProofs.run() == 1)
+      await keyed.close()
+      #expect(try await harness.row(of: id).status == "cancelled")
+    }
+  }
+
+  @Test func `an app whose key is wrong does not stop the questions about others`() async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let first = try harness.buy(TestApps.lifetime)
+      let second = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      harness.clock.advance(days: 2)
+      for bought in [first, second] {
+        #expect(try await harness.validate(["signedTransaction": bought.signedTransaction]).status == 200)
+        #expect(try await OldProof.mark(bought.originalTransactionID, harness).isDue)
+      }
+      let key = harness.store.identity.connectKey
+      let wrong = AppStoreServerAPI(
+        transport: CountedStore { _ in .unauthorized },
+        credentials: try AppStoreCredentials(
+          privateKey: key.pem, keyID: key.keyID, issuerID: key.issuerID),
+        bundleID: TestApps.climbing)
+      let keyed = try await harness.service(
+        configuration: TestApps.json,
+        settings: [
+          "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
+          "APP_STORE_ISSUER_ID": key.issuerID,
+        ])
+      let own = keyed.oldProofs
+      let mixed = OldProofs(
+        lookup: StoreLookup(
+          apis: own.lookup.apis.merging([TestApps.climbing: wrong]) { _, new in new },
+          verifier: own.lookup.verifier, logger: own.logger),
+        ledger: own.ledger, pool: own.pool, catalog: own.catalog, clock: own.clock, logger: own.logger)
+      await #expect(throws: AppStoreServerError.self) { try await mixed.run() }
+      #expect(try await OldProof.mark(first.originalTransactionID, harness).isDue)
+      #expect(try await OldProof.mark(second.originalTransactionID, harness).isAsked)
+      await keyed.close()
+    }
+  }
+
+  @Test func `a sync of many old purchases asks about some at once, and about the others soon after`()
+    async throws
+  {
+    try await withHarness { harness in
+      let user = UUID()
+      var bought: [SignedOutcome] = []
+      for _ in 0..<7 { bought.append(try harness.buy(TestApps.annual)) }
+      harness.clock.advance(days: 31)
+      for purchase in bought {
+        _ = try harness.store.perform(.refundLatest, on: purchase.originalTransactionID)
+      }
+      harness.clock.advance(days: 200)
+      let answer = try await harness.sync(
+        bought.map(\.signedTransaction), user: user, token: try await harness.token(for: user))
+      #expect(answer.status == 200)
+      #expect(try await OldProof.calls(harness) == Double(OldProofs.maximumAtOnce))
+      #expect(answer.bool("isPremium") == true)
+      #expect(try await harness.service.oldProofs.run() == 7 - OldProofs.maximumAtOnce)
+      #expect(try await OldProof.calls(harness) == 7)
+      #expect(try await harness.isPremium(user) == false)
+    }
+  }
+
+  @Test func `a reconciliation and a refresh by support ask, too`() async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let first = try OldProof.refunded(TestApps.lifetime, harness)
+      let second = try OldProof.refunded(TestApps.lifetime, harness)
+      for bought in [first, second] {
+        _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      }
+      let key = harness.store.identity.connectKey
+      let keyed = try await harness.service(
+        configuration: TestApps.json,
+        settings: [
+          "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
+          "APP_STORE_ISSUER_ID": key.issuerID,
+        ])
+      _ = try await keyed.support.refresh(first.originalTransactionID, by: #require(Harness.ada))
+      #expect(try await harness.row(of: first.originalTransactionID).status == "cancelled")
+      #expect(try await OldProof.mark(first.originalTransactionID, harness).isAsked)
+      _ = await keyed.reconcile(since: harness.clock.now - 180 * 86_400, bundleID: TestApps.climbing)
+      await keyed.close()
+      #expect(try await harness.row(of: second.originalTransactionID).status == "cancelled")
+    }
+  }
+
+  // MARK: Without a key
+
+  @Test func `without a key the proof counts, and support's page and doctor say so`() async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+      #expect(try await harness.service.oldProofs.run() == 0)
+      let sentence = try #require(try await OldProof.sentence(id, harness))
+      #expect(sentence.hasPrefix("known only by a proof of \(bought.transaction.signedDate.rfc3339);"))
+      #expect(sentence.hasSuffix("was not asked whether it was refunded since, because the app has no key"))
+      harness.clock.advance(seconds: 901)
+      var lines: [String] = []
+      _ = await Doctor(environment: harness.environment, clock: harness.clock.service).check {
+        lines.append($0.line)
+      }
+      let line = try #require(lines.first { $0.contains("old proofs of \(TestApps.climbing)") })
+      #expect(line.hasPrefix("warn"))
+      #expect(line.contains("1 purchases are known only by a client's old proof"))
+      #expect(lines.contains { $0.contains("old proofs of purchases cannot be checked for a refund") })
+    }
+  }
+}
