@@ -55,8 +55,8 @@ struct LedgerState {
     var isChanged = false
     var isValidation = false
     var hasNewHolders = false
-    /// When the App Store signed the proof by which it gives access, if no notification and no earlier entry told of that
-    /// transaction and the proof is older than ``OldProofs/age``.
+    /// When the App Store signed the proof by which it gives access, if no notification and no earlier entry told that the
+    /// transaction does so and the proof is older than ``OldProofs/age``.
     var oldProof: Date?
     /// See ``LedgerReceipt/isUnconfirmed``.
     var isUnconfirmed = false
@@ -228,9 +228,8 @@ extension LedgerState.Purchase {
     let formerFacts = entry.app?.hasLifecycleEvents == true ? facts : nil
     receipt.previousFirstPaidAt = facts.firstPaidAt
     // A notification is one of a history that reconciling reads to its end.
-    let unknownBefore =
-      entry.notification == nil
-      ? entry.transactions.map(\.fact.transactionID).filter { facts.transactions[$0] == nil } : []
+    let transactionsBefore =
+      entry.notification == nil ? facts.known(entry.transactions.map(\.fact.transactionID)) : nil
     for record in entry.transactions
     where add(erasure?.stripped(record) ?? record, at: entry.instant, &receipt) {
       receipt.isNews = true
@@ -244,7 +243,8 @@ extension LedgerState.Purchase {
       return receipt
     }
 
-    if unknownBefore.contains(subscription.current.transactionID),
+    if let transactionsBefore, let current = facts.transactions[subscription.current.transactionID],
+      entry.changes(current, from: transactionsBefore),
       entry.instant > subscription.current.signedAt + OldProofs.age,
       subscription.phase(at: entry.instant).status.grantsAccess
     {
@@ -359,6 +359,26 @@ extension LedgerState.Purchase {
       isProven: isProven,
       mayDisplace: moves.allowsMove(limit: app.devicesPerPurchase, at: entry.instant))
     return SharedClaim(outcome: outcome, holders: holders)
+  }
+}
+
+extension SubscriptionFacts {
+  /// The facts of these transactions that are known.
+  fileprivate func known(_ ids: [String]) -> [String: TransactionFact] {
+    ids.reduce(into: [:]) { $0[$1] = transactions[$1] }
+  }
+}
+
+extension LedgerEntry {
+  /// Whether this entry, and nothing before it, tells that a transaction gives access, or for as long: the transaction was unknown, or
+  /// known as revoked, upgraded or with an earlier end.
+  /// - Parameter before: the facts of this entry's transactions before it.
+  fileprivate func changes(_ fact: TransactionFact, from before: [String: TransactionFact]) -> Bool {
+    guard transactions.contains(where: { $0.fact.transactionID == fact.transactionID }) else { return false }
+    guard let former = before[fact.transactionID] else { return true }
+    guard fact.supersedes(former) else { return false }
+    return former.revocationDate != nil && fact.revocationDate == nil || former.isUpgraded && !fact.isUpgraded
+      || (former.expiresDate ?? .distantFuture) < (fact.expiresDate ?? .distantFuture)
   }
 }
 

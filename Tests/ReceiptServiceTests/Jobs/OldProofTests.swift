@@ -216,6 +216,48 @@ enum OldProof {
     }
   }
 
+  @Test func `an old proof from after a reversed refund is asked about, although the refund is known`()
+    async throws
+  {
+    try await withHarness { harness in
+      let id = try harness.buy(TestApps.lifetime).originalTransactionID
+      harness.clock.advance(days: 31)
+      let refunded = try harness.store.perform(.refundLatest, on: id)
+      harness.clock.advance(days: 31)
+      let reversed = try harness.store.perform(.reverseRefund(transactionID: nil), on: id)
+      harness.clock.advance(days: 31)
+      _ = try harness.store.perform(.refundLatest, on: id)
+      harness.clock.advance(days: 200)
+      let before = try await harness.validate(["signedTransaction": refunded.signedTransaction])
+      #expect(before.bool("entitlements.isAccessGranted") == false)
+      #expect(try await OldProof.calls(harness) == 0)
+      let answer = try await harness.validate(["signedTransaction": reversed.signedTransaction])
+      #expect(answer.bool("entitlements.isAccessGranted") == false)
+      #expect(try await harness.row(of: id).status == "cancelled")
+      #expect(try await OldProof.calls(harness) == 1)
+    }
+  }
+
+  @Test func `an old proof of a later end is asked about, although an earlier end is known`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(TestApps.annual)
+      let id = bought.originalTransactionID
+      let end = try #require(bought.transaction.expiresDate)
+      harness.clock.set(end - 20 * 86_400)
+      let extended = try harness.store.perform(.extend(days: 90), on: id)
+      harness.clock.advance(days: 5)
+      _ = try harness.store.perform(.refundLatest, on: id)
+      harness.clock.set(end + 10 * 86_400)
+      let before = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(before.bool("entitlements.isAccessGranted") == false)
+      #expect(try await OldProof.calls(harness) == 0)
+      let answer = try await harness.validate(["signedTransaction": extended.signedTransaction])
+      #expect(answer.bool("entitlements.isAccessGranted") == false)
+      #expect(try await harness.row(of: id).status == "cancelled")
+      #expect(try await OldProof.calls(harness) == 1)
+    }
+  }
+
   @Test func `a history that reaches back to the proof has a refund since, so nothing is asked`() async throws
   {
     try await withHarness { harness in
