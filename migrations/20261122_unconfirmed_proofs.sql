@@ -12,7 +12,7 @@ COMMENT ON COLUMN public.subscriptions.old_proof_signed_at IS 'The signedDate of
 COMMENT ON COLUMN public.subscriptions.old_proof_due_at IS 'When receiptd asks the App Store about such a purchase next. NULL: there is nothing to ask.';
 COMMENT ON COLUMN public.subscriptions.old_proof_asked_at IS 'When the App Store answered about such a purchase. NULL: it has not.';
 COMMENT ON COLUMN public.subscriptions.old_proof_marked_at IS 'When receiptd stored that proof. NULL: there is none.';
-COMMENT ON COLUMN public.subscriptions.old_proof_unknown_at IS 'When the App Store last answered that it does not know such a purchase; it is asked daily for a week. NULL: it knows it, or has not answered.';
+COMMENT ON COLUMN public.subscriptions.old_proof_unknown_at IS 'When the App Store last answered that it does not know such a purchase; it is asked daily for a week, and then weekly. NULL: it knows it, or has not answered.';
 
 -- migrate: new transaction
 

@@ -75,13 +75,21 @@ extension Doctor {
   /// How long the App Store may take to answer, in seconds, before a purchase is reported.
   private static let answerTime = 900.0
 
-  /// Reports purchases that give access by an old proof, and about which the App Store has not answered: a refund from before
-  /// receiptd may be unknown.
+  /// Reports purchases that give access by an old proof, and about which the App Store has not answered, or does not know them: a
+  /// refund from before receiptd may be unknown.
   func oldProofs(
     _ pool: PostgresPool, _ settings: Settings, _ catalog: AppCatalog
   ) async throws -> [CheckResult] {
     let withKey = catalog.appsWithStoreKey(settings)
-    return try await pool.query(OldProofRows.waiting(before: clock.now() - Self.answerTime)).map { row in
+    var results = try await pool.query(OldProofRows.unknown).map { row -> CheckResult in
+      .warn(
+        "old proofs of \(try row.decode("bundle_id", as: String.self))",
+        "the App Store does not know \(try row.decode("purchases", as: Int.self)) purchases of a client's old proof, and they "
+          + "count. It is asked about each once a week",
+        "SELECT * FROM support_subscriptions WHERE old_proof_unknown_at IS NOT NULL")
+    }
+    let waiting = try await pool.query(OldProofRows.waiting(before: clock.now() - Self.answerTime))
+    results += try waiting.map { row -> CheckResult in
       let bundleID = try row.decode("bundle_id", as: String.self)
       let count = try row.decode("purchases", as: Int.self)
       let purchases = "\(count) purchases are known only by a client's old proof"
@@ -95,6 +103,7 @@ extension Doctor {
         "old proofs of \(bundleID)", "\(purchases), and the App Store has not answered for 15 minutes",
         "see the log for 'old proofs'")
     }
+    return results
   }
 }
 

@@ -29,6 +29,15 @@ extension AppStoreServerError {
     case .unauthorizedWithoutJSON, .transport, .tokenNotSigned, .overloaded, .circuitOpen: return .stop
     }
   }
+
+  /// Whether the App Store said that it does not know the transaction. Other permanent errors say nothing about it.
+  var meansUnknown: Bool {
+    switch self {
+    case .transactionNotFound: true
+    case .rejected(let rejection): rejection.code?.meansUnknown == true
+    default: false
+    }
+  }
 }
 
 /// Whether an error comes from an unavailable database and not from the row that was to be written.

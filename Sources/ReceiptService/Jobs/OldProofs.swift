@@ -35,7 +35,7 @@ struct OldProofs: Sendable {
   /// The most purchases of one request about which the App Store is asked at once; the job asks about the others.
   static let maximumAtOnce = 4
   private static let batch = 16
-  /// The time from an attempt that failed to the next one. It outlives the longest attempt.
+  /// The time from an attempt that failed to the next one, except in an outage. It outlives the longest attempt.
   private static let lease: TimeInterval = 600
 
   // MARK: Requests
@@ -158,16 +158,12 @@ struct OldProofs: Sendable {
     }
   }
 
-  /// Asks about one purchase. If no request was sent, the purchase stays due.
+  /// Asks about one purchase. In an outage the purchase stays due: it is asked about as soon as the outage ends.
   private func askOrRelease(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws {
     do {
       try await ask(about: due, from: api)
-    } catch let error as AppStoreServerError {
-      switch error {
-      case .circuitOpen, .overloaded:
-        _ = try await pool.query(OldProofRows.release(due.originalTransactionID, at: clock.now()))
-      default: break
-      }
+    } catch let error as AppStoreServerError where error.retryDecision == .stop {
+      _ = try await pool.query(OldProofRows.release(due.originalTransactionID, at: clock.now()))
       throw error
     }
   }
@@ -182,13 +178,16 @@ struct OldProofs: Sendable {
       do {
         let state = try await lookup.state(
           of: transaction, isSubscription: due.isSubscription, of: app, in: due.environment, from: api)
+        guard due.isAnswered(by: state, about: transaction) else {
+          throw AppStoreServerError.undecodableAnswer(status: 200, detail: "about another transaction")
+        }
         var answer = LedgerEntry(
           app: app, originalTransactionID: state.originalTransactionID, transactions: state.transactions,
           renewals: state.renewals, instant: clock.now())
         answer.action = .oldProof
         _ = try await ledger.record(answer)
         isKnown = true
-      } catch let error as AppStoreServerError where error.retryDecision == .skip {
+      } catch let error as AppStoreServerError where error.meansUnknown {
         logger.warning(
           "the App Store does not know a transaction that it signed",
           metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(error.reason)"])
@@ -269,6 +268,13 @@ enum OldProofRows {
         ? [transactionID] : [originalTransactionID, transactionID]
     }
 
+    /// Whether an answer about one of these transactions is about it. The present state of a subscription may have another latest
+    /// transaction.
+    func isAnswered(by state: ProvenPurchase, about transactionID: String) -> Bool {
+      state.transactions.contains { $0.fact.transactionID == transactionID }
+        || isSubscription && state.originalTransactionID == originalTransactionID
+    }
+
     init(_ row: Row) throws {
       originalTransactionID = try row.decode("original_transaction_id")
       transactionID = try row.decode("transaction_id")
@@ -312,14 +318,14 @@ enum OldProofRows {
   ) -> Query {
     // A server whose clock is ahead wrote a later time.
     let ahead = instant + lease + ReconcileRows.clockTolerance
-    let nextDay = instant + unknownInterval + ReconcileRows.clockTolerance
+    let nextWeek = instant + unknownPeriod + ReconcileRows.clockTolerance
     return """
       UPDATE subscriptions SET old_proof_due_at = \(instant + lease)
       WHERE original_transaction_id IN (
         SELECT original_transaction_id FROM subscriptions
         WHERE bundle_id = \(bundleID) AND environment = \(environment.rawValue)
           AND (old_proof_due_at <= \(instant)
-            OR old_proof_due_at > \(ahead) AND (old_proof_unknown_at IS NULL OR old_proof_due_at > \(nextDay)))
+            OR old_proof_due_at > \(ahead) AND (old_proof_unknown_at IS NULL OR old_proof_due_at > \(nextWeek)))
         ORDER BY old_proof_due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
       RETURNING \(unescaped: columns)
       """
@@ -338,17 +344,18 @@ enum OldProofRows {
     """
   }
 
-  /// The time until the App Store is asked again about a purchase that it does not know, in seconds.
+  /// The time until the App Store is asked again about a purchase that it does not know, in seconds, in the first
+  /// ``unknownPeriod``.
   private static let unknownInterval: TimeInterval = 86_400
-  /// How long it is asked again, in seconds since the mark.
+  /// The first week since the mark, in seconds, and the time between two questions after it.
   private static let unknownPeriod: TimeInterval = 7 * 86_400
 
-  /// Records that the App Store does not know a purchase, which it may know later.
+  /// Records that the App Store does not know a purchase, which it may know later: it is asked daily for a week, and then weekly.
   static func markUnknown(_ originalTransactionID: String, at instant: Date) -> Query {
     """
     UPDATE subscriptions SET old_proof_asked_at = \(instant), old_proof_unknown_at = \(instant),
       old_proof_due_at = CASE WHEN old_proof_marked_at > \(instant - unknownPeriod)
-        THEN \(instant + unknownInterval)::timestamptz END
+        THEN \(instant + unknownInterval)::timestamptz ELSE \(instant + unknownPeriod)::timestamptz END
     WHERE original_transaction_id = \(originalTransactionID) AND old_proof_due_at IS NOT NULL
     """
   }
@@ -361,6 +368,13 @@ enum OldProofRows {
       AND (old_proof_due_at IS NOT NULL OR old_proof_unknown_at IS NOT NULL)
     """
   }
+
+  /// The number of purchases (`purchases`) of each app (`bundle_id`) that the App Store does not know.
+  static let unknown: Query = """
+    SELECT bundle_id, count(*) AS purchases FROM subscriptions
+    WHERE old_proof_due_at IS NOT NULL AND old_proof_unknown_at IS NOT NULL
+    GROUP BY bundle_id ORDER BY bundle_id
+    """
 
   /// The number of purchases (`purchases`) of each app (`bundle_id`) that were marked before an instant, and about which the App
   /// Store has not answered. An attempt moves the time at which they are due, not the time of the mark.

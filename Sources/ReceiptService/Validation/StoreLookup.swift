@@ -108,6 +108,9 @@ struct StoreLookup: Sendable {
   ) throws -> ProvenPurchase {
     let asked = try verified(jws, in: app)
     let original = asked.payload.originalTransactionId
+    guard [asked.payload.transactionId, original].contains(id) else {
+      throw AppStoreServerError.undecodableAnswer(status: 200, detail: "about another transaction")
+    }
     var purchase = ProvenPurchase(
       app: app, originalTransactionID: original.storable, productID: asked.payload.productId,
       transactions: [try TransactionRecord(asked)], renewals: [])

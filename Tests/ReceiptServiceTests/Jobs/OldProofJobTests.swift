@@ -44,16 +44,73 @@ import Testing
       let bought = try OldProof.refunded(TestApps.annual, harness)
       let id = bought.originalTransactionID
       _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
-      let (refused, _) = try OldProof.oldProofs(harness) { _ in .unauthorized }
-      await #expect(throws: AppStoreServerError.self) { try await refused.run() }
+      let (refused, _) = try OldProof.oldProofs(harness) { _ in .body("{}") }
+      #expect(try await refused.run() == 1)
       #expect(try await refused.run() == 0)
       harness.clock.advance(seconds: 601)
-      await #expect(throws: AppStoreServerError.self) { try await refused.run() }
+      #expect(try await refused.run() == 1)
       #expect(try await OldProof.mark(id, harness).isDue)
       // An attempt does not hide it from doctor.
       harness.clock.advance(seconds: 300)
       let waiting = try await harness.pool.query(OldProofRows.waiting(before: harness.clock.now - 900))
       #expect(waiting.count == 1)
+    }
+  }
+
+  @Test func `in an outage the job leaves purchases due at once`() async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      let (refused, _) = try OldProof.oldProofs(harness) { _ in .unauthorized }
+      for _ in 0..<2 { await #expect(throws: AppStoreServerError.self) { try await refused.run() } }
+      #expect(
+        try await OldProof.mark(id, harness)
+          == OldProof.Mark(signedAt: bought.transaction.signedDate, isDue: true, isAsked: false))
+      var now = bought.transaction
+      now.revocationDate = now.purchaseDate + 31 * 86_400
+      now.signedDate = harness.clock.now
+      let signed = try harness.sign(now)
+      let (answering, _) = try OldProof.oldProofs(harness) { _ in
+        .body(#"{"signedTransactionInfo": "\#(signed)"}"#)
+      }
+      #expect(try await answering.run() == 1)
+      #expect(try await harness.row(of: id).status == "cancelled")
+    }
+  }
+
+  @Test func `an error that does not say that the transaction is unknown settles nothing`() async throws {
+    try await withHarness { harness in
+      harness.store.add(.error(.generalBadRequest))
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      let open = OldProof.Mark(signedAt: bought.transaction.signedDate, isDue: true, isAsked: false)
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(try await OldProof.mark(id, harness) == open)
+      #expect(try await harness.service.oldProofs.run() == 1)
+      #expect(try await OldProof.mark(id, harness) == open)
+      harness.store.clearServerFaults()
+      harness.clock.advance(seconds: 601)
+      #expect(try await harness.service.oldProofs.run() == 1)
+      #expect(try await harness.row(of: id).status == "cancelled")
+    }
+  }
+
+  @Test(arguments: [TestApps.lifetime, TestApps.annual])
+  func `an answer about another transaction settles nothing`(productID: String) async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(productID, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      let other = try harness.sign(harness.buy(productID).transaction)
+      let (mistaken, _) = try OldProof.oldProofs(harness) { _ in
+        .body(#"{"signedTransactionInfo": "\#(other)"}"#)
+      }
+      #expect(try await mistaken.run() == 1)
+      #expect(
+        try await OldProof.mark(id, harness)
+          == OldProof.Mark(signedAt: bought.transaction.signedDate, isDue: true, isAsked: false))
+      #expect(try await harness.count("subscriptions") == 1)
     }
   }
 

@@ -286,17 +286,28 @@ enum OldProof {
       #expect(try await OldProof.calls(harness) == calls + 1)
       #expect(try await harness.row(of: "78").status == "active")
       #expect(try await OldProof.sentence("78", harness)?.hasSuffix("the App Store did not know it") == true)
-      // It may know it later, so it is asked daily for a week.
+      // It may know it later, so it is asked daily for a week, and then weekly.
       for _ in 0..<7 {
         #expect(try await harness.service.oldProofs.run() == 0)
         harness.clock.advance(days: 1)
         #expect(try await harness.service.oldProofs.run() == 1)
       }
-      harness.clock.advance(days: 1)
-      #expect(try await harness.service.oldProofs.run() == 0)
+      for _ in 0..<3 {
+        harness.clock.advance(days: 6)
+        #expect(try await harness.service.oldProofs.run() == 0)
+        harness.clock.advance(days: 1)
+        #expect(try await harness.service.oldProofs.run() == 1)
+      }
       #expect(
         try await OldProof.mark("78", harness)
-          == OldProof.Mark(signedAt: before.signedDate, isDue: false, isAsked: true))
+          == OldProof.Mark(signedAt: before.signedDate, isDue: true, isAsked: true))
+      var lines: [String] = []
+      _ = await Doctor(environment: harness.environment, clock: harness.clock.service).check {
+        lines.append($0.line)
+      }
+      let line = try #require(lines.first { $0.contains("old proofs of \(TestApps.climbing)") })
+      #expect(line.hasPrefix("warn"))
+      #expect(line.contains("the App Store does not know 1 purchases"))
     }
   }
 
