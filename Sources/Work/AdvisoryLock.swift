@@ -36,19 +36,25 @@ package enum AdvisoryLock {
     "SELECT pg_advisory_xact_lock(key) FROM unnest(\(keys(kind, names))::bigint[]) AS key"
   }
 
-  /// The same with a `lock_timeout` for the rest of the transaction, as one statement.
-  package static func acquire(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
+  /// The same with a `lock_timeout`, as one statement.
+  /// - Parameter later: the `lock_timeout` of the rest of the transaction; `nil` for the same one.
+  package static func acquire(
+    _ kind: Kind, _ names: Set<String>, lockTimeout: Duration, later: Duration? = nil
+  ) -> Query {
     """
-    SELECT set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
+    SELECT set_config('lock_timeout', \(milliseconds(lockTimeout)), true)
     UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(\(keys(kind, names))::bigint[]) AS key
+    UNION ALL SELECT set_config('lock_timeout', \(milliseconds(later ?? lockTimeout)), true)
     """
   }
+
+  private static func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
 
   /// The same with ``LookupPlans/useIndexScans`` and a `lock_timeout` for the rest of the transaction, as one statement: a
   /// small transaction costs more for its statements than for its rows.
   package static func acquireForLookups(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
     """
-    SELECT set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
+    SELECT set_config('lock_timeout', \(milliseconds(lockTimeout)), true)
       || \(unescaped: LookupPlans.settings)
     UNION ALL SELECT pg_advisory_xact_lock(key)::text FROM unnest(\(keys(kind, names))::bigint[]) AS key
     """

@@ -33,6 +33,26 @@ import Testing
     return Int64(bitPattern: hash)
   }
 
+  @Test func `a lock timeout holds for the locks, and another one for the rest of the transaction`()
+    async throws
+  {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        let lock = AdvisoryLock.acquire(
+          .customer, ["phone"], lockTimeout: .milliseconds(5), later: .milliseconds(750))
+        try await pool.withTransaction { holder in
+          _ = try await holder.query(lock)
+          let timeout = try await holder.query("SHOW lock_timeout")[0].decode(0, as: String.self)
+          #expect(timeout == "750ms")
+          let error = await #expect(throws: PostgresError.self) {
+            try await pool.withTransaction { _ = try await $0.query(lock) }
+          }
+          #expect(error?.sqlState == "55P03")
+        }
+      }
+    }
+  }
+
   @Test func `no two kinds of advisory locks have a key in common`() {
     let ranges = [AdvisoryLock.fixedKeys] + AdvisoryLock.Kind.allCases.map(\.keys)
     for (index, range) in ranges.enumerated() {

@@ -1,88 +1,133 @@
-import DequeModule
 import Postgres
 import Requests
-import Synchronization
 import Work
 
-/// Transactions of client routes under a customer's advisory lock.
+/// Transactions of requests under customers' and purchases' advisory locks.
 ///
-/// A client can send any number of requests of one customer at once, and each of them needs the same lock. So a process runs
-/// one of these requests at a time. Only that request holds a connection and waits for the lock in the database; the others
-/// wait in a queue in memory. The ledger has no such queue: it uses ``CommitQueue/maximumWorkers`` connections and one more at most.
+/// A client or a person of support can send any number of requests of one customer at once, and each of them needs the same lock. So a
+/// process runs one of these requests at a time; the others wait in memory (``Turns``).
+///
+/// The locks of many customers may be held at once. So a transaction first waits for a few milliseconds. If that is not enough, it ends,
+/// and the request waits for a place: a third of the pool's connections at most wait for such locks. The ledger has no such queue: it
+/// uses ``CommitQueue/maximumWorkers`` connections and one more at most.
 package final class CustomerTransactions: Sendable {
-  private typealias Waiting = Deque<CheckedContinuation<Void, any Error>>
-
   /// The most requests that wait for one key.
   package static let maximumWaiting = 128
+  /// How long a request waits for its turn. Some turns are long: the erasure of a customer may scan large tables.
+  package static let patience = Duration.seconds(5)
+
+  private enum Place: Hashable, Sendable { case any }
 
   private let pool: PostgresPool
-  /// The keys of running requests, each with the requests that wait for the same key.
-  private let turns = Mutex<[Int64: Waiting]>([:])
+  private let turns = Turns<Int64>(
+    maximumWaiting: CustomerTransactions.maximumWaiting, patience: CustomerTransactions.patience)
+  private let places: Turns<Place>
 
   package init(pool: PostgresPool) {
     self.pool = pool
+    places = Turns(
+      atOnce: Self.places(in: pool), maximumWaiting: .max, patience: LockTimeout.alone)
   }
 
-  /// Runs a transaction that locks these names of customers and of their Apple Accounts, then sends `queries` in the same
-  /// round trip, and gives `body` their results.
+  /// The most connections of a pool that wait for held locks.
+  package static func places(in pool: PostgresPool) -> Int { max(1, pool.status.maximum / 3) }
+
+  /// The number of requests that wait for a turn or a place.
+  package var waitingCount: Int { turns.waitingCount + places.waitingCount }
+
+  /// Runs a transaction that locks these names of customers and of their Apple Accounts, and before them these purchases, then sends
+  /// `queries` in the same round trip, and gives `body` their results.
   ///
   /// A transaction that does not get a lock in time fails with 55P03, and so do the requests that wait for its turn: they
   /// need the same lock.
   ///
-  /// - Throws: 429 `rate_limited` where too many requests wait; errors of `body` and of the database.
+  /// - Throws: 429 `rate_limited` where too many requests wait, 503 `database_unavailable` where the turn does not come in time;
+  ///   errors of `body` and of the database.
   package nonisolated(nonsending) func run<R>(
-    locking names: Set<String>, _ queries: [Query],
+    locking names: Set<String>, purchases: Set<String> = [], _ queries: [Query] = [],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
   ) async throws -> R {
-    let lock = AdvisoryLock.acquire(.customer, names, lockTimeout: LockTimeout.alone)
     var taken: [Int64] = []
     do {
       // In ascending order, as the locks are taken.
-      for key in AdvisoryLock.keys(.customer, names) {
-        try await takeTurn(key)
+      for key in AdvisoryLock.keys(.purchase, purchases) + AdvisoryLock.keys(.customer, names) {
+        try await turns.take(key)
         taken.append(key)
       }
       try Task.checkCancellation()
-      let result = try await pool.withTransaction { connection in
-        let answers = try await connection.pipeline([lock] + queries)
-        return try await body(connection, answers.dropFirst())
-      }
+      let result = try await runInTurn(locking: names, purchases: purchases, queries, body)
       endTurns(taken)
       return result
     } catch {
       endTurns(taken, error)
-      throw error
+      switch error {
+      case is TooManyWaiting: throw ServiceError.tooManyOfOneCustomer
+      case is TurnTimeout: throw ServiceError.databaseUnavailable
+      default: throw error
+      }
     }
   }
 
-  private nonisolated(nonsending) func takeTurn(_ key: Int64) async throws {
-    try await withCheckedThrowingContinuation { continuation in
-      let result: Result<Void, any Error>? = turns.withLock { turns in
-        guard let waiting = turns[key] else {
-          turns[key] = Waiting()
-          return .success(())
-        }
-        guard waiting.count < Self.maximumWaiting else {
-          return .failure(ServiceError.tooManyOfOneCustomer)
-        }
-        turns[key]?.append(continuation)
-        return nil
+  private nonisolated(nonsending) func runInTurn<R>(
+    locking names: Set<String>, purchases: Set<String>, _ queries: [Query],
+    _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
+  ) async throws -> R {
+    func locks(_ timeout: Duration) -> [Query] {
+      [(AdvisoryLock.Kind.purchase, purchases), (.customer, names)].filter { !$0.1.isEmpty }.map {
+        AdvisoryLock.acquire($0.0, $0.1, lockTimeout: timeout, later: LockTimeout.alone)
       }
-      if let result { continuation.resume(with: result) }
+    }
+    let refusal: PostgresError
+    do {
+      return try await attempt(locks(LockTimeout.probe), queries, body)
+    } catch let refused as LockNotGranted {
+      refusal = refused.error
+    }
+    do {
+      try await places.take(.any)
+    } catch {
+      throw refusal
+    }
+    // A transaction that has its locks leaves the place to the next one.
+    var hasPlace = true
+    defer { if hasPlace { places.end(.any) } }
+    do {
+      return try await attempt(locks(LockTimeout.alone), queries) { connection, answers in
+        if hasPlace {
+          hasPlace = false
+          places.end(.any)
+        }
+        return try await body(connection, answers)
+      }
+    } catch let refused as LockNotGranted {
+      throw refused.error
+    }
+  }
+
+  /// - Throws: ``LockNotGranted`` before `body` runs; errors of `body` and of the database.
+  private nonisolated(nonsending) func attempt<R>(
+    _ locks: [Query], _ queries: [Query],
+    _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
+  ) async throws -> R {
+    try await pool.withTransaction { connection in
+      let answers: [Rows]
+      do {
+        answers = try await connection.pipeline(locks + queries)
+      } catch let error as PostgresError where error.isLockNotGranted {
+        throw LockNotGranted(error: error)
+      }
+      return try await body(connection, answers.dropFirst(locks.count))
     }
   }
 
   /// - Parameter error: of the transaction. If it is about the lock or the database, the waiting requests get it too.
   private func endTurns(_ keys: [Int64], _ error: (any Error)? = nil) {
     let failure = (error as? PostgresError).flatMap { $0.isAnsweredUnavailable ? $0 : nil }
-    for key in keys {
-      let next = turns.withLock { turns in
-        if failure == nil, let first = turns[key]?.popFirst() { return [first] as Waiting }
-        return turns.removeValue(forKey: key) ?? []
-      }
-      for continuation in next {
-        if let failure { continuation.resume(throwing: failure) } else { continuation.resume() }
-      }
-    }
+    for key in keys { turns.end(key, failure) }
+  }
+
+  /// Another transaction holds one of the locks.
+  private struct LockNotGranted: Error {
+    let error: PostgresError
   }
 }

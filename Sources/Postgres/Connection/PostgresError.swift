@@ -73,6 +73,9 @@ public struct PostgresError: Error, Sendable {
   /// pooler has reasons of its own.
   public var endedSession: Bool { report?.endsSession ?? false }
 
+  /// Whether a lock was not granted within the `lock_timeout` (55P03).
+  public var isLockNotGranted: Bool { sqlState == "55P03" }
+
   /// Whether the error is transient and does not concern the statement itself.
   ///
   /// These are timeouts of a lock or a statement (55P03, 57014), a transaction rollback (class 40), insufficient resources

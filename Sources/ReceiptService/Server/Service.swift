@@ -139,7 +139,8 @@ package final class Service: Sendable {
       metrics: metrics)
     let signedPurchases = SignedPurchases(verifier: verifier, logger: logger)
     support = SupportDesk(
-      catalog: catalog, pool: pool, ledger: ledger,
+      catalog: catalog, pool: pool, customerTransactions: sharedResources.customerTransactions,
+      ledger: ledger,
       // A person waits for the response, and needs current data.
       apis: apis.mapValues { $0.with(timeout: .seconds(15), maximumAge: .zero) }, signed: signedPurchases,
       clock: clock, logger: logger)

@@ -176,7 +176,7 @@ extension RenewalExtensions {
     ended.error = error
     if error == nil { ended.acceptedAt = instant }
     let (id, completed) = (ended.originalTransactionID ?? "", ended)
-    try await pool.withTransaction { connection in
+    try await desk.customerTransactions.run(locking: [], purchases: [id]) { connection, _ in
       let author = try await writer(author, of: completed, connection)
       let rows = try await connection.query(RenewalExtensionRows.complete(completed, at: instant))
       guard rows.affected == 1 else { throw Self.isUnderWay(id) }

@@ -89,7 +89,7 @@ package struct RenewalExtensions: Sendable {
   ) async throws {
     let id = asked.originalTransactionID ?? ""
     let yesterday = asked.requestedAt - 86_400
-    try await pool.withTransaction { connection in
+    try await desk.customerTransactions.run(locking: [], purchases: [id]) { connection, _ in
       let author = try await writer(author, of: asked, connection)
       let inserted = try await connection.query(
         RenewalExtensionRows.insert(asked, by: author, nextAttemptAt: asked.heldUntil))
@@ -109,16 +109,15 @@ package struct RenewalExtensions: Sendable {
   }
 
   /// The author that a row about one subscription names. An owner may have been erased since the command began: then the row
-  /// has no reason, as if the erasure had come afterwards. The lock keeps another erasure out until the transaction ends.
+  /// has no reason, as if the erasure had come afterwards. The transaction holds the purchase's lock, which keeps another erasure out
+  /// until it ends.
   func writer(
     _ author: SupportAuthor, of asked: RenewalExtension, _ connection: PostgresConnection
   ) async throws -> SupportAuthor {
     let id = asked.originalTransactionID ?? ""
-    let answers = try await connection.pipeline([
-      AdvisoryLock.acquire(.purchase, [id]),
-      "SELECT erased_at FROM subscriptions WHERE original_transaction_id = \(id)",
-    ])
-    let erasedAt = try answers[1].first?.decode("erased_at", as: Date?.self)
+    let rows = try await connection.query(
+      "SELECT erased_at FROM subscriptions WHERE original_transaction_id = \(id)")
+    let erasedAt = try rows.first?.decode("erased_at", as: Date?.self)
     guard let erasedAt, erasedAt != asked.ownerErasedAt else { return author }
     return try SupportAuthor(by: author.actor, reason: "(erased)")
   }

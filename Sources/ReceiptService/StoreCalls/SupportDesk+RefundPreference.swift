@@ -24,8 +24,17 @@ extension SupportDesk {
       throw SupportRefusal.notFound("No customer and no purchase has an id with U+0000.")
     }
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
-      let actions = try await refundPreferences(choice, for: id, bundleID: bundleID, on: connection)
+    let known = try await pool.withConnection { try await purchases(of: id, bundleID: bundleID, $0) }
+    // An order, a request or a paired device leads to customers too. None of them is the id of a customer.
+    let found =
+      try await known.isEmpty
+      ? pool.withConnection { try await CustomerSearch(id, in: catalog, $0).customers(named: id) } : []
+    // An erasure that has begun ends before the record is written, or finds it.
+    return try await customerTransactions.run(
+      locking: Set(found.map(\.customer.lockName)), purchases: Set(known.map(\.originalTransactionID))
+    ) { connection, _ in
+      let actions = try await refundPreferences(
+        choice, for: id, bundleID: bundleID, purchases: known, on: connection)
       _ = try await connection.query(SupportActionRows.insert(actions, by: author, at: instant))
       let purchases = try await connection.query(Self.purchases(of: actions)).map {
         try $0.decode("original_transaction_id", as: String.self)
@@ -43,30 +52,32 @@ extension SupportDesk {
     }
   }
 
-  /// The records of the preference: of the purchase with that id, else of each customer with that id.
-  private func refundPreferences(
-    _ choice: RefundChoice, for id: String, bundleID: String?, on connection: PostgresConnection
-  ) async throws -> [SupportAction] {
-    let details: [String: JSONValue] = ["prefer": .string(choice.rawValue)]
-    let known = try await connection.query(
+  /// The purchases with a transaction of that id, each with its app.
+  private func purchases(
+    of id: String, bundleID: String?, _ connection: PostgresConnection
+  ) async throws -> [(bundleID: String, originalTransactionID: String)] {
+    try await connection.query(
       """
       SELECT DISTINCT bundle_id, original_transaction_id FROM transactions
       WHERE (transaction_id = \(id) OR original_transaction_id = \(id))
         AND bundle_id = coalesce(\(bundleID)::text, bundle_id)
-      """)
-    if !known.isEmpty {
-      // An erasure that has begun ends before the record is written, or finds it.
-      let purchases = try known.map { try $0.decode("original_transaction_id", as: String.self) }
-      _ = try await connection.query(AdvisoryLock.acquire(.purchase, Set(purchases)))
-      return try known.map {
+      """
+    ).map { (try $0.decode("bundle_id"), try $0.decode("original_transaction_id")) }
+  }
+
+  /// The records of the preference: of the purchases with that id, else of each customer with that id.
+  private func refundPreferences(
+    _ choice: RefundChoice, for id: String, bundleID: String?,
+    purchases: [(bundleID: String, originalTransactionID: String)], on connection: PostgresConnection
+  ) async throws -> [SupportAction] {
+    let details: [String: JSONValue] = ["prefer": .string(choice.rawValue)]
+    if !purchases.isEmpty {
+      return purchases.map {
         SupportAction(
-          name: RefundAnswerRows.preferenceAction, bundleID: try $0.decode("bundle_id"),
-          originalTransactionID: try $0.decode("original_transaction_id"), details: details)
+          name: RefundAnswerRows.preferenceAction, bundleID: $0.bundleID,
+          originalTransactionID: $0.originalTransactionID, details: details)
       }
     }
-    // An order, a request or a paired device leads to customers too. None of them is the id of a customer.
-    let found = try await CustomerSearch(id, in: catalog, connection).customers(named: id)
-    _ = try await connection.query(CustomerStatusWriter.lock(found.map(\.customer)))
     // An erasure may have ended before the lock. Its customer must not be named any more.
     let matches = try await CustomerSearch(id, in: catalog, connection).customers(named: id).filter {
       bundleID == nil || $0.bundleID == bundleID

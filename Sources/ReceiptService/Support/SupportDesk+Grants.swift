@@ -30,8 +30,7 @@ extension SupportDesk {
     let grant = Grant(
       id: UUID(), tier: tier, startsAt: instant,
       endsAt: instant.addingTimeInterval(TimeInterval(days) * 86_400))
-    try await pool.withTransaction { connection in
-      _ = try await connection.query(CustomerStatusWriter.lock([customer]))
+    try await customerTransactions.run(locking: [customer.lockName]) { connection, _ in
       // Under the lock, because the customer may have been erased meanwhile.
       try await checkSeen(customer, of: app, isForced: isForced, on: connection)
       _ = try await connection.pipeline([
@@ -63,14 +62,15 @@ extension SupportDesk {
     let customer = stored.customer
     try await checkGiver(of: stored, by: author)
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
-      let answers = try await connection.pipeline([
-        CustomerStatusWriter.lock([customer]), GrantRows.revoke(id, by: author, at: instant),
-        GrantRows.select(id),
-      ])
-      guard let row = answers[2].first else { throw ServiceError.internalError }
+    return try await customerTransactions.run(
+      locking: [customer.lockName],
+      [GrantRows.revoke(id, by: author, at: instant), GrantRows.select(id)]
+    ) { connection, answers in
+      guard let revoked = answers.first, let row = answers.last?.first else {
+        throw ServiceError.internalError
+      }
       let grant = try StoredGrant(row)
-      guard !answers[1].isEmpty else { return GrantResult(grant, isChanged: false) }
+      guard !revoked.isEmpty else { return GrantResult(grant, isChanged: false) }
       _ = try await connection.query(
         SupportActionRows.insert(
           [

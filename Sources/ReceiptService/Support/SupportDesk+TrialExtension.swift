@@ -3,6 +3,7 @@ import Customers
 import Foundation
 import JSON
 import Postgres
+import Requests
 import Subscriptions
 import Text
 import Work
@@ -24,18 +25,18 @@ extension SupportDesk {
     }
     try await checkSeen(.device(device), of: app, isForced: isForced)
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
-      let answers = try await connection.pipeline([
-        CustomerStatusWriter.lock([.device(device)]),
-        TrialExtensionRows.select(device, bundleID: bundleID), CustomerRecordRows.freeAccessByApp,
-      ])
-      let trials = try answers[1].map { (id: try $0.decode("id", as: UUID.self), trial: try Trial($0)) }
+    return try await customerTransactions.run(
+      locking: [Customer.device(device).lockName],
+      [TrialExtensionRows.select(device, bundleID: bundleID), CustomerRecordRows.freeAccessByApp]
+    ) { connection, answers in
+      guard let stored = answers.first, let periods = answers.last else { throw ServiceError.internalError }
+      let trials = try stored.map { (id: try $0.decode("id", as: UUID.self), trial: try Trial($0)) }
       guard let trial = app.trial(among: trials.map(\.trial), for: .device(device), at: instant),
         let id = trials.first(where: { $0.trial == trial })?.id
       else {
         throw SupportRefusal.notFound("The device '\(device)' never started a trial of \(bundleID).")
       }
-      let freeAccess = try FreeAccessByApp(answers[2])[app]
+      let freeAccess = try FreeAccessByApp(periods)[app]
       let endsAt = trial.end(extendedBy: days, honoring: freeAccess, at: instant)
       // The row's condition decides, not the lock: another device of the account may extend the same trial.
       let changed = try await connection.query(

@@ -16,6 +16,7 @@ import Work
 package struct SupportDesk: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
+  let customerTransactions: CustomerTransactions
   let ledger: LedgerWriter
   /// The App Store Server API of each app that has a key, by bundle id.
   let apis: [String: AppStoreServerAPI]
@@ -102,12 +103,11 @@ extension SupportDesk {
       throw SupportRefusal.invalid("\(bundleID) has no device secrets: its customers are users.")
     }
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
-      let answers = try await connection.pipeline([
-        CustomerStatusWriter.lock([.device(device)]),
-        DeviceSecretRows.delete(device, bundleID: bundleID, at: instant),
-      ])
-      let isChanged = answers[1].affected > 0
+    return try await customerTransactions.run(
+      locking: [Customer.device(device).lockName],
+      [DeviceSecretRows.delete(device, bundleID: bundleID, at: instant)]
+    ) { connection, answers in
+      let isChanged = answers.contains { $0.affected > 0 }
       if isChanged {
         _ = try await connection.query(
           SupportActionRows.insert(

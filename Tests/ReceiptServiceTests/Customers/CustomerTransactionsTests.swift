@@ -56,6 +56,55 @@ import Work
     }
   }
 
+  @Test func `requests of many customers whose locks are held use up no more than their part of the pool`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let transactions = harness.service.sharedResources.customerTransactions
+      let places = CustomerTransactions.places(in: harness.service.pool)
+      let phones = (1...40).map { "phone-\($0)" }
+      let (blocked, other) = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock(phones.map { Customer.device($0) }))
+        async let blocked = atOnce(40) { try await harness.launch(phones[$0 - 1], account: "a-\($0)") }
+        while transactions.waitingCount == 0 { await Task.yield() }
+        try await Task.sleep(for: .milliseconds(300))
+        #expect(try await harness.requestsWaitingForLocks(connection) <= places)
+        let other = try await harness.launch("tablet", account: "b")
+        return (try await blocked, other)
+      }
+      #expect(other.status == 201)
+      #expect(blocked.map(\.status) == Array(repeating: 503, count: 40))
+      #expect(try await harness.launch("phone-1", account: "a-1").status == 201)
+    }
+  }
+
+  @Test func `support's requests for a customer whose lock is held take turns, and get 503`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone", account: "a")
+      let customer = #""customer": "phone", "deviceID": "phone", "bundleID": "\#(ScreenTime.bundleID)""#
+      let author = #""by": "ada", "reason": "ticket 812", "force": true"#
+      let action = #""id": "phone", "prefer": "grant", "tier": "family", "days": 1"#
+      let paths = ["grant", "reset-device-secret", "erase-customer", "extend-trial", "refund-answer"]
+      let blocked = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock([.device("phone")]))
+        async let blocked = atOnce(20) { number in
+          try await harness.send(
+            .post, "/support/v1/\(paths[number % paths.count])",
+            json: #"{\#(customer), \#(author), \#(action)}"#,
+            token: Harness.supportToken, to: harness.adminAddress)
+        }
+        while try await harness.requestsWaitingForLocks(connection) == 0 { await Task.yield() }
+        #expect(try await harness.requestsWaitingForLocks(connection) <= 1)
+        return try await blocked
+      }
+      #expect(blocked.map(\.status) == Array(repeating: 503, count: 20))
+      #expect(blocked.allSatisfy { $0.code == "database_unavailable" })
+      #expect(try await harness.count("support_actions") == 0)
+      _ = try await harness.desk.grant(
+        to: "phone", bundleID: ScreenTime.bundleID, tier: "family", days: 1, by: #require(Harness.ada))
+    }
+  }
+
   @Test func `a request is refused while 128 others of the same customer wait for their turn`() async throws {
     try await withHarness { harness in
       let transactions = harness.service.sharedResources.customerTransactions

@@ -72,8 +72,11 @@ extension SupportDesk {
         try await eraseEvents(of: known, &ended)
       }
       do {
-        return try await pool.withTransaction { connection in
-          let locked = try await lock(known.inOneTransaction(isDryRun: isDryRun), connection)
+        let part = known.inOneTransaction(isDryRun: isDryRun)
+        return try await customerTransactions.run(
+          locking: [part.customer.lockName], purchases: Set(part.purchaseLocks), part.lockAlone
+        ) { connection, answers in
+          let locked = try await lock(part, answers, connection)
           let running = try await running(locked, isAllowed: ignoresRunning, connection)
           let erasure = try await erase(locked, running: running, after: ended, by: author, on: connection)
           guard !erasure.counts.isEmpty else { throw SupportRefusal.notFound(nothing(of: erasure)) }
@@ -125,11 +128,11 @@ extension SupportDesk {
       ended.count("notifications", Int(rows.affected))
     }
     for batch in known.batches {
-      let (current, answers) = try await pool.withTransaction { connection in
-        let locked = try await connection.pipeline([
-          AdvisoryLock.acquire(.purchase, Set(batch.waiting.flatMap(\.locks))), batch.lockWaiting,
-        ])
-        let waiting = try batch.with(stillWaiting: locked[1])
+      let (current, answers) = try await customerTransactions.run(
+        locking: [], purchases: Set(batch.waiting.flatMap(\.locks)), batch.lockAlone
+      ) { connection, locked in
+        guard let stillWaiting = locked.last else { throw ServiceError.internalError }
+        let waiting = try batch.with(stillWaiting: stillWaiting)
         let current = try waiting.with(others: await connection.query(waiting.findOthersPurchases))
         let answers = try await connection.pipeline([
           CustomerTable.keepOut(current),
@@ -170,18 +173,16 @@ extension SupportDesk {
     }
   }
 
-  /// Locks in the order of the ledger: the purchases, their notifications, the customer.
+  /// Reads what the locked transaction erases.
+  /// - Parameter answers: those of ``ErasedCustomer/lockAlone``.
   /// - Returns: the customer as it is now: another erasure may have been faster.
   /// - Throws: ``NewPurchase``.
   private func lock(
-    _ known: ErasedCustomer, _ connection: PostgresConnection
+    _ known: ErasedCustomer, _ answers: ArraySlice<Rows>, _ connection: PostgresConnection
   ) async throws -> ErasedCustomer {
-    let answers = try await connection.pipeline([
-      AdvisoryLock.acquire(.purchase, Set(known.purchaseLocks)), known.lockWaiting,
-      CustomerStatusWriter.lock([known.customer]),
-    ])
+    guard let stillWaiting = answers.last else { throw ServiceError.internalError }
     let purchases = try await connection.query(known.findPurchases, timeout: ErasedCustomer.timeout)
-    let current = try known.with(purchases).with(stillWaiting: answers[1])
+    let current = try known.with(purchases).with(stillWaiting: stillWaiting)
     let locked = Set(known.namedPurchases + known.lostPurchases)
     guard locked.isSuperset(of: current.namedPurchases + current.lostPurchases) else { throw NewPurchase() }
     return try current.with(others: await connection.query(current.findOthersPurchases))

@@ -56,8 +56,7 @@ extension SupportDesk {
     let asked = found.isFound ? found.search.kinds : [.transaction]
     let erased = try SupportAuthor(by: author.actor, reason: "(erased)")
     let instant = clock.now()
-    try await pool.withTransaction { connection in
-      _ = try await connection.query(CustomerStatusWriter.lock(matches.map(\.customer)))
+    try await customerTransactions.run(locking: Set(matches.map(\.customer.lockName))) { connection, _ in
       let gone = recorded.subtracting(try await self.recorded(matches, connection))
       let known = matches.filter { !gone.contains($0) }
       let goneApps = Set(gone.map(\.bundleID))

@@ -202,7 +202,11 @@ extension Harness {
       var tasks: [Task<SupportRefusal.Kind?, any Error>] = []
       for action in actions {
         tasks.append(Task { try await action() })
-        try await untilWaiting(tasks.count)
+        // In this process they wait for their turn, and the ledger's entries in the database.
+        let transactions = service.sharedResources.customerTransactions
+        while try await waitingSessions() + transactions.waitingCount < tasks.count {
+          try await Task.sleep(for: .milliseconds(10))
+        }
       }
       return tasks
     }

@@ -44,16 +44,17 @@ extension Harness {
   /// Waits until sessions wait for locks in this database.
   /// - Parameter table: the table that they wait for; `nil` for any lock.
   func untilWaiting(_ sessions: Int, for table: String? = nil) async throws {
-    while true {
-      let waiting = try await value(
-        """
-        SELECT count(DISTINCT l.pid) AS value FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-        WHERE NOT l.granted AND a.datname = current_database()
-          AND (\(table)::text IS NULL OR l.relation = to_regclass(\(table)::text))
-        """, as: Int.self)
-      if waiting >= sessions { return }
-      try await Task.sleep(for: .milliseconds(10))
-    }
+    while try await waitingSessions(for: table) < sessions { try await Task.sleep(for: .milliseconds(10)) }
+  }
+
+  /// The number of sessions that wait for locks in this database.
+  func waitingSessions(for table: String? = nil) async throws -> Int {
+    try await value(
+      """
+      SELECT count(DISTINCT l.pid) AS value FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+      WHERE NOT l.granted AND a.datname = current_database()
+        AND (\(table)::text IS NULL OR l.relation = to_regclass(\(table)::text))
+      """, as: Int.self)
   }
 
   /// A value of the one row of a query.
