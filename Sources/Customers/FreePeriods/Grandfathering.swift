@@ -64,17 +64,21 @@ package struct Grandfathering: Sendable {
   }
 
   /// Grants the tier in production to those of these users who have no grant yet.
-  /// - Returns: the number of new grants.
-  package func award(_ rule: Grandfather, of app: App, to users: [UUID]) async throws -> Int {
+  /// - Returns: the number of new grants, and the users whose lock another transaction holds.
+  package func award(
+    _ rule: Grandfather, of app: App, to users: [UUID]
+  ) async throws -> (sum: Int, locked: [UUID]) {
     let instant = clock.now()
     let author = SupportAuthor.grandfather(before: rule.before.rfc3339)
-    return try await pool.withTransaction { connection in
-      let answers = try await connection.pipeline([
-        AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString))),
-        GrandfatherRows.insert(
-          rule, to: users, of: app, account: nil, in: .production, by: author, at: instant),
-      ])
-      return try await record(answers.last, rule, of: app, by: author, at: instant, on: connection)
+    return try await LockedGroups.run(users) { users in
+      try await pool.withTransaction { connection in
+        let answers = try await connection.pipeline([
+          CustomerStatusWriter.lock(users.map { Customer.user($0) }, timeout: LockedGroups.lockTimeout),
+          GrandfatherRows.insert(
+            rule, to: users, of: app, account: nil, in: .production, by: author, at: instant),
+        ])
+        return try await record(answers.last, rule, of: app, by: author, at: instant, on: connection)
+      }
     }
   }
 
@@ -138,6 +142,11 @@ extension Grandfathering {
         try await run(rule, of: app, dates, &report)
       }
     }
+    if report.locked > 0 {
+      report.problems.append(
+        "\(report.locked) \(report.locked == 1 ? "user was" : "users were") not awarded, because another transaction holds the "
+          + "user's lock; run grandfather again")
+    }
     return report
   }
 
@@ -155,8 +164,10 @@ extension Grandfathering {
       let without = users.filter { !$0.hasGrant }.map(\.id)
       if report.isDryRun {
         report.awarded += without.count
-      } else if !without.isEmpty {
-        report.awarded += try await award(rule, of: app, to: without)
+      } else {
+        let (awarded, locked) = try await award(rule, of: app, to: without)
+        report.awarded += awarded
+        report.locked += locked.count
       }
       guard users.count == Self.batch else { return }
       last = users.last?.id
@@ -174,6 +185,8 @@ package struct GrandfatherReport: Sendable, Hashable, CustomStringConvertible {
   package var found = 0
   /// Those of them without a grant until now.
   package var awarded = 0
+  /// Users who were left out, because another transaction holds their lock.
+  package var locked = 0
   /// Rows from before the date whose user is not in `auth.users`, if that table is read.
   var withoutUser = 0
   package var isDryRun: Bool
@@ -185,7 +198,7 @@ package struct GrandfatherReport: Sendable, Hashable, CustomStringConvertible {
     let verb = isDryRun ? "would be awarded" : "awarded"
     let counts =
       "\(bundleID): \(found) users from before \(before.rfc3339) (\(sources.joined(separator: ", "))), "
-      + "\(found - awarded) had it already, \(awarded) \(verb)"
+      + "\(found - awarded - locked) had it already, \(awarded) \(verb)"
       + (withoutUser == 0
         ? ""
         : "; \(withoutUser) \(withoutUser == 1 ? "row" : "rows") from before \(withoutUser == 1 ? "has" : "have") no user in auth.users")

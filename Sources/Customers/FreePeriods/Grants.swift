@@ -89,12 +89,17 @@ package struct GrantSweep: Sendable {
     return count
   }
 
-  /// An unreadable row fails this customer only; the sweep goes on.
+  /// An unreadable row, or a lock that another transaction holds, fails this customer only; the sweep goes on.
   private func tryFollowing(_ due: GrantRows.Due, at instant: Date) async throws -> Bool {
     do {
       return try await follow(due, at: instant)
     } catch let error as UnreadableRow {
       statusWriter.logger.error("a customer's row cannot be read", metadata: ["column": "\(error.column)"])
+      return false
+    } catch let error as PostgresError where error.isLockNotGranted {
+      // The customer stays due.
+      statusWriter.logger.warning(
+        "a customer's lock was not granted in time", metadata: ["app": "\(due.bundleID)"])
       return false
     }
   }
@@ -103,7 +108,8 @@ package struct GrantSweep: Sendable {
     guard let app = catalog[due.bundleID] else { return false }
     return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
-        CustomerStatusWriter.lock([due.customer]), GrantRows.follow(due, under: app, at: instant),
+        CustomerStatusWriter.lock([due.customer], timeout: LockedGroups.lockTimeout),
+        GrantRows.follow(due, under: app, at: instant),
       ])
       guard !answers[1].isEmpty else { return false }
       try await statusWriter.write([due.customer], of: due.bundleID, at: instant, on: connection)

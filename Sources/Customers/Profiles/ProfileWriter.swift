@@ -273,9 +273,13 @@ package struct CustomerStatusWriter: Sendable {
     self.logger = logger
   }
 
-  /// Locks these customers. Must be the transaction's first statement.
-  package static func lock(_ customers: some Sequence<Customer>) -> Query {
-    AdvisoryLock.acquire(.customer, Set(customers.map(\.lockName)))
+  /// Locks these customers, in a job or a command; requests do so in ``CustomerTransactions``. Must be the transaction's first
+  /// statement.
+  package static func lock(
+    _ customers: some Sequence<Customer>, timeout: Duration = LockTimeout.alone
+  ) -> Query {
+    AdvisoryLock.acquire(
+      .customer, Set(customers.map(\.lockName)), lockTimeout: timeout, later: LockTimeout.alone)
   }
 
   /// Writes the customers' status at this instant and queues it for the app's destinations.

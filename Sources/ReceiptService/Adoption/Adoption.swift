@@ -158,7 +158,13 @@ struct Adoption: Sendable {
   private func decide(
     _ claim: LegacyClaim, isContested: Bool, isKnown: Bool, in run: AdoptionRun
   ) async throws -> ClaimCheck.Resolution {
-    if let award = claim.award { return .decided(try await give(award, for: claim, in: run)) }
+    if let award = claim.award {
+      do {
+        return .decided(try await give(award, for: claim, in: run))
+      } catch let error as PostgresError where error.isLockNotGranted {
+        return .decided(DecidedClaim(.failed, "Another transaction held the customer's lock."))
+      }
+    }
     var resolution = try await verify(claim, isContested: isContested)
     for attempt in 1..<Self.attempts where !isKnown {
       guard case .decided(let decided) = resolution, decided.verdict == .failed, hasKey else { break }

@@ -2,6 +2,7 @@ import Customers
 import Foundation
 import Postgres
 import Subscriptions
+import Work
 
 /// Writes the true status over values that old builds wrote while a table accepted them.
 ///
@@ -13,7 +14,7 @@ struct ProfileCorrection: Sendable {
   let statusWriter: CustomerStatusWriter
   let pool: PostgresPool
 
-  /// The users of one transaction.
+  /// The users of one page.
   private static let batch = 100
 
   /// The app's tables that do not accept client writes.
@@ -37,17 +38,22 @@ struct ProfileCorrection: Sendable {
         AdoptionRows.decidedUsers(of: app, after: last, limit: Self.batch)
       ).map { try $0.decode("user_id", as: UUID.self) }
       last = users.last
-      if !users.isEmpty { count += try await correct(users, in: tables) }
+      let (corrected, locked) = try await LockedGroups.run(users) { try await correct($0, in: tables) }
+      count += corrected
+      // They wait for longer, one by one.
+      for user in locked { count += try await correct([user], in: tables, timeout: LockTimeout.alone) }
       if users.count < Self.batch { return count }
     }
   }
 
-  private func correct(_ users: [UUID], in tables: [ProfileTable]) async throws -> Int {
+  private func correct(
+    _ users: [UUID], in tables: [ProfileTable], timeout: Duration = LockedGroups.lockTimeout
+  ) async throws -> Int {
     let customers = users.map { Customer.user($0) }
     let writer = ProfileWriter(
       catalog: statusWriter.catalog, clock: statusWriter.clock, logger: statusWriter.logger, tables: tables)
     return try await pool.withTransaction { connection in
-      _ = try await connection.query(CustomerStatusWriter.lock(customers))
+      _ = try await connection.query(CustomerStatusWriter.lock(customers, timeout: timeout))
       let before = try await values(of: users, in: tables, on: connection)
       let answers = try await connection.pipeline(CustomerRecordRows.select(users: users, devices: []))
       _ = try await writer.write(

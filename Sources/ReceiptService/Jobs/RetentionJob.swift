@@ -101,14 +101,13 @@ struct RetentionJob: Sendable {
       let answers = try await pool.transaction(pipeline: [LookupPlans.useIndexScans, page(last, limit)])
       let rows = try answers[1].map { try Old($0) }
       let unused = rows.filter(\.isUnused)
-      if !unused.isEmpty {
-        // A purchase or a trial takes the device's lock, so none comes between the check and the deletion.
-        let names = Set(unused.map { Customer.device($0.deviceID).lockName })
-        let answers = try await pool.transaction(pipeline: [
-          AdvisoryLock.acquire(.customer, names), delete(unused),
-        ])
-        deleted += answers[1].affected
-      }
+      // A purchase or a trial takes the device's lock, so none comes between the check and the deletion. Rows of devices whose lock
+      // is not granted stay until the next run.
+      deleted += try await LockedGroups.run(unused) { unused in
+        let lock = CustomerStatusWriter.lock(
+          unused.map { Customer.device($0.deviceID) }, timeout: LockedGroups.lockTimeout)
+        return try await pool.transaction(pipeline: [lock, delete(unused)])[1].affected
+      }.sum
       last = rows.last
       if rows.count < limit { break }
     }

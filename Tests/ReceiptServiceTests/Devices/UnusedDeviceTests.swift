@@ -3,9 +3,11 @@ import AppStoreSimulator
 import Foundation
 import HTTPTypes
 import Postgres
+import Subscriptions
 import Testing
 import Text
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Limits on the rows of devices with nothing on record, which any client can invent.
@@ -72,6 +74,24 @@ import Text
       #expect(try await Self.names("consents", "customer", harness) == kept)
       #expect(try await harness.children(of: "visitor", secret: Self.secret(6)).status == 200)
       #expect(try await harness.children(of: "visitor", secret: Self.secret(9)).status == 401)
+    }
+  }
+
+  @Test func `a device whose lock is held keeps its secret until the next run, and no other does`()
+    async throws
+  {
+    try await withHarness(configuration: ScreenTime.configuration()) { harness in
+      for number in 1...3 {
+        #expect(try await harness.children(of: "\(number)", secret: Self.secret(number)).status == 200)
+      }
+      harness.clock.advance(days: 31)
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock([.device("2")]))
+        try await harness.service.retentionJob.run()
+      }
+      #expect(try await Self.names("device_secrets", "device_id", harness) == ["2"])
+      try await harness.service.retentionJob.run()
+      #expect(try await harness.count("device_secrets") == 0)
     }
   }
 

@@ -3,6 +3,7 @@ import AppStoreSimulator
 import Foundation
 import HTTPTypes
 import Postgres
+import Subscriptions
 import Testing
 
 @testable import Customers
@@ -171,6 +172,26 @@ import Testing
       let old = try download(harness, at: Self.dayBefore)
       _ = try await show(old, user, to: harness)
       #expect(try await show(old, UUID(), to: harness).bool("isPremium") == false)
+    }
+  }
+
+  @Test func `the grandfather command leaves out a user whose lock is held, and says so`() async throws {
+    try await withHarness(configuration: Self.configuration()) { harness in
+      _ = try await harness.pool.query(
+        "ALTER TABLE profiles ADD COLUMN created_at timestamptz NOT NULL DEFAULT now()")
+      let users = (0..<LockedGroups.size * 2).map { _ in UUID() }
+      _ = try await harness.pool.query(
+        "INSERT INTO profiles (id, created_at) SELECT id, \(Self.dayBefore)::timestamptz FROM unnest(\(users)::uuid[]) AS id"
+      )
+      let reports = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock([.user(users[0])]))
+        return try await harness.service.grandfather(isDryRun: false)
+      }
+      #expect(reports.map(\.awarded) == [users.count - 1])
+      #expect(reports[0].problems.contains { $0.hasPrefix("1 user was not awarded") })
+      let again = try await harness.service.grandfather(isDryRun: false)
+      #expect(again.map(\.awarded) == [1])
+      #expect(again[0].problems.allSatisfy { !$0.contains("not awarded") })
     }
   }
 

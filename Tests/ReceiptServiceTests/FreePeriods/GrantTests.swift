@@ -105,6 +105,27 @@ import Testing
     }
   }
 
+  @Test func `a customer whose lock is held does not stop the sweep of other customers`() async throws {
+    try await withHarness { harness in
+      let users = (0..<3).map { _ in UUID() }
+      let ada = try #require(Harness.ada)
+      for user in users {
+        _ = try await harness.desk.grant(
+          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true)
+      }
+      harness.clock.advance(days: 8)
+      let swept = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock([.user(users[0])]))
+        return try await harness.service.sweep.grants.run()
+      }
+      #expect(swept == 2)
+      #expect(try await harness.isPremiumInPreferences(users[0]) == true)
+      for user in users.dropFirst() { #expect(try await harness.isPremiumInPreferences(user) == false) }
+      #expect(try await harness.service.sweep.grants.run() == 1)
+      #expect(try await harness.isPremiumInPreferences(users[0]) == false)
+    }
+  }
+
   @Test func `two concurrent sweeps process 40 grants that ended during an outage, each once`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
