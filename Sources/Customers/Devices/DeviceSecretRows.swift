@@ -55,7 +55,7 @@ package enum DeviceSecretRows {
     """
   }
 
-  /// Whether ``require(_:)`` failed.
+  /// Whether ``require(_:)`` failed, in a transaction that has the statement. A trigger may raise the same SQLSTATE.
   package static func isChange(_ error: PostgresError) -> Bool { error.sqlState == "22012" }
 
   /// Stores the first secret of a device. The transaction holds the device's lock.

@@ -196,9 +196,11 @@ final class LedgerWriter: Sendable {
       return false
     } catch let refusal as SupportRefusal {
       for waiting in batch { waiting.continuation.resume(throwing: refusal) }
-    } catch let error as PostgresError where DeviceSecretRows.isChange(error) {
+    } catch let error as PostgresError
+      where batch[0].entry.admission != nil && DeviceSecretRows.isChange(error)
+    {
       for waiting in batch { waiting.continuation.resume(throwing: DeviceSecretChanged()) }
-    } catch let error as PostgresError where error.sqlState == "55P03" {
+    } catch let error as PostgresError where error.isLockNotGranted {
       return false
     } catch let error as PostgresError where error.isSchemaIncomplete {
       // A notification that is kept now would collide with the rows that a restore inserts.

@@ -59,6 +59,23 @@ import Testing
     }
   }
 
+  @Test func `an entry without an admission that divides by zero is kept as failed`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.pool.query(
+        """
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'division_by_zero'; END $$
+        """)
+      _ = try await harness.pool.query(
+        "CREATE TRIGGER refuse BEFORE INSERT ON subscriptions FOR EACH ROW EXECUTE FUNCTION refuse()")
+      let bought = try harness.buy()
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      let kept = try await harness.pool.query("SELECT outcome FROM notifications")
+      #expect(try kept.map { try $0.decode(0, as: String.self) } == ["failed"])
+      #expect(try await harness.validate(["signedTransaction": bought.signedTransaction]).status == 500)
+    }
+  }
+
   @Test func `a notification about an unreadable row is stored and takes effect when the row is repaired`()
     async throws
   {
