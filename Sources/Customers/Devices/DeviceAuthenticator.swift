@@ -23,11 +23,15 @@ import Work
 package struct DeviceAuthenticator: Sendable {
   let pool: PostgresPool
   let transactions: CustomerTransactions
+  let charges: DayCharges
   let clock: ServiceClock
 
-  package init(pool: PostgresPool, transactions: CustomerTransactions, clock: ServiceClock) {
+  package init(
+    pool: PostgresPool, transactions: CustomerTransactions, charges: DayCharges, clock: ServiceClock
+  ) {
     self.pool = pool
     self.transactions = transactions
+    self.charges = charges
     self.clock = clock
   }
 
@@ -109,14 +113,17 @@ package struct DeviceAuthenticator: Sendable {
   /// - Returns: whether the request may act for the device.
   private func forgetUnproven(_ device: String, in app: App, _ proof: AccountProof) async throws -> Bool {
     let instant = clock.now()
-    return try await transactions.run(
-      locking: [Customer.device(device).lockName],
-      [DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)]
-    ) { connection, answers in
-      guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
-      _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
-      try await note("forget-device-secret", of: device, in: app, isCharged: true, at: instant, connection)
-      return true
+    return try await charges.charging(app, at: instant) { isCharged in
+      try await transactions.run(
+        locking: [Customer.device(device).lockName],
+        [DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)]
+      ) { connection, answers in
+        guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
+        guard let isCharged else { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
+        _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
+        if isCharged { try await note("forget-device-secret", of: device, in: app, at: instant, connection) }
+        return true
+      }
     }
   }
 
@@ -124,8 +131,18 @@ package struct DeviceAuthenticator: Sendable {
     _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?
   ) async throws -> NewSecret {
     let instant = clock.now()
+    return try await charges.charging(app, at: instant) { isCharged in
+      try await set(secret, of: device, in: app, proof: proof, isCharged: isCharged, at: instant)
+    }
+  }
+
+  /// - Parameter isCharged: whether the app's day was charged; `nil` if the transaction has not asked for it.
+  private nonisolated(nonsending) func set(
+    _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?, isCharged: Bool?,
+    at instant: Date
+  ) async throws -> NewSecret {
     // Trials, pairings and purchases take the same lock, so the record does not change meanwhile.
-    return try await transactions.run(
+    try await transactions.run(
       locking: [Customer.device(device).lockName],
       [
         DeviceSecretRows.select(device, bundleID: app.bundleID),
@@ -140,36 +157,34 @@ package struct DeviceAuthenticator: Sendable {
         let replaced = try await connection.query(
           DeviceSecretRows.replace(secret, of: device, bundleID: app.bundleID, at: instant))
         let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
-        if count <= DeviceSecretRows.notedReplacements {
-          try await note(
-            "replace-device-secret", of: device, in: app, isCharged: record.isCharged, at: instant, connection
-          )
+        guard count <= DeviceSecretRows.notedReplacements else { return .stored }
+        if record.isCharged, isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
+        if !record.isCharged || isCharged == true {
+          try await note("replace-device-secret", of: device, in: app, at: instant, connection)
         }
         return .stored
       }
       guard record.isEmpty || record.matchesAll else { return .notKept }
       // Clients can invent devices, so those with nothing on record are charged to the app's day.
-      let most = record.isEmpty ? DeviceSecretRows.newPerDay(isProven: proof != nil) : nil
-      let inserted = try await connection.query(
-        DeviceSecretRows.insert(
-          secret, of: device, bundleID: app.bundleID, chargingUpTo: most, at: instant))
-      // A device whose secret was not kept needs none.
-      return inserted.affected == 1 ? .stored : .notKept
+      if record.isEmpty {
+        guard let isCharged else {
+          throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: proof != nil))
+        }
+        // A device whose secret was not kept needs none.
+        guard isCharged else { return .notKept }
+      }
+      _ = try await connection.query(
+        DeviceSecretRows.insert(secret, of: device, bundleID: app.bundleID, at: instant))
+      return .stored
     }
   }
 
   /// Writes to `support_actions` what the rules did with a secret.
   ///
-  /// - Parameter isCharged: whether the row is charged to the app's day.
+  /// Clients can invent devices, so the rows about devices without a trial, purchase or grant are charged to the app's day before.
   private func note(
-    _ action: String, of device: String, in app: App, isCharged: Bool, at instant: Date,
-    _ connection: PostgresConnection
+    _ action: String, of device: String, in app: App, at instant: Date, _ connection: PostgresConnection
   ) async throws {
-    if isCharged {
-      let charged = try await connection.query(
-        DeviceSecretRows.charge(app.bundleID, upTo: DeviceSecretRows.notesPerDay, at: instant))
-      guard charged.affected == 1 else { return }
-    }
     _ = try await connection.query(
       SupportActionRows.insert(
         [SupportAction(name: action, bundleID: app.bundleID, to: .device(device))], by: .accountProof,

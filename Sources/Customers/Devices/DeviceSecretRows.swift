@@ -59,26 +59,17 @@ package enum DeviceSecretRows {
   package static func isChange(_ error: PostgresError) -> Bool { error.sqlState == "22012" }
 
   /// Stores the first secret of a device. The transaction holds the device's lock.
-  /// - Parameter most: the secrets that the app's day may have; `nil` for a device that is not charged to it. Beyond it no
-  ///   secret is stored.
   static func insert(
-    _ secret: DeviceSecret, of device: String, bundleID: String, chargingUpTo most: Int?, at instant: Date
+    _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date
   ) -> Query {
-    guard let most else {
-      return """
-        INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
-        VALUES (\(bundleID), \(device), \(secret.hash), \(instant))
-        """
-    }
-    return """
-      WITH charged AS (\(charge(bundleID, upTo: most, at: instant)) RETURNING bundle_id)
-      INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
-      SELECT bundle_id, \(device)::text, \(secret.hash)::bytea, \(instant)::timestamptz FROM charged
-      """
+    """
+    INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
+    VALUES (\(bundleID), \(device), \(secret.hash), \(instant))
+    """
   }
 
   /// Charges one row to the app's day, unless the day has its number. It locks the day until the commit, so the number holds for
-  /// all servers.
+  /// all servers; see ``DayCharges``.
   static func charge(_ bundleID: String, upTo most: Int, at instant: Date) -> Query {
     """
     INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes, device_secrets)
@@ -92,21 +83,15 @@ package enum DeviceSecretRows {
   /// client can give another customer's id as its child's.
   static let pairingsOfChild = 20
 
-  /// Charges a new pairing to the app's day where its device has no trial, purchase or grant. Pairings are no record here,
-  /// because an invented device can have them during free access. The only row has `is_allowed`.
-  static func chargePairing(of device: String, with child: String, in app: App, at instant: Date) -> Query {
+  /// Whether a new pairing of a device is charged to the app's day (`is_charged`): the device has no trial, purchase or grant.
+  /// Pairings are no record here, because an invented device can have them during free access. And whether a charged pairing is
+  /// allowed (`is_allowed`), by those of its child's device.
+  static func chargesPairing(of device: String, with child: String, in app: App, at instant: Date) -> Query {
     """
-    WITH charged AS (
-      INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes, device_secrets)
-      SELECT \(app.bundleID)::text, \(Day(of: instant).description)::text::date, 0, 1
-      WHERE NOT \(hasRecord(device, in: app)) AND (
+    SELECT NOT \(hasRecord(device, in: app)) AS is_charged, (
         SELECT count(*) FROM devices
         WHERE bundle_id = \(app.bundleID) AND child_device_id = \(child) AND paired_at >= \(Day(of: instant).start)
-      ) < \(pairingsOfChild)
-      ON CONFLICT (bundle_id, day) DO UPDATE SET device_secrets = known.device_secrets + 1
-        WHERE known.device_secrets < \(newPerDay(isProven: false))
-      RETURNING 1)
-    SELECT EXISTS (SELECT FROM charged) OR \(hasRecord(device, in: app)) AS is_allowed
+      ) < \(pairingsOfChild) AS is_allowed
     """
   }
 

@@ -62,7 +62,19 @@ package struct Pairing: Sendable {
     let child = try DeviceID(body.childDeviceID, named: "childDeviceID").name
     let name = try body.name.map(Self.checkName)
     let instant = clock.now()
-    let (isNew, paired, limit) = try await authenticator.change(
+    let (isNew, paired, limit) = try await authenticator.charges.charging(app, at: instant) { isCharged in
+      try await pair(
+        child, name: name, to: device, of: app, secret: secret, isCharged: isCharged, at: instant)
+    }
+    return try answer(isNew ? .created : .ok, paired, limit, at: instant)
+  }
+
+  /// - Parameter isCharged: whether the app's day was charged; `nil` if the transaction has not asked for it.
+  private nonisolated(nonsending) func pair(
+    _ child: String, name: String?, to device: String, of app: App, secret: DeviceSecret?, isCharged: Bool?,
+    at instant: Date
+  ) async throws -> (Bool, [PairedDevice], Int?) {
+    try await authenticator.change(
       device, of: app, secret: secret,
       reading: CustomerRecordRows.select(users: [], devices: [device])
         + [DeviceRows.select(bundleID: app.bundleID, deviceID: device)]
@@ -77,10 +89,13 @@ package struct Pairing: Sendable {
       }
       if isNew {
         // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day.
-        let charged = try await connection.query(
-          DeviceSecretRows.chargePairing(of: device, with: child, in: app, at: instant))
-        guard try charged[0].decode("is_allowed", as: Bool.self) else {
-          throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
+        let row = try await connection.query(
+          DeviceSecretRows.chargesPairing(of: device, with: child, in: app, at: instant))[0]
+        if try row.decode("is_charged", as: Bool.self) {
+          guard try row.decode("is_allowed", as: Bool.self), isCharged != false else {
+            throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
+          }
+          if isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false)) }
         }
       }
       let write =
@@ -92,7 +107,6 @@ package struct Pairing: Sendable {
       ])
       return (isNew, try written[1].map(PairedDevice.init), limit)
     }
-    return try answer(isNew ? .created : .ok, paired, limit, at: instant)
   }
 
   package func get(_ request: Request) async throws -> Response {

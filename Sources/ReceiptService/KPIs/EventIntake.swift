@@ -17,7 +17,7 @@ import Work
 struct EventIntake: Sendable {
   let apps: AppOfRequest
   let authenticator: Authenticator
-  let pool: PostgresPool
+  let charges: DayCharges
   let traffic: ClientRateLimits
   let clock: ServiceClock
   let metrics: ServiceMetrics
@@ -43,7 +43,8 @@ struct EventIntake: Sendable {
     // In the order of the primary key, so that two requests with the same events cannot deadlock.
     let records = try report.records(of: customer.name, inApp: app.bundleID, at: instant)
       .sorted { $0.id < $1.id }
-    let row = try await pool.query(EventRows.insert(records, of: app, by: customer, at: instant))[0]
+    let row = try await charges.query(
+      EventRows.insert(records, of: app, by: customer, at: instant), of: app, at: instant)[0]
     guard try row.decode("is_charged", as: Bool.self) else {
       let isOfCustomer = try row.decode("is_of_customer", as: Bool.self)
       // Events in one customer's name are no reason to warn the operator.

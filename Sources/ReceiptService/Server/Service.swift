@@ -113,7 +113,8 @@ package final class Service: Sendable {
     let appOfRequest = AppOfRequest(catalog: catalog)
     let proofs = ProofVerifier(verifier: verifier, apps: appOfRequest)
     let deviceAuthenticator = DeviceAuthenticator(
-      pool: pool, transactions: sharedResources.customerTransactions, clock: clock)
+      pool: pool, transactions: sharedResources.customerTransactions, charges: sharedResources.dayCharges,
+      clock: clock)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)
     let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
@@ -158,8 +159,8 @@ package final class Service: Sendable {
       apps: appOfRequest, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
     pairing = Pairing(apps: appOfRequest, pool: pool, authenticator: deviceAuthenticator, clock: clock)
     events = EventIntake(
-      apps: appOfRequest, authenticator: authenticator, pool: pool, traffic: traffic, clock: clock,
-      metrics: metrics)
+      apps: appOfRequest, authenticator: authenticator, charges: sharedResources.dayCharges, traffic: traffic,
+      clock: clock, metrics: metrics)
     consents = ConsentIntake(
       apps: appOfRequest, authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, pool: pool,
       traffic: traffic, clock: clock)

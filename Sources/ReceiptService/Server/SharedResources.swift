@@ -13,6 +13,7 @@ final class SharedResources: Sendable {
   let settings: Settings
   let pool: PostgresPool
   let customerTransactions: CustomerTransactions
+  let dayCharges: DayCharges
   let migrator: Migrator
   /// The client for the App Store and the issuers of tokens.
   let client: CurlClient
@@ -42,6 +43,7 @@ final class SharedResources: Sendable {
     pool = PostgresPool(configuration: settings.database, logger: logger, observer: metrics.database)
     metrics.database.watch(pool)
     customerTransactions = CustomerTransactions(pool: pool)
+    dayCharges = DayCharges(pool: pool)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder, logger: logger)
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(
