@@ -17,7 +17,8 @@ import Testing
     var provenMoves: MoveCount?
     var unprovenMoves: MoveCount?
     /// All moves that were counted, and the places that devices got back.
-    var (counted, returns) = (0, 0)
+    var counted = 0
+    var returns = 0
     var now = Date(timeIntervalSince1970: 1_800_000_000)
 
     /// The moves to devices with a proof and to those without one are counted apart, as the ledger does.
