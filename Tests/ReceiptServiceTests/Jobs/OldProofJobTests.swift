@@ -3,6 +3,7 @@ import AppStoreSimulator
 import Foundation
 import Postgres
 import Testing
+import Text
 
 @testable import ReceiptService
 
