@@ -314,7 +314,8 @@ if Context.environment["RECEIPTD_FUZZ"] == "1" {
     .executableTarget(
       name: "FuzzService",
       dependencies: [
-        "Configuration", "FuzzSupport", "HTTP", "JSON", "Postgres", "ReceiptService", "Subscriptions",
+        "Configuration", "Customers", "FuzzSupport", "HTTP", "JSON", "Postgres", "ReceiptService",
+        "Subscriptions",
       ],
       path: "Tests/Fuzz/Service", swiftSettings: swiftSettings),
   ]

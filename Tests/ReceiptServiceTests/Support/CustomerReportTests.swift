@@ -2,6 +2,7 @@ import AppStore
 import AppStoreSimulator
 import Foundation
 import Postgres
+import Subscriptions
 import Testing
 import Text
 
