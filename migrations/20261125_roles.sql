@@ -397,6 +397,8 @@ COMMENT ON FUNCTION public.receiptd_open_to_application() IS 'The former name of
 -- PUBLIC may run a new function, and default privileges may open it and a new table to clients: close them at once.
 SELECT public.receiptd_set_common_rights();
 SELECT public.receiptd_set_rights('seen_users');
+
+-- migrate: new transaction
 SELECT public.receiptd_set_rights('customer_event_bytes');
 
 -- migrate: new transaction

@@ -49,7 +49,8 @@ import Testing
       let story = try await harness.send(
         .get, "/support/v1/customer/\(user.uuidString.lowercased())", token: Harness.supportToken,
         to: harness.adminAddress)
-      try check(story.body, ["asked", "customers", "serverTime", "unclaimed"])
+      try check(
+        story.body, ["asked", "customers", "parents", "parentsHidden", "serverTime", "unclaimed"])
       try check(
         try await harness.send(.get, "/nowhere/%22").body,
         ["code", "detail", "error", "requestID", "status", "success", "title", "type"])

@@ -143,7 +143,7 @@ import Text
       #expect((100...130).contains(taken))
       #expect(answers.last?.status == 429)
       #expect(answers.last?.code == "rate_limited")
-      #expect(answers.last?.headers[.retryAfter] == "14400")
+      #expect(answers.last?.headers[.retryAfter] == "3600")
       #expect(try await harness.count("events") == taken)
       let charged = try await Self.bytes(of: TestApps.family, harness).charged
       #expect(charged <= EventRows.bytesPerCustomer && charged > EventRows.bytesPerCustomer - 3_000)
