@@ -34,21 +34,28 @@ COMMENT ON FUNCTION public.receiptd_writes_premium(regclass, text) IS 'Whether a
 
 -- The guards run with the owner's rights and cannot see the role of the statement, but the condition of a trigger can. The
 -- condition of this function's triggers passes the role on, and the function decides. Triggers run in the order of their
--- names, so it runs right before the guard, for each row. Without its decision the guard sees a client.
+-- names, so it runs right before the guard, for each row. Without its decision the guard sees a client. It decides about each
+-- row, also one whose premium status does not change: a trigger of the app may change it later, and a client may have set the
+-- setting.
 CREATE OR REPLACE FUNCTION public.receiptd_guard_caller() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   role CONSTANT text := current_setting('receiptd.premium_writer');
   writes CONSTANT boolean := public.receiptd_writes_premium(TG_RELID, role);
+  stored CONSTANT jsonb := to_jsonb(OLD);
   written CONSTANT jsonb := to_jsonb(NEW);
   key CONSTANT text := CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END;
+  status CONSTANT text[] := CASE TG_TABLE_NAME
+    WHEN 'profiles' THEN ARRAY['premium_expires_at', 'premium_product_id', 'premium_original_transaction_id']
+    ELSE ARRAY['is_premium', 'bookmark_limit'] END;
 BEGIN
   -- A backend that signs in with a role of its own learns why its write has no effect. PostgREST signs in with another role
   -- than that of the statement.
   IF NOT writes AND role = session_user AND public.receiptd_client_write_mode(TG_TABLE_NAME) <> 'accept'
-    AND (to_jsonb(OLD) -> key = written -> key OR (written ->> 'is_premium')::boolean
-      OR coalesce(written ->> 'premium_expires_at', written ->> 'premium_product_id',
-        written ->> 'premium_original_transaction_id') IS NOT NULL)
+    AND (CASE WHEN stored -> key = written -> key
+      THEN EXISTS (SELECT FROM unnest(status) AS name WHERE stored -> name IS DISTINCT FROM written -> name)
+      ELSE (written ->> 'is_premium')::boolean OR coalesce(written ->> 'premium_expires_at',
+        written ->> 'premium_product_id', written ->> 'premium_original_transaction_id') IS NOT NULL END)
   THEN
     RAISE WARNING 'the premium status of % is not written: the role % is not in premiumWriters of receiptd''s configuration',
       TG_TABLE_NAME, role;
@@ -110,7 +117,7 @@ BEGIN
         ('receiptd_guard_caller_insert', 'BEFORE INSERT', 'receiptd_guard_caller',
           format('%s AND %s', asks, passes_on)),
         ('receiptd_guard_caller_update', 'BEFORE UPDATE', 'receiptd_guard_caller',
-          format('%s AND (%s OR %s) AND %s', asks, acts, changed, passes_on)),
+          format('%s AND %s', asks, passes_on)),
         ('receiptd_guard_premium_insert', 'BEFORE INSERT', 'receiptd_guard_' || relation,
           format('%s AND %s', is_client, forgets)),
         ('receiptd_guard_premium_update', 'BEFORE UPDATE', 'receiptd_guard_' || relation,

@@ -184,6 +184,57 @@ import Testing
     }
   }
 
+  /// Adds a column of the app, from which a trigger of the app computes the premium status after receiptd's triggers.
+  private static func addPlan(_ live: LiveApps) async throws {
+    try await LiveTables.run(
+      """
+      ALTER TABLE user_preferences ADD COLUMN plan text;
+      CREATE POLICY "the backend writes" ON user_preferences TO \(backend) USING (true) WITH CHECK (true);
+      CREATE FUNCTION set_premium() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.is_premium := coalesce(NEW.plan = 'pro', false); RETURN NEW; END $$;
+      CREATE TRIGGER set_premium BEFORE INSERT OR UPDATE ON user_preferences
+        FOR EACH ROW EXECUTE FUNCTION set_premium();
+      INSERT INTO user_preferences (user_id, plan) VALUES ('\(live[9])', 'free');
+      """, on: live.pool)
+  }
+
+  @Test(arguments: ["accept", "observe", "refuse"])
+  func `a trigger of the app sets the premium status for a listed backend`(mode: String) async throws {
+    try await Self.with(mode) { live in
+      try await Self.addPlan(live)
+      _ = try await live.pool.query(
+        "UPDATE client_write_modes SET writers = ARRAY[\(Self.backend)] WHERE table_name = 'user_preferences'"
+      )
+      try await Self.run(
+        "UPDATE user_preferences SET plan = 'pro' WHERE user_id = '\(live[9])'", as: Self.backend,
+        on: live.pool)
+      #expect(try await live.harness.isPremiumInPreferences(live[9]) == true)
+      #expect(try await live.clientWrites().isEmpty)
+    }
+  }
+
+  @Test(arguments: ["accept", "observe", "refuse"])
+  func
+    `an unlisted backend that sets the triggers' setting stays a client where a trigger of the app sets the status`(
+      mode: String
+    ) async throws
+  {
+    try await Self.with(mode) { live in
+      try await Self.addPlan(live)
+      let isRefused = try await live.isRefused {
+        try await Self.run(
+          """
+          WITH forged AS MATERIALIZED (SELECT set_config('receiptd.premium_writer', '(server)', true) AS value)
+          UPDATE user_preferences SET plan = 'pro' FROM forged
+          WHERE forged.value <> '' AND user_id = '\(live[9])'
+          """, as: Self.backend, on: live.pool)
+      }
+      #expect(isRefused == (mode != "accept"))
+      #expect(try await live.harness.isPremiumInPreferences(live[9]) == (mode == "accept"))
+      #expect(try await live.clientWrites().map(\.mode) == (mode == "accept" ? ["accept"] : []))
+    }
+  }
+
   @Test func `accept leaves the writes of an unlisted backend`() async throws {
     try await Self.with("accept") { live in
       for statement in Self.premium(live[9]) {
