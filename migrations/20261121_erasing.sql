@@ -211,7 +211,7 @@ BEGIN
     coalesce(counts, '{}') || jsonb_strip_nulls(jsonb_build_object(
       'support_actions', nullif(erased, 0), 'rowsOfOthers', nullif(others, 0))), instant
   FROM unnest(CASE WHEN cardinality(bundle_ids) = 0 THEN ARRAY[NULL::text] ELSE bundle_ids END) AS app;
-  -- The rows of the app's own tables that receiptd added and no client has written since. All others are the app's. A row stays
+  -- The rows of the app's own tables that receiptd added and only receiptd has written since. All others are the app's. A row stays
   -- while the user is a customer of another app, which may write to the same table.
   IF kind = 'user' AND NOT EXISTS (SELECT FROM public.subscriptions s WHERE s.user_id = customer_id::uuid)
     AND NOT EXISTS (SELECT FROM public.grants g WHERE g.user_id = customer_id::uuid)

@@ -84,6 +84,8 @@ DECLARE
   passes_on CONSTANT text := $sql$set_config('receiptd.premium_writer', @role@::text, true) IS NOT NULL$sql$;
   -- PostgREST signs in with one role and acts as another.
   acts CONSTANT text := 'session_user <> @role@';
+  -- The columns of a row that receiptd added, and the one that receiptd_touch_updated_at() sets.
+  served text[];
   -- The guard notes in a setting which row it has decided about. Each row begins without the note of another one.
   forgets text;
   is_other text;
@@ -110,6 +112,9 @@ BEGIN
         AND current_setting('receiptd.premium_writer', true) IS DISTINCT FROM '(server)')$sql$;
     forgets := format($sql$set_config('receiptd.guarded_%s', '', true) IS NOT NULL$sql$, relation);
     is_other := format($sql$current_setting('receiptd.guarded_%s', true) IS DISTINCT FROM %s::text$sql$, relation, claimed);
+    served := CASE relation
+      WHEN 'profiles' THEN ARRAY['premium_expires_at', 'premium_product_id', 'premium_original_transaction_id', 'updated_at']
+      ELSE ARRAY['is_premium', 'bookmark_limit', 'updated_at'] END;
     FOR entry IN
       SELECT name, moment, procedure,
         replace(condition, '@role@', CASE WHEN moment LIKE '% UPDATE' THEN updating ELSE 'current_user' END) AS condition
@@ -133,8 +138,11 @@ BEGIN
           format($sql$@role@ IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
         ('receiptd_keep_created_at_update', 'BEFORE UPDATE', 'receiptd_keep_created_at',
           format($sql$@role@ IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
+        -- A row with a value of the app or of a client is theirs: an INSERT or an erasure must not delete it. A server may sign
+        -- in as the owner, or with a role of its own, and writes only its columns.
         ('receiptd_forget_added_update', 'AFTER UPDATE', 'receiptd_forget_added_row',
-          format($sql$@role@ IN ('anon', 'authenticated', 'service_role') OR %s AND @role@ <> 'receiptd_app'$sql$, acts))
+          format($sql$@role@ IN ('anon', 'authenticated', 'service_role') OR @role@ <> 'receiptd_app'
+            AND (%s OR to_jsonb(OLD) - %L::text[] IS DISTINCT FROM to_jsonb(NEW) - %L::text[])$sql$, acts, served, served))
       ) AS wanted (name, moment, procedure, condition)
     LOOP
       EXECUTE format('DROP TRIGGER IF EXISTS %I ON public.%I', entry.name, relation);
@@ -428,6 +436,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION public.receiptd_guard_written_row() IS 'Notes or refuses a client''s premium row that is not the one about which the guard decided.';
+COMMENT ON FUNCTION public.receiptd_forget_added_row() IS 'Forgets that receiptd added a row, once a client or the app has written it or it is gone.';
 COMMENT ON FUNCTION public.receiptd_guard_profiles() IS 'Accepts, notes or refuses a change of the premium columns of profiles by a client.';
 COMMENT ON FUNCTION public.receiptd_guard_user_preferences() IS 'Accepts, notes or refuses a change of the premium columns of user_preferences by a client.';
 COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it. {"erased": true}: it tells that the customer was erased, and the row is deleted after the delivery. With "returned": true it then tells the state, because the customer came back. {"decided": ["profiles"]} (profiles): in these tables the status replaces also a claim from before receiptd, because the user had a purchase or was erased.';

@@ -1,3 +1,4 @@
+import Actions
 import Foundation
 import Postgres
 import TestDatabase
@@ -272,6 +273,37 @@ import Testing
       }
       try await Self.run("SELECT give('by function')", as: Self.member, for: live[9], on: live.pool)
       #expect(try await live.profile(live[9]).product == "by function")
+    }
+  }
+
+  @Test
+  func `a row that receiptd added is the app's once its backend or the owner has written a value into it`()
+    async throws
+  {
+    try await Self.with("refuse") { live in
+      for (role, handle) in [(Self.backend, "ann"), ("postgres", "ben")] {
+        let user = UUID()
+        _ = try await live.pool.query("INSERT INTO auth.users (id) VALUES (\(user))")
+        _ = try await live.harness.desk.grant(
+          to: user.uuidString, bundleID: SwiftClimb.bundleID, tier: "premium", days: 30,
+          by: SupportAuthor.adoption("test"))
+        let noted = "added_profile_rows WHERE table_name = 'profiles' AND user_id = '\(user)'"
+        #expect(try await live.harness.count(noted) == 1)
+        // A server may sign in as the owner, and a trigger sets updated_at with the status.
+        let product = "UPDATE profiles SET premium_product_id = 'grant:other' WHERE id = '\(user)'"
+        try await Self.run(product, as: "postgres", on: live.pool)
+        #expect(try await live.harness.count(noted) == 1)
+
+        try await Self.run(
+          "UPDATE profiles SET handle = '\(handle)' WHERE id = '\(user)'", as: role, on: live.pool)
+        #expect(try await live.harness.count(noted) == 0)
+        try await live.run(
+          "INSERT INTO profiles (id) VALUES ('\(user)') ON CONFLICT (id) DO NOTHING", as: user)
+        #expect(try await live.handle(user) == handle)
+        #expect(try await live.profile(user).product == "grant:other")
+        _ = try await live.harness.erase(user.uuidString)
+        #expect(try await live.handle(user) == handle)
+      }
     }
   }
 
