@@ -23,15 +23,17 @@ $$;
 -- free text or in details: an erasure reads these alone.
 CREATE INDEX IF NOT EXISTS support_actions_people_idx ON public.support_actions (id) WHERE actor <> 'receiptd';
 
-CREATE OR REPLACE FUNCTION public.receiptd_rename_in_text(words text, customer_id text, pseudonym text) RETURNS text
+CREATE OR REPLACE FUNCTION public.receiptd_rename_in_text(words text, customer_id text, kind text, pseudonym text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE
     WHEN customer_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-      THEN regexp_replace(words, '(?<![[:alnum:]_-])' || customer_id || '(?![[:alnum:]_-])', pseudonym, 'gi')
+      -- The id of a user has any case. In another case, the id of a device is that of another device.
+      THEN regexp_replace(words, '(?<![[:alnum:]_-])' || customer_id || '(?![[:alnum:]_-])', pseudonym,
+        CASE kind WHEN 'user' THEN 'gi' ELSE 'g' END)
     -- Any other id is text that a client chose: a word, a date or the number of a ticket.
     ELSE words END
 $$;
-COMMENT ON FUNCTION public.receiptd_rename_in_text(text, text, text) IS 'Free text in which the pseudonym replaces a customer''s id. Only a whole word counts, and only an id that cannot be an ordinary word: a UUID.';
+COMMENT ON FUNCTION public.receiptd_rename_in_text(text, text, text, text) IS 'Free text in which the pseudonym replaces a customer''s id. Only a whole word counts, and only an id that cannot be an ordinary word: a UUID.';
 
 CREATE OR REPLACE FUNCTION public.receiptd_rename_in_details(
   details jsonb, customer_id text, pseudonym text, others boolean DEFAULT false) RETURNS jsonb
@@ -113,7 +115,7 @@ DECLARE
   quoted CONSTANT text := to_jsonb(customer_id)::text;
   inner_text CONSTANT text := substr(quoted, 2, length(quoted) - 2);
   -- Whether free text may name the customer at all.
-  is_distinctive CONSTANT boolean := public.receiptd_rename_in_text(customer_id, customer_id, '') = '';
+  is_distinctive CONSTANT boolean := public.receiptd_rename_in_text(customer_id, customer_id, kind, '') = '';
   other record;
   erased bigint;
   others bigint := 0;
@@ -179,7 +181,7 @@ BEGIN
   FOR other IN
     SELECT b.id, renamed.reason, renamed.details
     FROM public.support_actions b CROSS JOIN LATERAL (
-      SELECT public.receiptd_rename_in_text(b.reason, customer_id, pseudonym) AS reason,
+      SELECT public.receiptd_rename_in_text(b.reason, customer_id, kind, pseudonym) AS reason,
         public.receiptd_rename_in_details(b.details, customer_id, pseudonym) AS details) AS renamed
     WHERE b.actor <> 'receiptd' AND (b.bundle_id IS NULL OR b.bundle_id = ANY (bundle_ids))
       -- Cheap conditions come first: few rows have the text at all.
@@ -192,16 +194,16 @@ BEGIN
     others := others + 1;
   END LOOP;
   IF is_distinctive THEN
-    UPDATE public.grants g SET reason = public.receiptd_rename_in_text(g.reason, customer_id, pseudonym)
+    UPDATE public.grants g SET reason = public.receiptd_rename_in_text(g.reason, customer_id, kind, pseudonym)
     WHERE g.bundle_id = ANY (bundle_ids)
       AND CASE WHEN strpos(lower(g.reason), lower(customer_id)) > 0
-        THEN g.reason <> public.receiptd_rename_in_text(g.reason, customer_id, pseudonym) ELSE false END;
+        THEN g.reason <> public.receiptd_rename_in_text(g.reason, customer_id, kind, pseudonym) ELSE false END;
     GET DIAGNOSTICS affected = ROW_COUNT;
     others := others + affected;
-    UPDATE public.renewal_extensions e SET reason = public.receiptd_rename_in_text(e.reason, customer_id, pseudonym)
+    UPDATE public.renewal_extensions e SET reason = public.receiptd_rename_in_text(e.reason, customer_id, kind, pseudonym)
     WHERE e.bundle_id = ANY (bundle_ids)
       AND CASE WHEN strpos(lower(e.reason), lower(customer_id)) > 0
-        THEN e.reason <> public.receiptd_rename_in_text(e.reason, customer_id, pseudonym) ELSE false END;
+        THEN e.reason <> public.receiptd_rename_in_text(e.reason, customer_id, kind, pseudonym) ELSE false END;
     GET DIAGNOSTICS affected = ROW_COUNT;
     others := others + affected;
   END IF;

@@ -147,6 +147,22 @@ import Testing
     }
   }
 
+  @Test func `erasing a device leaves the same UUID in another case, which is another device`() async throws {
+    try await withHarness { harness in
+      let id = "abcdef00-1234-4000-8000-0000000000ab"
+      let author = try #require(Harness.makeAuthor("ada", "same household as \(id)"))
+      _ = try await harness.deviceBuys("other-phone")
+      _ = try await harness.desk.grant(
+        to: "other-phone", bundleID: TestApps.family, tier: "family", days: 9, by: author)
+      for name in [id, id.uppercased()] { try await harness.device(named: name) }
+      let before = try await harness.records()
+      #expect(try await harness.erase(id.uppercased()).erased.first?.rowsOfOthers == 0)
+      #expect(try await harness.records() == before)
+      #expect(try await harness.erase(id).erased.first?.rowsOfOthers == 2)
+      #expect(try await !harness.records().contains { $0.contains(id) })
+    }
+  }
+
   @Test func `the record of a purchase between two other customers stays as it is`() async throws {
     try await withHarness { harness in
       let (_, bought) = try await harness.customer()
