@@ -215,6 +215,7 @@ BEGIN
 
   IF entry.is_apps THEN
     -- Policies decide what a client may do with the app's own tables; no policy or trigger limits these rights.
+    EXECUTE format('REVOKE TRUNCATE, TRIGGER, REFERENCES ON %s FROM PUBLIC', entry.target);
     FOREACH role IN ARRAY clients LOOP
       EXECUTE format('REVOKE TRUNCATE, TRIGGER, REFERENCES ON %s FROM %s', entry.target, role);
     END LOOP;

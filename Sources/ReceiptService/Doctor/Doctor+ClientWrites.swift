@@ -117,7 +117,8 @@ struct PremiumWriters: Sendable {
       results.append(
         .fail(
           subject, "\(role.name) may add triggers to the table, which would run with the server's rights",
-          "REVOKE TRIGGER ON public.\(stored.table) FROM \(role.name)"))
+          "REVOKE TRIGGER ON public.\(stored.table) FROM \(role.addsTriggersByPublic ? "PUBLIC" : role.name)"
+        ))
     }
     if let role = roles.first(where: { $0.stopsTriggers && $0.mayWrite && !$0.writes }) {
       results.append(
@@ -201,6 +202,8 @@ enum PremiumWriterRows {
     /// Whether it may write a premium column, or move a row to another user.
     var mayWrite: Bool
     var addsTriggers: Bool
+    /// Whether each role may add triggers.
+    var addsTriggersByPublic: Bool
     var stopsTriggers: Bool
     /// Whether it can take the role of a writer that may write.
     var mayBecomeWriter: Bool
@@ -212,6 +215,7 @@ enum PremiumWriterRows {
       writes = try row.decode("writes")
       mayWrite = try row.decode("may_write")
       addsTriggers = try row.decode("adds_triggers")
+      addsTriggersByPublic = try row.decode("adds_triggers_by_public")
       stopsTriggers = try row.decode("stops_triggers")
       mayBecomeWriter = try row.decode("may_become_writer")
       isUsualClient = try row.decode("is_usual_client")
@@ -259,7 +263,8 @@ enum PremiumWriterRows {
         FROM pg_roles r CROSS JOIN guarded t)
       SELECT * FROM (
         SELECT r.rolname::text AS name, r.writes, r.may_write,
-          has_table_privilege(r.oid, t.oid, 'TRIGGER') AS adds_triggers, \(stopsTriggers) AS stops_triggers,
+          has_table_privilege(r.oid, t.oid, 'TRIGGER') AS adds_triggers,
+          has_table_privilege('public', t.oid, 'TRIGGER') AS adds_triggers_by_public, \(stopsTriggers) AS stops_triggers,
           (NOT r.writes OR r.oid = ANY (receiptd_client_roles()::oid[]))
             AND r.rolname NOT IN ('authenticator', 'dashboard_user') AND r.rolname NOT LIKE 'supabase\\_%' AND (
               r.rolcreaterole AND current_setting('server_version_num')::integer < 160000 OR EXISTS (

@@ -349,6 +349,13 @@ import Testing
         try await Self.lines(live).first
           == "FAIL  \(subject): \(Self.member) may add triggers to the table, which would run with the server's rights; "
           + "REVOKE TRIGGER ON public.profiles FROM \(Self.member)")
+      try await LiveTables.run(
+        "REVOKE TRIGGER ON profiles FROM \(Self.member); GRANT TRIGGER ON profiles TO PUBLIC", on: live.pool)
+      let ofPublic = try await Self.lines(live)
+      #expect(
+        ofPublic.first?.hasSuffix("REVOKE TRIGGER ON public.profiles FROM PUBLIC") == true, "\(ofPublic)")
+      _ = try await live.pool.query("REVOKE TRIGGER ON public.profiles FROM PUBLIC")
+      #expect(try await !Self.lines(live).contains { $0.hasPrefix("FAIL") })
     }
     try await Self.with("refuse") { live in
       let lines = try await Self.lines(live)

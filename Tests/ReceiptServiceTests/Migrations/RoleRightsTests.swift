@@ -67,6 +67,25 @@ import Testing
     }
   }
 
+  @Test func `PUBLIC loses the rights on the app's own tables that no policy or trigger limits`() async throws
+  {
+    try await Supabase.with(.own) { supabase in
+      try await LiveTables.run(
+        "GRANT ALL ON profiles, user_preferences TO PUBLIC; SELECT receiptd_set_rights()", on: supabase.pool)
+      for table in ["profiles", "user_preferences"] {
+        let rights = try await supabase.pool.query(
+          """
+          SELECT granted.privilege_type AS name FROM pg_class c, aclexplode(c.relacl) AS granted
+          WHERE c.oid = to_regclass('public.' || \(table)) AND granted.grantee = 0
+            AND granted.privilege_type <> 'MAINTAIN'
+          ORDER BY 1
+          """
+        ).map { try $0.decode("name", as: String.self) }
+        #expect(rights == ["DELETE", "INSERT", "SELECT", "UPDATE"], "\(table)")
+      }
+    }
+  }
+
   @Test func `PUBLIC, clients and receiptd's roles cannot create functions that a server would run`()
     async throws
   {
