@@ -149,6 +149,12 @@ struct PremiumWriters: Sendable {
     return results
   }
 
+  /// At most twenty names, and how many more there are.
+  private static func listed(_ names: [String]) -> String {
+    let more = names.count - 20
+    return names.prefix(20).joined(separator: ", ") + (more > 0 ? " and \(more) more" : "")
+  }
+
   private var ofRoles: [CheckResult] {
     var results: [CheckResult] = []
     let writers = roles.filter { $0.writes && !$0.mayBecomeWriter }.map(\.name)
@@ -156,7 +162,7 @@ struct PremiumWriters: Sendable {
       results.append(
         .ok(
           subject,
-          "\(writers.joined(separator: ", ")) may write them too, by premiumWriters, BYPASSRLS, membership or as a former owner"
+          "\(Self.listed(writers)) may write them too, by premiumWriters, BYPASSRLS, membership or as a former owner"
         )
       )
     }
@@ -165,14 +171,14 @@ struct PremiumWriters: Sendable {
       results.append(
         .warn(
           subject,
-          "\(becoming.joined(separator: ", ")) may act as a writer, by membership in its role or by CREATEROLE: no mode stops it",
+          "\(Self.listed(becoming)) may act as a writer, by membership in its role or by CREATEROLE: no mode stops it",
           "unless it is an administrator's, REVOKE the writer's role from it, or ALTER ROLE … NOCREATEROLE"))
     }
     if !functions.isEmpty {
       results.append(
         .warn(
           subject,
-          "clients may call \(functions.joined(separator: ", ")), SECURITY DEFINER with a writer's rights: no mode stops it",
+          "clients may call \(Self.listed(functions)), SECURITY DEFINER with a writer's rights: no mode stops it",
           "see that it writes no premium status or user id that a client chooses, or REVOKE EXECUTE"))
     }
     let clients = roles.filter { role in
@@ -180,7 +186,7 @@ struct PremiumWriters: Sendable {
         && (stored.mode != .refuse || !role.addsTriggers && !role.stopsTriggers && !role.mayBecomeWriter)
     }.map(\.name)
     if !clients.isEmpty {
-      let message = "\(clients.joined(separator: ", ")) has rights on them and counts as a client"
+      let message = "\(Self.listed(clients)) has rights on them and counts as a client"
       results.append(
         stored.mode == .refuse
           ? .ok(subject, "\(message): its writes are refused")
@@ -276,7 +282,7 @@ enum PremiumWriterRows {
           AND r.rolname NOT IN ('receiptd_app', 'service_role')
       ) AS holder
       WHERE may_write AND (NOT is_usual_client OR stops_triggers) OR adds_triggers OR may_become_writer
-      ORDER BY name LIMIT 20
+      ORDER BY name
       """
   }
 

@@ -48,6 +48,7 @@ extension Doctor {
         results.append(try await supportRole(pool))
         if let result = try await otherRoles(pool) { results.append(result) }
         if let result = try await creators(pool) { results.append(result) }
+        if let result = try await schemaOfRole(pool) { results.append(result) }
         results.append(try await entitlementKey(settings, pool))
         if let result = try await Self.publicPremium(pool) { results.append(result) }
       }

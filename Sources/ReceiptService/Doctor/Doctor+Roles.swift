@@ -207,6 +207,28 @@ extension Doctor {
     )
   }
 
+  /// Checks that no other role has a schema that is named like the server's role or the owner of the tables. A session without
+  /// receiptd's own `search_path`, such as one through PgBouncer or of `psql`, would look for tables and functions in it first.
+  /// - Returns: `nil` if there is none.
+  func schemaOfRole(_ pool: PostgresPool) async throws -> CheckResult? {
+    let schemas = try await pool.query(
+      """
+      SELECT quote_ident(n.nspname) AS name, quote_ident(owner.rolname) AS owner
+      FROM pg_namespace n JOIN pg_roles owner ON owner.oid = n.nspowner
+      WHERE n.nspname <> 'public' AND n.nspname <> owner.rolname AND NOT owner.rolsuper AND (
+        n.nspname IN (current_user, session_user, 'receiptd_app') OR n.nspname = (
+          SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('public.subscriptions')))
+      ORDER BY 1
+      """)
+    guard let schema = schemas.first else { return nil }
+    let name = try schema.decode("name", as: String.self)
+    return .fail(
+      "schema \(name)",
+      "it is \(try schema.decode("owner", as: String.self))'s and named like a role of the server: sessions of that role look for "
+        + "functions in it first",
+      "ALTER SCHEMA \(name) RENAME TO …")
+  }
+
   /// Checks whether the policies of `profiles` let clients of the database read other users' premium columns.
   ///
   /// Supabase's example has such a policy. Row level security does not restrict columns, and a missing column privilege

@@ -10,7 +10,9 @@ import Testing
   private static func lines(_ harness: Harness) async -> [String] {
     var lines: [String] = []
     _ = await Doctor(environment: harness.environment).check {
-      if ["support role", "other roles", "schema public"].contains($0.subject) { lines.append($0.line) }
+      if $0.subject.hasPrefix("schema ") || ["support role", "other roles"].contains($0.subject) {
+        lines.append($0.line)
+      }
     }
     return lines
   }
@@ -89,6 +91,27 @@ import Testing
       #expect(await line()?.hasPrefix("FAIL  schema public: receiptdtest_other may create") == true)
       _ = try await harness.pool.query("REVOKE CREATE ON SCHEMA public FROM receiptdtest_other")
       #expect(await line() == nil)
+    }
+  }
+
+  @Test
+  func `another role's schema with the name of the server's role is reported, and no server looks into it`()
+    async throws
+  {
+    try await withHarness { harness in
+      try await LiveTables.run(
+        """
+        DO $role$ BEGIN CREATE ROLE receiptdtest_other;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
+        CREATE SCHEMA receiptd_app AUTHORIZATION receiptdtest_other;
+        """, on: harness.pool)
+      let lines = await Self.lines(harness)
+      #expect(
+        lines.last
+          == "FAIL  schema receiptd_app: it is receiptdtest_other's and named like a role of the server: sessions of "
+          + "that role look for functions in it first; ALTER SCHEMA receiptd_app RENAME TO …", "\(lines)")
+      let path = try await harness.pool.query("SELECT current_setting('search_path') AS path")
+      #expect(try path[0].decode("path", as: String.self) == "public")
     }
   }
 }

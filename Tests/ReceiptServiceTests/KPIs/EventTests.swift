@@ -249,10 +249,12 @@ import Text
   {
     try await withScreenTime { harness in
       let now = harness.clock.now
-      for _ in 0..<10 {
+      for round in 0..<10 {
         let events = (0..<60).map { _ in SentEvent(at: now, id: UUID().uuidString) }
+        // A retry is charged to the customer's day again.
         let answers = try await atOnce(8) { number in
-          try await report(number.isMultiple(of: 2) ? events : events.reversed(), harness)
+          try await report(
+            number.isMultiple(of: 2) ? events : events.reversed(), of: "phone \(round)", harness)
         }
         #expect(answers.allSatisfy { $0.status == 202 })
         #expect(answers.reduce(0) { $0 + ($1["accepted"] as? Int ?? 0) } == 60)
