@@ -122,7 +122,7 @@ let package = Package(
     .target(
       name: "Requests",
       dependencies: [
-        "Configuration", "HTTP", "Platform", "Postgres", "Subscriptions", "Work",
+        "AppStore", "Configuration", "HTTP", "Platform", "Postgres", "Subscriptions", "Work",
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
       ],
@@ -130,7 +130,7 @@ let package = Package(
     .target(
       name: "Actions",
       dependencies: [
-        "AppStore", "JSON", "Postgres", "Subscriptions", "Text", "Work",
+        "AppStore", "Configuration", "JSON", "Postgres", "Subscriptions", "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
       ],
       swiftSettings: swiftSettings),
@@ -148,12 +148,59 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
     .target(
+      name: "Ledger",
+      dependencies: [
+        "Actions", "AppStore", "Configuration", "Customers", "HTTP", "Identifiers", "JSON", "Platform",
+        "Postgres",
+        "PrometheusText", "Requests", "Subscriptions", "Text", "Work",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "DequeModule", package: "swift-collections"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "Authentication",
+      dependencies: [
+        "AppStore", "Configuration", "Curl", "HTTP", "Identifiers", "JSON", "Platform", "Postgres",
+        "PrometheusText",
+        "Requests", "Subscriptions", "Text", "Work",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "JWTKit", package: "jwt-kit"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "Deliveries",
+      dependencies: [
+        "Actions", "AppStore", "Authentication", "Configuration", "Curl", "Customers", "HTTP", "Identifiers",
+        "JSON",
+        "Ledger", "Platform", "Postgres", "PrometheusText", "Requests", "Subscriptions", "Text", "Work",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
+      name: "Numbers",
+      dependencies: [
+        "Actions", "Authentication", "Configuration", "Customers", "HTTP", "Identifiers", "Ledger",
+        "Postgres",
+        "PrometheusText", "Requests", "Subscriptions", "Text", "Work",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
       name: "ReceiptService",
       dependencies: [
         "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
-        "Actions", "AppStore", "Configuration", "Customers", "Requests", "Subscriptions", "PrometheusText",
-        "Text",
-        "Work",
+        "Actions", "AppStore", "Authentication", "Configuration", "Customers", "Deliveries", "Ledger",
+        "Numbers", "Requests", "Subscriptions", "PrometheusText", "Text", "Work",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -262,13 +309,17 @@ let package = Package(
       dependencies: ["AppStore", "Customers", .product(name: "Crypto", package: "swift-crypto")],
       swiftSettings: swiftSettings),
     .testTarget(
+      name: "LedgerTests", dependencies: ["JSON", "Ledger", "Platform", "Postgres"],
+      swiftSettings: swiftSettings),
+    .testTarget(
       name: "RequestsTests", dependencies: ["Platform", "Requests"], swiftSettings: swiftSettings),
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
-        "APIDescription", "Actions", "ReceiptService", "AppStore", "AppStoreSimulator", "Configuration",
-        "Curl", "Customers", "HTTP", "JSON", "Platform", "Postgres", "PrometheusText", "Requests", "Sockets",
-        "Subscriptions", "TestDatabase", "TestProcess", "Text", "Work",
+        "APIDescription", "Actions", "AppStore", "AppStoreSimulator", "Authentication", "Configuration",
+        "Curl", "Customers", "Deliveries", "HTTP", "JSON", "Ledger", "Numbers", "Platform", "Postgres",
+        "PrometheusText", "ReceiptService", "Requests", "Sockets", "Subscriptions", "TestDatabase",
+        "TestProcess", "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -314,8 +365,8 @@ if Context.environment["RECEIPTD_FUZZ"] == "1" {
     .executableTarget(
       name: "FuzzService",
       dependencies: [
-        "Configuration", "Customers", "FuzzSupport", "HTTP", "JSON", "Postgres", "ReceiptService",
-        "Subscriptions",
+        "Configuration", "Customers", "FuzzSupport", "HTTP", "JSON", "Ledger", "Numbers", "Postgres",
+        "ReceiptService", "Subscriptions",
       ],
       path: "Tests/Fuzz/Service", swiftSettings: swiftSettings),
   ]

@@ -1,3 +1,4 @@
+import Configuration
 import Foundation
 import JSON
 import Postgres
@@ -139,5 +140,14 @@ package struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertibl
 
   package static func forbidden(_ reason: String) -> SupportRefusal {
     SupportRefusal(kind: .forbidden, description: reason)
+  }
+}
+
+extension AppCatalog {
+  /// - Throws: ``SupportRefusal`` `notFound` for an app that is not configured.
+  package func app(named bundleID: String) throws(SupportRefusal) -> App {
+    if let app = self[bundleID] { return app }
+    let known = apps.map(\.bundleID).sorted().joined(separator: ", ")
+    throw .notFound("There is no app '\(bundleID)'; configured are \(known).")
   }
 }

@@ -1,3 +1,4 @@
+import AppStore
 import Foundation
 import JSON
 import Subscriptions
@@ -290,4 +291,13 @@ private func readFeatures(_ object: ConfigurationObject) throws(ConfigurationPro
     }
   }
   return Features(read)
+}
+
+extension App {
+  /// The identifiers and environments that signed data of this app must have.
+  package var identity: AppIdentity {
+    AppIdentity(
+      bundleID: bundleID, appAppleID: appAppleID,
+      environments: Set(environments.map { Environment(rawValue: $0.rawValue) }))
+  }
 }

@@ -161,3 +161,17 @@ extension CurlError {
     }
   }
 }
+
+extension CurlError {
+  /// A message for operators. It contains no part of the request or its address.
+  package var message: String {
+    switch self {
+    case .couldNotConnect(let message), .tls(let message), .refused(let message), .other(_, let message):
+      message
+    case .timedOut: "no response in time"
+    case .tooLarge: "the response is too long"
+    case .cancelled, .shutDown: "receiptd stopped"
+    case .busy: "too many requests are waiting"
+    }
+  }
+}

@@ -150,3 +150,25 @@ final class HistogramSeries: RecorderHandler, TimerHandler {
 
   var snapshot: Snapshot { state.withLock { $0 } }
 }
+
+/// A cache of metric handles by key. The key is a small value, so a lookup builds no string.
+package final class HandleTable<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
+  private let handles = Mutex<[Key: Handle]>([:])
+  private let make: @Sendable (Key) -> Handle
+
+  package init(_ make: @escaping @Sendable (Key) -> Handle) { self.make = make }
+
+  package subscript(key: Key) -> Handle {
+    handles.withLock { handles in
+      if let known = handles[key] { return known }
+      let made = make(key)
+      handles[key] = made
+      return made
+    }
+  }
+}
+
+extension Duration {
+  /// In seconds, as metrics have them.
+  package var inSeconds: Double { self / .seconds(1) }
+}

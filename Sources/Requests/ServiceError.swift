@@ -1,6 +1,8 @@
+import AppStore
 import FoundationEssentials
 import HTTP
 import HTTPTypes
+import Logging
 import Postgres
 
 /// The public errors besides HTTP's own (docs/api.md). The list is closed: every other error is `internal`.
@@ -218,4 +220,33 @@ extension Duration {
     let (seconds, attoseconds) = components
     return Int(min(max(seconds + (attoseconds > 0 ? 1 : 0), 1), 3600))
   }
+}
+
+extension Logger {
+  /// Logs a missing table, column or privilege. A restore is under way, or the schema is of another version.
+  package func reportIncompleteSchema(_ error: PostgresError) {
+    self.error("the database lacks something that receiptd needs", metadata: ["reason": "\(error)"])
+  }
+}
+
+extension Problem {
+  /// The error for a client whose proof does not verify.
+  package init(clientProof failure: VerificationFailure) {
+    switch failure.code {
+    case .certificateNotValidAtSignedDate: self = ServiceError.certificateExpired(failure.detail)
+    case .wrongApp: self = ServiceError.wrongApp(failure.detail)
+    case .wrongEnvironment: self = ServiceError.wrongEnvironment(failure.detail)
+    // Only parts of notifications fail with this code.
+    case .innerMismatch where failure.field == "environment":
+      self = ServiceError.wrongEnvironment(failure.detail)
+    case .innerMismatch: self = ServiceError.wrongApp(failure.detail)
+    default: self = ServiceError.invalidSignature(.unprocessableContent, failure.detail)
+    }
+  }
+}
+
+/// Whether an error comes from an unavailable database and not from the row that was to be written.
+package func isDatabaseUnavailable(_ error: any Error) -> Bool {
+  if let error = error as? PostgresError { return error.isUnavailable || error.isSchemaIncomplete }
+  return (error as? Problem)?.code == ServiceError.databaseUnavailable.code
 }

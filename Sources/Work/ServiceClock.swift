@@ -21,6 +21,12 @@ package struct ServiceClock: Sendable {
     self.uptime = uptime
   }
 
+  /// The most by which the clocks of two servers may differ, in seconds.
+  ///
+  /// A time that lies farther in the future was written by a wrong clock and is ignored. Otherwise no work would be done
+  /// until that time.
+  package static let serverTolerance: TimeInterval = 300
+
   /// The system's clock.
   package static let system = ServiceClock(now: { Date() })
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Ledger
 import Subscriptions
 
 /// The claims of a run with their decisions.

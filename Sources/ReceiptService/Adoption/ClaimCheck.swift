@@ -1,6 +1,7 @@
 import Customers
 import Foundation
 import HTTP
+import Ledger
 import Postgres
 import Requests
 import Subscriptions
@@ -96,9 +97,9 @@ struct ClaimCheck: Sendable {
 
   /// The verdict on an entry, without recording it.
   private func foresee(_ entry: LedgerEntry, for claimant: Customer) async throws -> DecidedClaim {
-    var state = LedgerState()
-    if let id = entry.originalTransactionID, let stored = try await stored(id) { state.load(stored) }
-    guard let stored = state.record(entry).subscription else {
+    var known: StoredSubscription?
+    if let id = entry.originalTransactionID { known = try await stored(id) }
+    guard let stored = entry.foreseen(after: known).subscription else {
       return DecidedClaim(.failed, "The purchase has no transaction.")
     }
     return DecidedClaim(stored, for: claimant, at: entry.instant)

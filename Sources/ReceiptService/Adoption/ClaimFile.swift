@@ -2,6 +2,7 @@ import Actions
 import Customers
 import Foundation
 import HTTP
+import Ledger
 import Subscriptions
 
 /// The claims of a CSV file: receiptd's own format, or the transactions that RevenueCat exports.

@@ -1,5 +1,7 @@
 import AppStore
+import Authentication
 import Configuration
+import Deliveries
 import Foundation
 import Subscriptions
 import Text

@@ -1,6 +1,7 @@
 import Configuration
 import Customers
 import Foundation
+import Ledger
 import Postgres
 import Subscriptions
 import Text

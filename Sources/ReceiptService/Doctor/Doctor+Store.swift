@@ -1,6 +1,7 @@
 import AppStore
 import Configuration
 import Curl
+import Deliveries
 import Foundation
 import HTTPTypes
 import Subscriptions

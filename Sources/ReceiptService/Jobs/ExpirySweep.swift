@@ -1,6 +1,7 @@
 import Configuration
 import Customers
 import Foundation
+import Ledger
 import Logging
 import Postgres
 import Subscriptions

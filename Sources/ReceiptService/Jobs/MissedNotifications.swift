@@ -1,6 +1,8 @@
 import AppStore
 import Foundation
+import Ledger
 import Logging
+import Requests
 
 /// Reads the App Store's notification history and processes the notifications that never arrived.
 struct MissedNotifications: Sendable {

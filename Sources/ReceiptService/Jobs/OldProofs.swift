@@ -1,9 +1,12 @@
 import AppStore
 import Configuration
 import Customers
+import Deliveries
 import Foundation
+import Ledger
 import Logging
 import Postgres
+import Requests
 import Subscriptions
 import Synchronization
 import Work
@@ -25,8 +28,6 @@ struct OldProofs: Sendable {
 
   private let questions = OpenQuestions()
 
-  /// The age from which a proof is old, in seconds.
-  static let age: TimeInterval = 86_400
   /// How long the request of a client waits for the App Store.
   static let patience = Duration.seconds(1)
   /// The timeout of a question of a request. The request does not wait for all of it: a shorter timeout would count slow answers
@@ -252,8 +253,8 @@ final class OpenQuestions: Sendable {
   }
 }
 
-/// The statements on the columns `old_proof_…` of `subscriptions`.
-enum OldProofRows {
+/// The statements that ask about the purchases that the ledger marked.
+extension OldProofRows {
   /// A purchase about which the App Store is asked.
   struct Due: Sendable {
     var originalTransactionID: String
@@ -284,23 +285,6 @@ enum OldProofRows {
     }
   }
 
-  /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it:
-  /// that history has a refund since.
-  static func mark(
-    _ proofs: [(originalTransactionID: String, signedAt: Date)], at instant: Date
-  ) -> Query {
-    """
-    UPDATE subscriptions s
-    SET old_proof_signed_at = new.signed_at, old_proof_marked_at = \(instant), old_proof_due_at = \(instant),
-      old_proof_asked_at = NULL, old_proof_unknown_at = NULL
-    FROM unnest(\(proofs.map(\.originalTransactionID))::text[], \(proofs.map(\.signedAt))::timestamptz[])
-      AS new (id, signed_at)
-    WHERE s.original_transaction_id = new.id AND NOT EXISTS (
-      SELECT FROM reconcile_positions p
-      WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.signed_at)
-    """
-  }
-
   /// Claims one purchase, if it is due.
   static func claim(_ originalTransactionID: String, at instant: Date, lease: TimeInterval) -> Query {
     """
@@ -317,8 +301,8 @@ enum OldProofRows {
     limit: Int
   ) -> Query {
     // A server whose clock is ahead wrote a later time.
-    let ahead = instant + lease + ReconcileRows.clockTolerance
-    let nextWeek = instant + unknownPeriod + ReconcileRows.clockTolerance
+    let ahead = instant + lease + ServiceClock.serverTolerance
+    let nextWeek = instant + unknownPeriod + ServiceClock.serverTolerance
     return """
       UPDATE subscriptions SET old_proof_due_at = \(instant + lease)
       WHERE original_transaction_id IN (

@@ -1,8 +1,11 @@
 import AppStore
 import Customers
+import Deliveries
 import Foundation
+import Ledger
 import Logging
 import Postgres
+import Requests
 import Subscriptions
 import Work
 

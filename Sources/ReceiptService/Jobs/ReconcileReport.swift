@@ -1,6 +1,7 @@
 import AppStore
 import Customers
 import Foundation
+import Ledger
 import Subscriptions
 
 import enum HTTP.RFC3339
@@ -34,7 +35,7 @@ package struct ReconcileReport: Sendable {
   /// The number of these whose request or write failed; the next run retries them.
   package var statusesFailed = 0
   /// The first purchases that were corrected.
-  package private(set) var repairs: [Repair] = []
+  package private(set) var repairs: [PurchaseRepair] = []
   /// The number of purchases that were corrected.
   package private(set) var repairCount = 0
   /// The reason why the run is incomplete; `nil` if it is complete.
@@ -49,28 +50,6 @@ package struct ReconcileReport: Sendable {
     self.readFrom = readFrom
   }
 
-  /// A purchase whose row was corrected.
-  package struct Repair: Sendable {
-    /// The purchase.
-    package var originalTransactionID: String
-    /// The source of the correction: a notification's type and subtype, or `status`.
-    package var cause: String
-    /// Status and end before; `nil` if the purchase was not known.
-    package var before: String?
-    /// Status and end now.
-    package var after: String
-
-    /// `nil` if the facts changed nothing that a client sees.
-    init?(_ receipt: LedgerReceipt, cause: String, at instant: Date) {
-      guard receipt.isNews, let now = receipt.subscription else { return nil }
-      before = receipt.previous.map { $0.subscription.summary(at: instant) }
-      after = now.subscription.summary(at: instant)
-      guard before != after else { return nil }
-      originalTransactionID = now.originalTransactionID
-      self.cause = cause
-    }
-  }
-
   /// Adds a reason why the run is incomplete. A repeated reason is added once.
   mutating func add(failure reason: String) {
     guard let failure else { return self.failure = reason }
@@ -79,7 +58,7 @@ package struct ReconcileReport: Sendable {
 
   /// Adds the correction that a fact made, if it made one.
   mutating func addRepair(_ receipt: LedgerReceipt, cause: String, at instant: Date) {
-    guard let repair = Repair(receipt, cause: cause, at: instant) else { return }
+    guard let repair = PurchaseRepair(receipt, cause: cause, at: instant) else { return }
     repairCount += 1
     if repairs.count < Self.repairsKept { repairs.append(repair) }
   }
@@ -97,19 +76,5 @@ package struct ReconcileReport: Sendable {
         "  \(repair.originalTransactionID): \(repair.before ?? "unknown") -> \(repair.after) (\(repair.cause))"
       }
       + (repairCount > repairs.count ? ["  and \(repairCount - repairs.count) more"] : [])
-  }
-}
-
-extension Subscription {
-  /// The product, status and end in words.
-  fileprivate func summary(at instant: Date) -> String {
-    let phase = phase(at: instant)
-    var words = "\(productID(at: instant)) \(phase.status.rawValue)"
-    if phase.storeStatus.rawValue != phase.status.rawValue { words += "/\(phase.storeStatus.rawValue)" }
-    if let end = storeAccessEnds { words += " until \(RFC3339.string(from: end))" }
-    if willRenew(at: instant), let renewsAs {
-      words += renewsAs == productID ? ", renews" : ", renews as \(renewsAs)"
-    }
-    return words
   }
 }

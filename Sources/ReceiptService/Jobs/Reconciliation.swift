@@ -1,6 +1,7 @@
 import AppStore
 import Configuration
 import Customers
+import Deliveries
 import Foundation
 import Logging
 import Postgres
@@ -90,7 +91,7 @@ struct Reconciliation: Sendable {
     let rows = try await pool.query(
       ReconcileRows.position(bundleID: app.bundleID, environment: environment.rawValue))
     guard let position = try rows.first?.decode("history_read_until", as: Date?.self),
-      position <= instant.addingTimeInterval(ReconcileRows.clockTolerance)
+      position <= instant.addingTimeInterval(ServiceClock.serverTolerance)
     else { return nil }
     return min(position, instant).addingTimeInterval(-Self.overlap)
   }
@@ -163,12 +164,6 @@ struct ReconcileJob: Sendable {
 
 /// The queries on `reconcile_positions`, `reconcile_runs` and the overdue rows of `subscriptions`.
 enum ReconcileRows {
-  /// The most by which the clocks of two servers may differ, in seconds.
-  ///
-  /// A time that lies farther in the future was written by a wrong clock and is ignored. Otherwise no work would be done
-  /// until that time.
-  static let clockTolerance: TimeInterval = 300
-
   /// The end of the history that was read.
   static func position(bundleID: String, environment: String) -> Query {
     """
@@ -186,7 +181,7 @@ enum ReconcileRows {
     VALUES (\(bundleID), \(environment), \(instant))
     ON CONFLICT (bundle_id, environment) DO UPDATE SET claimed_at = excluded.claimed_at
       WHERE p.claimed_at <= \(instant.addingTimeInterval(-interval))
-        OR p.claimed_at > \(instant.addingTimeInterval(clockTolerance))
+        OR p.claimed_at > \(instant.addingTimeInterval(ServiceClock.serverTolerance))
     RETURNING history_read_until
     """
   }
@@ -243,7 +238,7 @@ enum ReconcileRows {
         AND s.expiry_date <= \(instant.addingTimeInterval(-3_600))
         AND s.expiry_date > \(instant.addingTimeInterval(-65 * 86_400))
         AND (s.store_asked_at IS NULL OR s.store_asked_at <= \(run.addingTimeInterval(-86_400))
-          OR s.store_asked_at > \(instant.addingTimeInterval(clockTolerance)))
+          OR s.store_asked_at > \(instant.addingTimeInterval(ServiceClock.serverTolerance)))
         AND NOT coalesce(r.signed_at >= s.purchase_date AND NOT r.will_auto_renew
           AND NOT r.is_in_billing_retry, false)
         AND NOT coalesce(r.signed_at >= s.expiry_date AND r.expiration_intent IS NOT NULL

@@ -1,6 +1,9 @@
+import Authentication
 import Configuration
 import Customers
+import Deliveries
 import Foundation
+import Ledger
 import Logging
 import Postgres
 import Subscriptions

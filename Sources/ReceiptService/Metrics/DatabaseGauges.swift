@@ -1,6 +1,7 @@
 import CoreMetrics
 import Customers
 import Foundation
+import Ledger
 import Postgres
 import PrometheusText
 import Subscriptions

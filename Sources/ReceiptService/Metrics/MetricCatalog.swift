@@ -1,3 +1,4 @@
+import Ledger
 import PrometheusText
 
 /// The metrics of receiptd. ``PrometheusRegistry/processDescriptions`` has those of the process.

@@ -11,10 +11,7 @@ import Subscriptions
 struct OutcomeMetrics: Sendable {
   private let validations: HandleTable<Key, Counter>
   private let profileSyncs: HandleTable<Key, Counter>
-  private let events: HandleTable<Key, Counter>
-  private let eventsRefused: HandleTable<String, Counter>
   private let bareIDJoins: HandleTable<String, Counter>
-  let profileWriteFailures: Counter
 
   private struct Key: Hashable {
     var app: String
@@ -29,41 +26,20 @@ struct OutcomeMetrics: Sendable {
     }
     validations = table("receiptd_validations_total")
     profileSyncs = table("receiptd_profile_syncs_total")
-    events = HandleTable { key in
-      Counter(
-        label: "receiptd_events_total", dimensions: [("app", key.app), ("name", key.outcome)],
-        factory: registry)
-    }
-    eventsRefused = HandleTable { app in
-      Counter(label: "receiptd_events_refused_total", dimensions: [("app", app)], factory: registry)
-    }
     bareIDJoins = HandleTable { app in
       Counter(label: "receiptd_bare_id_joins_total", dimensions: [("app", app)], factory: registry)
     }
-    profileWriteFailures = Counter(label: "receiptd_profile_write_failures_total", factory: registry)
   }
 
   /// Creates the counters of these apps with value 0, so that an alert sees the first increase.
   func expect(_ apps: [App]) {
     for app in apps {
-      _ = eventsRefused[app.bundleID]
-      for name in EventRows.Kept.names { _ = events[Key(app: app.bundleID, outcome: name)] }
       if app.customer == .device { _ = bareIDJoins[app.bundleID] }
     }
   }
 
   /// Counts a device that joined another device's purchase with a bare transaction id or a legacy receipt.
   func joinedByBareID(_ app: App) { bareIDJoins[app.bundleID].increment() }
-
-  /// Counts new events of clients. Names other than the usual ones are `other`: a client's text does not become a label.
-  func kept(_ events: EventRows.Kept, of app: App) {
-    for (name, count) in events.byName {
-      self.events[Key(app: app.bundleID, outcome: name)].increment(by: count)
-    }
-  }
-
-  /// Counts a request with events that was refused because the app's daily bytes are used up.
-  func refusedEvents(of app: App) { eventsRefused[app.bundleID].increment() }
 
   /// Counts a response to validate.
   /// - Parameter app: `nil` if no proof verified: a client's claim does not become a label.
@@ -127,64 +103,6 @@ struct VerificationMetrics: Sendable {
       good[subject]?.increment()
     }
   }
-}
-
-/// Counts refused access tokens by reason.
-struct TokenRefusalMetrics: Sendable {
-  private let refusals: [TokenRefusal: Counter]
-
-  init(_ registry: PrometheusRegistry) {
-    refusals = Dictionary(
-      uniqueKeysWithValues: TokenRefusal.allCases.map { refusal in
-        (
-          refusal,
-          Counter(
-            label: "receiptd_token_refusals_total", dimensions: [("reason", refusal.rawValue)],
-            factory: registry)
-        )
-      })
-  }
-
-  func count(_ refusal: TokenRefusal) { refusals[refusal]?.increment() }
-}
-
-/// The age of the public keys that verify each app's tokens, and the outcomes of their fetches.
-struct PublicKeyMetrics: Sendable {
-  private let refreshes: HandleTable<Refresh, Counter>
-  private let fetchedAt: HandleTable<String, Meter>
-  private let isFailing: HandleTable<String, Meter>
-
-  private struct Refresh: Hashable {
-    var app: String
-    var outcome: String
-  }
-
-  init(_ registry: PrometheusRegistry) {
-    refreshes = HandleTable { key in
-      Counter(
-        label: "receiptd_jwks_refreshes_total", dimensions: [("app", key.app), ("outcome", key.outcome)],
-        factory: registry)
-    }
-    fetchedAt = HandleTable { app in
-      Meter(label: "receiptd_jwks_fetched_seconds", dimensions: [("app", app)], factory: registry)
-    }
-    isFailing = HandleTable { app in
-      Meter(label: "receiptd_jwks_failing", dimensions: [("app", app)], factory: registry)
-    }
-  }
-
-  func fetched(_ app: String) { refreshes[Refresh(app: app, outcome: "ok")].increment() }
-
-  func failed(_ app: String) { refreshes[Refresh(app: app, outcome: "failed")].increment() }
-
-  /// - Parameter fetchedAt: the time of the fetch of the keys in use; `nil` without keys.
-  func show(_ app: String, fetchedAt instant: Date?, isFailing failing: Bool) {
-    fetchedAt[app].set(instant?.timeIntervalSince1970 ?? 0)
-    isFailing[app].set(failing ? 1 : 0)
-  }
-
-  /// Resets the gauges of an app that a reload removed, so that no alert keeps firing.
-  func forget(_ app: String) { show(app, fetchedAt: nil, isFailing: false) }
 }
 
 /// Counts refused requests that are not kept for support.

@@ -1,8 +1,12 @@
 import AppStore
+import Authentication
 import CoreMetrics
+import Deliveries
 import Foundation
 import HTTP
 import HTTPTypes
+import Ledger
+import Numbers
 import PrometheusText
 import Synchronization
 
@@ -13,13 +17,14 @@ package final class ServiceMetrics: Sendable {
   let configuration: ConfigurationMetrics
   let verifications: VerificationMetrics
   let outcomes: OutcomeMetrics
-  let publicKeys: PublicKeyMetrics
-  let tokenRefusals: TokenRefusalMetrics
+  let authentication: AuthenticationMetrics
+  let events: EventMetrics
   let refusedAttempts: RefusedAttemptMetrics
   let ledger: LedgerMetrics
   let database: DatabaseMetrics
   let store: StoreMetrics
   let jobs: JobMetrics
+  let deliveries: DeliveryMetrics
 
   init() {
     registry = PrometheusRegistry(MetricCatalog.all + PrometheusRegistry.processDescriptions)
@@ -29,35 +34,14 @@ package final class ServiceMetrics: Sendable {
     configuration = ConfigurationMetrics(registry)
     verifications = VerificationMetrics(registry)
     outcomes = OutcomeMetrics(registry)
-    publicKeys = PublicKeyMetrics(registry)
-    tokenRefusals = TokenRefusalMetrics(registry)
+    authentication = AuthenticationMetrics(registry)
+    events = EventMetrics(registry)
     refusedAttempts = RefusedAttemptMetrics(registry)
     ledger = LedgerMetrics(registry)
     database = DatabaseMetrics(registry)
     store = StoreMetrics(registry)
     jobs = JobMetrics(registry)
-  }
-}
-
-extension Duration {
-  /// In seconds, as metrics have them.
-  var inSeconds: Double { self / .seconds(1) }
-}
-
-/// A cache of metric handles by key. The key is a small value, so a lookup builds no string.
-final class HandleTable<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
-  private let handles = Mutex<[Key: Handle]>([:])
-  private let make: @Sendable (Key) -> Handle
-
-  init(_ make: @escaping @Sendable (Key) -> Handle) { self.make = make }
-
-  subscript(key: Key) -> Handle {
-    handles.withLock { handles in
-      if let known = handles[key] { return known }
-      let made = make(key)
-      handles[key] = made
-      return made
-    }
+    deliveries = DeliveryMetrics(registry)
   }
 }
 

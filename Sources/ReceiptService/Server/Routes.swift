@@ -1,10 +1,13 @@
 import APIDescription
 import Crypto
 import Customers
+import Deliveries
 import Foundation
 import HTTP
 import HTTPTypes
+import Ledger
 import Logging
+import Numbers
 import Postgres
 import Requests
 import Subscriptions
@@ -96,13 +99,6 @@ extension Service {
         throw ServiceError.databaseUnavailable
       }
     }
-  }
-}
-
-extension Logger {
-  /// Logs a missing table, column or privilege. A restore is under way, or the schema is of another version.
-  func reportIncompleteSchema(_ error: PostgresError) {
-    self.error("the database lacks something that receiptd needs", metadata: ["reason": "\(error)"])
   }
 }
 

@@ -2,10 +2,14 @@ import Actions
 import AppStore
 import Configuration
 import Customers
+import Deliveries
 import Foundation
+import Ledger
 import Logging
+import Numbers
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 /// The repairs that operators start from the command line.
@@ -97,5 +101,42 @@ extension Service {
       )
     }
     return try await refresh.store.rotate(isLeaked: isLeaked, by: author)
+  }
+}
+
+extension Service {
+  /// Counts days again, for `receiptd kpi`.
+  ///
+  /// - Parameter report: called after each day, with the number of its rows.
+  /// - Throws: ``SupportRefusal`` for a range that ends before it begins or in the future, and errors of the database. The
+  ///   days before an error are counted.
+  package func countKPIs(from first: Day, through last: Day, report: (Day, Int) -> Void) async throws {
+    guard first <= last else { throw SupportRefusal.invalid("the last day is before the first") }
+    guard last <= Day(of: clock.now()) else { throw SupportRefusal.invalid("\(last) is in the future") }
+    var day = first
+    while day <= last {
+      report(day, try await kpiCounter.count(day))
+      day = day.advanced(by: 1)
+    }
+  }
+}
+
+extension Service {
+  /// Makes one row of the outbox due now, in whatever state it is, and reopens its destination if it was disabled.
+  /// - Parameter id: the id in `support_outbox`.
+  /// - Throws: ``SupportRefusal`` if there is no such row, and errors of the database.
+  package func requeue(_ id: Int64, by author: SupportAuthor) async throws -> RequeueResult {
+    guard try await outbox.requeue(id: id, by: author) else {
+      throw SupportRefusal.notFound("The outbox has no row \(id).")
+    }
+    return RequeueResult(requeued: 1)
+  }
+
+  /// Makes all rows of an app due now that were given up.
+  /// - Throws: ``SupportRefusal`` for an app that is not configured, and errors of the database.
+  package func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueResult {
+    let app = try support.app(named: bundleID)
+    return RequeueResult(
+      requeued: try await outbox.requeueDead(bundleID: app.bundleID, by: author))
   }
 }

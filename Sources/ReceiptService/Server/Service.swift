@@ -1,11 +1,15 @@
 import Actions
 import AppStore
+import Authentication
 import Configuration
 import Curl
 import Customers
+import Deliveries
 import Foundation
 import HTTP
+import Ledger
 import Logging
+import Numbers
 import Postgres
 import Requests
 import Subscriptions
@@ -25,6 +29,7 @@ package final class Service: Sendable {
   let events: EventIntake
   let consents: ConsentIntake
   let storeCalls: StoreCallQueue
+  let numbers: NumbersRoute
   let kpiCounter: KPICounter
   let kpiJob: KPIJob
   let retentionJob: RetentionJob
@@ -100,16 +105,17 @@ package final class Service: Sendable {
     let metrics = sharedResources.metrics
     metrics.ledger.expect(catalog.apps.map(\.bundleID))
     metrics.outcomes.expect(catalog.apps)
-    metrics.jobs.expect(catalog.apps)
+    metrics.events.expect(catalog.apps)
+    metrics.deliveries.expect(catalog.apps)
     let roots = try TrustedRoots(settings)
     metrics.show(roots)
     let verifier = SignedDataVerifier(roots: roots, onOutcome: metrics.verifications.record)
     let authenticator = await Authenticator(
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
-      metrics: metrics, seenUsers: sharedResources.seenUsers, after: former?.authenticator)
+      metrics: metrics.authentication, seenUsers: sharedResources.seenUsers, after: former?.authenticator)
     let ledger = LedgerWriter(
       pool: pool, recentNotifications: sharedResources.recentNotifications, catalog: catalog, clock: clock,
-      logger: logger, metrics: metrics)
+      logger: logger, metrics: metrics.ledger)
     let appOfRequest = AppOfRequest(catalog: catalog)
     let proofs = ProofVerifier(verifier: verifier, apps: appOfRequest)
     let deviceAuthenticator = DeviceAuthenticator(
@@ -137,7 +143,7 @@ package final class Service: Sendable {
       signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
-      metrics: metrics)
+      metrics: metrics.ledger)
     let signedPurchases = SignedPurchases(verifier: verifier, logger: logger)
     support = SupportDesk(
       catalog: catalog, pool: pool, customerTransactions: sharedResources.customerTransactions,
@@ -160,13 +166,15 @@ package final class Service: Sendable {
     pairing = Pairing(apps: appOfRequest, pool: pool, authenticator: deviceAuthenticator, clock: clock)
     events = EventIntake(
       apps: appOfRequest, authenticator: authenticator, charges: sharedResources.dayCharges, traffic: traffic,
-      clock: clock, metrics: metrics)
+      clock: clock, metrics: metrics.events)
     consents = ConsentIntake(
       apps: appOfRequest, authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, pool: pool,
       traffic: traffic, clock: clock)
     storeCalls = StoreCallQueue(
-      pool: pool, catalog: catalog, apis: patientAPIs, clock: clock, logger: logger, metrics: metrics)
+      pool: pool, catalog: catalog, apis: patientAPIs, clock: clock, logger: logger,
+      metrics: metrics.deliveries)
     renewalExtensions = RenewalExtensions(desk: support, apis: patientAPIs)
+    numbers = NumbersRoute(catalog: catalog, pool: pool, clock: clock)
     kpiCounter = KPICounter(catalog: catalog, pool: pool, clock: clock)
     kpiJob = KPIJob(counter: kpiCounter)
     retentionJob = RetentionJob(
@@ -174,13 +182,14 @@ package final class Service: Sendable {
     readiness = Readiness(sharedResources: sharedResources)
     profileRetry = ProfileRetry(
       pool: pool, catalog: catalog, clock: clock, logger: logger,
-      failures: metrics.outcomes.profileWriteFailures)
+      failures: metrics.ledger.profileWriteFailures)
     let outboxClients = OutboxClients(catalog)
     let senders = try catalog.outboxSenders(
       environment: settings.environment, clients: outboxClients, clock: clock,
       logger: uses.contains(.deliveries) ? logger : .silent)
     outbox = Outbox(
-      pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger, metrics: metrics)
+      pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger,
+      metrics: metrics.deliveries)
     let modes = ClientWriteModes(catalog: catalog, appsWithKey: Set(apis.keys))
     claimVerification = ClaimVerification(
       pool: pool, modes: modes,

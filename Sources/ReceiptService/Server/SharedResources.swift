@@ -1,7 +1,9 @@
+import Authentication
 import Configuration
 import Curl
 import Customers
 import HTTP
+import Ledger
 import Logging
 import Postgres
 import Requests

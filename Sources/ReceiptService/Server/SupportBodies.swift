@@ -1,5 +1,7 @@
 import Actions
+import Deliveries
 import Identifiers
+import Ledger
 
 /// A body of the support API: the members of the action, and its author.
 struct AuthoredBody<Action: Decodable>: Decodable {

@@ -3,6 +3,8 @@ import Customers
 import HTTP
 import HTTPTypes
 import Identifiers
+import Ledger
+import Numbers
 import Requests
 import Subscriptions
 
@@ -39,7 +41,7 @@ extension Service {
         return try await handler(body.action, body.author(signedInAs: actor))
       }
     }
-    on(.get, .numbers, "/{view}") { request, _ in try await self.numbers(request) }
+    on(.get, .numbers, "/{view}") { request, _ in try await self.numbers.respond(to: request) }
     on(.get, .customer, "/{id}") { request, actor in
       let report = try await self.support.customer(request.parameters.require("id"), by: actor)
       guard !report.isEmpty else { throw Problem.notFound(report.found.detail.asSentence) }

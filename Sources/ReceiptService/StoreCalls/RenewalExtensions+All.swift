@@ -1,6 +1,7 @@
 import Actions
 import AppStore
 import Configuration
+import Deliveries
 import Foundation
 import Logging
 import Platform

@@ -1,6 +1,7 @@
 import Actions
 import AppStore
 import Customers
+import Deliveries
 import Foundation
 import Postgres
 import Requests

@@ -3,6 +3,7 @@ import AppStore
 import Customers
 import Foundation
 import JSON
+import Ledger
 import Logging
 import Postgres
 import Requests

@@ -1,7 +1,9 @@
 import Actions
 import Customers
+import Deliveries
 import Foundation
 import JSON
+import Ledger
 import Postgres
 import Subscriptions
 import Text

@@ -2,6 +2,7 @@ import Actions
 import Customers
 import Foundation
 import JSON
+import Ledger
 import Postgres
 import Requests
 import Subscriptions

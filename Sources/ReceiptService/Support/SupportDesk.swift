@@ -4,6 +4,7 @@ import Configuration
 import Customers
 import Foundation
 import Identifiers
+import Ledger
 import Logging
 import Postgres
 import Subscriptions
@@ -28,11 +29,7 @@ package struct SupportDesk: Sendable {
     CustomerStatusWriter(catalog: catalog, clock: clock, logger: logger)
   }
 
-  func app(named bundleID: String) throws(SupportRefusal) -> App {
-    if let app = catalog[bundleID] { return app }
-    let known = catalog.apps.map(\.bundleID).sorted().joined(separator: ", ")
-    throw .notFound("There is no app '\(bundleID)'; configured are \(known).")
-  }
+  func app(named bundleID: String) throws(SupportRefusal) -> App { try catalog.app(named: bundleID) }
 
   /// Checks the days of a grant or a trial extension. The limit of agents is the configuration's `support.agentGrantDays`.
   func checkDays(_ days: Int, by author: SupportAuthor) throws(SupportRefusal) {

@@ -1,8 +1,10 @@
 import AppStore
+import Configuration
 import Customers
 import Foundation
 import HTTP
 import HTTPTypes
+import Ledger
 import Requests
 import Subscriptions
 import Text
@@ -101,22 +103,6 @@ struct ProofVerifier: Sendable {
   }
 }
 
-extension Problem {
-  /// The error for a client whose proof does not verify.
-  init(clientProof failure: VerificationFailure) {
-    switch failure.code {
-    case .certificateNotValidAtSignedDate: self = ServiceError.certificateExpired(failure.detail)
-    case .wrongApp: self = ServiceError.wrongApp(failure.detail)
-    case .wrongEnvironment: self = ServiceError.wrongEnvironment(failure.detail)
-    // Only parts of notifications fail with this code.
-    case .innerMismatch where failure.field == "environment":
-      self = ServiceError.wrongEnvironment(failure.detail)
-    case .innerMismatch: self = ServiceError.wrongApp(failure.detail)
-    default: self = ServiceError.invalidSignature(.unprocessableContent, failure.detail)
-    }
-  }
-}
-
 /// A verified purchase: signed by Apple, of a configured app and in an environment that the app accepts.
 struct ProvenPurchase: Sendable {
   var app: App
@@ -201,15 +187,6 @@ enum Possession: Sendable, Hashable {
     case .refuse: .nothing
     case nil: app.customer == .device ? .name : .oldBuild
     }
-  }
-}
-
-extension App {
-  /// The identifiers and environments that signed data of this app must have.
-  var identity: AppIdentity {
-    AppIdentity(
-      bundleID: bundleID, appAppleID: appAppleID,
-      environments: Set(environments.map { Environment(rawValue: $0.rawValue) }))
   }
 }
 

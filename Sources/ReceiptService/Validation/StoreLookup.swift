@@ -1,7 +1,10 @@
 import AppStore
+import Configuration
 import Curl
+import Deliveries
 import Foundation
 import HTTP
+import Ledger
 import Logging
 import Requests
 import Subscriptions
@@ -174,23 +177,6 @@ extension AppStoreServerError {
     case .unauthorizedWithoutJSON, .tokenNotSigned: "does not accept the server's key"
     case .rejected, .undecodableAnswer: "responded with an error"
     default: "cannot be reached"
-    }
-  }
-
-  /// A short text for a log line.
-  var reason: String {
-    switch self {
-    case .rejected(let rejection):
-      "status \(rejection.status), code \(rejection.code.map { "\($0.rawValue)" } ?? "none")"
-    case .unauthorizedWithoutJSON:
-      "401: the App Store rejects the key, its id or the issuer id, or the clock is wrong"
-    case .transactionNotFound: "not found"
-    case .transport(let error): "no response: \((error as? CurlError)?.message ?? "\(error)")"
-    case .undecodableAnswer(let status, let detail): "status \(status), \(detail)"
-    case .invalidArgument(let name): "the argument \(name) cannot be sent"
-    case .tokenNotSigned: "the bearer token could not be signed"
-    case .overloaded(let wait): "the request queue is full; retry after \(wait)"
-    case .circuitOpen(let wait): "the circuit breaker is open for \(wait)"
     }
   }
 }

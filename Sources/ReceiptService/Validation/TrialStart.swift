@@ -1,10 +1,13 @@
 import AppStore
+import Authentication
 import Configuration
 import Customers
+import Deliveries
 import Foundation
 import HTTP
 import HTTPTypes
 import JSON
+import Ledger
 import Postgres
 import Requests
 import Subscriptions

@@ -1,9 +1,11 @@
 import AppStore
+import Authentication
 import Customers
 import Foundation
 import HTTP
 import HTTPTypes
 import JSON
+import Ledger
 import Postgres
 import Requests
 import Subscriptions

@@ -1,6 +1,7 @@
 import Actions
 import ArgumentParser
 import Customers
+import Deliveries
 import Foundation
 import Identifiers
 import ReceiptService

@@ -3,6 +3,7 @@ import ArgumentParser
 import Foundation
 import HTTP
 import Identifiers
+import Ledger
 import Postgres
 import ReceiptService
 

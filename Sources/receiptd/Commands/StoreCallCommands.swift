@@ -1,5 +1,6 @@
 import Actions
 import ArgumentParser
+import Deliveries
 import Foundation
 import ReceiptService
 import Text

@@ -5,6 +5,7 @@ import JSON
 import Postgres
 
 @testable import HTTP
+@testable import Numbers
 @testable import ReceiptService
 
 /// Decodes the bodies that clients post.

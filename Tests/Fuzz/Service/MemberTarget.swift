@@ -4,6 +4,7 @@ import JSON
 import Postgres
 
 @testable import HTTP
+@testable import Ledger
 @testable import ReceiptService
 
 /// Compares the members that `JSONMembers` finds in a text with those that a decoder finds.

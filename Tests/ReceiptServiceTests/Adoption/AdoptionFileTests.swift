@@ -6,6 +6,7 @@ import Postgres
 import Synchronization
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// `receiptd adopt --from`: claims of a file.

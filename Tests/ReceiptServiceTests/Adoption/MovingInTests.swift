@@ -6,6 +6,7 @@ import Subscriptions
 import Testing
 import Text
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// The four apps move in: their tables with their rows, statements and request bodies, letter by letter, on one database.

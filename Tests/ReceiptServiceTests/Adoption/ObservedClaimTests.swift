@@ -6,6 +6,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Statements of old builds, and their claims, where `clientWrites` is `observe`.

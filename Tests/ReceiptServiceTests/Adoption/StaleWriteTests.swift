@@ -7,6 +7,7 @@ import Testing
 import Text
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 /// Old builds that write a weaker status than receiptd knows over a payer's row.

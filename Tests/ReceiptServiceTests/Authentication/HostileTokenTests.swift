@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import Testing
 
+@testable import Authentication
 @testable import ReceiptService
 
 /// Tokens with hostile headers or claims. An attacker needs no account to send them.

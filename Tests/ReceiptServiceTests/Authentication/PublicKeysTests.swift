@@ -7,6 +7,7 @@ import Logging
 import PrometheusText
 import Testing
 
+@testable import Authentication
 @testable import ReceiptService
 @testable import Requests
 
@@ -40,9 +41,10 @@ import Testing
     let (clock, metrics, log) = (ManualClock(), ServiceMetrics(), LogLines())
     let keys = PublicKeys(
       address: "http://\(issuer.address)/jwks.json\(query)", client: client, clock: clock.service,
-      logger: Logger(label: "tests") { _ in log }, metrics: metrics, jitter: { 1 })
+      logger: Logger(label: "tests") { _ in log }, metrics: metrics.authentication, jitter: { 1 })
     do {
-      try await body(Fixture(issuer: issuer, clock: clock, metrics: metrics, log: log, keys: keys))
+      try await body(
+        Fixture(issuer: issuer, clock: clock, metrics: metrics, log: log, keys: keys))
     } catch {
       await client.shutDown()
       await issuer.stop()

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import Testing
 
+@testable import Authentication
 @testable import ReceiptService
 
 /// The reasons in `WWW-Authenticate` and in the metric.

@@ -4,6 +4,7 @@ import Logging
 import Subscriptions
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct ConfigurationTests {

@@ -7,6 +7,7 @@ import Postgres
 import Testing
 import Work
 
+@testable import Numbers
 @testable import ReceiptService
 
 /// A window for App Review and TestFlight: sandbox purchases and trials give access to everyone until its end.

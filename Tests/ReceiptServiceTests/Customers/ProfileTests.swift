@@ -9,6 +9,7 @@ import Logging
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct ProfileTests {

@@ -1,11 +1,13 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import HTTPTypes
 import Postgres
 import Subscriptions
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Devices of one Apple Account share a purchase. A bare transaction id proves no possession.

@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 /// A device's secret is stored or replaced after a request was admitted, and before it has the device's lock: another session

@@ -8,6 +8,7 @@ import Testing
 import Work
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 /// The signing keys of entitlement tokens: creation, rotation and access rights.

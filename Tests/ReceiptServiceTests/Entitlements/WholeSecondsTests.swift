@@ -6,6 +6,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// Responses have no fractions of a second, because clients' `ISO8601DateFormatter` does not parse them.

@@ -1,5 +1,6 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import HTTPTypes
 import Postgres
@@ -7,6 +8,8 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Deliveries
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct GrandfatherTests {

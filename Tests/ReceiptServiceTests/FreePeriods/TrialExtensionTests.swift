@@ -6,6 +6,7 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct TrialExtensionTests {

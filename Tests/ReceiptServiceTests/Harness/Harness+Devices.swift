@@ -4,6 +4,8 @@ import Foundation
 import HTTPTypes
 import Testing
 
+@testable import Ledger
+
 /// ScreenTime Rewards of the shipped configuration: trials and paired devices.
 enum ScreenTime {
   static let bundleID = "com.screentimerewards"

@@ -1,9 +1,11 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Notifications that Apple signed for apps that are not configured. Any developer can have them sent to the webhook.

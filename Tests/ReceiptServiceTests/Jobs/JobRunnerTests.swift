@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 import Work
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// The runner of the background jobs, with a sleep that only records how long it would take.

@@ -1,10 +1,12 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Postgres
 import Testing
 import Text
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Purchases of which a client's old proof tells first, when the App Store may have refunded them since.
@@ -179,7 +181,7 @@ enum OldProof {
   @Test func `a fresh proof, a known transaction and an ended period are not asked about`() async throws {
     try await withHarness { harness in
       let fresh = try harness.buy(TestApps.lifetime)
-      harness.clock.advance(seconds: OldProofs.age)
+      harness.clock.advance(seconds: OldProofRows.age)
       _ = try await harness.validate(["signedTransaction": fresh.signedTransaction])
       let (_, known) = try await harness.customer(buys: TestApps.lifetime)
       let ended = try harness.buy(TestApps.monthly)

@@ -10,6 +10,8 @@ import Testing
 
 @testable import AppStore
 @testable import AppStoreSimulator
+@testable import Deliveries
+@testable import Ledger
 @testable import ReceiptService
 
 /// Failures during a reconciliation.

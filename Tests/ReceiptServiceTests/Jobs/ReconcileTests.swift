@@ -5,6 +5,7 @@ import Subscriptions
 import Testing
 
 @testable import AppStoreSimulator
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct ReconcileTests {

@@ -5,6 +5,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Retention deletes old rows and no others.

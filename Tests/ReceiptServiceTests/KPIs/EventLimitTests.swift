@@ -5,6 +5,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Numbers
 @testable import ReceiptService
 
 /// The limits of the disk space that unproven events can take.

@@ -5,6 +5,8 @@ import Postgres
 import Testing
 import Text
 
+@testable import Ledger
+@testable import Numbers
 @testable import ReceiptService
 
 @Suite struct EventTests {

@@ -6,6 +6,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Numbers
 @testable import ReceiptService
 
 extension Harness {

@@ -7,6 +7,8 @@ import TestDatabase
 import Testing
 import Text
 
+@testable import Ledger
+@testable import Numbers
 @testable import Postgres
 @testable import ReceiptService
 

@@ -7,6 +7,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Numbers
 @testable import ReceiptService
 
 /// `GET /support/v1/numbers/{view}` in JSON and in CSV.

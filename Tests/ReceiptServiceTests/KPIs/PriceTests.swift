@@ -3,6 +3,7 @@ import Foundation
 import Subscriptions
 import Testing
 
+@testable import Numbers
 @testable import ReceiptService
 
 @Suite struct PriceTests {

@@ -3,6 +3,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite(.timeLimit(.minutes(10))) struct GroupCommitTests {

@@ -9,6 +9,7 @@ import Testing
 import Work
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 /// Another session holds a lock that a commit of the ledger needs. It holds the lock until every response has arrived,

@@ -7,6 +7,7 @@ import Subscriptions
 import TestDatabase
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Facts that the database cannot store at the moment, and rows that the service cannot read.

@@ -7,6 +7,7 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 /// The query plans of the ledger's statements, which are prepared while the tables may still be empty.

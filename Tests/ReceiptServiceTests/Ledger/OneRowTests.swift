@@ -1,9 +1,11 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// The ledger keeps one row for each notification and each transaction.

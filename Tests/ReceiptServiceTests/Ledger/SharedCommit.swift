@@ -4,6 +4,7 @@ import Postgres
 import TestDatabase
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// A ledger with one connection, which the test holds until all entries of a batch wait for it.

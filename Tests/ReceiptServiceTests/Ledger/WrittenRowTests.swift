@@ -8,6 +8,7 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 /// Compares the customer records that a commit returns with a later read from the database.

@@ -2,6 +2,7 @@ import Foundation
 import Subscriptions
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct EventDescriptionTests {

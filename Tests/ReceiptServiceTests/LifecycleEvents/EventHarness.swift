@@ -4,6 +4,7 @@ import Foundation
 import Subscriptions
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// The test apps, whose events go to one receiver: one app of users without a grace period, one app of devices with a trial

@@ -5,6 +5,8 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Deliveries
+@testable import Ledger
 @testable import ReceiptService
 
 /// Each event once and only once: under repeats, reordering, replays, several servers, and a crash between commit and

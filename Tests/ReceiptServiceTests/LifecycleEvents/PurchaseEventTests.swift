@@ -6,6 +6,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Each event with the story that causes it.

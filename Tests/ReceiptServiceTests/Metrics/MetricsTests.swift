@@ -5,6 +5,8 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Deliveries
+@testable import Ledger
 @testable import ReceiptService
 
 /// The metrics after requests and jobs.

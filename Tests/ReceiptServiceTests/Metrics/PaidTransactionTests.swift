@@ -5,6 +5,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// The rules of ``PaidTransaction`` in SQL, for the KPIs, and in Swift, for the counters, give the same results.

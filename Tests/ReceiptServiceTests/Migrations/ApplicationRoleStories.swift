@@ -6,6 +6,8 @@ import Postgres
 import TestDatabase
 import Testing
 
+@testable import Deliveries
+@testable import Numbers
 @testable import ReceiptService
 
 /// All actions of a running service as the role `receiptd_app`.

@@ -3,6 +3,7 @@ import Postgres
 import TestDatabase
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct MigrationTests {

@@ -1,10 +1,12 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Postgres
 import Testing
 import Work
 
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct NotificationTests {

@@ -7,6 +7,7 @@ import Testing
 
 import enum HTTP.RFC3339
 
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct OutageTests {

@@ -6,6 +6,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// CloudKit is unreachable for an hour of the test clock, then throttles, while customers change.

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct CloudKitResponseTests {

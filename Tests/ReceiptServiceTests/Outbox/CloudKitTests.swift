@@ -5,6 +5,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct CloudKitTests {

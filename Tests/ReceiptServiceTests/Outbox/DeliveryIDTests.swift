@@ -4,6 +4,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// A receiver drops an event whose id it has seen, even if its first response was an error.

@@ -7,6 +7,7 @@ import Testing
 import Work
 
 @testable import Customers
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct DestinationConfigurationTests {

@@ -3,6 +3,8 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Deliveries
+@testable import Ledger
 @testable import ReceiptService
 
 /// What the webhooks of an app are told of an erased customer.

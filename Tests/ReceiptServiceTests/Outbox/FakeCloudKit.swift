@@ -6,6 +6,7 @@ import Logging
 import Synchronization
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// A fake of CloudKit Web Services: it accepts `records/modify`, records the requests, and fails as the test sets.

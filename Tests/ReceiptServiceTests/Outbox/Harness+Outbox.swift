@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 
 @testable import Customers
+@testable import Deliveries
 @testable import ReceiptService
 
 extension Harness {

@@ -5,6 +5,7 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Deliveries
 @testable import ReceiptService
 
 /// Races of the outbox: several servers, changes during a request, and servers that crash.

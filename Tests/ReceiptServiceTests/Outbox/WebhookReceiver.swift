@@ -5,6 +5,7 @@ import Logging
 import Synchronization
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// A server that receives webhooks, as an integrator would write it.

@@ -10,6 +10,7 @@ import Subscriptions
 import Testing
 import Work
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct WebhookTests {

@@ -7,6 +7,7 @@ import Testing
 import Text
 
 @testable import Actions
+@testable import Numbers
 @testable import ReceiptService
 
 @Suite struct PeopleTests {

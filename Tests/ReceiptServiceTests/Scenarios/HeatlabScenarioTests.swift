@@ -8,6 +8,7 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 /// Scenarios of Heatlab.

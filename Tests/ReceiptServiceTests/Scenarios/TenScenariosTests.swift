@@ -3,6 +3,7 @@ import AppStoreSimulator
 import Foundation
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Ten scenarios that simple implementations get wrong, each over HTTP.

@@ -4,6 +4,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct AccountTokenTests {

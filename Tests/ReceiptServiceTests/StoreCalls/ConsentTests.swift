@@ -5,6 +5,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct ConsentTests {

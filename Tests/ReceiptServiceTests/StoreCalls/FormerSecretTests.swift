@@ -3,6 +3,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct FormerSecretTests {

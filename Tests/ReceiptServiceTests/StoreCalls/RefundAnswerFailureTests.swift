@@ -4,6 +4,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// Refund requests whose answer cannot be read, decided or sent at once.

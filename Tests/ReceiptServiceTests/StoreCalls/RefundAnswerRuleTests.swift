@@ -3,6 +3,8 @@ import Subscriptions
 import Testing
 
 @testable import AppStore
+@testable import Deliveries
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct RefundAnswerRuleTests {

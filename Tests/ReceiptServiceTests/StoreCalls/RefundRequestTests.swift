@@ -5,6 +5,8 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Deliveries
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct RefundRequestTests {

@@ -4,6 +4,8 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Deliveries
+@testable import Ledger
 @testable import ReceiptService
 
 /// Questions about refunds that end while a server answers them.

@@ -5,6 +5,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// A customer that only named a transaction's id says nothing about the refund of the purchase.

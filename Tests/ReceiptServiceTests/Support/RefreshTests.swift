@@ -6,6 +6,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 @Suite struct RefreshTests {

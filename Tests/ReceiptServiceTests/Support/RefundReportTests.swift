@@ -6,6 +6,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// What a report says of the App Store's questions about refunds.

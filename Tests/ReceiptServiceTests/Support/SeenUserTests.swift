@@ -6,6 +6,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Authentication
 @testable import ReceiptService
 
 /// Users whose access token was valid, and who have no purchase.

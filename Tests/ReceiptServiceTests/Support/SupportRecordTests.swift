@@ -4,6 +4,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// An action of support and its row in `support_actions` are one commit.

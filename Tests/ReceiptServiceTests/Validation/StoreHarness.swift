@@ -9,6 +9,8 @@ import Logging
 import ReceiptService
 import TestDatabase
 
+@testable import Ledger
+
 /// A receiptd with the system's clock, a real database and real sockets, and a ``FakeAppStoreServer`` as App Store.
 final class StoreHarness: Sendable {
   let front: FakeAppStoreServer

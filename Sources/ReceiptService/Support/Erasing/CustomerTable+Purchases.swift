@@ -1,3 +1,4 @@
+import Ledger
 import Postgres
 
 extension CustomerTable {

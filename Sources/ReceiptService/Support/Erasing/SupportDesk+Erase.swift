@@ -3,6 +3,7 @@ import Customers
 import Foundation
 import Identifiers
 import JSON
+import Ledger
 import Postgres
 import Requests
 import Subscriptions

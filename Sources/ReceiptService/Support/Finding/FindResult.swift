@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import JSON
+import Ledger
 import Postgres
 import Subscriptions
 import Text

@@ -2,7 +2,9 @@ import Actions
 import AppStore
 import Configuration
 import Customers
+import Deliveries
 import Foundation
+import Ledger
 import Postgres
 import Subscriptions
 import Work

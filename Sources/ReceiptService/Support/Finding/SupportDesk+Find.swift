@@ -2,6 +2,7 @@ import Actions
 import Configuration
 import Foundation
 import Identifiers
+import Ledger
 import Postgres
 import Requests
 import Subscriptions

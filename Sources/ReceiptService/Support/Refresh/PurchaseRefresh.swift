@@ -1,6 +1,8 @@
 import AppStore
 import Customers
+import Deliveries
 import Foundation
+import Ledger
 import Postgres
 import Subscriptions
 import Text
@@ -129,15 +131,5 @@ struct PurchaseRefresh: Sendable {
         FieldChange(field: "refund of \(fact.transactionID)", before: recorded, after: revocation))
     }
     return changes
-  }
-}
-
-extension LedgerReceipt {
-  /// What differs between the purchase before and now.
-  /// - Parameter news: the changes beside the purchase's row, of ``PurchaseRefresh/news(in:)``.
-  func changes(_ news: [FieldChange], at instant: Date) -> [FieldChange] {
-    let current = subscription?.subscription.current.transactionID
-    return FieldChange.changes(from: previous, to: subscription, at: instant)
-      + news.filter { change in current.map { change.field != "refund of \($0)" } ?? true }
   }
 }

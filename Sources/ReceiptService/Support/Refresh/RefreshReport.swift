@@ -2,6 +2,7 @@ import Customers
 import Foundation
 import HTTP
 import JSON
+import Ledger
 import Subscriptions
 import Text
 
@@ -25,47 +26,6 @@ struct RefreshedPurchase: Sendable {
   var environment: String
   /// What differed; empty if nothing did.
   var changes: [FieldChange]
-}
-
-/// A field of a purchase that was corrected.
-struct FieldChange: Sendable, Hashable, CustomStringConvertible {
-  var field: String
-  /// The former value; `nil` for none.
-  var before: String?
-  /// The value now; `nil` for none.
-  var after: String?
-
-  var description: String { "\(field): \(before ?? "none") -> \(after ?? "none")" }
-}
-
-extension FieldChange {
-  /// What differs between two states of a purchase, under the names of the customer report.
-  static func changes(
-    from before: StoredSubscription?, to after: StoredSubscription?, at instant: Date
-  ) -> [FieldChange] {
-    let (old, new) = (fields(before, at: instant), fields(after, at: instant))
-    return zip(old, new).compactMap { old, new in
-      old.value == new.value ? nil : FieldChange(field: new.name, before: old.value, after: new.value)
-    }
-  }
-
-  private static func fields(
-    _ stored: StoredSubscription?, at instant: Date
-  ) -> [(name: String, value: String?)] {
-    let subscription = stored?.subscription
-    let current = subscription?.current
-    let phase = subscription?.phase(at: instant)
-    return [
-      ("status", phase?.status.rawValue), ("storeStatus", phase?.storeStatus.rawValue),
-      ("productID", subscription?.productID(at: instant)), ("tier", subscription?.tier(at: instant)),
-      ("transactionID", current?.transactionID), ("expiryDate", current?.expiresDate?.rfc3339),
-      ("gracePeriodExpiryDate", subscription?.graceExpiresDate?.rfc3339),
-      ("revokedAt", current?.revocationDate?.rfc3339),
-      ("willRenew", subscription.map { $0.willRenew(at: instant) ? "yes" : "no" }),
-      ("renewsAs", subscription?.renewsAs), ("ownership", current?.ownership),
-      ("owner", stored?.owner?.customer.id),
-    ]
-  }
 }
 
 extension RefreshReport: CustomStringConvertible {
@@ -102,16 +62,6 @@ extension RefreshedPurchase: JSONWritable {
       json.member("changes", changes)
       json.member("environment", environment)
       json.member("originalTransactionID", originalTransactionID)
-    }
-  }
-}
-
-extension FieldChange: JSONWritable {
-  func write(to json: inout JSONWriter) {
-    json.object { json in
-      json.member("after", after)
-      json.member("before", before)
-      json.member("field", field)
     }
   }
 }

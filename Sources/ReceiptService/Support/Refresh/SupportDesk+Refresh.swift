@@ -2,8 +2,10 @@ import Actions
 import AppStore
 import Configuration
 import Customers
+import Deliveries
 import Foundation
 import JSON
+import Ledger
 import Postgres
 import Requests
 import Subscriptions

@@ -6,6 +6,7 @@ import HTTP
 import HTTPTypes
 import Identifiers
 import JSON
+import Ledger
 import Platform
 import Postgres
 import Requests

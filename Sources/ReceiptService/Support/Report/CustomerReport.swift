@@ -1,3 +1,4 @@
+import Authentication
 import Customers
 import Foundation
 import HTTP

@@ -2,6 +2,7 @@ import Configuration
 import Customers
 import Foundation
 import Identifiers
+import Ledger
 import Postgres
 import Subscriptions
 

@@ -1,9 +1,11 @@
 import AppStore
 import Configuration
 import Customers
+import Deliveries
 import Foundation
 import HTTP
 import JSON
+import Ledger
 import Postgres
 import Subscriptions
 import Text

@@ -1,9 +1,11 @@
 import Actions
+import Authentication
 import Configuration
 import Customers
 import Foundation
 import HTTP
 import JSON
+import Ledger
 import Postgres
 import Subscriptions
 import Work

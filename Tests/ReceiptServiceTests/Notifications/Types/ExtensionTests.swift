@@ -1,5 +1,6 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Testing
 

@@ -6,6 +6,7 @@ import JSON
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct CustomerExportTests {

@@ -7,6 +7,8 @@ import Postgres
 import Testing
 import Text
 
+@testable import Authentication
+@testable import Deliveries
 @testable import ReceiptService
 
 /// What erasing a customer removes, from every table.

@@ -3,6 +3,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// What the second server gets of the notifications of an erased customer's purchases.

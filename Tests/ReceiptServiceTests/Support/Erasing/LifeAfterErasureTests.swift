@@ -4,6 +4,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// What happens to the purchases of an erased customer later.

@@ -7,6 +7,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// What the erasure of one customer leaves of the records of others.

@@ -1,6 +1,7 @@
 import Actions
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import HTTPTypes
 import Postgres
@@ -8,6 +9,7 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Ledger
 @testable import ReceiptService
 
 /// Erasing a customer whom a notification names that could not be processed yet.

@@ -1,0 +1,322 @@
+import Configuration
+import Customers
+import Foundation
+import Ledger
+import Logging
+import Postgres
+import Subscriptions
+import Work
+
+/// A background job that writes down the lifecycle events that time causes and no change of a status does: reminders, ends
+/// of trials, renewals that never came, and paused devices.
+///
+/// Any number of servers may run it: the id of an event is made of its cause, so the second server adds no row. The clock
+/// follows the database's (``ClockCorrection``).
+package struct EventSweep: Sendable {
+  let pool: PostgresPool
+  let ledger: LedgerWriter
+  let catalog: AppCatalog
+  let clock: ServiceClock
+  let logger: Logger
+  let clockCorrection: ClockCorrection
+
+  package init(
+    pool: PostgresPool, ledger: LedgerWriter, catalog: AppCatalog, clock: ServiceClock, logger: Logger,
+    clockCorrection: ClockCorrection
+  ) {
+    self.pool = pool
+    self.ledger = ledger
+    self.catalog = catalog
+    self.clock = clock
+    self.logger = logger
+    self.clockCorrection = clockCorrection
+  }
+
+  private static let batch = 256
+
+  package var job: BackgroundJob {
+    BackgroundJob("sweep of lifecycle events", every: .seconds(20), countedAs: "lifecycle_events") {
+      await clockCorrection.measure(pool, logger)
+      return try await run()
+    }
+  }
+
+  /// Writes down all events that are due.
+  /// - Returns: the number of rows that were due.
+  @discardableResult
+  func run() async throws -> Int {
+    var count = 0
+    for app in catalog.apps where app.hasLifecycleEvents {
+      count += try await sweepPurchases(of: app)
+      if app.customer == .device { count += try await sweepTrials(of: app) }
+      if app.limitsDevices { count += try await checkDevices(of: app) }
+    }
+    return count
+  }
+
+  /// The ledger decides the events of each purchase, under its lock.
+  private func sweepPurchases(of app: App) async throws -> Int {
+    let instant = clock.now()
+    let due = try await pool.query(EventSweepRows.purchases(of: app, at: instant, limit: Self.batch))
+    var failure: (any Error)?
+    var failures = 0
+    for row in due {
+      let id = try row.decode("original_transaction_id", as: String.self)
+      do {
+        _ = try await ledger.record(LedgerEntry(app: app, originalTransactionID: id, instant: instant))
+      } catch {
+        failures += 1
+        failure = error
+      }
+    }
+    if let failure, failures == due.count { throw failure }
+    return due.count
+  }
+
+  private func sweepTrials(of app: App) async throws -> Int {
+    let instant = clock.now()
+    let freeAccess = try FreeAccessByApp(await pool.query(CustomerRecordRows.freeAccessByApp))[app]
+    let pause = freeAccess.periods.reduce(0) { $0 + ($1.endsAt ?? instant).timeIntervalSince($1.startsAt) }
+    var place = EventSweepRows.TrialPlace.start
+    var count = 0
+    while true {
+      let due = try await pool.query(
+        EventSweepRows.trials(of: app, pause: pause, after: place, at: instant, limit: Self.batch)
+      ).map(DueTrial.init)
+      guard let last = due.last else { return count }
+      place = EventSweepRows.TrialPlace(endsAt: last.trial.endsAt, id: last.id)
+      count += try await write(due, of: app, at: instant)
+    }
+  }
+
+  /// - Returns: the number of events.
+  private func write(_ due: [DueTrial], of app: App, at instant: Date) async throws -> Int {
+    let records = try await pool.customerRecords(devices: due.map(\.deviceID))
+    let events = due.compactMap { trial in
+      trial.dueEvent(
+        in: app, records.customerRecords(of: .device(trial.deviceID), in: app, at: instant), at: instant)
+    }
+    guard let query = LifecycleEventRows.insert(events, in: catalog, at: instant) else { return 0 }
+    _ = try await pool.query(query)
+    return events.count
+  }
+
+  // MARK: Paused devices
+
+  /// Looks which paired devices are paused since an event that may have lowered the customer's limit.
+  private func checkDevices(of app: App) async throws -> Int {
+    let instant = clock.now()
+    return try await pool.withTransaction { connection in
+      let causes = try await connection.query(
+        EventSweepRows.unchecked(bundleID: app.bundleID, limit: Self.batch)
+      ).map(PauseCause.init)
+      guard !causes.isEmpty else { return 0 }
+      let devices = causes.compactMap(\.deviceID)
+      let answers = try await connection.pipeline(
+        CustomerRecordRows.select(users: [], devices: devices)
+          + devices.map { DeviceRows.select(bundleID: app.bundleID, deviceID: $0) })
+      let records = try CustomerRecordRows.decode(answers.prefix(CustomerRecordRows.count))
+      var paired: [String: [PairedDevice]] = [:]
+      for (device, rows) in zip(devices, answers.dropFirst(CustomerRecordRows.count)) {
+        paired[device] = try rows.map(PairedDevice.init)
+      }
+      let events = causes.compactMap { cause in
+        cause.event(in: app, records, paired: cause.deviceID.flatMap { paired[$0] } ?? [], at: instant)
+      }
+      let writes =
+        [LifecycleEventRows.insert(events, in: catalog, at: instant)].compactMap(\.self)
+        + [EventSweepRows.markChecked(causes.map(\.id))]
+      _ = try await connection.pipeline(writes)
+      return causes.count
+    }
+  }
+}
+
+/// A device's trial, and the events that time causes.
+package struct DueTrial: Sendable {
+  /// The id in `trials`. Each device that continues a trial has a row of its own.
+  package var id: UUID
+  package var deviceID: String
+  /// Apple's environment of the app transaction that started it.
+  package var environment: String
+  package var trial: Trial
+
+  package init(id: UUID, deviceID: String, environment: String, trial: Trial) {
+    self.id = id
+    self.deviceID = deviceID
+    self.environment = environment
+    self.trial = trial
+  }
+
+  /// - Parameter row: of ``EventSweepRows/trials(of:except:after:at:limit:)``.
+  package init(_ row: Row) throws {
+    id = try row.decode("id")
+    deviceID = try row.decode("device_id")
+    environment = try row.decode("environment")
+    trial = try Trial(row)
+  }
+
+  /// The event of its start.
+  package func start(in app: App) -> LifecycleEvent {
+    event(.trialStarted, in: app, occasion: [], at: trial.startedAt, endsAt: trial.endsAt)
+  }
+
+  /// The event that is due at `instant`, if one is: a reminder, unless the customer has bought something, or the end.
+  func dueEvent(
+    in app: App, _ customerRecords: CustomerRecords, at instant: Date
+  ) -> LifecycleEvent? {
+    // During free access the end is unknown.
+    guard let end = trial.end(honoring: customerRecords.freeAccess) else { return nil }
+    let isConverted = customerRecords.subscriptions.contains {
+      app.counts($0, for: .device(deviceID), at: instant)
+    }
+    if end <= instant {
+      var event = event(
+        .trialEnded, in: app, occasion: [end.occasion], at: end, endsAt: end, isConverted: isConverted)
+      event.checksDevices = app.limitsDevices
+      return event
+    }
+    let reminderAt = max(trial.startedAt, end - TimeInterval(app.reminders.trialEndingDays) * 86_400)
+    guard reminderAt <= instant, !isConverted else { return nil }
+    return event(.trialEnding, in: app, occasion: [end.occasion], at: reminderAt, endsAt: end)
+  }
+
+  private func event(
+    _ type: LifecycleEventType, in app: App, occasion: [String], at instant: Date, endsAt: Date,
+    isConverted: Bool? = nil
+  ) -> LifecycleEvent {
+    LifecycleEvent(
+      type: type, bundleID: app.bundleID, environment: environment, subject: .trial(id), occasion: occasion,
+      customer: .device(deviceID), periodEnd: endsAt, occurredAt: instant,
+      data: EventDetails(
+        trial: EventDetails.TrialPeriod(startedAt: trial.startedAt, endsAt: endsAt, isConverted: isConverted)
+      ).bytes)
+  }
+}
+
+/// An event that may have lowered the number of devices that a customer may pair.
+struct PauseCause: Sendable {
+  var id: UUID
+  var environment: String
+  var deviceID: String?
+  var subject: LifecycleEvent.Subject
+  var occurredAt: Date
+
+  /// - Parameter row: of ``EventSweepRows/unchecked(bundleID:limit:)``.
+  init(_ row: Row) throws {
+    id = try row.decode("id")
+    environment = try row.decode("environment")
+    deviceID = try row.decode("device_id")
+    occurredAt = try row.decode("occurred_at")
+    subject =
+      if let trial = try row.decode("trial_id", as: UUID?.self) {
+        .trial(trial)
+      } else {
+        .purchase(
+          originalTransactionID: try row.decode("original_transaction_id"),
+          transactionID: try row.decode("transaction_id"))
+      }
+  }
+
+  /// The event about the devices beyond the customer's limit at `instant`; `nil` if there are none.
+  /// - Parameter paired: the customer's paired devices, the first pairing first.
+  func event(
+    in app: App, _ records: RecordsByCustomer, paired: [PairedDevice], at instant: Date
+  ) -> LifecycleEvent? {
+    guard let deviceID else { return nil }
+    let customer = Customer.device(deviceID)
+    let entitlements = app.entitlements(
+      of: records.customerRecords(of: customer, in: app, at: instant), for: customer, at: instant)
+    guard let limit = entitlements.features.limit(for: Pairing.limitFeature), paired.count > limit else {
+      return nil
+    }
+    return LifecycleEvent(
+      type: .pausedDevices, bundleID: app.bundleID, environment: environment, subject: subject,
+      occasion: [id.uuidString.lowercased()], customer: customer,
+      pausedDevices: paired.dropFirst(limit).map(\.childDeviceID), occurredAt: occurredAt,
+      data: EventDetails(cause: id, limit: limit).bytes)
+  }
+}
+
+/// The queries of ``EventSweep``: rows whose next event is due, and was not written down.
+enum EventSweepRows {
+  /// The purchases of an app whose grace period ends soon, and those that ended a day ago although the App Store meant to
+  /// renew them. The ledger decides the event; the conditions are those of ``PurchaseChange/timeEvents``.
+  static func purchases(of app: App, at instant: Date, limit: Int) -> Query {
+    let reminder = instant + TimeInterval(app.reminders.graceEndingDays) * 86_400
+    let late = instant - PurchaseChange.renewalDelay
+    let oldest = late - LifecycleEvent.maximumAge
+    return """
+      (SELECT original_transaction_id FROM subscriptions AS purchase, LATERAL (
+         SELECT min(phase.start) AS at FROM unnest(phase_starts, phase_statuses) AS phase (start, status)
+         WHERE phase.start > \(instant) AND phase.status <> 'grace') AS grace_end
+       WHERE next_change_at > \(instant) AND next_change_at <= \(reminder) AND bundle_id = \(app.bundleID)
+         AND status = 'grace' AND grace_end.at <= \(reminder)
+         AND (NOT auto_renew_enabled OR store_status <> 'expired' OR expiry_date <= \(late))
+         AND NOT EXISTS (
+           SELECT FROM lifecycle_events AS event
+           WHERE event.original_transaction_id = purchase.original_transaction_id AND event.type = 'grace.ending'
+             AND event.period_end = grace_end.at)
+       LIMIT \(limit))
+      UNION ALL
+      (SELECT original_transaction_id FROM subscriptions AS purchase
+       WHERE expiry_date > \(oldest) AND expiry_date <= \(late) AND bundle_id = \(app.bundleID)
+         AND auto_renew_enabled AND store_status = 'expired' AND status IN ('grace', 'expired')
+         AND NOT EXISTS (
+           SELECT FROM lifecycle_events AS event
+           WHERE event.original_transaction_id = purchase.original_transaction_id
+             AND event.type = CASE purchase.status WHEN 'grace' THEN 'grace.started' ELSE 'expired' END
+             AND event.period_end = purchase.expiry_date)
+       LIMIT \(limit))
+      """
+  }
+
+  /// The place of a page of trials.
+  struct TrialPlace: Sendable {
+    var endsAt: Date
+    var id: UUID
+
+    static let start = TrialPlace(
+      endsAt: .distantPast, id: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
+  }
+
+  /// The trials of an app, one row for each device, that end soon or have ended and whose event is not written down. No webhook
+  /// gets the pseudonym of an erased device.
+  /// - Parameter pause: the time of free access, by which an end may be later than `ends_at`.
+  static func trials(
+    of app: App, pause: TimeInterval, after place: TrialPlace, at instant: Date, limit: Int
+  ) -> Query {
+    let reminder = instant + TimeInterval(app.reminders.trialEndingDays) * 86_400
+    let oldest = instant - LifecycleEvent.maximumAge - pause
+    return """
+      SELECT own.id, own.device_id, own.environment, original.started_at, original.ends_at
+      FROM trials AS original, LATERAL (
+        SELECT original.id, original.device_id, original.environment
+        UNION ALL
+        SELECT joined.id, joined.device_id, joined.environment FROM trials AS joined
+        WHERE joined.continues = original.id) AS own
+      WHERE original.continues IS NULL AND original.ends_at > \(oldest) AND original.ends_at <= \(reminder)
+        AND original.bundle_id = \(app.bundleID)
+        AND (original.ends_at, own.id) > (\(place.endsAt)::timestamptz, \(place.id)::uuid)
+        AND NOT EXISTS (
+          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = own.device_id)
+        AND NOT EXISTS (
+          SELECT FROM lifecycle_events AS event
+          WHERE event.trial_id = own.id AND event.period_end >= original.ends_at
+            AND event.type = CASE WHEN original.ends_at > \(instant) THEN 'trial.ending' ELSE 'trial.ended' END)
+      ORDER BY original.ends_at, own.id LIMIT \(limit)
+      """
+  }
+
+  /// Events that may have paused devices, locked until the end of the transaction; others have those that are locked.
+  static func unchecked(bundleID: String, limit: Int) -> Query {
+    """
+    SELECT id, environment, device_id, original_transaction_id, transaction_id, trial_id, occurred_at
+    FROM lifecycle_events WHERE checks_devices AND bundle_id = \(bundleID) ORDER BY created_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
+    """
+  }
+
+  static func markChecked(_ ids: [UUID]) -> Query {
+    "UPDATE lifecycle_events SET checks_devices = false WHERE id = ANY(\(ids))"
+  }
+}

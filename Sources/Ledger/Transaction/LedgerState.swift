@@ -1,0 +1,425 @@
+import Customers
+import FoundationEssentials
+import Subscriptions
+
+/// The purchases of a batch: as read from the database, and as changed by each entry.
+///
+/// Several entries of a batch can be about one purchase, so each entry sees the changes of the ones before it.
+struct LedgerState {
+  /// The periods of free access of each app.
+  var freeAccessByApp = FreeAccessByApp()
+  /// Notifications of this batch that are stored already.
+  var keptNotifications: Set<UUID> = []
+  /// Those of them whose customer was erased.
+  var erasedNotifications: Set<UUID> = []
+  /// Admissions of this batch that do not hold, because another secret is stored.
+  var changedAdmissions: Set<DeviceAdmission> = []
+  /// Transactions that have a row.
+  private var keptTransactions: Set<String> = []
+  private var purchases: [String: Purchase] = [:]
+
+  /// Notifications to be written.
+  private(set) var newNotifications: [NewNotification] = []
+  /// Stored notifications that were processed again.
+  private(set) var replayedNotifications: [NewNotification] = []
+  /// Changes of ownership.
+  private(set) var moves: [OwnershipMove] = []
+  /// Lifecycle events of apps that receive them.
+  private(set) var lifecycleEvents: [LifecycleEvent] = []
+
+  struct NewNotification {
+    var notification: KeptNotification
+    var originalTransactionID: String?
+    var outcome: String
+    var isProcessed: Bool
+  }
+
+  struct ChangedSubscription {
+    var stored: StoredSubscription
+    var isValidation: Bool
+    /// Whether the devices that share it changed, or one proved it again.
+    var hasNewHolders: Bool
+  }
+
+  fileprivate struct Purchase {
+    var facts = SubscriptionFacts()
+    var stored: StoredSubscription?
+    /// The device in a row from before receiptd. A row that only records an erasure has none.
+    var formerDevice: String?
+    /// The erasure of a customer whom only notifications that waited had named.
+    var formerErasure: PurchaseErasure?
+    var newTransactions: [String: TransactionRecord] = [:]
+    /// The counted days that the new transactions may change.
+    var lateFacts: Set<LateFact> = []
+    var newRenewal: RenewalRecord?
+    var isChanged = false
+    var isValidation = false
+    var hasNewHolders = false
+    /// When the App Store signed the proof by which it gives access, if no notification and no earlier entry told that the
+    /// transaction does so and the proof is older than ``OldProofRows/age``.
+    var oldProof: Date?
+    /// See ``LedgerReceipt/isUnconfirmed``.
+    var isUnconfirmed = false
+    /// The customers who had it before this batch.
+    var owners: Set<Customer> = []
+  }
+
+  // MARK: Load
+
+  mutating func load(_ fact: TransactionFact) {
+    keptTransactions.insert(fact.transactionID)
+    purchases[fact.originalTransactionID, default: Purchase()].facts.add(fact)
+  }
+
+  mutating func load(_ fact: RenewalFact) {
+    purchases[fact.originalTransactionID, default: Purchase()].facts.add(fact)
+  }
+
+  /// - Parameter isUnconfirmed: whether it is known by an old proof, and the App Store has not answered about it.
+  mutating func load(_ stored: StoredSubscription, isUnconfirmed: Bool = false) {
+    purchases[stored.originalTransactionID, default: Purchase()].stored = stored
+    purchases[stored.originalTransactionID]?.isUnconfirmed = isUnconfirmed
+  }
+
+  /// - Parameter formerDevice: the device in a row from before receiptd; empty for none, also in a row that only records an
+  ///   erasure.
+  mutating func load(formerDevice: String, of originalTransactionID: String) {
+    guard !formerDevice.isEmpty else { return }
+    purchases[originalTransactionID, default: Purchase()].formerDevice = formerDevice
+  }
+
+  mutating func load(_ erasure: PurchaseErasure?, of originalTransactionID: String) {
+    guard let erasure else { return }
+    purchases[originalTransactionID, default: Purchase()].formerErasure = erasure
+  }
+
+  mutating func load(_ holder: Holder, of originalTransactionID: String) {
+    purchases[originalTransactionID]?.stored?.holders.append(holder)
+  }
+
+  // MARK: Record
+
+  /// Records one entry.
+  mutating func record(_ entry: LedgerEntry) -> LedgerReceipt {
+    if let notification = entry.notification, !entry.isReplay,
+      keptNotifications.contains(notification.uuid)
+    {
+      return LedgerReceipt(isDuplicate: true)
+    }
+    // The replay read the payload before the erasure.
+    if let notification = entry.notification, erasedNotifications.contains(notification.uuid) {
+      return LedgerReceipt(isDuplicate: true, outcome: "erased")
+    }
+    if !changedAdmissions.isEmpty, let admission = entry.admission, changedAdmissions.contains(admission) {
+      return LedgerReceipt(isSecretChanged: true)
+    }
+    var receipt = LedgerReceipt()
+    // Without an app there is no catalog, so the purchase stays as it is.
+    if let id = entry.originalTransactionID, let app = entry.app {
+      receipt = purchases[id, default: Purchase()].record(
+        entry, freeAccess: freeAccessByApp[app], moves: &moves, lifecycleEvents: &lifecycleEvents)
+    }
+    if let notification = entry.notification {
+      let outcome = outcome(of: notification, entry, receipt)
+      receipt.outcome = outcome
+      receipt.isProcessed = notification.pendingReason == nil && !receipt.isContradiction
+      let row = NewNotification(
+        notification: notification, originalTransactionID: entry.originalTransactionID,
+        outcome: outcome, isProcessed: receipt.isProcessed)
+      if entry.isReplay {
+        replayedNotifications.append(row)
+      } else {
+        keptNotifications.insert(notification.uuid)
+        newNotifications.append(row)
+      }
+    }
+    return receipt
+  }
+
+  private func outcome(
+    of notification: KeptNotification, _ entry: LedgerEntry, _ receipt: LedgerReceipt
+  ) -> String {
+    if let pendingReason = notification.pendingReason { return pendingReason.rawValue }
+    if receipt.isContradiction { return KeptNotification.PendingReason.failed.rawValue }
+    if entry.transactions.isEmpty && entry.renewals.isEmpty { return "recorded" }
+    return receipt.isNews ? "applied" : "unchanged"
+  }
+
+  // MARK: Rows to write
+
+  // Sorted, because rows are locked in the order in which they are written.
+
+  /// The transactions to write: those that have a row, and those that have none.
+  var newTransactions: (known: [TransactionRecord], unknown: [TransactionRecord]) {
+    let records = purchases.values.flatMap { $0.newTransactions.values }
+      .sorted { $0.fact.transactionID < $1.fact.transactionID }
+    let known = records.filter { keptTransactions.contains($0.fact.transactionID) }
+    if known.isEmpty { return ([], records) }
+    return (known, records.filter { !keptTransactions.contains($0.fact.transactionID) })
+  }
+
+  /// The counted days that the entries may change.
+  var lateFacts: [LateFact] {
+    var facts = Set(newNotifications.compactMap { LateFact($0.notification) })
+    for purchase in purchases.values { facts.formUnion(purchase.lateFacts) }
+    return Array(facts)
+  }
+
+  var newRenewals: [RenewalRecord] {
+    purchases.values.compactMap(\.newRenewal)
+      .sorted { $0.fact.originalTransactionID < $1.fact.originalTransactionID }
+  }
+
+  var changedSubscriptions: [ChangedSubscription] {
+    purchases.values
+      .compactMap { purchase in
+        guard purchase.isChanged, let stored = purchase.stored else { return nil }
+        return ChangedSubscription(
+          stored: stored, isValidation: purchase.isValidation, hasNewHolders: purchase.hasNewHolders)
+      }
+      .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
+  }
+
+  /// The purchases that give access by an old proof of this batch, with its date.
+  var oldProofs: [(originalTransactionID: String, signedAt: Date)] {
+    purchases.compactMap { id, purchase in purchase.oldProof.map { (id, $0) } }.sorted { $0.0 < $1.0 }
+  }
+
+  /// The purchases of this batch whose facts are kept without what tells of an erased customer: no customer has them.
+  var erasedPurchases: [String] {
+    purchases.filter { _, purchase in
+      purchase.isChanged && purchase.stored?.erasure != nil && purchase.stored?.owner == nil
+    }.keys.sorted()
+  }
+
+  /// The purchases of this batch that a customer has, and for which the App Store goes on signing an erased customer's token.
+  var purchasesWithErasedTokens: [String] {
+    purchases.filter { _, purchase in
+      purchase.newRenewal != nil && purchase.stored?.erasure?.tokenDigests.isEmpty == false
+        && purchase.stored?.owner != nil
+    }.keys.sorted()
+  }
+
+  /// The customers who have or had a purchase that changed, each with its app.
+  var customerChanges: Set<CustomerChange> {
+    purchases.values.reduce(into: []) { changes, purchase in
+      guard purchase.isChanged, let stored = purchase.stored else { return }
+      for customer in purchase.owners.union(stored.customers) {
+        changes.insert(CustomerChange(bundleID: stored.bundleID, customer: customer))
+      }
+    }
+  }
+}
+
+extension LedgerState.Purchase {
+  fileprivate var erasure: PurchaseErasure? { stored?.erasure ?? formerErasure }
+
+  fileprivate mutating func record(
+    _ entry: LedgerEntry, freeAccess: FreeAccess, moves: inout [OwnershipMove],
+    lifecycleEvents: inout [LifecycleEvent]
+  ) -> LedgerReceipt {
+    var receipt = LedgerReceipt()
+    receipt.freeAccess = freeAccess
+    guard agrees(with: entry) else {
+      receipt.isContradiction = true
+      return receipt
+    }
+    // Copied only for apps with lifecycle events.
+    let formerFacts = entry.app?.hasLifecycleEvents == true ? facts : nil
+    receipt.previousFirstPaidAt = facts.firstPaidAt
+    // A notification is one of a history that reconciling reads to its end.
+    let transactionsBefore =
+      entry.notification == nil ? facts.known(entry.transactions.map(\.fact.transactionID)) : nil
+    for record in entry.transactions
+    where add(erasure?.stripped(record) ?? record, at: entry.instant, &receipt) {
+      receipt.isNews = true
+    }
+    receipt.firstPaidAt = facts.firstPaidAt
+    for record in entry.renewals where facts.add(record.fact) {
+      newRenewal = record
+      receipt.isNews = true
+    }
+    guard let subscription = facts.subscription(under: entry.app, freeAccess: freeAccess) else {
+      return receipt
+    }
+
+    if let transactionsBefore, let current = facts.transactions[subscription.current.transactionID],
+      entry.changes(current, from: transactionsBefore),
+      entry.instant > subscription.current.signedAt + OldProofRows.age,
+      subscription.phase(at: entry.instant).status.grantsAccess
+    {
+      oldProof = subscription.current.signedAt
+      isUnconfirmed = true
+    }
+    receipt.isUnconfirmed = isUnconfirmed
+    receipt.previous = stored
+    let before = stored
+    if let before { owners.formUnion(before.customers) }
+    if let owner = formerOwner(in: entry.app) { owners.insert(owner.customer) }
+    let claim = settle(entry, subscription)
+    receipt.claim = claim.outcome
+    let token = entry.app?.customer == .user ? subscription.customerToken : nil
+    var now = StoredSubscription(
+      subscription: subscription, owner: receipt.claim.owner,
+      decidedToken: token ?? stored?.decidedToken,
+      isCounted: entry.app?.counts(
+        subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
+      holders: claim.holders, erasure: erasure, moves: stored?.moves, unprovenMoves: stored?.unprovenMoves)
+    if claim.isCounted {
+      if entry.claim == .proof {
+        now.moves = now.moves.counting(moveAt: entry.instant)
+      } else {
+        now.unprovenMoves = now.unprovenMoves.counting(moveAt: entry.instant)
+      }
+    }
+    let newMoves = OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
+    moves += newMoves
+    if let formerFacts, let app = entry.app {
+      lifecycleEvents +=
+        PurchaseChange(
+          app: app, entry: entry, before: formerFacts, after: facts, stored: now, moves: newMoves
+        ).events
+    }
+    if now.holders != before?.holders ?? [] { hasNewHolders = true }
+    stored = now
+    isChanged = true
+    isValidation = isValidation || entry.isValidation
+    receipt.subscription = now
+    return receipt
+  }
+
+  /// - Returns: whether the record told something new.
+  private mutating func add(
+    _ record: TransactionRecord, at instant: Date, _ receipt: inout LedgerReceipt
+  ) -> Bool {
+    let id = record.fact.transactionID
+    let known = facts.transactions[id]
+    guard facts.add(record.fact), let fact = facts.transactions[id] else { return false }
+    var written = record
+    if let known, !record.fact.supersedes(known) {
+      // An older signature: only its account token is new.
+      if let newer = newTransactions[id] { written = newer } else { written.keepsOtherClaims = true }
+    } else {
+      receipt.storeEvents += StoreEvent.events(of: record, after: known, in: facts)
+    }
+    written.fact = fact
+    newTransactions[id] = written
+    if let late = LateFact(fact, after: known, at: instant) { lateFacts.insert(late) }
+    return true
+  }
+
+  /// Whether the entry is about the app and the environment of the stored purchase. The App Store's ids are unique, so
+  /// anything else is an error that must not mix two purchases.
+  private func agrees(with entry: LedgerEntry) -> Bool {
+    let environment =
+      facts.transactions.values.first?.environment ?? facts.renewal?.environment
+      ?? entry.transactions.first?.fact.environment ?? entry.renewals.first?.fact.environment
+    guard let app = entry.app, let environment else { return true }
+    func agrees(_ fact: TransactionFact) -> Bool {
+      fact.bundleID == app.bundleID && fact.environment == environment
+    }
+    return facts.transactions.values.allSatisfy(agrees)
+      && facts.renewal.map { $0.environment == environment } ?? true
+      && entry.transactions.allSatisfy { agrees($0.fact) }
+      && entry.renewals.allSatisfy { $0.fact.environment == environment }
+  }
+
+  /// The owner that the app's former server named. It stays until a proof or support decides otherwise.
+  private func formerOwner(in app: App?) -> Ownership? {
+    guard stored == nil, app?.customer == .device, let formerDevice else { return nil }
+    return Ownership(customer: .device(formerDevice), reason: .firstClaim)
+  }
+
+  private func settle(_ entry: LedgerEntry, _ subscription: Subscription) -> SharedClaim {
+    let owner = stored?.owner ?? formerOwner(in: entry.app)
+    let holders = stored?.holders ?? []
+    let claimant = claimant(of: entry, owner, subscription)
+    let isProven = entry.claim == .proof
+    let moves = isProven ? stored?.moves : stored?.unprovenMoves
+    let mayJoin = isProven || entry.claim == .oldBuild
+    guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
+    if let transfer = entry.transfer {
+      return transfer.claim(owner: owner, holders: holders, in: app, at: entry.instant)
+    }
+    if app.sharesPurchases {
+      return share(
+        claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
+        mayJoin: mayJoin, isProven: isProven, moves: moves, mostMoves: app.devicesPerPurchase,
+        at: entry.instant)
+    }
+    let isActive =
+      app.counts(subscription, for: owner?.customer, at: entry.instant)
+      && subscription.phase(at: entry.instant).status.grantsAccess
+    // The transfer policy is for users. A device that may join replaces the only device that has the purchase.
+    let devicePolicy: TransferPolicy = mayJoin ? .transfer : .keep
+    let outcome = Subscriptions.settle(
+      claimant: claimant, owner: owner, token: subscription.customerToken,
+      decidedToken: stored?.decidedToken, kind: app.customer,
+      policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive,
+      isProven: isProven,
+      mayDisplace: moves.allowsMove(limit: app.devicesPerPurchase, at: entry.instant))
+    return SharedClaim(outcome: outcome, holders: holders)
+  }
+}
+
+extension SubscriptionFacts {
+  /// The facts of these transactions that are known.
+  fileprivate func known(_ ids: [String]) -> [String: TransactionFact] {
+    ids.reduce(into: [:]) { $0[$1] = transactions[$1] }
+  }
+}
+
+extension LedgerEntry {
+  /// Whether this entry, and nothing before it, tells that a transaction gives access, or for as long: the transaction was unknown, or
+  /// known as revoked, upgraded or with an earlier end.
+  /// - Parameter before: the facts of this entry's transactions before it.
+  fileprivate func changes(_ fact: TransactionFact, from before: [String: TransactionFact]) -> Bool {
+    guard transactions.contains(where: { $0.fact.transactionID == fact.transactionID }) else { return false }
+    guard let former = before[fact.transactionID] else { return true }
+    guard fact.supersedes(former) else { return false }
+    return former.revocationDate != nil && fact.revocationDate == nil || former.isUpgraded && !fact.isUpgraded
+      || (former.expiresDate ?? .distantFuture) < (fact.expiresDate ?? .distantFuture)
+  }
+}
+
+extension LedgerState.Purchase {
+  /// The claimant whose claim counts; `nil` if the evidence gives no right to the purchase as it is.
+  fileprivate func claimant(
+    of entry: LedgerEntry, _ owner: Ownership?, _ subscription: Subscription
+  ) -> Customer? {
+    let isKnown =
+      owner?.customer == entry.claimant
+      || stored?.holders.contains { Customer.device($0.deviceID) == entry.claimant } ?? false
+    let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
+    // The id of a transaction may be known to others; the purchase of an erased customer takes a signed proof.
+    let isErased = erasure?.ownerErasedAt != nil
+    return switch entry.claim {
+    case .proof: entry.claimant
+    case .oldBuild: isKnown || !isErased ? entry.claimant : nil
+    case .name: isKnown || !isTaken && !isErased ? entry.claimant : nil
+    case .nothing: isKnown ? entry.claimant : nil
+    }
+  }
+}
+
+extension ClaimOutcome {
+  /// The owner after the claim.
+  package var owner: Ownership? {
+    switch self {
+    case .settled(let owner): owner
+    case .moved(let owner, _): owner
+    case .shared(let owner, _, _): owner
+    case .refused(let owner), .postponed(let owner): owner
+    }
+  }
+}
+
+extension LedgerEntry {
+  /// The receipt that the entry would get, without recording it.
+  /// - Parameter stored: the purchase of the entry; `nil` if it is not known.
+  package func foreseen(after stored: StoredSubscription?) -> LedgerReceipt {
+    var state = LedgerState()
+    if let stored { state.load(stored) }
+    return state.record(self)
+  }
+}

@@ -1,0 +1,325 @@
+import Actions
+import Configuration
+import CoreMetrics
+import Customers
+import FoundationEssentials
+import Logging
+import Postgres
+import Subscriptions
+import Work
+
+/// Records a batch of entries in one transaction: locks, reads, decides, writes, commits.
+///
+/// It takes two round trips, however many entries there are: lock and read; write and commit. There is a third where an
+/// app has its status on users' profiles (they are read with the second and written with the commit), and where a stored
+/// transaction is updated (the commit must not be sent before the number of updated rows is known).
+///
+/// The locks are transaction-level advisory locks, first on purchases and then on customers, each kind in ascending order,
+/// so two servers never deadlock. Unlike row locks they also cover rows that do not exist yet.
+struct LedgerTransaction {
+  let entries: [LedgerEntry]
+  /// Notifications of these entries that are probably stored, so their purchases are neither locked nor read.
+  var supposedlyKept: Set<UUID> = []
+  /// How long the transaction waits for one lock.
+  var lockTimeout = LockTimeout.alone
+  let headerIDs: JWSHeaderIDs
+  let catalog: AppCatalog
+  let clock: ServiceClock
+  let logger: Logger
+  let metrics: LedgerMetrics
+
+  /// Begins the transaction, records the entries and commits.
+  ///
+  /// - Returns: a receipt for each entry, in order.
+  /// - Throws: ``NotificationsNotKept``, ``TransactionsElsewhere``, ``RowsChanged``, ``SupportRefusal`` or `PostgresError`.
+  ///   Nothing was written unless that is of kind `.outcomeUnknown`.
+  func commit(in pool: PostgresPool) async throws -> [LedgerReceipt] {
+    try await pool.withTransaction { connection in try await run(on: connection) }
+  }
+
+  /// Records the entries in the transaction that is open on `connection`, and may commit it.
+  func run(on connection: PostgresConnection) async throws -> [LedgerReceipt] {
+    var (state, former) = try await read(connection)
+    let receipts = entries.map { state.record($0) }
+    return try await write(state, receipts, former, connection)
+  }
+
+  // MARK: Read
+
+  /// Reads the purchases of the entries, and the users who have those that count.
+  private func read(
+    _ connection: PostgresConnection
+  ) async throws -> (state: LedgerState, former: Set<UUID>) {
+    // Entries without an app change no purchase, so the purchase's rows need not even be readable.
+    let news = supposedlyKept.isEmpty ? entries : entries.filter { !isSupposedlyKept($0) }
+    let withApp = news.filter { $0.app != nil }
+    let ids = Set(withApp.compactMap(\.originalTransactionID)).sorted()
+    let transactionIDs = Set(withApp.flatMap { $0.transactions.map(\.fact.transactionID) }).sorted()
+    let notifications = entries.compactMap(\.notification)
+    let shared = Set(
+      withApp.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
+    ).sorted()
+    var queries = [
+      AdvisoryLock.acquireForLookups(
+        .purchase, Set(news.compactMap(\.lockName)), lockTimeout: lockTimeout)
+    ]
+    if !notifications.isEmpty { queries.append(NotificationRows.existing(notifications)) }
+    if !ids.isEmpty {
+      queries.append(TransactionRows.select(ids, or: transactionIDs))
+      queries.append(RenewalRows.select(ids))
+      queries.append(SubscriptionRows.selectWithFormer(ids))
+      queries.append(CustomerRecordRows.freeAccessByApp)
+      if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
+    }
+    let assumed = withApp.compactMap(\.admission).filter(\.isAssumed)
+    if !assumed.isEmpty { queries.append(DeviceSecretRows.changed(assumed)) }
+    var answers = try await connection.pipeline(queries).dropFirst()
+
+    var state = LedgerState()
+    if !notifications.isEmpty, let rows = answers.popFirst() {
+      for row in rows {
+        let uuid = try row.decode("notification_uuid", as: UUID.self)
+        state.keptNotifications.insert(uuid)
+        if try row.decode("is_erased") { state.erasedNotifications.insert(uuid) }
+      }
+    }
+    guard supposedlyKept.isSubset(of: state.keptNotifications) else { throw NotificationsNotKept() }
+    guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
+      let subscriptions = answers.popFirst(), let freeAccessByApp = answers.popFirst()
+    else { return (state, []) }
+    var former: Set<UUID> = []
+    state.freeAccessByApp = try FreeAccessByApp(freeAccessByApp)
+    let known = try transactions.map { try TransactionRows.decode($0) }
+    try checkHomes(of: known)
+    for fact in known { state.load(fact) }
+    for row in renewals { state.load(try RenewalRows.decode(row)) }
+    for row in subscriptions {
+      if let device = try SubscriptionRows.formerDevice(row) {
+        let id = try row.decode("original_transaction_id", as: String.self)
+        state.load(formerDevice: device, of: id)
+        state.load(try PurchaseErasure(row), of: id)
+      } else {
+        let stored = try SubscriptionRows.decode(row)
+        if stored.isCounted, let user = stored.owner?.customer.userID { former.insert(user) }
+        state.load(stored, isUnconfirmed: try row.decode("is_unconfirmed"))
+      }
+    }
+    if !shared.isEmpty, let holders = answers.popFirst() {
+      for row in holders {
+        let (id, holder) = try HolderRows.decode(row)
+        state.load(holder, of: id)
+      }
+    }
+    if !assumed.isEmpty, let changed = answers.popFirst() {
+      state.changedAdmissions = try Set(changed.map(DeviceSecretRows.decodeChanged))
+    }
+    return (state, former)
+  }
+
+  private func isSupposedlyKept(_ entry: LedgerEntry) -> Bool {
+    guard !entry.isReplay, let notification = entry.notification else { return false }
+    return supposedlyKept.contains(notification.uuid)
+  }
+
+  /// - Throws: ``TransactionsElsewhere`` where a transaction is stored as part of another purchase than its entry's.
+  private func checkHomes(of known: [TransactionFact]) throws {
+    let homes = Dictionary(
+      known.lazy.map { ($0.transactionID, $0.originalTransactionID) }, uniquingKeysWith: { first, _ in first }
+    )
+    let elsewhere = entries.contains { entry in
+      entry.app != nil
+        && entry.transactions.contains { record in
+          homes[record.fact.transactionID].map { $0 != record.fact.originalTransactionID } ?? false
+        }
+    }
+    if elsewhere { throw TransactionsElsewhere(homes: homes) }
+  }
+
+  // MARK: Write
+
+  private func write(
+    _ state: LedgerState, _ receipts: [LedgerReceipt], _ former: Set<UUID>, _ connection: PostgresConnection
+  ) async throws -> [LedgerReceipt] {
+    let instant = entries.map(\.instant).max() ?? Date()
+    let changed = state.changedSubscriptions
+    var (queries, update) = statements(for: state, changed, at: instant)
+    queries += zip(entries, receipts).compactMap(SupportActionRows.insert)
+    if let events = LifecycleEventRows.insert(state.lifecycleEvents, in: catalog, at: instant) {
+      queries.append(events)
+    }
+    let forwarded = state.newNotifications.map(\.notification)
+    if let rows = ForwardedNotificationRows.insert(forwarded, in: catalog, at: instant) {
+      queries.append(rows)
+    }
+    let erased = state.erasedPurchases
+    if !erased.isEmpty {
+      queries.append(ImpersonalFacts.subscriptions(erased))
+      queries += ImpersonalFacts.reduce(erased, includesWaiting: false, at: instant)
+    }
+    let returned = state.purchasesWithErasedTokens
+    if !returned.isEmpty { queries.append(ImpersonalFacts.renewalsWithoutTokens(returned)) }
+    let calls = zip(entries, receipts).compactMap(NewStoreCall.init)
+    if !calls.isEmpty { queries.append(StoreCallRows.insert(calls, at: instant)) }
+    let changes = state.customerChanges
+    let users = Set(changes.compactMap(\.customer.userID)).sorted()
+    let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
+    let readsCustomers = !users.isEmpty || !devices.isEmpty
+    if readsCustomers {
+      let locks = AdvisoryLock.acquire(.customer, Set(users.map(\.uuidString)).union(devices))
+      let transfers = entries.compactMap(\.transfer)
+      if !transfers.isEmpty { _ = try await connection.query(locks) }
+      for transfer in transfers { try await transfer.check(connection) }
+      queries.append(locks)
+      let admissions = zip(entries, receipts).compactMap { entry, receipt in
+        receipt.isSecretChanged ? nil : entry.admission
+      }.filter { devices.contains($0.device) }
+      if !admissions.isEmpty { queries.append(DeviceSecretRows.require(admissions)) }
+      if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
+    }
+    // The customers' other records: the rows written here need not be read back. Devices are read for the responses
+    // alone, which are about the entries' apps.
+    let lookups =
+      readsCustomers
+      ? CustomerRecordRows.lookups(
+        users: users, devices: devices, except: changed.map(\.stored.originalTransactionID),
+        sharing: entries.contains { $0.app?.sharesPurchases ?? false }) : []
+    queries += lookups
+    guard !queries.isEmpty else { return receipts }
+    let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
+    let hasProfiles = writer.isNeeded(for: changes)
+    // If the UPDATE finds fewer rows than expected, the transaction must not commit: COMMIT is sent after its response.
+    let answers: [Rows]
+    var ahead: Result<SavepointAttempt, PostgresError>?
+    if hasProfiles {
+      (answers, ahead) = try await connection.pipeline(
+        queries, attempting: writer.selectsAhead(for: changes), within: ProfileWriter.timeout)
+    } else if update != nil {
+      answers = try await connection.pipeline(queries)
+    } else {
+      answers = try await connection.commit(after: queries)
+    }
+    if let update, answers[update.place].affected < update.count {
+      throw RowsChanged()
+    }
+    guard readsCustomers else { return receipts }
+
+    var customerRecords: RecordsByCustomer
+    do {
+      customerRecords = try CustomerRecordRows.decodeLookups(
+        answers.suffix(lookups.count), freeAccessByApp: state.freeAccessByApp)
+    } catch  where connection.isCommitted {
+      logger.error("a customer's records cannot be read", metadata: ["reason": "\(error)"])
+      return receipts.map { receipt in
+        var receipt = receipt
+        receipt.areCustomerRecordsUnread = true
+        return receipt
+      }
+    }
+    for subscription in changed { customerRecords.add(subscription.stored.asRow(at: instant)) }
+    if hasProfiles {
+      let unwritten = try await writer.write(
+        changes, customerRecords: customerRecords, former: former, on: connection, ahead: ahead, commits: true
+      )
+      if !unwritten.isEmpty { metrics.profileWriteFailures.increment(by: unwritten.count) }
+    }
+    return zip(entries, receipts).map { entry, receipt in
+      guard let customer = entry.asks(about: receipt), let app = entry.app else { return receipt }
+      var receipt = receipt
+      receipt.customerRecords = customerRecords.customerRecords(
+        of: customer, in: app, at: entry.instant)
+      return receipt
+    }
+  }
+
+  /// The statements that write notifications, facts and subscriptions, with the index of the one that updates stored
+  /// transactions and the number of rows that it must touch.
+  private func statements(
+    for state: LedgerState, _ changed: [LedgerState.ChangedSubscription], at instant: Date
+  ) -> (queries: [Query], update: (place: Int, count: Int)?) {
+    var queries: [Query] = []
+    let notifications = state.newNotifications.map {
+      NotificationRows.NewRow(
+        notification: $0.notification, originalTransactionID: $0.originalTransactionID,
+        outcome: $0.outcome, isProcessed: $0.isProcessed)
+    }
+    if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications, headers: headerIDs)) }
+    let unusable = notifications.map(\.notification).filter { $0.failure != nil }
+    if !unusable.isEmpty { queries.append(NotificationRows.explain(unusable)) }
+    for replayed in state.replayedNotifications {
+      queries.append(
+        NotificationRows.markReplayed(
+          replayed.notification, originalTransactionID: replayed.originalTransactionID,
+          outcome: replayed.outcome, isProcessed: replayed.isProcessed, at: instant))
+    }
+    let (known, unknown) = state.newTransactions
+    if !unknown.isEmpty { queries.append(TransactionRows.insert(unknown, at: instant)) }
+    let update = known.isEmpty ? nil : (place: queries.count, count: known.count)
+    if !known.isEmpty { queries.append(TransactionRows.update(known, at: instant)) }
+    let late = state.lateFacts
+    if !late.isEmpty { queries.append(LateFactRows.insert(late)) }
+    let renewals = state.newRenewals
+    if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
+    if !changed.isEmpty {
+      queries.append(
+        SubscriptionRows.upsert(
+          changed.map(\.stored), validated: changed.map(\.isValidation), at: instant))
+      let shared = changed.filter(\.hasNewHolders).map(\.stored)
+      if !shared.isEmpty { queries += HolderRows.replace(shared) }
+    }
+    let oldProofs = state.oldProofs
+    if !oldProofs.isEmpty { queries.append(OldProofRows.mark(oldProofs, at: instant)) }
+    if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
+    return (queries, update)
+  }
+}
+
+/// Transactions that are stored as part of another purchase than the one they are signed for now.
+///
+/// After a transfer or migration of an app its purchases can have new original ids (`previousOriginalTransactionId`). A
+/// stored transaction keeps its purchase, so that its refund ends the access that it granted. New transactions under the
+/// new id are a purchase of their own.
+struct TransactionsElsewhere: Error {
+  /// The original id of each stored transaction.
+  var homes: [String: String]
+}
+
+extension LedgerEntry {
+  /// The same entry, about the purchase that its transactions are stored under.
+  func reassigned(_ homes: [String: String]) -> LedgerEntry {
+    guard let home = transactions.lazy.compactMap({ homes[$0.fact.transactionID] }).first,
+      home != originalTransactionID
+    else { return self }
+    var moved = self
+    moved.originalTransactionID = home
+    for index in moved.transactions.indices { moved.transactions[index].fact.originalTransactionID = home }
+    for index in moved.renewals.indices { moved.renewals[index].fact.originalTransactionID = home }
+    return moved
+  }
+}
+
+/// A stored transaction that the ledger read is gone or changed when it is updated: another server has written it as part of
+/// another purchase, or retention has deleted it. The next attempt reads it again.
+struct RowsChanged: Error {}
+
+/// The statements on the columns `old_proof_…` of `subscriptions`.
+package enum OldProofRows {
+  /// The age from which a proof is old, in seconds.
+  static let age: TimeInterval = 86_400
+
+  /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it:
+  /// that history has a refund since.
+  static func mark(
+    _ proofs: [(originalTransactionID: String, signedAt: Date)], at instant: Date
+  ) -> Query {
+    """
+    UPDATE subscriptions s
+    SET old_proof_signed_at = new.signed_at, old_proof_marked_at = \(instant), old_proof_due_at = \(instant),
+      old_proof_asked_at = NULL, old_proof_unknown_at = NULL
+    FROM unnest(\(proofs.map(\.originalTransactionID))::text[], \(proofs.map(\.signedAt))::timestamptz[])
+      AS new (id, signed_at)
+    WHERE s.original_transaction_id = new.id AND NOT EXISTS (
+      SELECT FROM reconcile_positions p
+      WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.signed_at)
+    """
+  }
+}
