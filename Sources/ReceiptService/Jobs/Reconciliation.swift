@@ -3,6 +3,7 @@ import Configuration
 import Customers
 import Deliveries
 import Foundation
+import Ledger
 import Logging
 import Postgres
 import Subscriptions

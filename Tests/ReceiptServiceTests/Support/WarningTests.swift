@@ -6,6 +6,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// Warnings before an action of support does harm.
