@@ -7,9 +7,10 @@ import Work
 /// A client or a person of support can send any number of requests of one customer at once, and each of them needs the same lock. So a
 /// process runs one of these requests at a time; the others wait in memory (``Turns``).
 ///
-/// The locks of many customers may be held at once. So a transaction first waits for a few milliseconds. If that is not enough, it ends,
-/// and the request waits for a place: a third of the pool's connections at most wait for such locks. The ledger has no such queue: it
-/// uses ``CommitQueue/maximumWorkers`` connections and one more at most.
+/// The locks and the rows of many customers may be held at once. So a transaction first waits for a few milliseconds for each. If that
+/// is not enough, it ends, and the request waits for a place, which it keeps until the end of a second transaction: a third of the pool's
+/// connections at most wait for longer. The ledger has no such queue: it uses ``CommitQueue/maximumWorkers`` connections and one more at
+/// most.
 package final class CustomerTransactions: Sendable {
   /// The most requests that wait for one key.
   package static let maximumWaiting = 128
@@ -38,8 +39,8 @@ package final class CustomerTransactions: Sendable {
   /// Runs a transaction that locks these names of customers and of their Apple Accounts, and before them these purchases, then sends
   /// `queries` in the same round trip, and gives `body` their results.
   ///
-  /// A transaction that does not get a lock in time fails with 55P03, and so do the requests that wait for its turn: they
-  /// need the same lock.
+  /// `body` runs a second time if the first transaction did not get a lock or a row in time. A second transaction that does not get it
+  /// fails with 55P03. So do the requests that wait for its turn: they need the same lock.
   ///
   /// - Throws: 429 `rate_limited` where too many requests wait, 503 `database_unavailable` where the turn does not come in time;
   ///   errors of `body` and of the database.
@@ -47,10 +48,11 @@ package final class CustomerTransactions: Sendable {
     locking names: Set<String>, purchases: Set<String> = [], _ queries: [Query] = [],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
   ) async throws -> R {
+    // In ascending order, as the locks are taken.
+    let keys = AdvisoryLock.keys(.purchase, purchases) + AdvisoryLock.keys(.customer, names)
     var taken: [Int64] = []
     do {
-      // In ascending order, as the locks are taken.
-      for key in AdvisoryLock.keys(.purchase, purchases) + AdvisoryLock.keys(.customer, names) {
+      for key in keys {
         try await turns.take(key)
         taken.append(key)
       }
@@ -74,48 +76,28 @@ package final class CustomerTransactions: Sendable {
   ) async throws -> R {
     func locks(_ timeout: Duration) -> [Query] {
       [(AdvisoryLock.Kind.purchase, purchases), (.customer, names)].filter { !$0.1.isEmpty }.map {
-        AdvisoryLock.acquire($0.0, $0.1, lockTimeout: timeout, later: LockTimeout.alone)
+        AdvisoryLock.acquire($0.0, $0.1, lockTimeout: timeout)
       }
     }
-    let refusal: PostgresError
     do {
       return try await attempt(locks(LockTimeout.probe), queries, body)
-    } catch let refused as LockNotGranted {
-      refusal = refused.error
-    }
-    do {
-      try await places.take(.any)
-    } catch {
-      throw refusal
-    }
-    // A transaction that has its locks leaves the place to the next one.
-    var hasPlace = true
-    defer { if hasPlace { places.end(.any) } }
-    do {
-      return try await attempt(locks(LockTimeout.alone), queries) { connection, answers in
-        if hasPlace {
-          hasPlace = false
-          places.end(.any)
-        }
-        return try await body(connection, answers)
+    } catch let refusal as PostgresError where refusal.isLockNotGranted {
+      do {
+        try await places.take(.any)
+      } catch {
+        throw refusal
       }
-    } catch let refused as LockNotGranted {
-      throw refused.error
+      defer { places.end(.any) }
+      return try await attempt(locks(LockTimeout.alone), queries, body)
     }
   }
 
-  /// - Throws: ``LockNotGranted`` before `body` runs; errors of `body` and of the database.
   private nonisolated(nonsending) func attempt<R>(
     _ locks: [Query], _ queries: [Query],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
   ) async throws -> R {
     try await pool.withTransaction { connection in
-      let answers: [Rows]
-      do {
-        answers = try await connection.pipeline(locks + queries)
-      } catch let error as PostgresError where error.isLockNotGranted {
-        throw LockNotGranted(error: error)
-      }
+      let answers = try await connection.pipeline(locks + queries)
       return try await body(connection, answers.dropFirst(locks.count))
     }
   }
@@ -124,10 +106,5 @@ package final class CustomerTransactions: Sendable {
   private func endTurns(_ keys: [Int64], _ error: (any Error)? = nil) {
     let failure = (error as? PostgresError).flatMap { $0.isAnsweredUnavailable ? $0 : nil }
     for key in keys { turns.end(key, failure) }
-  }
-
-  /// Another transaction holds one of the locks.
-  private struct LockNotGranted: Error {
-    let error: PostgresError
   }
 }

@@ -1,5 +1,6 @@
 import AppStore
 import AppStoreSimulator
+import Foundation
 import HTTP
 import HTTPTypes
 import Postgres
@@ -102,6 +103,42 @@ import Work
       #expect(try await harness.count("support_actions") == 0)
       _ = try await harness.desk.grant(
         to: "phone", bundleID: ScreenTime.bundleID, tier: "family", days: 1, by: #require(Harness.ada))
+    }
+  }
+
+  @Test func `transactions that wait for a row or a table use up no more than their part of the pool`()
+    async throws
+  {
+    try await withHarness { harness in
+      let transactions = harness.service.sharedResources.customerTransactions
+      let places = CustomerTransactions.places(in: harness.service.pool)
+      let refused = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query("LOCK TABLE consents IN ACCESS EXCLUSIVE MODE")
+        return try await withThrowingTaskGroup(of: Bool.self) { group in
+          for number in 1...40 {
+            group.addTask {
+              do {
+                return try await transactions.run(locking: ["phone-\(number)"]) { connection, _ in
+                  _ = try await connection.query("SELECT FROM consents")
+                  return false
+                }
+              } catch let error as PostgresError where error.isLockNotGranted {
+                return true
+              }
+            }
+          }
+          while transactions.waitingCount == 0 { await Task.yield() }
+          try await Task.sleep(for: .milliseconds(300))
+          let waiting = try await connection.query(
+            """
+            SELECT count(*) AS waiting FROM pg_locks WHERE locktype = 'relation' AND NOT granted
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            """)[0].decode("waiting", as: Int.self)
+          #expect(waiting <= places)
+          return try await group.reduce(into: [Bool]()) { $0.append($1) }
+        }
+      }
+      #expect(refused == Array(repeating: true, count: 40))
     }
   }
 
