@@ -40,7 +40,7 @@ package final class CustomerTransactions: Sendable {
   /// `queries` in the same round trip, and gives `body` their results.
   ///
   /// `body` runs a second time if the first transaction did not get a lock or a row in time. A second transaction that does not get it
-  /// fails with 55P03. So do the requests that wait for its turn: they need the same lock.
+  /// fails with 55P03. So do the requests that wait for its turn, if it locked one name alone: they need the same lock.
   ///
   /// - Throws: 429 `rate_limited` where too many requests wait, 503 `database_unavailable` where the turn does not come in time;
   ///   errors of `body` and of the database.
@@ -61,7 +61,8 @@ package final class CustomerTransactions: Sendable {
       endTurns(taken)
       return result
     } catch {
-      endTurns(taken, error)
+      // Of several locks the error does not tell which one another transaction holds.
+      endTurns(taken, keys.count > 1 && (error as? PostgresError)?.isLockNotGranted == true ? nil : error)
       switch error {
       case is TooManyWaiting: throw ServiceError.tooManyOfOneCustomer
       case is TurnTimeout: throw ServiceError.databaseUnavailable

@@ -142,6 +142,23 @@ import Work
     }
   }
 
+  @Test
+  func `a transaction that does not get one of several locks does not fail those that need another one`()
+    async throws
+  {
+    try await withHarness { harness in
+      let transactions = harness.service.sharedResources.customerTransactions
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(AdvisoryLock.acquire(.customer, ["account"]))
+        let both = Task { try await transactions.run(locking: ["phone", "account"]) { _, _ in true } }
+        while try await harness.requestsWaitingForLocks(connection) == 0 { await Task.yield() }
+        let isDone = try await transactions.run(locking: ["phone"]) { _, _ in true }
+        #expect(isDone)
+        await #expect(throws: PostgresError.self) { try await both.value }
+      }
+    }
+  }
+
   @Test func `a request is refused while 128 others of the same customer wait for their turn`() async throws {
     try await withHarness { harness in
       let transactions = harness.service.sharedResources.customerTransactions
