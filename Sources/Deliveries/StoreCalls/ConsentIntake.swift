@@ -14,7 +14,7 @@ package struct ConsentIntake: Sendable {
   let apps: AppOfRequest
   let authenticator: Authenticator
   let deviceAuthenticator: DeviceAuthenticator
-  let pool: PostgresPool
+  let transactions: CustomerTransactions
   let traffic: ClientRateLimits
   let clock: ServiceClock
 
@@ -62,8 +62,13 @@ package struct ConsentIntake: Sendable {
       }
     } else {
       let user = try await user(of: request, in: app)
-      rows = try await pool.transaction(
-        pipeline: Self.statements(body.consent, of: .user(user), app, at: instant))[0]
+      rows = try await transactions.run(
+        locking: [Customer.user(user).lockName],
+        Self.statements(body.consent, of: .user(user), app, at: instant)
+      ) { _, answers in
+        guard let written = answers.first else { throw ServiceError.internalError }
+        return written
+      }
     }
     return try .json(
       .ok,

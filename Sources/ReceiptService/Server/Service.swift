@@ -168,8 +168,8 @@ package final class Service: Sendable {
       apps: appOfRequest, authenticator: authenticator, charges: sharedResources.dayCharges, traffic: traffic,
       clock: clock, metrics: metrics.events)
     consents = ConsentIntake(
-      apps: appOfRequest, authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, pool: pool,
-      traffic: traffic, clock: clock)
+      apps: appOfRequest, authenticator: authenticator, deviceAuthenticator: deviceAuthenticator,
+      transactions: sharedResources.customerTransactions, traffic: traffic, clock: clock)
     storeCalls = StoreCallQueue(
       pool: pool, catalog: catalog, apis: patientAPIs, clock: clock, logger: logger,
       metrics: metrics.deliveries)

@@ -142,6 +142,21 @@ import Work
     }
   }
 
+  @Test func `a user's consents take turns, and get 503 while the user's lock is held`() async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let blocked = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock([.user(user)]))
+        async let blocked = atOnce(20) { _ in try await harness.consent(true, of: user) }
+        while try await harness.requestsWaitingForLocks(connection) == 0 { await Task.yield() }
+        #expect(try await harness.requestsWaitingForLocks(connection) <= 1)
+        return try await blocked
+      }
+      #expect(blocked.map(\.status) == Array(repeating: 503, count: 20))
+      #expect(try await harness.consent(true, of: user).status == 200)
+    }
+  }
+
   @Test
   func `a transaction that does not get one of several locks does not fail those that need another one`()
     async throws
