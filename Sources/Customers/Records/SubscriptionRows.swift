@@ -73,7 +73,8 @@ package enum SubscriptionRows {
     """
     SELECT \(unescaped: columns),
       CASE WHEN bundle_id IS NULL THEN coalesce(device_id, '') END AS former_device,
-      old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL AS is_unconfirmed FROM subscriptions
+      CASE WHEN old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL THEN old_proof_signed_at END
+        AS unconfirmed_proof FROM subscriptions
     WHERE original_transaction_id = ANY(\(originalTransactionIDs))
     """
   }

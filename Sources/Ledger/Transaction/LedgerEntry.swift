@@ -121,9 +121,9 @@ package struct LedgerReceipt: Sendable {
   var previousFirstPaidAt: Date?
   /// The first payment that is known now.
   var firstPaidAt: Date?
-  /// Whether the purchase gives access by an old proof, of this entry or an earlier one, and the App Store has not answered about
-  /// it; see ``OldProofs``.
-  package var isUnconfirmed = false
+  /// When the App Store signed the old proof, of this entry or an earlier one, by which the purchase gives access, if it has not
+  /// answered about it; see ``OldProofs``.
+  package var unconfirmedProof: Date?
   /// The word for the notification's column `outcome`; `nil` where there is no notification.
   package var outcome: String?
   /// Whether the notification took effect; otherwise it waits for a replay.

@@ -58,8 +58,8 @@ struct LedgerState {
     /// When the App Store signed the proof by which it gives access, if no notification and no earlier entry told that the
     /// transaction does so and the proof is older than ``OldProofRows/age``.
     var oldProof: Date?
-    /// See ``LedgerReceipt/isUnconfirmed``.
-    var isUnconfirmed = false
+    /// See ``LedgerReceipt/unconfirmedProof``.
+    var unconfirmedProof: Date?
     /// The customers who had it before this batch.
     var owners: Set<Customer> = []
   }
@@ -75,10 +75,10 @@ struct LedgerState {
     purchases[fact.originalTransactionID, default: Purchase()].facts.add(fact)
   }
 
-  /// - Parameter isUnconfirmed: whether it is known by an old proof, and the App Store has not answered about it.
-  mutating func load(_ stored: StoredSubscription, isUnconfirmed: Bool = false) {
+  /// - Parameter unconfirmedProof: the date of the old proof by which it is known, if the App Store has not answered about it.
+  mutating func load(_ stored: StoredSubscription, unconfirmedProof: Date? = nil) {
     purchases[stored.originalTransactionID, default: Purchase()].stored = stored
-    purchases[stored.originalTransactionID]?.isUnconfirmed = isUnconfirmed
+    purchases[stored.originalTransactionID]?.unconfirmedProof = unconfirmedProof
   }
 
   /// - Parameter formerDevice: the device in a row from before receiptd; empty for none, also in a row that only records an
@@ -249,9 +249,9 @@ extension LedgerState.Purchase {
       subscription.phase(at: entry.instant).status.grantsAccess
     {
       oldProof = subscription.current.signedAt
-      isUnconfirmed = true
+      unconfirmedProof = oldProof
     }
-    receipt.isUnconfirmed = isUnconfirmed
+    receipt.unconfirmedProof = unconfirmedProof
     receipt.previous = stored
     let before = stored
     if let before { owners.formUnion(before.customers) }

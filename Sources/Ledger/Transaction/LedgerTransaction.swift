@@ -101,7 +101,7 @@ struct LedgerTransaction {
       } else {
         let stored = try SubscriptionRows.decode(row)
         if stored.isCounted, let user = stored.owner?.customer.userID { former.insert(user) }
-        state.load(stored, isUnconfirmed: try row.decode("is_unconfirmed"))
+        state.load(stored, unconfirmedProof: try row.decode("unconfirmed_proof"))
       }
     }
     if !shared.isEmpty, let holders = answers.popFirst() {

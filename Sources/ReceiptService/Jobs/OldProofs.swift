@@ -52,17 +52,19 @@ struct OldProofs: Sendable {
   /// Waits for the answers about the first purchases of a request, side by side.
   func confirm(_ receipts: [LedgerReceipt]) async {
     await withTaskGroup(of: Void.self) { group in
-      for receipt in receipts.filter(\.isUnconfirmed).prefix(Self.maximumAtOnce) {
+      for receipt in receipts.filter({ $0.unconfirmedProof != nil }).prefix(Self.maximumAtOnce) {
         group.addTask { _ = await isAnswered(about: receipt) }
       }
     }
   }
 
   private func isAnswered(about receipt: LedgerReceipt) async -> Bool {
-    guard receipt.isUnconfirmed, let stored = receipt.subscription, let api = lookup.apis[stored.bundleID]
+    guard let signedAt = receipt.unconfirmedProof, let stored = receipt.subscription,
+      let api = lookup.apis[stored.bundleID]
     else { return false }
     let id = stored.originalTransactionID
-    return await questions.isAnswered(about: id, within: Self.patience) {
+    let proof = OpenQuestions.Proof(originalTransactionID: id, signedAt: signedAt)
+    return await questions.isAnswered(about: proof, within: Self.patience) {
       await askOfRequest(about: id, from: api)
     }
   }
@@ -71,7 +73,8 @@ struct OldProofs: Sendable {
   /// - Returns: whether the App Store has answered, to this request or another.
   private func askOfRequest(about id: String, from api: AppStoreServerAPI) async -> Bool {
     do {
-      let rows = try await pool.query(OldProofRows.claim(id, at: clock.now(), lease: Self.lease))
+      let rows = try await pool.query(
+        OldProofRows.claim(id, at: clock.now(), lease: Self.lease))
       guard let due = try rows.first.map(OldProofRows.Due.init) else { return true }
       do {
         // Any client can own many purchases, and the other requests need a part of Apple's rate.
@@ -79,7 +82,7 @@ struct OldProofs: Sendable {
         try await ask(about: due, from: once)
         return true
       } catch {
-        _ = try await pool.query(OldProofRows.release(id, at: clock.now()))
+        await release(due)
         throw error
       }
     } catch {
@@ -164,9 +167,15 @@ struct OldProofs: Sendable {
     do {
       try await ask(about: due, from: api)
     } catch let error as AppStoreServerError where error.retryDecision == .stop {
-      _ = try await pool.query(OldProofRows.release(due.originalTransactionID, at: clock.now()))
+      await release(due)
       throw error
     }
+  }
+
+  /// Makes a purchase due again. Where that fails, the lease ends.
+  private func release(_ due: OldProofRows.Due) async {
+    _ = try? await pool.query(
+      OldProofRows.release(due, at: clock.now()))
   }
 
   // MARK: Ask
@@ -180,7 +189,8 @@ struct OldProofs: Sendable {
         let state = try await lookup.state(
           of: transaction, isSubscription: due.isSubscription, of: app, in: due.environment, from: api)
         guard due.isAnswered(by: state, about: transaction) else {
-          throw AppStoreServerError.undecodableAnswer(status: 200, detail: "about another transaction")
+          throw AppStoreServerError.undecodableAnswer(
+            status: 200, detail: "about another transaction, or older than the proof")
         }
         var answer = LedgerEntry(
           app: app, originalTransactionID: state.originalTransactionID, transactions: state.transactions,
@@ -194,10 +204,9 @@ struct OldProofs: Sendable {
           metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(error.reason)"])
       }
     }
-    let id = due.originalTransactionID
     _ = try await pool.query(
       isKnown
-        ? OldProofRows.markAsked([id], at: clock.now()) : OldProofRows.markUnknown(id, at: clock.now()))
+        ? OldProofRows.markAsked(due, at: clock.now()) : OldProofRows.markUnknown(due, at: clock.now()))
   }
 
   private static func reason(_ error: any Error) -> String {
@@ -205,29 +214,35 @@ struct OldProofs: Sendable {
   }
 }
 
-/// The questions to the App Store about old proofs that are on their way, by purchase, with the requests that wait for them.
+/// The questions to the App Store about old proofs that are on their way, with the requests that wait for them.
 ///
 /// A question goes on when no request waits for it any more. So its own timeout ends it, which tells the circuit breaker of an
 /// outage; the shorter patience of a request does not.
 final class OpenQuestions: Sendable {
-  private let waiting = Mutex<[String: [AsyncStream<Bool>.Continuation]]>([:])
+  /// A purchase with the date of the proof. The answer to a question about an earlier proof may be from before a refund.
+  struct Proof: Hashable, Sendable {
+    var originalTransactionID: String
+    var signedAt: Date
+  }
 
-  /// Waits for the answer about a purchase. The first request starts the question; the others wait for the same answer.
+  private let waiting = Mutex<[Proof: [AsyncStream<Bool>.Continuation]]>([:])
+
+  /// Waits for the answer about a proof. The first request starts the question; the others wait for the same answer.
   ///
   /// - Parameter question: asks, and returns whether there is an answer.
   /// - Returns: whether there is an answer; `false` too if there is none within `patience`.
   func isAnswered(
-    about originalTransactionID: String, within patience: Duration,
+    about proof: Proof, within patience: Duration,
     question: @escaping @Sendable () async -> Bool
   ) async -> Bool {
     let (answers, continuation) = AsyncStream.makeStream(of: Bool.self)
     let isFirst = waiting.withLock { waiting -> Bool in
-      let isFirst = waiting[originalTransactionID] == nil
-      waiting[originalTransactionID, default: []].append(continuation)
+      let isFirst = waiting[proof] == nil
+      waiting[proof, default: []].append(continuation)
       return isFirst
     }
     if isFirst {
-      Task { self.finish(originalTransactionID, await question()) }
+      Task { self.finish(proof, await question()) }
     }
     return await withTaskGroup(of: Bool.self) { group in
       group.addTask {
@@ -244,8 +259,8 @@ final class OpenQuestions: Sendable {
     }
   }
 
-  private func finish(_ originalTransactionID: String, _ isAnswered: Bool) {
-    let requests = waiting.withLock { $0.removeValue(forKey: originalTransactionID) } ?? []
+  private func finish(_ proof: Proof, _ isAnswered: Bool) {
+    let requests = waiting.withLock { $0.removeValue(forKey: proof) } ?? []
     for request in requests {
       request.yield(isAnswered)
       request.finish()
@@ -255,30 +270,42 @@ final class OpenQuestions: Sendable {
 
 /// The statements that ask about the purchases that the ledger marked.
 extension OldProofRows {
-  /// A purchase about which the App Store is asked.
+  /// A purchase about which the App Store is asked, with the mark. Another proof that comes meanwhile makes another mark, which the
+  /// answer does not settle.
   struct Due: Sendable {
     var originalTransactionID: String
     var transactionID: String
+    /// The transaction of the proof.
+    var provenID: String
+    var signedAt: Date
+    var markedAt: Date
     var bundleID: String
     var environment: AppStore.Environment
     var isSubscription: Bool
 
     /// The transactions to ask about. A restored purchase has several, and the App Store signs a refund on one of them.
     var asked: [String] {
-      isSubscription || transactionID == originalTransactionID
-        ? [transactionID] : [originalTransactionID, transactionID]
+      if isSubscription { return [transactionID] }
+      return [transactionID, provenID].reduce(into: [originalTransactionID]) { asked, id in
+        if !asked.contains(id) { asked.append(id) }
+      }
     }
 
-    /// Whether an answer about one of these transactions is about it. The present state of a subscription may have another latest
-    /// transaction.
+    /// Whether an answer about one of these transactions is about it, and not older than the proof. The present state of a subscription may
+    /// have another latest transaction.
     func isAnswered(by state: ProvenPurchase, about transactionID: String) -> Bool {
-      state.transactions.contains { $0.fact.transactionID == transactionID }
-        || isSubscription && state.originalTransactionID == originalTransactionID
+      let isAboutPurchase = isSubscription && state.originalTransactionID == originalTransactionID
+      return state.transactions.contains {
+        $0.fact.signedAt >= signedAt && (isAboutPurchase || $0.fact.transactionID == transactionID)
+      }
     }
 
     init(_ row: Row) throws {
       originalTransactionID = try row.decode("original_transaction_id")
       transactionID = try row.decode("transaction_id")
+      provenID = try row.decode("proven_id")
+      signedAt = try row.decode("old_proof_signed_at")
+      markedAt = try row.decode("old_proof_marked_at")
       bundleID = try row.decode("bundle_id")
       environment = AppStore.Environment(rawValue: try row.decode("environment"))
       isSubscription = try row.decode("is_subscription")
@@ -316,15 +343,21 @@ extension OldProofRows {
   }
 
   private static let columns: StaticString = """
-    original_transaction_id, transaction_id, bundle_id, environment,
+    original_transaction_id, transaction_id, bundle_id, environment, old_proof_signed_at, old_proof_marked_at,
+    coalesce((
+      SELECT t.transaction_id FROM transactions t
+      WHERE t.original_transaction_id = subscriptions.original_transaction_id
+        AND t.signed_at = subscriptions.old_proof_signed_at
+      ORDER BY t.transaction_id LIMIT 1), transaction_id) AS proven_id,
     kind = 'Auto-Renewable Subscription' AS is_subscription
     """
 
   /// Makes a purchase due again about which the App Store did not answer.
-  static func release(_ originalTransactionID: String, at instant: Date) -> Query {
+  static func release(_ due: Due, at instant: Date) -> Query {
     """
     UPDATE subscriptions SET old_proof_due_at = \(instant)
-    WHERE original_transaction_id = \(originalTransactionID) AND old_proof_due_at IS NOT NULL
+    WHERE original_transaction_id = \(due.originalTransactionID) AND old_proof_due_at IS NOT NULL
+      AND old_proof_marked_at = \(due.markedAt) AND old_proof_signed_at = \(due.signedAt)
     """
   }
 
@@ -335,21 +368,37 @@ extension OldProofRows {
   private static let unknownPeriod: TimeInterval = 7 * 86_400
 
   /// Records that the App Store does not know a purchase, which it may know later: it is asked daily for a week, and then weekly.
-  static func markUnknown(_ originalTransactionID: String, at instant: Date) -> Query {
+  static func markUnknown(_ due: Due, at instant: Date) -> Query {
     """
     UPDATE subscriptions SET old_proof_asked_at = \(instant), old_proof_unknown_at = \(instant),
       old_proof_due_at = CASE WHEN old_proof_marked_at > \(instant - unknownPeriod)
         THEN \(instant + unknownInterval)::timestamptz ELSE \(instant + unknownPeriod)::timestamptz END
-    WHERE original_transaction_id = \(originalTransactionID) AND old_proof_due_at IS NOT NULL
+    WHERE original_transaction_id = \(due.originalTransactionID) AND old_proof_due_at IS NOT NULL
+      AND old_proof_marked_at = \(due.markedAt) AND old_proof_signed_at = \(due.signedAt)
     """
   }
 
-  /// Records that the App Store has answered about purchases; those without an old proof stay as they are.
-  static func markAsked(_ originalTransactionIDs: [String], at instant: Date) -> Query {
+  /// Records that the App Store has answered about a purchase.
+  static func markAsked(_ due: Due, at instant: Date) -> Query {
     """
     UPDATE subscriptions SET old_proof_asked_at = \(instant), old_proof_due_at = NULL, old_proof_unknown_at = NULL
-    WHERE original_transaction_id = ANY(\(originalTransactionIDs))
-      AND (old_proof_due_at IS NOT NULL OR old_proof_unknown_at IS NOT NULL)
+    WHERE original_transaction_id = \(due.originalTransactionID) AND old_proof_due_at IS NOT NULL
+      AND old_proof_marked_at = \(due.markedAt) AND old_proof_signed_at = \(due.signedAt)
+    """
+  }
+
+  /// Records that the App Store has told of purchases, each with the transactions that it signed. Those without an old proof stay as they
+  /// are, and so do those of whose current transaction it told nothing since the proof.
+  static func markTold(
+    _ told: [(originalTransactionID: String, fact: TransactionFact)], at instant: Date
+  ) -> Query {
+    """
+    UPDATE subscriptions s SET old_proof_asked_at = \(instant), old_proof_due_at = NULL, old_proof_unknown_at = NULL
+    FROM unnest(\(told.map(\.originalTransactionID))::text[], \(told.map(\.fact.transactionID))::text[],
+      \(told.map(\.fact.signedAt))::timestamptz[]) AS told (id, transaction_id, signed_at)
+    WHERE s.original_transaction_id = told.id AND s.transaction_id = told.transaction_id
+      AND s.old_proof_signed_at <= told.signed_at
+      AND (s.old_proof_due_at IS NOT NULL OR s.old_proof_unknown_at IS NOT NULL)
     """
   }
 

@@ -115,6 +115,77 @@ import Text
     }
   }
 
+  @Test func `an answer that is older than the proof settles nothing`() async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      var shown = bought.transaction
+      shown.signedDate += 86_400
+      _ = try await harness.validate(["signedTransaction": harness.sign(shown)])
+      let (late, _) = try OldProof.oldProofs(harness) { _ in
+        .body(#"{"signedTransactionInfo": "\#(bought.signedTransaction)"}"#)
+      }
+      #expect(try await late.run() == 1)
+      #expect(
+        try await OldProof.mark(bought.originalTransactionID, harness)
+          == OldProof.Mark(signedAt: shown.signedDate, isDue: true, isAsked: false))
+    }
+  }
+
+  @Test func `an answer does not settle another proof of the purchase that came meanwhile`() async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      let now = harness.clock.now
+      func claimed() async throws -> OldProofRows.Due {
+        let rows = try await harness.pool.query(OldProofRows.claim(id, at: now, lease: 600))
+        return try OldProofRows.Due(#require(rows.first))
+      }
+      let due = try await claimed()
+      #expect(due.asked == [id])
+      var copy = bought.transaction
+      copy.transactionId = "9\(bought.transactionID)"
+      copy.purchaseDate += 86_400
+      copy.signedDate += 86_400
+      _ = try await harness.validate(["signedTransaction": harness.sign(copy)])
+      let record = try TransactionRecord(
+        harness.service.oldProofs.lookup.verifier.transaction(bought.signedTransaction))
+      let told = [(originalTransactionID: id, fact: record.fact)]
+      for late in [
+        OldProofRows.markAsked(due, at: now), OldProofRows.markUnknown(due, at: now),
+        OldProofRows.release(due, at: now + 1), OldProofRows.markTold(told, at: now),
+      ] {
+        #expect(try await harness.pool.query(late).affected == 0)
+      }
+      let other = try await claimed()
+      #expect(other.asked == [id, copy.transactionId])
+      #expect(other.signedAt == copy.signedDate)
+      #expect(try await harness.pool.query(OldProofRows.markAsked(other, at: now)).affected == 1)
+    }
+  }
+
+  @Test func `a request with another proof of the purchase does not wait for the question about the first`()
+    async throws
+  {
+    let questions = OpenQuestions()
+    let proofs = [1.0, 2.0].map {
+      OpenQuestions.Proof(originalTransactionID: "1", signedAt: Date(timeIntervalSince1970: $0))
+    }
+    let (began, first) = AsyncStream<Void>.makeStream()
+    let (end, ending) = AsyncStream<Void>.makeStream()
+    async let answer = questions.isAnswered(about: proofs[0], within: .seconds(60)) {
+      first.finish()
+      for await _ in end {}
+      return false
+    }
+    for await _ in began {}
+    let isSecondAnswered = await questions.isAnswered(about: proofs[1], within: .seconds(60)) { true }
+    #expect(isSecondAnswered)
+    ending.finish()
+    let isFirstAnswered = await answer
+    #expect(!isFirstAnswered)
+  }
+
   @Test func `while the circuit of the App Store is open, the job leaves purchases due at once`() async throws
   {
     try await withHarness(environment: OldProof.keyless) { harness in

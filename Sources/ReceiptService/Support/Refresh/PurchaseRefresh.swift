@@ -24,17 +24,19 @@ struct PurchaseRefresh: Sendable {
     _ transactionID: String, of app: App, in environment: Environment, from api: AppStoreServerAPI
   ) async throws -> [RefreshedPurchase] {
     var refreshed: [RefreshedPurchase] = []
+    var told: [(originalTransactionID: String, fact: TransactionFact)] = []
     for entry in try await entries(about: transactionID, of: app, in: environment, from: api) {
       let news = try await news(in: entry)
       let receipt = try await ledger.record(entry)
       guard let stored = receipt.subscription else { continue }
+      told += entry.transactions.map { (originalTransactionID: stored.originalTransactionID, fact: $0.fact) }
       refreshed.append(
         RefreshedPurchase(
           originalTransactionID: stored.originalTransactionID, bundleID: app.bundleID,
           environment: environment.rawValue, changes: receipt.changes(news, at: entry.instant)))
     }
     _ = try await pool.query(
-      OldProofRows.markAsked(refreshed.map(\.originalTransactionID), at: clock.now()))
+      OldProofRows.markTold(told, at: clock.now()))
     return refreshed
   }
 
