@@ -55,8 +55,8 @@ struct LedgerState {
     var isChanged = false
     var isValidation = false
     var hasNewHolders = false
-    /// When the App Store signed the proof by which it gives access, if no notification and no earlier entry told that the
-    /// transaction does so and the proof is older than ``OldProofRows/age``.
+    /// When the App Store signed the proof by which it gives access, if no notification and no earlier entry told that it does so
+    /// and the proof is older than ``OldProofRows/age``.
     var oldProof: Date?
     /// See ``LedgerReceipt/unconfirmedProof``.
     var unconfirmedProof: Date?
@@ -224,12 +224,10 @@ extension LedgerState.Purchase {
       receipt.isContradiction = true
       return receipt
     }
-    // Copied only for apps with lifecycle events.
-    let formerFacts = entry.app?.hasLifecycleEvents == true ? facts : nil
+    let hasLifecycleEvents = entry.app?.hasLifecycleEvents == true
+    // Copied only where they are needed.
+    let formerFacts = hasLifecycleEvents || entry.hasOldProofs ? facts : nil
     receipt.previousFirstPaidAt = facts.firstPaidAt
-    // A notification is one of a history that reconciling reads to its end.
-    let transactionsBefore =
-      entry.notification == nil ? facts.known(entry.transactions.map(\.fact.transactionID)) : nil
     for record in entry.transactions
     where add(erasure?.stripped(record) ?? record, at: entry.instant, &receipt) {
       receipt.isNews = true
@@ -243,13 +241,11 @@ extension LedgerState.Purchase {
       return receipt
     }
 
-    if let transactionsBefore, let current = facts.transactions[subscription.current.transactionID],
-      entry.changes(current, from: transactionsBefore),
-      entry.instant > subscription.current.signedAt + OldProofRows.age,
-      subscription.phase(at: entry.instant).status.grantsAccess
+    if entry.hasOldProofs, receipt.isNews, let formerFacts,
+      let proof = entry.oldProof(of: subscription, facts, after: formerFacts, freeAccess: freeAccess)
     {
-      oldProof = subscription.current.signedAt
-      unconfirmedProof = oldProof
+      oldProof = proof
+      unconfirmedProof = proof
     }
     receipt.unconfirmedProof = unconfirmedProof
     receipt.previous = stored
@@ -274,7 +270,7 @@ extension LedgerState.Purchase {
     }
     let newMoves = OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
     moves += newMoves
-    if let formerFacts, let app = entry.app {
+    if hasLifecycleEvents, let formerFacts, let app = entry.app {
       lifecycleEvents +=
         PurchaseChange(
           app: app, entry: entry, before: formerFacts, after: facts, stored: now, moves: newMoves
@@ -362,23 +358,60 @@ extension LedgerState.Purchase {
   }
 }
 
-extension SubscriptionFacts {
-  /// The facts of these transactions that are known.
-  fileprivate func known(_ ids: [String]) -> [String: TransactionFact] {
-    ids.reduce(into: [:]) { $0[$1] = transactions[$1] }
+extension LedgerEntry {
+  /// Whether a transaction of this entry may be an old proof. A notification is one of a history that reconciling reads to its end.
+  fileprivate var hasOldProofs: Bool {
+    notification == nil && transactions.contains { isOld($0.fact) }
+  }
+
+  private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofs.age }
+
+  /// When the App Store signed the old transaction of this entry by which the purchase gives access; `nil` where facts before it gave the
+  /// same access, or there is no access.
+  /// - Parameters:
+  ///   - facts: the facts of the purchase with those of this entry.
+  ///   - former: the facts before it.
+  fileprivate func oldProof(
+    of subscription: Subscription, _ facts: SubscriptionFacts, after former: SubscriptionFacts,
+    freeAccess: FreeAccess
+  ) -> Date? {
+    guard let end = subscription.accessEnd(at: instant) else { return nil }
+    let news = Set(transactions.map(\.fact.transactionID)).compactMap { facts.transactions[$0] }.filter {
+      fact in
+      guard isOld(fact) else { return false }
+      guard let known = former.transactions[fact.transactionID] else { return true }
+      return fact.supersedes(known)
+    }
+    // A refund of the current transaction counts, also where an earlier one gave the same access.
+    let current = subscription.current.transactionID
+    if let fact = news.first(where: { $0.transactionID == current }),
+      fact.givesMore(than: former.transactions[current])
+    {
+      return fact.signedAt
+    }
+    // A refund of a restored purchase counts, whichever of its transactions it is signed on.
+    let formerEnd = former.subscription(under: app, freeAccess: freeAccess)?.accessEnd(at: instant)
+    if let formerEnd, formerEnd >= end { return nil }
+    return news.map(\.signedAt).min()
   }
 }
 
-extension LedgerEntry {
-  /// Whether this entry, and nothing before it, tells that a transaction gives access, or for as long: the transaction was unknown, or
-  /// known as revoked, upgraded or with an earlier end.
-  /// - Parameter before: the facts of this entry's transactions before it.
-  fileprivate func changes(_ fact: TransactionFact, from before: [String: TransactionFact]) -> Bool {
-    guard transactions.contains(where: { $0.fact.transactionID == fact.transactionID }) else { return false }
-    guard let former = before[fact.transactionID] else { return true }
-    guard fact.supersedes(former) else { return false }
-    return former.revocationDate != nil && fact.revocationDate == nil || former.isUpgraded && !fact.isUpgraded
-      || (former.expiresDate ?? .distantFuture) < (fact.expiresDate ?? .distantFuture)
+extension Subscription {
+  /// The end of the access that it gives at an instant; `nil` without access.
+  fileprivate func accessEnd(at instant: Date) -> Date? {
+    guard phase(at: instant).status.grantsAccess else { return nil }
+    let ends = phases.filter { !$0.status.grantsAccess }.compactMap(\.startsAt)
+    return ends.first { $0 > instant } ?? .distantFuture
+  }
+}
+
+extension TransactionFact {
+  /// Whether it gives access, or for as long, where a former fact about the transaction did not: it was unknown, or known as revoked,
+  /// upgraded or with an earlier end.
+  fileprivate func givesMore(than former: TransactionFact?) -> Bool {
+    guard let former else { return true }
+    return former.revocationDate != nil && revocationDate == nil || former.isUpgraded && !isUpgraded
+      || (former.expiresDate ?? .distantFuture) < (expiresDate ?? .distantFuture)
   }
 }
 

@@ -240,6 +240,40 @@ enum OldProof {
     }
   }
 
+  @Test
+  func `an old proof that lifts a refund is asked about, although another transaction is the current one`()
+    async throws
+  {
+    try await withHarness { harness in
+      let bought = try harness.buy(TestApps.lifetime)
+      let id = bought.originalTransactionID
+      harness.clock.advance(days: 31)
+      let refunded = try harness.store.perform(.refundLatest, on: id)
+      harness.clock.advance(days: 31)
+      let reversed = try harness.store.perform(.reverseRefund(transactionID: nil), on: id)
+      harness.clock.advance(days: 31)
+      _ = try harness.store.perform(.refundLatest, on: id)
+      harness.clock.advance(days: 200)
+      var copy = bought.transaction
+      copy.transactionId = "9\(bought.transactionID)"
+      copy.purchaseDate += 86_400
+      copy.signedDate = harness.clock.now
+      let fresh = try await harness.validate(["signedTransaction": harness.sign(copy)])
+      #expect(fresh.bool("entitlements.isAccessGranted") == true)
+      let before = try await harness.validate(["signedTransaction": refunded.signedTransaction])
+      #expect(before.bool("entitlements.isAccessGranted") == false)
+      #expect(try await OldProof.calls(harness) == 0)
+      let answer = try await harness.validate(["signedTransaction": reversed.signedTransaction])
+      #expect(answer.bool("entitlements.isAccessGranted") == false)
+      #expect(try await harness.row(of: id).status == "cancelled")
+      #expect(
+        try await OldProof.mark(id, harness)
+          == OldProof.Mark(signedAt: reversed.transaction.signedDate, isDue: false, isAsked: true))
+      // The original transaction and its copy.
+      #expect(try await OldProof.calls(harness) == 2)
+    }
+  }
+
   @Test func `an old proof of a later end is asked about, although an earlier end is known`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy(TestApps.annual)
