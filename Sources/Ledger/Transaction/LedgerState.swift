@@ -364,7 +364,7 @@ extension LedgerEntry {
     notification == nil && transactions.contains { isOld($0.fact) }
   }
 
-  private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofs.age }
+  private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofRows.age }
 
   /// When the App Store signed the old transaction of this entry by which the purchase gives access; `nil` where facts before it gave the
   /// same access, or there is no access.

@@ -306,8 +306,12 @@ package enum OldProofRows {
   /// The age from which a proof is old, in seconds.
   static let age: TimeInterval = 86_400
 
-  /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it:
-  /// that history has a refund since.
+  /// The longest time since the end of the history that was read, in seconds: three runs of the reconciliation. A refund since is
+  /// left to notifications.
+  private static let historyAge: TimeInterval = 3 * 3_600
+
+  /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it, and up
+  /// to the last hours: that history has a refund since.
   static func mark(
     _ proofs: [(originalTransactionID: String, signedAt: Date)], at instant: Date
   ) -> Query {
@@ -319,7 +323,8 @@ package enum OldProofRows {
       AS new (id, signed_at)
     WHERE s.original_transaction_id = new.id AND NOT EXISTS (
       SELECT FROM reconcile_positions p
-      WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.signed_at)
+      WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.signed_at
+        AND p.history_read_until BETWEEN \(instant - historyAge) AND \(instant + ServiceClock.serverTolerance))
     """
   }
 }

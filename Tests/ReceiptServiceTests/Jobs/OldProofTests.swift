@@ -305,6 +305,7 @@ enum OldProof {
       covered.transactionId = "77"
       covered.originalTransactionId = "77"
       harness.clock.advance(days: 3)
+      _ = await harness.service.reconcile(bundleID: TestApps.climbing)
       let calls = try await OldProof.calls(harness)
       _ = try await harness.validate(["signedTransaction": harness.sign(covered)])
       #expect(
@@ -344,6 +345,24 @@ enum OldProof {
       let line = try #require(lines.first { $0.contains("old proofs of \(TestApps.climbing)") })
       #expect(line.hasPrefix("warn"))
       #expect(line.contains("the App Store does not know 1 purchases"))
+    }
+  }
+
+  @Test func `a history that was not read for hours does not cover a proof`() async throws {
+    try await withHarness { harness in
+      _ = try harness.buy()
+      harness.clock.advance(days: 1)
+      _ = await harness.service.reconcile(bundleID: TestApps.climbing)
+      harness.clock.advance(days: 1)
+      var shown = try harness.buy(TestApps.lifetime).transaction
+      shown.transactionId = "77"
+      shown.originalTransactionId = "77"
+      harness.clock.advance(days: 3)
+      _ = try await harness.validate(["signedTransaction": harness.sign(shown)])
+      // The App Store does not know this one.
+      #expect(
+        try await OldProof.mark("77", harness)
+          == OldProof.Mark(signedAt: shown.signedDate, isDue: true, isAsked: true))
     }
   }
 
