@@ -48,6 +48,11 @@ package enum AdvisoryLock {
     """
   }
 
+  /// The `lock_timeout` of a transaction.
+  fileprivate static func limit(_ lockTimeout: Duration) -> Query {
+    "SELECT set_config('lock_timeout', \(milliseconds(lockTimeout)), true)"
+  }
+
   private static func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
 
   /// The same with ``LookupPlans/useIndexScans`` and a `lock_timeout` for the rest of the transaction, as one statement: a
@@ -116,4 +121,11 @@ package enum LockTimeout {
   /// For a group of entries that was set aside; the groups that wait share it. Longer than the half second for which a
   /// migration waits for a table, with every other statement on that table behind it.
   package static let alone = Duration.milliseconds(750)
+}
+
+extension PostgresPool {
+  /// Runs one statement as a transaction. It waits for a row for at most `lockTimeout`, and then fails with 55P03.
+  package nonisolated(nonsending) func query(_ query: Query, lockTimeout: Duration) async throws -> Rows {
+    try await transaction(pipeline: [AdvisoryLock.limit(lockTimeout), query])[1]
+  }
 }

@@ -3,6 +3,7 @@ import Postgres
 import Requests
 import Subscriptions
 import Text
+import Work
 
 /// Statements that charge an app's row of the day in `event_bytes_daily`.
 ///
@@ -39,16 +40,14 @@ package final class DayCharges: Sendable {
       throw ServiceError.databaseUnavailable
     }
     do {
-      let answers = try await pool.transaction(pipeline: [Self.limit, statement])
+      let answer = try await pool.query(statement, lockTimeout: LockTimeout.shared)
       turns.end(key)
-      return answers[1]
+      return answer
     } catch {
       turns.end(key, (error as? PostgresError).flatMap { $0.isAnsweredUnavailable ? $0 : nil })
       throw error
     }
   }
-
-  private static let limit: Query = "SELECT set_config('lock_timeout', '100ms', true)"
 
   /// Runs `body`, which may find under its locks that it needs a charge. It then throws ``DayChargeNeeded`` and so writes nothing; the day
   /// is charged, and `body` runs again.

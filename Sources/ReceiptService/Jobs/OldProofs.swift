@@ -74,7 +74,7 @@ struct OldProofs: Sendable {
   private func askOfRequest(about id: String, from api: AppStoreServerAPI) async -> Bool {
     do {
       let rows = try await pool.query(
-        OldProofRows.claim(id, at: clock.now(), lease: Self.lease))
+        OldProofRows.claim(id, at: clock.now(), lease: Self.lease), lockTimeout: LockTimeout.shared)
       guard let due = try rows.first.map(OldProofRows.Due.init) else { return true }
       do {
         // Any client can own many purchases, and the other requests need a part of Apple's rate.
@@ -175,7 +175,7 @@ struct OldProofs: Sendable {
   /// Makes a purchase due again. Where that fails, the lease ends.
   private func release(_ due: OldProofRows.Due) async {
     _ = try? await pool.query(
-      OldProofRows.release(due, at: clock.now()))
+      OldProofRows.release(due, at: clock.now()), lockTimeout: LockTimeout.shared)
   }
 
   // MARK: Ask
@@ -206,7 +206,8 @@ struct OldProofs: Sendable {
     }
     _ = try await pool.query(
       isKnown
-        ? OldProofRows.markAsked(due, at: clock.now()) : OldProofRows.markUnknown(due, at: clock.now()))
+        ? OldProofRows.markAsked(due, at: clock.now()) : OldProofRows.markUnknown(due, at: clock.now()),
+      lockTimeout: LockTimeout.shared)
   }
 
   private static func reason(_ error: any Error) -> String {

@@ -4,6 +4,7 @@ import Foundation
 import Postgres
 import Testing
 import Text
+import Work
 
 @testable import ReceiptService
 
@@ -184,6 +185,24 @@ import Text
     ending.finish()
     let isFirstAnswered = await answer
     #expect(!isFirstAnswered)
+  }
+
+  @Test func `a question does not wait for a locked row for longer than 100 ms`() async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      let now = harness.clock.now
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(
+          "SELECT FROM subscriptions WHERE original_transaction_id = \(id) FOR UPDATE")
+        let error = await #expect(throws: PostgresError.self) {
+          try await harness.pool.query(
+            OldProofRows.claim(id, at: now, lease: 600), lockTimeout: LockTimeout.shared)
+        }
+        #expect(error?.isLockNotGranted == true)
+      }
+    }
   }
 
   @Test func `while the circuit of the App Store is open, the job leaves purchases due at once`() async throws

@@ -36,7 +36,7 @@ struct PurchaseRefresh: Sendable {
           environment: environment.rawValue, changes: receipt.changes(news, at: entry.instant)))
     }
     _ = try await pool.query(
-      OldProofRows.markTold(told, at: clock.now()))
+      OldProofRows.markTold(told, at: clock.now()), lockTimeout: LockTimeout.alone)
     return refreshed
   }
 
