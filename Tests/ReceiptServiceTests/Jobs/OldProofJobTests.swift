@@ -6,6 +6,7 @@ import Testing
 import Text
 import Work
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// The job that asks about purchases with an old proof until the App Store has answered, and what is said of them meanwhile.

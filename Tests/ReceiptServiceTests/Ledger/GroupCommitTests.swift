@@ -10,7 +10,7 @@ import Testing
   @Test func `entries that arrive during a commit share the next transaction`() async throws {
     try await withHarness { harness in
       let intake = harness.service.notifications
-      let entries = try (0..<CommitQueue<Int>.entriesPerWorker).map { _ in
+      let entries = try (0..<CommitQueue<LedgerWriter.Waiting>.entriesPerWorker).map { _ in
         try intake.entry(for: harness.buy().notification.signedPayload)
       }
       try await SharedCommit.with(harness) { commit in

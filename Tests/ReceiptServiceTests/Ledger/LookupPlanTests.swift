@@ -111,7 +111,8 @@ extension Harness {
     let batch = LedgerTransaction(
       entries: entries, headerIDs: JWSHeaderIDs(), catalog: service.notifications.catalog,
       clock: clock.service,
-      logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: service.validation.metrics)
+      logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: service.notifications.metrics
+    )
     return try await pool.withTransaction { connection in
       let before = try await LookupPlanTests.work(of: connection)
       let receipts = try await batch.run(on: connection)

@@ -41,7 +41,7 @@ struct SharedCommit {
     _ entries: [LedgerEntry], after first: LedgerEntry,
     _ record: @escaping @Sendable (Int?, LedgerEntry) async throws -> Void
   ) async throws {
-    precondition(entries.count < CommitQueue<Int>.entriesPerWorker)
+    precondition(entries.count < CommitQueue<LedgerWriter.Waiting>.entriesPerWorker)
     try await withThrowingTaskGroup { group in
       try await pool.withConnection { _ in
         group.addTask { try await record(nil, first) }

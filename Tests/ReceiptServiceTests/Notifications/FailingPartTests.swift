@@ -7,6 +7,7 @@ import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// Notifications with a valid signature and a transaction or renewal info that does not verify.

@@ -203,7 +203,8 @@ import Work
         pool: harness.pool, catalog: catalog,
         senders: try catalog.outboxSenders(
           environment: variables, clients: clients, clock: harness.clock.service,
-          logger: logger), clock: harness.clock.service, logger: logger, metrics: harness.service.metrics)
+          logger: logger), clock: harness.clock.service, logger: logger,
+        metrics: harness.service.metrics.deliveries)
       try await outbox.register()
       for answer in [500, 503, 410] {
         _ = try await harness.customer()

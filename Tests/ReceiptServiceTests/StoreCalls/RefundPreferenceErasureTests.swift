@@ -5,6 +5,7 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct RefundPreferenceErasureTests {

@@ -3,6 +3,7 @@ import AppStoreSimulator
 import Foundation
 import Subscriptions
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// A fact of a life in the form that the service decodes.

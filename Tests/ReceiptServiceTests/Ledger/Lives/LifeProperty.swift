@@ -3,6 +3,7 @@ import AppStoreSimulator
 import Foundation
 import Subscriptions
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// A property that every random life must have.

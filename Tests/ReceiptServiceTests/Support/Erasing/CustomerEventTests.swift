@@ -2,6 +2,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Ledger
 @testable import ReceiptService
 
 /// The export and the erasure of a customer with very many events: any client can send events in a customer's name.

@@ -4,6 +4,7 @@ import Postgres
 import TestDatabase
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 
 /// The function `receiptd_erase_actions`, which runs with the owner's rights.
