@@ -15,9 +15,10 @@ extension SupportDesk {
     var export = CustomerExport(
       id: known.id, kinds: [known.customer.kindWord], bundleIDs: known.bundleIDs, exportedAt: clock.now())
     export.logHashes = try await logHashes(of: known.id).map(\.hash)
-    let decoder = JSONDecoder()
-    try await pool.withTransaction { connection in
+    // Rows are decoded after the transaction: meanwhile its session is idle, which PostgreSQL allows for a short time only.
+    let tables = try await pool.withTransaction { connection in
       let customer = try await found(known, connection)
+      var tables: [(name: String, description: Rows, rows: Rows)] = []
       for table in CustomerTable.all {
         guard let rows = table.export?(customer) else { continue }
         let answers = try await connection.pipeline(
@@ -27,14 +28,18 @@ extension SupportDesk {
             // No array of all rows: PostgreSQL limits its size.
             "SELECT exported.row FROM (\(rows)) AS exported LIMIT \(CustomerExport.maximumRows + 1)",
           ], timeout: ErasedCustomer.timeout)
-        let texts = try answers[2].prefix(CustomerExport.maximumRows).map { row in
-          try row.decode("row", as: JSONText.self).text
-        }
-        try export.add(
-          texts.map { try decoder.decode(JSONValue.self, from: Data($0.utf8)) }, to: table.name,
-          hasMore: answers[2].count > CustomerExport.maximumRows,
-          description: answers[1][0].decode("description", as: String?.self) ?? "")
+        tables.append((table.name, answers[1], answers[2]))
       }
+      return tables
+    }
+    let decoder = JSONDecoder()
+    for table in tables {
+      let rows = try table.rows.prefix(CustomerExport.maximumRows).map { row in
+        try decoder.decode(JSONValue.self, from: Data(row.decode("row", as: JSONText.self).text.utf8))
+      }
+      try export.add(
+        rows, to: table.name, hasMore: table.rows.count > CustomerExport.maximumRows,
+        description: table.description[0].decode("description", as: String?.self) ?? "")
     }
     return export
   }

@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import TestDatabase
 import Testing
 
 @testable import Ledger
@@ -55,6 +56,25 @@ import Testing
         SELECT (details ->> 'events')::bigint AS value FROM support_actions WHERE action = 'erase-customer'
         """
       #expect(try await harness.value(recorded, as: Int.self) == events)
+    }
+  }
+
+  @Test func `an export of many events does not keep its transaction idle while it decodes them`()
+    async throws
+  {
+    try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+      let harness = try await Harness(
+        databaseURL: database.uri + "?options=-cidle_in_transaction_session_timeout%3D500ms",
+        configuration: ScreenTime.configuration(), databaseTimeout: .seconds(60))
+      do {
+        try await Self.insert(40_000, of: "phone", bundleID: ScreenTime.bundleID, harness)
+        let export = try await harness.desk.exportCustomer("phone", bundleID: ScreenTime.bundleID)
+        #expect(export.tables.first { $0.table == "events" }?.rows.count == 40_000)
+      } catch {
+        await harness.stop()
+        throw error
+      }
+      await harness.stop()
     }
   }
 
