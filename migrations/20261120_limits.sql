@@ -17,26 +17,38 @@ COMMENT ON COLUMN public.subscriptions.counted_unproven_moves_since IS 'The firs
 
 ALTER TABLE public.purchase_devices
   ADD COLUMN IF NOT EXISTS displaced_device_id text,
-  ADD COLUMN IF NOT EXISTS displaced_at timestamptz;
+  ADD COLUMN IF NOT EXISTS displaced_at timestamptz,
+  ADD COLUMN IF NOT EXISTS next_displaced_device_id text,
+  ADD COLUMN IF NOT EXISTS next_displaced_at timestamptz;
 COMMENT ON COLUMN public.purchase_devices.displaced_device_id IS 'The device that lost this place to the device or to one before it, and may have it back within 30 days. NULL: none.';
 COMMENT ON COLUMN public.purchase_devices.displaced_at IS 'When it lost the place. NULL: displaced_device_id is NULL.';
+COMMENT ON COLUMN public.purchase_devices.next_displaced_device_id IS 'The device that lost this place next, and may have it back within 30 days. NULL: none.';
+COMMENT ON COLUMN public.purchase_devices.next_displaced_at IS 'When it lost the place. NULL: next_displaced_device_id is NULL.';
 -- Erasing looks for the device.
 CREATE INDEX IF NOT EXISTS purchase_devices_displaced_device_id_idx ON public.purchase_devices (displaced_device_id)
   WHERE displaced_device_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS purchase_devices_next_displaced_device_id_idx ON public.purchase_devices (next_displaced_device_id)
+  WHERE next_displaced_device_id IS NOT NULL;
 
 -- migrate: new transaction
 
 ALTER TABLE public.trials
   ADD COLUMN IF NOT EXISTS displaced_device_id text,
   ADD COLUMN IF NOT EXISTS displaced_at timestamptz,
+  ADD COLUMN IF NOT EXISTS next_displaced_device_id text,
+  ADD COLUMN IF NOT EXISTS next_displaced_at timestamptz,
   ADD COLUMN IF NOT EXISTS joined_at timestamptz,
   ADD COLUMN IF NOT EXISTS counted_moves integer,
   ADD COLUMN IF NOT EXISTS counted_moves_since timestamptz;
 COMMENT ON COLUMN public.trials.device_id IS 'The device that has the trial: it began it, joined it, or replaced the device that joined it longest ago.';
 COMMENT ON COLUMN public.trials.displaced_device_id IS 'The device that lost this place to the device or to one before it, and may have it back within 30 days. NULL: none.';
 COMMENT ON COLUMN public.trials.displaced_at IS 'When it lost the place. NULL: displaced_device_id is NULL.';
+COMMENT ON COLUMN public.trials.next_displaced_device_id IS 'The device that lost this place next, and may have it back within 30 days. NULL: none.';
+COMMENT ON COLUMN public.trials.next_displaced_at IS 'When it lost the place. NULL: next_displaced_device_id is NULL.';
 CREATE INDEX IF NOT EXISTS trials_displaced_device_id_idx ON public.trials (displaced_device_id)
   WHERE displaced_device_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS trials_next_displaced_device_id_idx ON public.trials (next_displaced_device_id)
+  WHERE next_displaced_device_id IS NOT NULL;
 COMMENT ON COLUMN public.trials.joined_at IS 'When the device joined the trial. NULL: it began the trial, or joined before 20261120_limits.sql.';
 COMMENT ON COLUMN public.trials.counted_moves IS 'How many devices replaced another one in this trial within 24 hours from counted_moves_since. NULL: none, or continues is set.';
 COMMENT ON COLUMN public.trials.counted_moves_since IS 'The first of these replacements. 24 hours later a new count begins. NULL: there was none.';

@@ -37,7 +37,7 @@ package enum TrialRows {
       let since = try row.decode("since", as: Date.self)
       holder = Holder(
         try row.decode("device_id"), since: since, provedAt: since, isBarred: false, isProven: true,
-        displaced: try Displaced(row))
+        displaced: try [Displaced](row: row))
       moves = try MoveCount(row)
     }
   }
@@ -63,11 +63,14 @@ package enum TrialRows {
   package static func members(of trial: UUID) -> Query {
     """
     SELECT member.id, member.device_id, coalesce(member.joined_at, original.started_at) AS since,
-      member.displaced_device_id, member.displaced_at, original.counted_moves, original.counted_moves_since
+      member.displaced_device_id, member.displaced_at, member.next_displaced_device_id, member.next_displaced_at,
+      original.counted_moves, original.counted_moves_since
     FROM trials AS original, LATERAL (
-      SELECT original.id, original.device_id, original.joined_at, original.displaced_device_id, original.displaced_at
+      SELECT original.id, original.device_id, original.joined_at, original.displaced_device_id, original.displaced_at,
+        original.next_displaced_device_id, original.next_displaced_at
       UNION ALL
-      SELECT joined.id, joined.device_id, joined.joined_at, joined.displaced_device_id, joined.displaced_at
+      SELECT joined.id, joined.device_id, joined.joined_at, joined.displaced_device_id, joined.displaced_at,
+        joined.next_displaced_device_id, joined.next_displaced_at
       FROM trials AS joined
       WHERE joined.continues = original.id) AS member
     WHERE original.id = \(trial) AND NOT EXISTS (
@@ -112,15 +115,21 @@ package enum TrialRows {
   package static func replace(_ member: Member, by holder: Holder) -> Query {
     """
     UPDATE trials SET device_id = \(holder.deviceID), joined_at = \(holder.since),
-      displaced_device_id = \(holder.displaced?.deviceID)::text, displaced_at = \(holder.displaced?.at)::timestamptz
+      displaced_device_id = \(holder.firstDisplaced?.deviceID)::text,
+      displaced_at = \(holder.firstDisplaced?.at)::timestamptz,
+      next_displaced_device_id = \(holder.nextDisplaced?.deviceID)::text,
+      next_displaced_at = \(holder.nextDisplaced?.at)::timestamptz
     WHERE id = \(member.id)
     """
   }
 
-  /// Sets the device that may have a member's place back.
-  package static func setDisplaced(_ displaced: Displaced?, of member: Member) -> Query {
+  /// Sets the devices that may have a member's place back to those of this holder.
+  package static func setDisplaced(_ holder: Holder, of member: Member) -> Query {
     """
-    UPDATE trials SET displaced_device_id = \(displaced?.deviceID)::text, displaced_at = \(displaced?.at)::timestamptz
+    UPDATE trials SET displaced_device_id = \(holder.firstDisplaced?.deviceID)::text,
+      displaced_at = \(holder.firstDisplaced?.at)::timestamptz,
+      next_displaced_device_id = \(holder.nextDisplaced?.deviceID)::text,
+      next_displaced_at = \(holder.nextDisplaced?.at)::timestamptz
     WHERE id = \(member.id)
     """
   }

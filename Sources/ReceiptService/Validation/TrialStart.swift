@@ -172,7 +172,7 @@ struct TrialStart: Sendable {
     for member in members {
       if let holder = claim.holders.first(where: { $0.deviceID == member.holder.deviceID }) {
         if holder.displaced != member.holder.displaced {
-          rows.append(TrialRows.setDisplaced(holder.displaced, of: member))
+          rows.append(TrialRows.setDisplaced(holder, of: member))
         }
       } else if let joining = claim.holders.first(where: { $0.deviceID == device }) {
         rows.append(TrialRows.replace(member, by: joining))

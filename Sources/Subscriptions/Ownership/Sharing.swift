@@ -12,8 +12,8 @@ public struct Holder: Sendable, Hashable {
   public var isBarred: Bool
   /// Whether it ever proved the purchase. A device that only named the transaction's id displaces no device that did.
   public var isProven: Bool
-  /// The device whose place it took by the app's rules, while that device may have the place back.
-  public var displaced: Displaced?
+  /// The devices that lost its place by the app's rules and may have it back, at most two. The first one lost it first.
+  public var displaced: [Displaced] = []
 
   /// Creates a holder that proved the purchase at this instant.
   public init(_ deviceID: String, at instant: Date, isBarred: Bool = false, isProven: Bool = true) {
@@ -27,7 +27,7 @@ public struct Holder: Sendable, Hashable {
   /// Creates a holder from a stored one.
   public init(
     _ deviceID: String, since: Date, provedAt: Date, isBarred: Bool, isProven: Bool,
-    displaced: Displaced? = nil
+    displaced: [Displaced] = []
   ) {
     self.deviceID = deviceID
     self.since = since
@@ -38,10 +38,15 @@ public struct Holder: Sendable, Hashable {
   }
 }
 
+extension Holder {
+  /// Whether another device may have its place back.
+  fileprivate func owes(_ device: String) -> Bool { displaced.contains { $0.deviceID == device } }
+}
+
 /// A device that lost its place to another one by the app's rules.
 ///
-/// It stands at the device that has the place. Where a third device takes the place, it stands there from then on: each place
-/// has at most one such device, the one that had it before the others came.
+/// It stands at the device that has the place. Where another device takes the place, it stands there from then on. Each place
+/// has the first two such devices: after a reinstall the first one is the old installation, and the second one the new one.
 public struct Displaced: Sendable, Hashable {
   /// The id that the device generated.
   public var deviceID: String
@@ -50,6 +55,9 @@ public struct Displaced: Sendable, Hashable {
 
   /// For how long it may have the place back.
   static let lifetime: TimeInterval = 30 * 86_400
+
+  /// How many devices of one place may have it back.
+  static let mostOfPlace = 2
 
   /// Creates a device that lost its place at this instant.
   public init(_ deviceID: String, at instant: Date) {
@@ -87,7 +95,7 @@ public struct SharedClaim: Sendable, Hashable {
 /// The transaction also fits any device id that a client invents. So only a limited number of devices with a proof are
 /// replaced within 24 hours; the next claim is postponed. After the first few of them the device that joined last gives way, so
 /// that invented devices replace each other. From then on a device that lost its place has it back by its next proof: the device
-/// that has the place gives way, and the move is not counted. So invented devices, which come anew each day, wear down no devices
+/// that has the place gives way, and the move is not counted. A place goes back to the first two devices that lost it. So invented devices, which come anew each day, wear down no devices
 /// of the Apple Account that prove the purchase within ``Displaced/lifetime``. A device without a proof always gives way to one
 /// with a proof. The device to which support gave the purchase gives way to none, unless it is the only one that may have it.
 ///
@@ -115,9 +123,7 @@ public func share(
   }
   var holders = holders
   for index in holders.indices {
-    if let lost = holders[index].displaced, instant >= lost.at + Displaced.lifetime {
-      holders[index].displaced = nil
-    }
+    holders[index].displaced.removeAll { instant >= $0.at + Displaced.lifetime }
   }
   if !holders.contains(where: { $0.deviceID == first }) {
     // The time of its proof is unknown, so it counts as the oldest.
@@ -142,9 +148,9 @@ public func share(
   guard mayJoin else { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
   let having = holders.filter { !$0.isBarred }
   var joining = Holder(device, at: instant, isProven: isProven)
-  let former = holders.firstIndex { $0.displaced?.deviceID == device }
+  let former = holders.firstIndex { $0.owes(device) }
   guard having.count >= limit else {
-    if let former { holders[former].displaced = nil }
+    if let former { holders[former].displaced.removeAll { $0.deviceID == device } }
     return SharedClaim(
       outcome: .shared(owner, with: claimant, insteadOf: nil), holders: holders + [joining])
   }
@@ -152,9 +158,11 @@ public func share(
   let displaceable = having.filter { (isProven || !$0.isProven) && !(keepsOwner && $0.deviceID == first) }
   let areMany = moves.areMany(at: instant)
   let isAllowed = moves.allowsMove(limit: mostMoves, at: instant)
-  let taker = isProven ? displaceable.first { $0.displaced?.deviceID == device } : nil
+  let taker = isProven ? displaceable.first { $0.owes(device) } : nil
+  // The second device of a place has that one back at any time: with another one, it would leave two devices this place.
+  let isNext = taker.map { $0.displaced.first?.deviceID != device } ?? false
   guard
-    let last = (areMany || !isAllowed ? taker : nil)
+    let last = (areMany || !isAllowed || isNext ? taker : nil)
       ?? displaceable.min(by: areMany ? joinedLater : provedEarlier)
   else {
     return SharedClaim(outcome: .refused(owner: owner), holders: holders)
@@ -163,10 +171,22 @@ public func share(
   guard isAllowed || isReturn || isProven && !last.isProven else {
     return SharedClaim(outcome: .postponed(owner: owner), holders: holders)
   }
-  // The device that may have the place of `last` back. If the claimant had another place before, the device that took that place
-  // gives way to this one instead.
-  let next = last.isProven ? last.displaced ?? Displaced(last.deviceID, at: instant) : nil
-  if let former { holders[former].displaced = next } else { joining.displaced = next }
+  if isReturn {
+    // The devices that lost the place before this one may still have it back.
+    joining.displaced = Array(last.displaced.prefix { $0.deviceID != device })
+  } else {
+    let lost = last.isProven ? last.displaced + [Displaced(last.deviceID, at: instant)] : []
+    joining.displaced = Array(lost.prefix(Displaced.mostOfPlace))
+    if let former {
+      if isProven, holders[former].displaced.first?.deviceID == device {
+        // The claimant had another place before: the device that took that place gives way to those of this one instead.
+        holders[former].displaced = joining.displaced
+        joining.displaced = []
+      } else {
+        holders[former].displaced.removeAll { $0.deviceID == device }
+      }
+    }
+  }
   holders.removeAll { $0.deviceID == last.deviceID }
   holders.append(joining)
   let loser = Customer.device(last.deviceID)
@@ -187,7 +207,7 @@ private func provedEarlier(_ a: Holder, _ b: Holder) -> Bool {
 /// last.
 private func joinedLater(_ a: Holder, _ b: Holder) -> Bool {
   if a.isProven != b.isProven { return b.isProven }
-  if (a.displaced == nil) != (b.displaced == nil) { return b.displaced == nil }
+  if a.displaced.isEmpty != b.displaced.isEmpty { return b.displaced.isEmpty }
   return (a.since, a.deviceID) > (b.since, b.deviceID)
 }
 
@@ -203,7 +223,7 @@ extension [Holder] {
       var holder = first { $0.deviceID == name } ?? Holder(name, at: instant)
       // A barred device gets the purchase anew.
       if name == device, holder.isBarred { holder = Holder(name, at: instant) }
-      holder.displaced = nil
+      holder.displaced = []
       holder.isBarred = name != device
       return holder
     }

@@ -128,6 +128,34 @@ import Testing
     }
   }
 
+  @Test func `a reinstalled device keeps its place in the trial against devices that join each day`()
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 3)) { harness in
+      for number in 1...3 {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.launch("family-\(number)", account: "anna")
+      }
+      harness.clock.advance(days: 1)
+      let family = ["family-2", "family-3", "reinstalled"]
+      for device in family { #expect(try await harness.launch(device, account: "anna").status == 200) }
+      for day in 0..<5 {
+        harness.clock.advance(days: 1)
+        for number in 0..<5 {
+          harness.clock.advance(seconds: 1)
+          _ = try await harness.launch("day-\(day)-\(number)", account: "anna")
+        }
+        for device in family {
+          harness.clock.advance(seconds: 1)
+          #expect(try await harness.launch(device, account: "anna").status == 200, "\(device) on day \(day)")
+        }
+        for device in family { #expect(try await Self.status(device, harness) == "trial") }
+      }
+      #expect(try await harness.count("trials") == 3)
+      #expect(try await harness.count("trials WHERE next_displaced_device_id IS NOT NULL") == 0)
+    }
+  }
+
   @Test func `a device that leaves a trial and one that joins it are told to the app's destinations`()
     async throws
   {

@@ -1,6 +1,7 @@
 import AppStore
 import AppStoreSimulator
 import Foundation
+import JSON
 import Postgres
 import Testing
 
@@ -76,6 +77,76 @@ import Testing
       #expect(try await harness.count("purchase_devices WHERE displaced_device_id IS NOT NULL") == 0)
       // Three devices joined the first one. On each day four moves were counted, and three places went back.
       #expect(try await harness.count("support_actions") == 3 + 5 * 7)
+    }
+  }
+
+  @Test func `a reinstalled device keeps its place against devices that join each day`() async throws {
+    try await withHarness(configuration: Self.configuration(devices: 4)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for number in 1...4 {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.device("family-\(number)", shows: bought)
+      }
+      harness.clock.advance(days: 1)
+      let family = (2...4).map { "family-\($0)" } + ["reinstalled"]
+      for device in family {
+        harness.clock.advance(seconds: 1)
+        #expect(try await harness.device(device, shows: bought).code == nil)
+      }
+      for day in 0..<5 {
+        harness.clock.advance(days: 1)
+        for number in 0..<6 {
+          harness.clock.advance(seconds: 1)
+          _ = try await harness.device("day-\(day)-\(number)", shows: bought)
+        }
+        for device in family.reversed() {
+          harness.clock.advance(seconds: 1)
+          #expect(try await harness.device(device, shows: bought).code == nil, "\(device) on day \(day)")
+        }
+        for device in family {
+          #expect(try await harness.entitlements(device).string("entitlements.tier") == "family")
+        }
+      }
+      #expect(try await harness.count("purchase_devices") == 4)
+      #expect(try await harness.count("purchase_devices WHERE displaced_device_id = 'family-1'") == 1)
+      #expect(try await harness.count("purchase_devices WHERE next_displaced_device_id IS NOT NULL") == 0)
+    }
+  }
+
+  @Test func `the export names no device that lost the place, and erasing one leaves the place to the other`()
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 5)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for device in (1...5).map({ "phone-\($0)" }) + (1...4).map({ "new-\($0)" }) {
+        harness.clock.advance(seconds: 1)
+        _ = try await harness.device(device, shows: bought)
+        _ = try await harness.launch(device, account: "anna")
+      }
+      let export = try await harness.desk.exportCustomer("new-4")
+      for table in ["purchase_devices", "trials"] {
+        let both = "\(table) WHERE displaced_device_id = 'phone-3' AND next_displaced_device_id = 'new-3'"
+        #expect(try await harness.count(both) == 1, "\(table)")
+        let rows = try #require(export.tables.first { $0.table == table }?.rows)
+        #expect(rows.count == 1)
+        for case .object(let columns) in rows {
+          #expect(columns["displaced_device_id"] == .string("another customer"))
+          #expect(columns["next_displaced_device_id"] == .string("another customer"))
+        }
+      }
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO events (bundle_id, customer_id, id, name, at, received_at)
+        VALUES (\(ScreenTime.bundleID), 'phone-3', gen_random_uuid(), 'a', now(), now())
+        """)
+      _ = try await harness.erase("phone-3")
+      for table in ["purchase_devices", "trials"] {
+        let left = """
+          \(table) WHERE displaced_device_id = 'new-3' AND displaced_at IS NOT NULL
+            AND next_displaced_device_id IS NULL AND next_displaced_at IS NULL
+          """
+        #expect(try await harness.count(left) == 1, "\(table)")
+      }
     }
   }
 

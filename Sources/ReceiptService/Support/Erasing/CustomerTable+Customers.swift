@@ -11,7 +11,8 @@ extension CustomerTable {
     "trials", "of the pseudonym; a keyed digest of the account prevents a second trial",
     columns: """
       id bundle_id device_id app_transaction_id environment started_at ends_at extended_days continues joined_at \
-      counted_moves counted_moves_since displaced_device_id displaced_at
+      counted_moves counted_moves_since displaced_device_id displaced_at next_displaced_device_id \
+      next_displaced_at
       """,
     export: { customer in
       """
@@ -20,13 +21,12 @@ extension CustomerTable {
       """
     },
     erase: { customer in
-      [
-        """
-        UPDATE trials SET device_id = \(customer.pseudonym), displaced_device_id = NULL, displaced_at = NULL
+      let own: Query = """
+        UPDATE trials SET device_id = \(customer.pseudonym), displaced_device_id = NULL, displaced_at = NULL,
+          next_displaced_device_id = NULL, next_displaced_at = NULL
         WHERE device_id = \(customer.device) AND \(customer.isOfApp())
-        """,
-        customer.forgetDisplaced(in: "trials"),
-      ]
+        """
+      return [own] + customer.forgetDisplaced(in: "trials")
     })
 
   private static let devices = CustomerTable(

@@ -166,7 +166,8 @@ extension CustomerTable {
   private static let purchaseDevices = CustomerTable(
     "purchase_devices", "deleted",
     columns: """
-      original_transaction_id device_id bundle_id since proved_at is_barred is_proven displaced_device_id displaced_at
+      original_transaction_id device_id bundle_id since proved_at is_barred is_proven displaced_device_id displaced_at \
+      next_displaced_device_id next_displaced_at
       """,
     export: { customer in
       """
@@ -175,10 +176,10 @@ extension CustomerTable {
       """
     },
     erase: { customer in
-      [
-        "DELETE FROM purchase_devices WHERE device_id = \(customer.device) AND \(customer.isOfApp())",
-        customer.forgetDisplaced(in: "purchase_devices"),
-      ]
+      let own: Query = """
+        DELETE FROM purchase_devices WHERE device_id = \(customer.device) AND \(customer.isOfApp())
+        """
+      return [own] + customer.forgetDisplaced(in: "purchase_devices")
     })
 
   private static let orders = CustomerTable(

@@ -243,21 +243,30 @@ struct ErasedCustomer: Sendable {
       """
   }
 
-  /// A row of `purchase_devices` or `trials` as JSON, without the id of the device that had the place before.
+  /// A row of `purchase_devices` or `trials` as JSON, without the ids of the devices that had the place before.
   /// - Parameter alias: the table's alias.
   func withoutDisplaced(_ alias: StaticString) -> Query {
     """
     to_jsonb(\(unescaped: alias)) || CASE WHEN \(unescaped: alias).displaced_device_id IS NULL THEN '{}'::jsonb
       ELSE '{"displaced_device_id": "another customer"}' END
+      || CASE WHEN \(unescaped: alias).next_displaced_device_id IS NULL THEN '{}'::jsonb
+      ELSE '{"next_displaced_device_id": "another customer"}' END
     """
   }
 
   /// Removes the device from the places that it lost to other devices.
-  func forgetDisplaced(in table: StaticString) -> Query {
-    """
-    UPDATE \(unescaped: table) SET displaced_device_id = NULL, displaced_at = NULL
-    WHERE displaced_device_id = \(device) AND \(isOfApp())
-    """
+  func forgetDisplaced(in table: StaticString) -> [Query] {
+    [
+      """
+      UPDATE \(unescaped: table) SET next_displaced_device_id = NULL, next_displaced_at = NULL
+      WHERE next_displaced_device_id = \(device) AND \(isOfApp())
+      """,
+      """
+      UPDATE \(unescaped: table) SET displaced_device_id = next_displaced_device_id, displaced_at = next_displaced_at,
+        next_displaced_device_id = NULL, next_displaced_at = NULL
+      WHERE displaced_device_id = \(device) AND \(isOfApp())
+      """,
+    ]
   }
 
   /// The devices that may inherit a purchase: the rest of a statement on `purchase_devices` under the alias `d`.
