@@ -20,12 +20,12 @@ package struct ConsentIntake: Sendable {
 
   package init(
     apps: AppOfRequest, authenticator: Authenticator, deviceAuthenticator: DeviceAuthenticator,
-    pool: PostgresPool, traffic: ClientRateLimits, clock: ServiceClock
+    transactions: CustomerTransactions, traffic: ClientRateLimits, clock: ServiceClock
   ) {
     self.apps = apps
     self.authenticator = authenticator
     self.deviceAuthenticator = deviceAuthenticator
-    self.pool = pool
+    self.transactions = transactions
     self.traffic = traffic
     self.clock = clock
   }
