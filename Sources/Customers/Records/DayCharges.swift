@@ -25,7 +25,8 @@ package final class DayCharges: Sendable {
 
   /// Runs a statement that charges the app's row of this instant's day.
   ///
-  /// A statement that does not get the row in time fails with 55P03, and so do those that wait for its turn.
+  /// A statement that does not get its rows in time fails with 55P03. Those that wait for their turn do not: the statement may have
+  /// waited for a row of its customer, which an erasure holds.
   ///
   /// - Throws: 503 `database_unavailable` where the turn does not come in time; errors of the database.
   package nonisolated(nonsending) func query(_ statement: Query, of app: App, at instant: Date) async throws
@@ -44,7 +45,9 @@ package final class DayCharges: Sendable {
       turns.end(key)
       return answer
     } catch {
-      turns.end(key, (error as? PostgresError).flatMap { $0.isAnsweredUnavailable ? $0 : nil })
+      turns.end(
+        key,
+        (error as? PostgresError).flatMap { $0.isAnsweredUnavailable && !$0.isLockNotGranted ? $0 : nil })
       throw error
     }
   }

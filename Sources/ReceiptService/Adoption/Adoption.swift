@@ -41,7 +41,8 @@ struct Adoption: Sendable {
     file: [LegacyClaim]?, progress: @escaping @Sendable (_ done: Int, _ total: Int) -> Void
   ) async throws -> AdoptionReport {
     let run = try await AdoptionRun.begin(
-      for: app, isOfFile: file != nil, isDryRun: isDryRun, in: pool)
+      for: app, sharingTables: modes.apps(sharingTablesOf: app), isOfFile: file != nil,
+      isDryRun: isDryRun, in: pool)
     var book = try await book(of: file, in: run)
     if file != nil { try await setAsideUnknownCustomers(&book, in: run) }
     let contested = book.contestedTransactions
@@ -306,14 +307,15 @@ extension Array {
 struct AdoptionRun: Sendable {
   /// `nil` for a dry run, which has no row.
   var id: Int64?
-  /// The start of the first run on the legacy tables that reached its end, by the database's clock; `nil` if there was none. A
-  /// run decides all claims that it finds, so what is open afterwards was written since.
+  /// The start of the first run on the legacy tables that reached its end, of the app or of another one that writes to a table of
+  /// this app, by the database's clock; `nil` if there was none. A run decides all claims that it finds, so what is open afterwards
+  /// was written since.
   var firstStart: Date?
 
   /// Continues the app's last run, if it was stopped, else begins one.
   /// - Parameter isOfFile: whether it reads a file in place of the legacy tables.
   static func begin(
-    for app: App, isOfFile: Bool, isDryRun: Bool, in pool: PostgresPool
+    for app: App, sharingTables sharers: [App], isOfFile: Bool, isDryRun: Bool, in pool: PostgresPool
   ) async throws -> AdoptionRun {
     if !isDryRun {
       _ = try await pool.query(
@@ -326,9 +328,9 @@ struct AdoptionRun: Sendable {
     }
     let row = try await pool.query(
       """
-      SELECT max(id) FILTER (WHERE is_of_file = \(isOfFile)) AS id,
+      SELECT max(id) FILTER (WHERE is_of_file = \(isOfFile) AND bundle_id = \(app.bundleID)) AS id,
         min(started_at) FILTER (WHERE NOT is_of_file AND finished_at IS NOT NULL) AS first_start
-      FROM adoption_runs WHERE bundle_id = \(app.bundleID)
+      FROM adoption_runs WHERE bundle_id = ANY(\(sharers.map(\.bundleID) + [app.bundleID]))
       """)[0]
     return AdoptionRun(
       id: try isDryRun ? nil : row.decode("id", as: Int64.self), firstStart: try row.decode("first_start"))

@@ -50,6 +50,12 @@ struct ClientWriteModes: Sendable {
     catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
   }
 
+  /// The apps that write to one of the tables to which this app writes.
+  func apps(sharingTablesOf app: App) -> [App] {
+    let tables = [ProfileTable.profiles, .userPreferences].filter { app.writeTo.contains($0.destination) }
+    return tables.flatMap { apps(writingTo: $0) }
+  }
+
   /// The `bookmark_limit` of a user without premium.
   private func freeBookmarkLimit(in table: ProfileTable) -> Int {
     apps(writingTo: table).map(\.bookmarkLimits.free).max() ?? BookmarkLimits().free

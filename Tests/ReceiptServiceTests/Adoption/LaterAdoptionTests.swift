@@ -104,6 +104,25 @@ import Testing
     }
   }
 
+  @Test func `for an app that comes to a table later, the first adoption there counts`() async throws {
+    try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
+      _ = try await live.adopt()
+      let service = live.harness.service
+      let (first, later) = (
+        try #require(service.support.catalog[SwiftClimb.bundleID]),
+        try #require(service.support.catalog[Thaqalayn.bundleID])
+      )
+      func run(_ sharers: [App]) async throws -> AdoptionRun {
+        try await AdoptionRun.begin(
+          for: later, sharingTables: sharers, isOfFile: false, isDryRun: true, in: live.harness.pool)
+      }
+      #expect(try await run([]).firstStart == nil)
+      #expect(try await run([first]).firstStart != nil)
+      let modes = service.claimVerification.modes
+      #expect(modes.apps(sharingTablesOf: first).map(\.bundleID) == [SwiftClimb.bundleID])
+    }
+  }
+
   @Test func `a stopped first run and an import of a file are no first adoption`() async throws {
     try await LiveApps.with([SwiftClimb.bundleID: "accept"]) { live in
       let bought = try live.buy()

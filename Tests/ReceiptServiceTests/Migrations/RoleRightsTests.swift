@@ -246,6 +246,7 @@ import Testing
         GRANT USAGE ON SEQUENCE outbox_changes TO receiptd_support WITH GRANT OPTION;
         GRANT EXECUTE ON FUNCTION receiptd_rights() TO receiptd_numbers WITH GRANT OPTION;
         GRANT DELETE ON grants TO receiptdtest_other WITH GRANT OPTION;
+        GRANT EXECUTE ON FUNCTION receiptd_set_guards() TO receiptdtest_other;
         SET ROLE receiptd_support;
         GRANT SELECT ON trials TO receiptdtest_other;
         GRANT USAGE ON SEQUENCE outbox_changes TO receiptdtest_other;
@@ -261,7 +262,8 @@ import Testing
         Self.expect(try await Self.rights(of: role, supabase.pool), try Self.listed(role))
       }
       Self.expect(try await Self.rights(of: "anon", supabase.pool), try Self.listed("clients"))
-      // A right that the owner gave to a role that receiptd does not know stays, and cannot be passed on.
+      // A right on a table that the owner gave to a role that receiptd does not know stays, and cannot be passed on. Functions run
+      // with the owner's rights, so no such role keeps one.
       Self.expect(try await Self.rights(of: "receiptdtest_other", supabase.pool), ["grants: DELETE"])
       let option = try await supabase.pool.query(
         "SELECT has_table_privilege('receiptdtest_other', 'grants', 'DELETE WITH GRANT OPTION') AS may")[0]
