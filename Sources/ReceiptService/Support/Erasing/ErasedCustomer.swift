@@ -300,6 +300,10 @@ struct ErasedCustomer: Sendable {
     """
   }
 
+  /// For a transaction that holds the advisory locks: ends their `lock_timeout`, because the statements of an erasure may wait for
+  /// their rows, and locks the waiting notifications.
+  var lockAlone: [Query] { ["SET LOCAL lock_timeout = DEFAULT", lockWaiting] }
+
   /// Selects and locks the waiting notifications that still wait.
   var lockWaiting: Query {
     """

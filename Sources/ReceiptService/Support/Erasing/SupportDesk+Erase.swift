@@ -75,7 +75,7 @@ extension SupportDesk {
       do {
         let part = known.inOneTransaction(isDryRun: isDryRun)
         return try await customerTransactions.run(
-          locking: [part.customer.lockName], purchases: Set(part.purchaseLocks), [part.lockWaiting]
+          locking: [part.customer.lockName], purchases: Set(part.purchaseLocks), part.lockAlone
         ) { connection, answers in
           let locked = try await lock(part, answers, connection)
           let running = try await running(locked, isAllowed: ignoresRunning, connection)
@@ -130,7 +130,7 @@ extension SupportDesk {
     }
     for batch in known.batches {
       let (current, answers) = try await customerTransactions.run(
-        locking: [], purchases: Set(batch.waiting.flatMap(\.locks)), [batch.lockWaiting]
+        locking: [], purchases: Set(batch.waiting.flatMap(\.locks)), batch.lockAlone
       ) { connection, locked in
         guard let stillWaiting = locked.last else { throw ServiceError.internalError }
         let waiting = try batch.with(stillWaiting: stillWaiting)
@@ -175,7 +175,7 @@ extension SupportDesk {
   }
 
   /// Reads what the locked transaction erases.
-  /// - Parameter answers: those of ``ErasedCustomer/lockWaiting``.
+  /// - Parameter answers: those of ``ErasedCustomer/lockAlone``.
   /// - Returns: the customer as it is now: another erasure may have been faster.
   /// - Throws: ``NewPurchase``.
   private func lock(
