@@ -1,8 +1,8 @@
 import DequeModule
 import Synchronization
 
-/// Turns of tasks that need the same lock of the database: a few tasks with one key run at a time. The others wait in memory, without a
-/// connection, and for a limited time.
+/// Limits how many requests need the same lock of the database at a time. A key stands for a lock: of the tasks with one key, a few
+/// run, and the others wait in memory, without a connection and for a limited time.
 package final class Turns<Key: Hashable & Sendable>: Sendable {
   private struct Waiting: Sendable {
     var id: UInt64
@@ -45,8 +45,9 @@ package final class Turns<Key: Hashable & Sendable>: Sendable {
     lines.withLock { $0.byKey.values.reduce(0) { $0 + $1.waiting.count } }
   }
 
-  /// Waits for the turn. Each turn must be ended.
-  /// - Throws: ``TooManyWaiting``; ``TurnTimeout``; the error of the task in whose turn this one waited (``end(_:_:)``).
+  /// Waits until the task may run. It then calls ``end(_:_:)``, also after an error.
+  /// - Throws: ``TooManyWaiting`` if too many tasks wait for the key; ``TurnTimeout`` after the patience; the failure that a running
+  ///   task gave to ``end(_:_:)`` meanwhile.
   package nonisolated(nonsending) func take(_ key: Key) async throws {
     try await withCheckedThrowingContinuation { continuation in
       let place = lines.withLock { join(continuation, at: key, &$0) }

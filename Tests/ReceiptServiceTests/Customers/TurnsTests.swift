@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct TurnsTests {
   private struct Failure: Error {}
 
-  @Test func `a task whose turn does not come in time gives up, and the turn goes on`() async throws {
+  @Test func `a task that waits for too long for a key fails, and the key stays usable`() async throws {
     let turns = Turns<String>(maximumWaiting: 8, patience: .milliseconds(50))
     try await turns.take("phone")
     await #expect(throws: TurnTimeout.self) { try await turns.take("phone") }
