@@ -19,142 +19,41 @@ LOCK TABLE public.profiles, public.user_preferences IN ACCESS EXCLUSIVE MODE;
 ALTER TABLE public.client_write_modes ADD COLUMN IF NOT EXISTS writers text[] NOT NULL DEFAULT '{}';
 COMMENT ON COLUMN public.client_write_modes.writers IS 'Roles of the database that write premium columns as the server does: premiumWriters in the configuration, and the role of the server.';
 
+-- The conditions of the triggers call it with the rights of the statement's role, so every role may run it. It reads the list
+-- with the owner's rights.
 CREATE OR REPLACE FUNCTION public.receiptd_writes_premium(relation regclass, role text) RETURNS boolean
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce((
-    SELECT r.rolbypassrls OR pg_has_role(r.oid, c.relowner, 'USAGE')
-      OR EXISTS (
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  -- The owner of the table comes first: a server may sign in with it.
+  RETURN coalesce((SELECT pg_has_role(role::name, c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation)
+    OR (
+      SELECT r.rolbypassrls OR EXISTS (
         SELECT FROM pg_roles w
         WHERE (w.rolname IN ('receiptd_app', 'service_role') OR w.rolname = ANY (m.writers))
           AND pg_has_role(r.oid, w.oid, 'USAGE'))
-    FROM pg_roles r CROSS JOIN pg_class c LEFT JOIN public.client_write_modes m ON m.table_name = c.relname
-    WHERE r.rolname = receiptd_writes_premium.role AND c.oid = relation), false)
+      FROM pg_roles r CROSS JOIN pg_class c LEFT JOIN public.client_write_modes m ON m.table_name = c.relname
+      WHERE r.rolname = receiptd_writes_premium.role AND c.oid = relation), false);
+END
 $$;
 COMMENT ON FUNCTION public.receiptd_writes_premium(regclass, text) IS 'Whether a role writes the premium columns of one of the app''s own tables as the server does. All other roles are clients.';
+GRANT EXECUTE ON FUNCTION public.receiptd_writes_premium(regclass, text) TO PUBLIC;
 
--- The guards run with the owner's rights and cannot see the role of the statement, but the condition of a trigger can. The
--- condition of this function's triggers passes the role on, and the function decides. Triggers run in the order of their
--- names, so it runs right before the guard, for each row. Without its decision the guard sees a client. It decides about each
--- row, also one whose premium status does not change: a trigger of the app may change it later, and a client may have set the
--- setting.
-CREATE OR REPLACE FUNCTION public.receiptd_guard_caller() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  role CONSTANT text := current_setting('receiptd.premium_writer');
-  writes CONSTANT boolean := public.receiptd_writes_premium(TG_RELID, role);
-  stored CONSTANT jsonb := to_jsonb(OLD);
-  written CONSTANT jsonb := to_jsonb(NEW);
-  key CONSTANT text := CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END;
-  status CONSTANT text[] := CASE TG_TABLE_NAME
-    WHEN 'profiles' THEN ARRAY['premium_expires_at', 'premium_product_id', 'premium_original_transaction_id']
-    ELSE ARRAY['is_premium', 'bookmark_limit'] END;
+-- A backend that signs in with a role of its own learns why its write has no effect. PostgREST signs in with another role than
+-- that of the statement.
+CREATE OR REPLACE FUNCTION public.receiptd_warn_backend(relation text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  -- A backend that signs in with a role of its own learns why its write has no effect. PostgREST signs in with another role
-  -- than that of the statement.
-  IF NOT writes AND role = session_user AND public.receiptd_client_write_mode(TG_TABLE_NAME) <> 'accept'
-    AND (CASE WHEN stored -> key = written -> key
-      THEN EXISTS (SELECT FROM unnest(status) AS name WHERE stored -> name IS DISTINCT FROM written -> name)
-      ELSE (written ->> 'is_premium')::boolean OR coalesce(written ->> 'premium_expires_at',
-        written ->> 'premium_product_id', written ->> 'premium_original_transaction_id') IS NOT NULL END)
+  IF current_setting('role') = 'none'
+    AND NOT public.receiptd_writes_premium(to_regclass('public.' || relation), session_user)
   THEN
     RAISE WARNING 'the premium status of % is not written: the role % is not in premiumWriters of receiptd''s configuration',
-      TG_TABLE_NAME, role;
+      relation, session_user;
   END IF;
-  PERFORM set_config('receiptd.premium_writer', CASE WHEN writes THEN '(server)' ELSE '(client)' END, true);
-  RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION public.receiptd_guard_caller() IS 'Decides whether the statement is a client''s, for the guard of the premium columns, which runs next.';
+COMMENT ON FUNCTION public.receiptd_warn_backend(text) IS 'Warns a backend whose role counts as a client.';
 
--- The triggers on the app's own tables. The condition of each names the table's owner of today, who needs no decision, so a
--- table whose owner changes needs its triggers again.
-CREATE OR REPLACE FUNCTION public.receiptd_set_guards() RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  relation text;
-  key text;
-  changed text;
-  claimed text;
-  claims text;
-  owns text;
-  asks text;
-  is_client text;
-  -- The role of an UPDATE. Conditions name a role as @role@.
-  updating text;
-  passes_on CONSTANT text := $sql$set_config('receiptd.premium_writer', @role@::text, true) IS NOT NULL$sql$;
-  -- PostgREST signs in with one role and acts as another.
-  acts CONSTANT text := 'session_user <> @role@';
-  -- The columns of a row that receiptd added, and the one that receiptd_touch_updated_at() sets.
-  served text[];
-  -- The guard notes in a setting which row it has decided about. Each row begins without the note of another one.
-  forgets text;
-  is_other text;
-  entry record;
-BEGIN
-  FOR relation, key, changed, claimed, claims IN VALUES
-    ('profiles', 'id', '(OLD.id, OLD.premium_expires_at, OLD.premium_product_id, OLD.premium_original_transaction_id) '
-      'IS DISTINCT FROM (NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)',
-      '(NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)',
-      'NOT (NEW.premium_expires_at IS NULL AND NEW.premium_product_id IS NULL AND NEW.premium_original_transaction_id IS NULL)'),
-    ('user_preferences', 'user_id', '(OLD.user_id, OLD.is_premium, OLD.bookmark_limit) IS DISTINCT FROM '
-      '(NEW.user_id, NEW.is_premium, NEW.bookmark_limit)',
-      '(NEW.user_id, NEW.is_premium)', 'NEW.is_premium')
-  LOOP
-    -- A foreign key that cascades changes the key with the rights of the table's owner: then the role of the statement counts.
-    updating := format($sql$(CASE WHEN pg_trigger_depth() > 0 AND OLD.%1$I IS DISTINCT FROM NEW.%1$I
-      THEN coalesce(nullif(current_setting('role'), 'none')::name, session_user) ELSE current_user END)$sql$, key);
-    -- The server's usual roles and Supabase's clients need no decision, which costs 0.1 ms a row.
-    SELECT format($sql$coalesce(pg_has_role(@role@, to_regrole(%L)::oid, 'USAGE'), false)$sql$, quote_ident(r.rolname))
-    INTO owns FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = to_regclass('public.' || relation);
-    asks := $sql$@role@ NOT IN ('anon', 'authenticated', 'receiptd_app', 'service_role') AND NOT $sql$ || owns;
-    is_client := $sql$(@role@ IN ('anon', 'authenticated')
-      OR @role@ NOT IN ('receiptd_app', 'service_role') AND NOT $sql$ || owns || $sql$
-        AND current_setting('receiptd.premium_writer', true) IS DISTINCT FROM '(server)')$sql$;
-    forgets := format($sql$set_config('receiptd.guarded_%s', '', true) IS NOT NULL$sql$, relation);
-    is_other := format($sql$current_setting('receiptd.guarded_%s', true) IS DISTINCT FROM %s::text$sql$, relation, claimed);
-    served := CASE relation
-      WHEN 'profiles' THEN ARRAY['premium_expires_at', 'premium_product_id', 'premium_original_transaction_id', 'updated_at']
-      ELSE ARRAY['is_premium', 'bookmark_limit', 'updated_at'] END;
-    FOR entry IN
-      SELECT name, moment, procedure,
-        replace(condition, '@role@', CASE WHEN moment LIKE '% UPDATE' THEN updating ELSE 'current_user' END) AS condition
-      FROM (VALUES
-        ('receiptd_guard_caller_insert', 'BEFORE INSERT', 'receiptd_guard_caller',
-          format('%s AND %s', asks, passes_on)),
-        ('receiptd_guard_caller_update', 'BEFORE UPDATE', 'receiptd_guard_caller',
-          format('%s AND %s', asks, passes_on)),
-        ('receiptd_guard_premium_insert', 'BEFORE INSERT', 'receiptd_guard_' || relation,
-          format('%s AND %s', is_client, forgets)),
-        ('receiptd_guard_premium_update', 'BEFORE UPDATE', 'receiptd_guard_' || relation,
-          format('%s AND %s AND %s', is_client, forgets, changed)),
-        -- The app's own triggers run after the guards and may change the row.
-        ('receiptd_guard_written_insert', 'AFTER INSERT', 'receiptd_guard_written_row',
-          format('%s AND %s AND %s', is_client, claims, is_other)),
-        ('receiptd_guard_written_update', 'AFTER UPDATE', 'receiptd_guard_written_row',
-          format('%s AND %s AND %s IS DISTINCT FROM %s AND %s', is_client, claims,
-            replace(claimed, 'NEW.', 'OLD.'), claimed, is_other)),
-        -- A backend that signs in with a role of its own may write created_at: it copies users from elsewhere.
-        ('receiptd_keep_created_at', 'BEFORE INSERT', 'receiptd_keep_created_at',
-          format($sql$@role@ IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
-        ('receiptd_keep_created_at_update', 'BEFORE UPDATE', 'receiptd_keep_created_at',
-          format($sql$@role@ IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
-        -- A row with a value of the app or of a client is theirs: an INSERT or an erasure must not delete it. A server may sign
-        -- in as the owner, or with a role of its own, and writes only its columns.
-        ('receiptd_forget_added_update', 'AFTER UPDATE', 'receiptd_forget_added_row',
-          format($sql$@role@ IN ('anon', 'authenticated', 'service_role') OR @role@ <> 'receiptd_app'
-            AND (%s OR to_jsonb(OLD) - %L::text[] IS DISTINCT FROM to_jsonb(NEW) - %L::text[])$sql$, acts, served, served))
-      ) AS wanted (name, moment, procedure, condition)
-    LOOP
-      EXECUTE format('DROP TRIGGER IF EXISTS %I ON public.%I', entry.name, relation);
-      EXECUTE format('CREATE TRIGGER %I %s ON public.%I FOR EACH ROW WHEN (%s) EXECUTE FUNCTION public.%I()',
-        entry.name, entry.moment, relation, entry.condition, entry.procedure);
-    END LOOP;
-  END LOOP;
-END
-$$;
-COMMENT ON FUNCTION public.receiptd_set_guards() IS 'Makes the triggers that watch clients'' writes to profiles and user_preferences. For the owner of the tables; to be repeated when a table gets another owner.';
-
--- Four functions of 20260420_client_writes.sql, changed.
+-- Five functions of 20260420_client_writes.sql, changed.
 --
 -- A row that moves to another user gets the current time: it is a new row of that user.
 CREATE OR REPLACE FUNCTION public.receiptd_keep_created_at() RETURNS trigger
@@ -215,6 +114,63 @@ BEGIN
 END
 $$;
 
+-- Makes room for the row that a client inserts, if receiptd added the user's row and no client has written it since. After the
+-- deletion the INSERT adds the client's own row, which PostgREST returns as it returns any; the caller keeps the premium status.
+--
+-- The row stays, and the INSERT fails with 23505, where a deletion would do more: rows of other tables that refer to the row, or
+-- a trigger of the app that follows deletions. It stays too where the owner of receiptd's tables may not see the rows that refer to
+-- it, or may not delete it.
+CREATE OR REPLACE FUNCTION public.receiptd_make_room(relation text, customer uuid) RETURNS jsonb
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  target CONSTANT regclass := format('public.%I', relation)::regclass;
+  reference record;
+  is_referred_to boolean;
+  gone jsonb;
+BEGIN
+  IF coalesce(public.receiptd_caller(), customer::text) <> customer::text
+    OR NOT EXISTS (SELECT FROM public.added_profile_rows a WHERE a.table_name = relation AND a.user_id = customer)
+    OR EXISTS (
+      SELECT FROM pg_trigger t
+      WHERE t.tgrelid = target AND NOT t.tgisinternal AND t.tgtype & 8 <> 0 AND t.tgname NOT LIKE 'receiptd\_%')
+    OR NOT (has_table_privilege(target, 'SELECT') AND has_table_privilege(target, 'DELETE'))
+  THEN
+    RETURN NULL;
+  END IF;
+  FOR reference IN
+    SELECT c.conrelid::regclass AS referrer, a.attname AS name,
+      cardinality(c.conkey) = 1 AND c.confkey[1] = k.attnum AS is_of_key
+    FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+    JOIN pg_attribute k ON k.attrelid = target AND k.attname = CASE relation WHEN 'profiles' THEN 'id' ELSE 'user_id' END
+    WHERE c.contype = 'f' AND c.confrelid = target
+  LOOP
+    -- A reference to another column, or to several: whether a row of it would go is not looked up.
+    IF NOT reference.is_of_key OR row_security_active(reference.referrer)
+      OR NOT has_column_privilege(reference.referrer, reference.name, 'SELECT')
+    THEN
+      RETURN NULL;
+    END IF;
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE %I::text = $1)', reference.referrer, reference.name)
+      INTO is_referred_to USING customer::text;
+    IF is_referred_to THEN
+      RETURN NULL;
+    END IF;
+  END LOOP;
+  EXECUTE format('DELETE FROM %s AS old WHERE %I = $1 RETURNING to_jsonb(old)', target,
+    CASE relation WHEN 'profiles' THEN 'id' ELSE 'user_id' END) INTO gone USING customer;
+  RETURN gone;
+END
+$$;
+-- A table that is emptied and filled from a copy has the app's rows alone.
+CREATE OR REPLACE FUNCTION public.receiptd_forget_added_rows() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  DELETE FROM public.added_profile_rows WHERE table_name = TG_TABLE_NAME;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_forget_added_rows() IS 'Forgets the rows that receiptd added to a table that is truncated.';
+
 -- The guards write a note in the transaction of the write that it tells of. Where a note cannot be written (a deadlock, a lock
 -- timeout), they keep the stored premium values: `adopt` takes a premium row without a note for one from before receiptd.
 --
@@ -261,6 +217,7 @@ BEGIN
     END IF;
     -- The answer must tell nothing of another user's row, which row level security refuses only after this trigger.
     IF mode_now = 'refuse' AND NEW.id::text IS DISTINCT FROM public.receiptd_caller() THEN
+      PERFORM public.receiptd_warn_backend(TG_TABLE_NAME);
       RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
         USING ERRCODE = 'insufficient_privilege';
     END IF;
@@ -275,6 +232,9 @@ BEGIN
         NEW.premium_original_transaction_id)::text, true);
     END IF;
     RETURN NEW;
+  END IF;
+  IF mode_now <> 'accept' THEN
+    PERFORM public.receiptd_warn_backend(TG_TABLE_NAME);
   END IF;
   IF mode_now = 'refuse' THEN
     RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
@@ -366,6 +326,7 @@ BEGIN
     END IF;
     -- The answer must tell nothing of another user's row, which row level security refuses only after this trigger.
     IF mode_now = 'refuse' AND NEW.user_id::text IS DISTINCT FROM public.receiptd_caller() THEN
+      PERFORM public.receiptd_warn_backend(TG_TABLE_NAME);
       RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
         USING ERRCODE = 'insufficient_privilege';
     END IF;
@@ -375,6 +336,9 @@ BEGIN
       PERFORM set_config('receiptd.guarded_user_preferences', (NEW.user_id, NEW.is_premium)::text, true);
     END IF;
     RETURN NEW;
+  END IF;
+  IF mode_now <> 'accept' THEN
+    PERFORM public.receiptd_warn_backend(TG_TABLE_NAME);
   END IF;
   IF mode_now = 'refuse' THEN
     RAISE EXCEPTION 'the premium status of % is written by the server only', TG_TABLE_NAME
@@ -441,4 +405,82 @@ COMMENT ON FUNCTION public.receiptd_guard_profiles() IS 'Accepts, notes or refus
 COMMENT ON FUNCTION public.receiptd_guard_user_preferences() IS 'Accepts, notes or refuses a change of the premium columns of user_preferences by a client.';
 COMMENT ON COLUMN public.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it. {"erased": true}: it tells that the customer was erased, and the row is deleted after the delivery. With "returned": true it then tells the state, because the customer came back. {"decided": ["profiles"]} (profiles): in these tables the status replaces also a claim from before receiptd, because the user had a purchase or was erased.';
 
-SELECT public.receiptd_set_guards();
+-- The triggers on the app's own tables. The guards run with the owner's rights and cannot see the role of the statement, but the
+-- conditions of their triggers can, for each row and for each statement of another trigger.
+DO $guards$
+DECLARE
+  relation text;
+  key text;
+  changed text;
+  claimed text;
+  claims text;
+  is_client text;
+  -- The role of an UPDATE. Conditions name a role as @role@.
+  updating text;
+  -- PostgREST signs in with one role and acts as another.
+  acts CONSTANT text := 'session_user <> @role@';
+  -- The columns of a row that receiptd added, and the one that receiptd_touch_updated_at() sets.
+  served text[];
+  -- The guard notes in a setting which row it has decided about. Each row begins without the note of another one.
+  forgets text;
+  is_other text;
+  entry record;
+BEGIN
+  FOR relation, key, changed, claimed, claims IN VALUES
+    ('profiles', 'id', '(OLD.id, OLD.premium_expires_at, OLD.premium_product_id, OLD.premium_original_transaction_id) '
+      'IS DISTINCT FROM (NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)',
+      '(NEW.id, NEW.premium_expires_at, NEW.premium_product_id, NEW.premium_original_transaction_id)',
+      'NOT (NEW.premium_expires_at IS NULL AND NEW.premium_product_id IS NULL AND NEW.premium_original_transaction_id IS NULL)'),
+    ('user_preferences', 'user_id', '(OLD.user_id, OLD.is_premium, OLD.bookmark_limit) IS DISTINCT FROM '
+      '(NEW.user_id, NEW.is_premium, NEW.bookmark_limit)',
+      '(NEW.user_id, NEW.is_premium)', 'NEW.is_premium')
+  LOOP
+    -- A foreign key that cascades changes the key with the rights of the table's owner: then the role of the statement counts.
+    updating := format($sql$(CASE WHEN pg_trigger_depth() > 0 AND OLD.%1$I IS DISTINCT FROM NEW.%1$I
+      THEN coalesce(nullif(current_setting('role'), 'none')::name, session_user) ELSE current_user END)$sql$, key);
+    -- The usual roles of servers and of Supabase's clients need no look-up.
+    is_client := format($sql$(@role@ IN ('anon', 'authenticated')
+      OR @role@ NOT IN ('receiptd_app', 'service_role')
+        AND NOT public.receiptd_writes_premium('public.%I'::regclass, @role@::text))$sql$, relation);
+    forgets := format($sql$set_config('receiptd.guarded_%s', '', true) IS NOT NULL$sql$, relation);
+    -- NULL: no guard ran in this session, so no client wrote.
+    is_other := format($sql$current_setting('receiptd.guarded_%s', true) <> %s::text$sql$, relation, claimed);
+    served := CASE relation
+      WHEN 'profiles' THEN ARRAY['premium_expires_at', 'premium_product_id', 'premium_original_transaction_id', 'updated_at']
+      ELSE ARRAY['is_premium', 'bookmark_limit', 'updated_at'] END;
+    FOR entry IN
+      SELECT name, moment, procedure,
+        replace(condition, '@role@', CASE WHEN moment LIKE '% UPDATE' THEN updating ELSE 'current_user' END) AS condition
+      FROM (VALUES
+        ('receiptd_guard_premium_insert', 'BEFORE INSERT', 'receiptd_guard_' || relation,
+          format('%s AND %s', is_client, forgets)),
+        ('receiptd_guard_premium_update', 'BEFORE UPDATE', 'receiptd_guard_' || relation,
+          format('%s AND %s AND %s', is_client, forgets, changed)),
+        -- The app's own triggers run after the guards and may change the row.
+        ('receiptd_guard_written_insert', 'AFTER INSERT', 'receiptd_guard_written_row',
+          format('%s AND %s AND %s', claims, is_other, is_client)),
+        ('receiptd_guard_written_update', 'AFTER UPDATE', 'receiptd_guard_written_row',
+          format('%s AND %s IS DISTINCT FROM %s AND %s AND %s', claims,
+            replace(claimed, 'NEW.', 'OLD.'), claimed, is_other, is_client)),
+        -- A backend that signs in with a role of its own may write created_at: it copies users from elsewhere.
+        ('receiptd_keep_created_at', 'BEFORE INSERT', 'receiptd_keep_created_at',
+          format($sql$@role@ IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
+        ('receiptd_keep_created_at_update', 'BEFORE UPDATE', 'receiptd_keep_created_at',
+          format($sql$@role@ IN ('anon', 'authenticated') OR %s AND %s$sql$, acts, is_client)),
+        -- A row with a value of the app or of a client is theirs: an INSERT or an erasure must not delete it. A server may sign
+        -- in as the owner, or with a role of its own, and writes only its columns.
+        ('receiptd_forget_added_update', 'AFTER UPDATE', 'receiptd_forget_added_row',
+          format($sql$@role@ IN ('anon', 'authenticated', 'service_role') OR @role@ <> 'receiptd_app'
+            AND (%s OR to_jsonb(OLD) - %L::text[] IS DISTINCT FROM to_jsonb(NEW) - %L::text[])$sql$, acts, served, served))
+      ) AS wanted (name, moment, procedure, condition)
+    LOOP
+      EXECUTE format('DROP TRIGGER IF EXISTS %I ON public.%I', entry.name, relation);
+      EXECUTE format('CREATE TRIGGER %I %s ON public.%I FOR EACH ROW WHEN (%s) EXECUTE FUNCTION public.%I()',
+        entry.name, entry.moment, relation, entry.condition, entry.procedure);
+    END LOOP;
+    EXECUTE format('DROP TRIGGER IF EXISTS receiptd_forget_added_truncate ON public.%I', relation);
+    EXECUTE format('CREATE TRIGGER receiptd_forget_added_truncate AFTER TRUNCATE ON public.%I '
+      'EXECUTE FUNCTION public.receiptd_forget_added_rows()', relation);
+  END LOOP;
+END
+$guards$;

@@ -124,8 +124,11 @@ struct PremiumWriters: Sendable {
       results.append(
         .fail(
           subject,
-          "\(role.name) may set session_replication_role, which stops the triggers that watch its writes",
-          "REVOKE SET, ALTER SYSTEM ON PARAMETER session_replication_role FROM \(role.name)"))
+          "\(role.name) may set session_replication_role, or begins with it set, which stops the triggers that watch its writes",
+          """
+          REVOKE SET, ALTER SYSTEM ON PARAMETER session_replication_role FROM \(role.name), PUBLIC; \
+          ALTER ROLE \(role.name) RESET session_replication_role
+          """))
     }
     return results
   }
@@ -162,9 +165,7 @@ struct PremiumWriters: Sendable {
       results.append(
         .ok(
           subject,
-          "\(Self.listed(writers)) may write them too, by premiumWriters, BYPASSRLS, membership or as a former owner"
-        )
-      )
+          "\(Self.listed(writers)) may write them too, by premiumWriters, BYPASSRLS or membership"))
     }
     let becoming = roles.filter(\.mayBecomeWriter).map(\.name)
     if !becoming.isEmpty {
@@ -246,22 +247,22 @@ enum PremiumWriterRows {
   ///   - listed: the writers of the configuration.
   ///   - hasParameterRights: whether the server has rights on parameters (PostgreSQL 15 and later).
   static func holders(of table: String, listed: [String], hasParameterRights: Bool) -> Query {
-    let stopsTriggers: Query =
+    let maySet: Query =
       hasParameterRights
       ? "has_parameter_privilege(r.oid, 'session_replication_role', 'SET, ALTER SYSTEM')" : "false"
+    // ALTER ROLE … SET: the setting of each of its sessions.
+    let stopsTriggers: Query = """
+      (\(maySet) OR EXISTS (
+        SELECT FROM pg_db_role_setting s, unnest(s.setconfig) AS setting
+        WHERE s.setrole = r.oid AND setting LIKE 'session\\_replication\\_role=%' AND setting NOT LIKE '%=origin'))
+      """
     return """
       WITH guarded AS (
         SELECT oid, relowner, CASE relname WHEN 'profiles' THEN 'id' ELSE 'user_id' END AS key FROM pg_class
         WHERE oid = to_regclass('public.' || \(table))),
-      -- The owner whom the triggers name, which they do also after the table has another one.
-      named AS (
-        SELECT o.oid AS owner FROM pg_trigger g JOIN guarded t ON t.oid = g.tgrelid
-        JOIN pg_roles o ON strpos(pg_get_triggerdef(g.oid), format('to_regrole(%L', quote_ident(o.rolname))) > 0
-        WHERE g.tgname = 'receiptd_guard_premium_update'),
       roles AS MATERIALIZED (
         SELECT r.oid, r.rolname, r.rolsuper, r.rolcreaterole,
-          r.rolname = ANY(\(listed)) OR receiptd_writes_premium(t.oid, r.rolname)
-            OR EXISTS (SELECT FROM named WHERE pg_has_role(r.oid, named.owner, 'USAGE')) AS writes, EXISTS (
+          r.rolname = ANY(\(listed)) OR receiptd_writes_premium(t.oid, r.rolname) AS writes, EXISTS (
             SELECT FROM pg_attribute a WHERE a.attrelid = t.oid AND NOT a.attisdropped AND CASE
               WHEN a.attname = t.key THEN has_column_privilege(r.oid, t.oid, a.attnum, 'UPDATE')
               WHEN a.attname IN ('premium_expires_at', 'premium_product_id', 'premium_original_transaction_id', 'is_premium',

@@ -25,13 +25,12 @@ extension Doctor {
           """))
     }
     guard !shape.triggers.isEmpty else { return faults }
-    if let owner = try await pool.query(TableRows.unwatchedOwner(of: shape.name)).first {
-      let name = try owner.decode("name", as: String.self)
+    if try await pool.query(TableRows.decision)[0].decode("is_callable", as: Bool.self) == false {
       faults.append(
         fail(
-          shape, "its owner is \(name), and its triggers let a former owner write premium columns",
-          "as a superuser, or as the owner of receiptd's tables and a member of \(name), run SELECT receiptd_set_guards()"
-        ))
+          shape,
+          "its triggers ask receiptd_writes_premium(), which not every role may run: writes of other roles fail",
+          "as the tables' owner, run SELECT receiptd_set_common_rights()"))
     }
     for key in try await pool.query(TableRows.cascades(to: shape)) {
       let name = try key.decode("name", as: String.self)
@@ -196,20 +195,13 @@ private enum TableRows {
     """
     SELECT tgname::text AS name FROM pg_trigger
     WHERE tgrelid = to_regclass('public.' || \(table)) AND tgenabled IN ('O', 'A')
-      AND (tgname NOT LIKE 'receiptd_guard_premium%' OR pg_get_triggerdef(oid) LIKE '%receiptd.premium_writer%')
+      AND (tgname NOT LIKE 'receiptd_guard_premium%' OR pg_get_triggerdef(oid) LIKE '%receiptd_writes_premium%')
     """
   }
 
-  /// The owner of a table, if the condition of one of its guards names another one.
-  static func unwatchedOwner(of table: String) -> Query {
-    """
-    SELECT quote_ident(r.rolname) AS name FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
-    WHERE c.oid = to_regclass('public.' || \(table)) AND EXISTS (
-      SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname LIKE 'receiptd\\_guard\\_%'
-        AND strpos(pg_get_triggerdef(t.oid), 'receiptd.premium_writer') > 0
-        AND strpos(pg_get_triggerdef(t.oid), format('to_regrole(%L', quote_ident(r.rolname))) = 0)
-    """
-  }
+  /// Whether every role may run the function that the conditions of the guards call.
+  static let decision: Query =
+    "SELECT has_function_privilege('public', 'public.receiptd_writes_premium(regclass, text)', 'EXECUTE') AS is_callable"
 
   /// The foreign keys by which a change of another row changes premium columns. The triggers watch the key of the user.
   static func cascades(to shape: TableShape) -> Query {
@@ -297,10 +289,10 @@ struct TableShape {
   /// The triggers of `migrations/20260420_client_writes.sql`, `migrations/20261121_erasing.sql` and
   /// `migrations/20261123_client_writers.sql`.
   private static let clientGuards = [
-    "receiptd_forget_added_delete", "receiptd_forget_added_update", "receiptd_guard_caller_insert",
-    "receiptd_guard_caller_update", "receiptd_guard_premium_insert", "receiptd_guard_premium_update",
-    "receiptd_guard_written_insert", "receiptd_guard_written_update", "receiptd_keep_created_at",
-    "receiptd_keep_created_at_update", "receiptd_note_added_insert", "receiptd_touch_updated_at",
+    "receiptd_forget_added_delete", "receiptd_forget_added_truncate", "receiptd_forget_added_update",
+    "receiptd_guard_premium_insert", "receiptd_guard_premium_update", "receiptd_guard_written_insert",
+    "receiptd_guard_written_update", "receiptd_keep_created_at", "receiptd_keep_created_at_update",
+    "receiptd_note_added_insert", "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {
