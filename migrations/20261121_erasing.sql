@@ -211,7 +211,9 @@ BEGIN
   INSERT INTO public.support_actions (action, bundle_id, to_customer, customer_kind, by, actor, person_id, reason, details, at)
   SELECT 'erase-customer', app, pseudonym, kind, author, receiptd_erase_actions.actor, person, explanation,
     coalesce(counts, '{}') || jsonb_strip_nulls(jsonb_build_object(
-      'support_actions', nullif(erased, 0), 'rowsOfOthers', nullif(others, 0))), instant
+      'support_actions', nullif(erased, 0),
+      -- Those of tables that the server changed, too.
+      'rowsOfOthers', nullif(others + coalesce((counts ->> 'rowsOfOthers')::bigint, 0), 0))), instant
   FROM unnest(CASE WHEN cardinality(bundle_ids) = 0 THEN ARRAY[NULL::text] ELSE bundle_ids END) AS app;
   -- The rows of the app's own tables that receiptd added and only receiptd has written since. All others are the app's. A row stays
   -- while the user is a customer of another app, which may write to the same table.
@@ -237,14 +239,21 @@ LOCK TABLE public.profiles, public.user_preferences IN ACCESS EXCLUSIVE MODE;
 
 CREATE OR REPLACE FUNCTION public.receiptd_note_added_row() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  key CONSTANT text := CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END;
+  is_unchanged boolean;
 BEGIN
-  INSERT INTO public.added_profile_rows (table_name, user_id)
-  VALUES (TG_TABLE_NAME, (to_jsonb(NEW) ->> CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END)::uuid)
-  ON CONFLICT DO NOTHING;
+  -- An AFTER INSERT trigger of the app whose name comes first may have written its own values into the row.
+  EXECUTE format('SELECT to_jsonb(added) = to_jsonb($1) FROM %s AS added WHERE %I = ($1).%2$I', TG_RELID::regclass, key)
+    INTO is_unchanged USING NEW;
+  IF is_unchanged THEN
+    INSERT INTO public.added_profile_rows (table_name, user_id) VALUES (TG_TABLE_NAME, (to_jsonb(NEW) ->> key)::uuid)
+    ON CONFLICT DO NOTHING;
+  END IF;
   RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION public.receiptd_note_added_row() IS 'Notes that receiptd added a row to one of the app''s own tables.';
+COMMENT ON FUNCTION public.receiptd_note_added_row() IS 'Notes that receiptd added a row to one of the app''s own tables, unless a trigger of the app wrote into it.';
 
 CREATE OR REPLACE FUNCTION public.receiptd_ignore_note() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -146,6 +146,78 @@ import Text
     }
   }
 
+  @Test(arguments: ["a_welcomes", "z_welcomes"])
+  func `a row into which an AFTER INSERT trigger of the app wrote is the app's`(trigger: String) async throws
+  {
+    try await LiveApps.with { live in
+      try await LiveTables.run(
+        """
+        CREATE FUNCTION welcome() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+          UPDATE public.profiles SET handle = 'welcome' WHERE id = NEW.id; RETURN NULL; END $$;
+        CREATE TRIGGER \(trigger) AFTER INSERT ON profiles FOR EACH ROW EXECUTE FUNCTION welcome();
+        """, on: live.pool)
+      let user = try await Self.newUser(live)
+      try await Self.grant(live, user, of: SwiftClimb.bundleID)
+      #expect(try await live.handle(user) == "welcome")
+      #expect(try await live.harness.count("added_profile_rows WHERE table_name = 'profiles'") == 0)
+      _ = try await live.harness.erase(user.uuidString)
+      #expect(try await live.handle(user) == "welcome")
+    }
+  }
+
+  @Test(arguments: [
+    "ALTER TABLE bookmarks OWNER TO receiptdtest_other; ALTER TABLE bookmarks ENABLE ROW LEVEL SECURITY;",
+    "ALTER TABLE bookmarks OWNER TO receiptdtest_other;",
+  ])
+  func `a row stays where receiptd cannot see the rows that refer to it`(change: String) async throws {
+    try await LiveApps.with { live in
+      try await LiveTables.run(
+        """
+        DO $role$ BEGIN CREATE ROLE receiptdtest_other;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
+        DO $role$ BEGIN CREATE ROLE receiptdtest_tables;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
+        CREATE TABLE bookmarks (owner uuid REFERENCES user_preferences ON DELETE CASCADE);
+        """, on: live.pool)
+      let user = try await Self.newUser(live)
+      try await Self.grant(live, user, of: Thaqalayn.bundleID)
+      _ = try await live.pool.query("INSERT INTO bookmarks VALUES (\(user))")
+      // The owner of the function may read the table in the first case alone, and then sees no row.
+      try await LiveTables.run(
+        """
+        \(change)
+        GRANT SELECT, DELETE ON user_preferences, added_profile_rows TO receiptdtest_tables;
+        GRANT USAGE ON SCHEMA public TO receiptdtest_tables;
+        GRANT EXECUTE ON FUNCTION receiptd_make_room(text, uuid), receiptd_caller() TO receiptdtest_tables;
+        \(change.contains("ROW LEVEL") ? "GRANT SELECT ON bookmarks TO receiptdtest_tables;" : "")
+        ALTER TABLE user_preferences DISABLE ROW LEVEL SECURITY;
+        CREATE POLICY "all" ON added_profile_rows TO receiptdtest_tables USING (true);
+        """, on: live.pool)
+      let replaced = try await live.pool.withTransaction { connection in
+        _ = try await connection.query("SET LOCAL ROLE receiptdtest_tables")
+        return try await connection.query(
+          "SELECT receiptd_make_room('user_preferences', \(user)) IS NULL AS stays")[0]
+          .decode("stays", as: Bool.self)
+      }
+      #expect(replaced)
+      #expect(try await live.harness.count("bookmarks") == 1)
+    }
+  }
+
+  @Test func `rows of a table that was truncated and filled again are the app's`() async throws {
+    try await LiveApps.with { live in
+      let user = try await Self.newUser(live)
+      try await Self.grant(live, user, of: SwiftClimb.bundleID)
+      #expect(try await live.harness.count("added_profile_rows WHERE table_name = 'profiles'") == 1)
+      try await LiveTables.run(
+        "TRUNCATE profiles CASCADE; INSERT INTO profiles (id, handle) VALUES ('\(user)', 'restored')",
+        on: live.pool)
+      #expect(try await live.harness.count("added_profile_rows WHERE table_name = 'profiles'") == 0)
+      _ = try await live.harness.erase(user.uuidString)
+      #expect(try await live.handle(user) == "restored")
+    }
+  }
+
   @Test func `a row that was deleted is forgotten, so that a row of the app is never replaced`() async throws
   {
     try await LiveApps.with { live in

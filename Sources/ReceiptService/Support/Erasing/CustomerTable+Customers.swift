@@ -21,15 +21,18 @@ extension CustomerTable {
       """
     },
     erase: { customer in
-      let own: Query = """
+      [
+        """
         UPDATE trials SET device_id = \(customer.pseudonym), displaced_device_id = NULL, displaced_at = NULL,
           next_displaced_device_id = NULL, next_displaced_at = NULL
         WHERE device_id = \(customer.device) AND \(customer.isOfApp())
         """
-      return [own] + customer.forgetDisplaced(in: "trials")
-    })
+      ]
+    },
+    eraseFromOthers: { $0.forgetDisplaced(in: "trials") })
 
-  private static let devices = CustomerTable(
+  /// A child's pairing is a row of its parent.
+  static let devices = CustomerTable(
     "devices", "deleted, with the children's names",
     columns: "id bundle_id device_id child_device_id name paired_at",
     export: { customer in
@@ -40,14 +43,8 @@ extension CustomerTable {
       WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
       """
     },
-    erase: { customer in
-      [
-        """
-        DELETE FROM devices
-        WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
-        """
-      ]
-    })
+    erase: { ["DELETE FROM devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] },
+    eraseFromOthers: { ["DELETE FROM devices WHERE child_device_id = \($0.device) AND \($0.isOfApp())"] })
 
   private static let secrets = CustomerTable(
     "device_secrets", "deleted",

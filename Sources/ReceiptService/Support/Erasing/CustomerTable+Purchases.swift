@@ -175,12 +175,8 @@ extension CustomerTable {
       WHERE device_id = \(customer.device) AND \(customer.isOfApp())
       """
     },
-    erase: { customer in
-      let own: Query = """
-        DELETE FROM purchase_devices WHERE device_id = \(customer.device) AND \(customer.isOfApp())
-        """
-      return [own] + customer.forgetDisplaced(in: "purchase_devices")
-    })
+    erase: { ["DELETE FROM purchase_devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] },
+    eraseFromOthers: { $0.forgetDisplaced(in: "purchase_devices") })
 
   private static let orders = CustomerTable(
     "store_orders", "deleted",

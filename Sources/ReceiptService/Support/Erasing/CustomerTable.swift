@@ -14,17 +14,21 @@ struct CustomerTable: Sendable {
   let export: (@Sendable (ErasedCustomer) -> Query)?
   /// The statements that erase the customer. They run in the order of the tables.
   let erase: @Sendable (ErasedCustomer) -> [Query]
+  /// The statements that remove the customer's id from rows of other customers.
+  let eraseFromOthers: @Sendable (ErasedCustomer) -> [Query]
 
   init(
     _ name: String, _ rule: String, columns: String,
     export: (@Sendable (ErasedCustomer) -> Query)? = nil,
-    erase: @escaping @Sendable (ErasedCustomer) -> [Query]
+    erase: @escaping @Sendable (ErasedCustomer) -> [Query],
+    eraseFromOthers: @escaping @Sendable (ErasedCustomer) -> [Query] = { _ in [] }
   ) {
     self.name = name
     self.rule = rule
     self.columns = columns
     self.export = export
     self.erase = erase
+    self.eraseFromOthers = eraseFromOthers
   }
 
   /// A table without rows about customers.

@@ -46,6 +46,8 @@ extension SupportDesk {
     var counts: [String: Int]
     /// The number of rows of other customers that lost the id, and only the id.
     var rowsOfOthers: Int
+    /// The number of other customers' pairings with the device, which ended.
+    var pairingsOfOthers: Int
     /// The number of notifications of other customers' purchases that stay with the user's UUID.
     var notificationsOfOthers: Int
     /// The subscriptions that go on at the App Store.
@@ -80,7 +82,9 @@ extension SupportDesk {
           let locked = try await lock(part, answers, connection)
           let running = try await running(locked, isAllowed: ignoresRunning, connection)
           let erasure = try await erase(locked, running: running, after: ended, by: author, on: connection)
-          guard !erasure.counts.isEmpty else { throw SupportRefusal.notFound(nothing(of: erasure)) }
+          guard !erasure.counts.isEmpty || erasure.pairingsOfOthers > 0 else {
+            throw SupportRefusal.notFound(nothing(of: erasure))
+          }
           if isDryRun { throw DryRun(erasure: erasure) }
           return erasure
         }
@@ -254,11 +258,20 @@ extension SupportDesk {
       try $0.decode("account", as: String.self)
     }
     var counts = ended.counts
+    var countsOfOthers: [String: Int] = [:]
     for table in CustomerTable.all {
-      let answers = try await connection.pipeline(table.erase(customer), timeout: ErasedCustomer.timeout)
-      let affected = answers.reduce(0) { $0 + Int($1.affected) }
-      if affected > 0 { counts[table.name, default: 0] += affected }
+      func affected(_ statements: [Query]) async throws -> Int {
+        try await connection.pipeline(statements, timeout: ErasedCustomer.timeout).reduce(0) {
+          $0 + Int($1.affected)
+        }
+      }
+      let own = try await affected(table.erase(customer))
+      if own > 0 { counts[table.name, default: 0] += own }
+      let others = try await affected(table.eraseFromOthers(customer))
+      if others > 0 { countsOfOthers[table.name] = others }
     }
+    let pairingsOfOthers = countsOfOthers.removeValue(forKey: CustomerTable.devices.name) ?? 0
+    let places = countsOfOthers.values.reduce(0, +)
     _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts), timeout: ErasedCustomer.timeout)
     if let user = customer.user {
       // The status is that of a free user, unless an app that writes to the same table knows the user too.
@@ -276,6 +289,9 @@ extension SupportDesk {
     let notificationsOfOthers = try left[0].decode("notifications", as: Int.self)
     var recorded = counts
     if notificationsOfOthers > 0 { recorded["notificationsOfOthers"] = notificationsOfOthers }
+    if pairingsOfOthers > 0 { recorded["pairingsOfOthers"] = pairingsOfOthers }
+    // The function adds the rows that it changes itself.
+    if places > 0 { recorded["rowsOfOthers"] = places }
     // The scans above may take minutes, and requests that name the customer may be refused meanwhile: see
     // RefusedAttemptRows.insert.
     let recordedAt = clock.now()
@@ -287,7 +303,7 @@ extension SupportDesk {
     counts["support_actions"] = try answers[0][0].decode("erased", as: Int.self)
     return Erasure(
       customer: customer, counts: counts.filter { $0.value > 0 },
-      rowsOfOthers: try answers[1][0].decode("rows", as: Int.self),
+      rowsOfOthers: try answers[1][0].decode("rows", as: Int.self), pairingsOfOthers: pairingsOfOthers,
       notificationsOfOthers: notificationsOfOthers, running: running, hasSignUp: hasSignUp)
   }
 }
@@ -384,6 +400,8 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
     let rows: [String: Int]
     /// The number of rows of other customers that named this one: only the id in them is replaced.
     let rowsOfOthers: Int
+    /// The number of other customers' pairings with this device, which ended.
+    let pairingsOfOthers: Int
     /// The number of notifications of other customers' purchases that have the user's UUID, as the App Store signed it: they
     /// stay.
     let notificationsOfOthers: Int
@@ -400,7 +418,8 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
       Erased(
         customer: customer.id, kind: customer.customer.kindWord, bundleIDs: customer.bundleIDs,
         pseudonym: isDryRun ? nil : customer.pseudonym, rows: erasure.counts,
-        rowsOfOthers: erasure.rowsOfOthers, notificationsOfOthers: erasure.notificationsOfOthers,
+        rowsOfOthers: erasure.rowsOfOthers, pairingsOfOthers: erasure.pairingsOfOthers,
+        notificationsOfOthers: erasure.notificationsOfOthers,
         runningSubscriptions: erasure.running, hasSignUp: erasure.hasSignUp)
     ]
   }
@@ -430,6 +449,9 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
         customer.rowsOfOthers == 0
           ? "rows of other customers: none"
           : "rows of other customers: \(customer.rowsOfOthers) (only the id in them becomes the pseudonym)")
+      if customer.pairingsOfOthers > 0 {
+        output.line("pairings of other customers with the device: \(customer.pairingsOfOthers) (deleted)")
+      }
       if customer.notificationsOfOthers > 0 {
         output.line(
           "notifications of other customers: \(customer.notificationsOfOthers) (they stay, with the id that Apple signed)"

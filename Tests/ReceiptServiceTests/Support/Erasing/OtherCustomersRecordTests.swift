@@ -100,6 +100,41 @@ import Testing
     }
   }
 
+  @Test func `a pairing of another customer, and a place that another device took, count as theirs`()
+    async throws
+  {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      try await LiveTables.run(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, name) VALUES
+          ('\(TestApps.family)', 'parent', 'child', 'Emma'), ('\(TestApps.family)', 'child', 'doll', 'Doll'),
+          ('\(TestApps.family)', 'child', 'child', 'Self');
+        INSERT INTO trials (bundle_id, device_id, app_transaction_id, environment, started_at, ends_at, displaced_device_id,
+          displaced_at) VALUES ('\(TestApps.family)', 'heir', '1', 'Production', now(), now(), 'child', now());
+        """, on: harness.pool)
+      for isDryRun in [true, false] {
+        let report = try await harness.desk.eraseCustomer("child", by: ada, isDryRun: isDryRun)
+        let erased = try #require(report.erased.first)
+        #expect(erased.rows["devices"] == 2)
+        #expect(erased.rows["trials"] == nil)
+        #expect(erased.pairingsOfOthers == 1)
+        #expect(erased.rowsOfOthers == 1)
+        #expect(
+          report.description.contains("pairings of other customers with the device: 1 (deleted)"), "\(report)"
+        )
+      }
+      #expect(try await harness.count("devices") == 0)
+      #expect(try await harness.count("trials WHERE displaced_device_id IS NOT NULL") == 0)
+      let recorded = try await harness.value(
+        """
+        SELECT concat_ws(' ', details ->> 'rowsOfOthers', details ->> 'pairingsOfOthers', details ->> 'devices') AS value
+        FROM support_actions WHERE action = 'erase-customer'
+        """, as: String.self)
+      #expect(recorded == "1 1 2")
+    }
+  }
+
   @Test func `another customer's record keeps all but the id of the erased customer`() async throws {
     try await withHarness { harness in
       let (user, _) = try await harness.customer()
