@@ -241,9 +241,7 @@ extension LedgerState.Purchase {
       return receipt
     }
 
-    if entry.hasOldProofs, receipt.isNews, let formerFacts,
-      let proof = entry.oldProof(of: subscription, facts, after: formerFacts, freeAccess: freeAccess)
-    {
+    if let proof = entry.oldProof(of: subscription, facts, after: formerFacts, stored?.subscription) {
       oldProof = proof
       unconfirmedProof = proof
     }
@@ -366,33 +364,44 @@ extension LedgerEntry {
 
   private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofRows.age }
 
-  /// When the App Store signed the old transaction of this entry by which the purchase gives access; `nil` where facts before it gave the
-  /// same access, or there is no access.
+  /// When the App Store signed the old transaction by which the purchase gives access since this entry; `nil` where it gave the same access
+  /// before, or gives none.
   /// - Parameters:
   ///   - facts: the facts of the purchase with those of this entry.
-  ///   - former: the facts before it.
+  ///   - former: the facts before it; `nil` where ``hasOldProofs`` is false.
+  ///   - before: the purchase as stored before it.
   fileprivate func oldProof(
-    of subscription: Subscription, _ facts: SubscriptionFacts, after former: SubscriptionFacts,
-    freeAccess: FreeAccess
+    of subscription: Subscription, _ facts: SubscriptionFacts, after former: SubscriptionFacts?,
+    _ before: Subscription?
   ) -> Date? {
-    guard let end = subscription.accessEnd(at: instant) else { return nil }
-    let news = Set(transactions.map(\.fact.transactionID)).compactMap { facts.transactions[$0] }.filter {
-      fact in
-      guard isOld(fact) else { return false }
-      guard let known = former.transactions[fact.transactionID] else { return true }
-      return fact.supersedes(known)
-    }
-    // A refund of the current transaction counts, also where an earlier one gave the same access.
     let current = subscription.current.transactionID
-    if let fact = news.first(where: { $0.transactionID == current }),
-      fact.givesMore(than: former.transactions[current])
-    {
-      return fact.signedAt
+    let isCurrentOld = facts.transactions[current].map(isOld) ?? false
+    guard hasOldProofs || isCurrentOld, let end = subscription.accessEnd(at: instant) else { return nil }
+    var proofs: [Date] = []
+    if hasOldProofs, let former {
+      let news = Set(transactions.map(\.fact.transactionID)).compactMap { facts.transactions[$0] }.filter {
+        fact in
+        guard isOld(fact) else { return false }
+        guard let known = former.transactions[fact.transactionID] else { return true }
+        return fact.supersedes(known)
+      }
+      // A refund of the current transaction counts, also where an earlier one gave the same access.
+      if let fact = news.first(where: { $0.transactionID == current }),
+        fact.givesMore(than: former.transactions[current])
+      {
+        return fact.signedAt
+      }
+      // A refund of a restored purchase counts, whichever of its transactions it is signed on.
+      proofs = news.map(\.signedAt)
     }
-    // A refund of a restored purchase counts, whichever of its transactions it is signed on.
-    let formerEnd = former.subscription(under: app, freeAccess: freeAccess)?.accessEnd(at: instant)
-    if let formerEnd, formerEnd >= end { return nil }
-    return news.map(\.signedAt).min()
+    if let formerEnd = before?.accessEnd(at: instant), formerEnd >= end { return nil }
+    // An earlier entry's transaction may give access only now: a later one hid it, or a renewal info or the configuration extends it.
+    if isCurrentOld, let fact = facts.transactions[current],
+      notification == nil || !transactions.contains(where: { $0.fact.transactionID == current })
+    {
+      proofs.append(fact.signedAt)
+    }
+    return proofs.min()
   }
 }
 

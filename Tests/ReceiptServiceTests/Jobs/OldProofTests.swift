@@ -294,6 +294,84 @@ enum OldProof {
     }
   }
 
+  @Test func `an old proof is asked about when a later fact makes it the current one`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(TestApps.annual)
+      harness.clock.advance(days: 31)
+      _ = try harness.store.perform(.refundLatest, on: bought.originalTransactionID)
+      harness.clock.advance(days: 60)
+      // A month that the customer bought after the year, and which the year replaced since.
+      var month = bought.transaction
+      month.transactionId = "9\(bought.transactionID)"
+      month.productId = TestApps.monthly
+      month.purchaseDate += 86_400
+      month.expiresDate = month.purchaseDate + 31 * 86_400
+      month.signedDate = month.purchaseDate
+      func isGranted(_ jws: String) async throws -> Bool? {
+        try await harness.validate(["signedTransaction": jws]).bool("entitlements.isAccessGranted")
+      }
+      #expect(try await isGranted(harness.sign(month)) == false)
+      #expect(try await isGranted(bought.signedTransaction) == false)
+      #expect(try await OldProof.calls(harness) == 0)
+      month.isUpgraded = true
+      month.signedDate = harness.clock.now
+      #expect(try await isGranted(harness.sign(month)) == false)
+      #expect(try await OldProof.calls(harness) == 1)
+      #expect(
+        try await OldProof.mark(bought.originalTransactionID, harness)
+          == OldProof.Mark(signedAt: bought.transaction.signedDate, isDue: false, isAsked: true))
+    }
+  }
+
+  @Test func `an old proof is asked about when a renewal info gives it a billing grace`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy()
+      let id = bought.originalTransactionID
+      let end = try #require(bought.transaction.expiresDate)
+      harness.clock.set(end)
+      let failed = try harness.store.perform(.failToRenew(grace: true), on: id)
+      harness.clock.advance(days: 1.5)
+      _ = try harness.store.perform(.refundLatest, on: id)
+      harness.clock.advance(days: 0.1)
+      let before = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(before.bool("entitlements.isAccessGranted") == false)
+      #expect(try await OldProof.calls(harness) == 0)
+      let answer = try await harness.validate([
+        "signedTransaction": bought.signedTransaction,
+        "signedRenewalInfo": try #require(failed.signedRenewalInfo),
+      ])
+      #expect(answer.bool("entitlements.isAccessGranted") == false)
+      #expect(try await OldProof.calls(harness) == 1)
+    }
+  }
+
+  @Test func `an old proof is asked about when the configuration gives it a longer access`() async throws {
+    func configuration(days: Int) -> String {
+      let lifetime = #""com.example.climbing.lifetime": { "tier": "premium" }"#
+      return TestApps.json.replacing(
+        lifetime, with: lifetime + #", "season": { "tier": "premium", "accessDays": \#(days) }"#)
+    }
+    try await withHarness(configuration: configuration(days: 30)) { harness in
+      var app = try #require(harness.store.app(TestApps.climbing))
+      app.products["season"] = .oneTime("season", type: .nonRenewingSubscription)
+      harness.store.put(app)
+      let bought = try harness.buy("season")
+      harness.clock.advance(days: 60)
+      let before = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      #expect(before.bool("entitlements.isAccessGranted") == false)
+      let other = try await harness.service(configuration: configuration(days: 3_650))
+      let climbing = try #require(other.support.catalog[TestApps.climbing])
+      let record = try #require(other.support.signed.transaction(bought.signedTransaction, in: climbing))
+      let receipt = try await other.oldProofs.ledger.record(
+        LedgerEntry(
+          app: climbing, originalTransactionID: bought.originalTransactionID, transactions: [record],
+          instant: harness.clock.now))
+      await other.close()
+      #expect(receipt.unconfirmedProof == bought.transaction.signedDate)
+      #expect(try await OldProof.mark(bought.originalTransactionID, harness).isDue)
+    }
+  }
+
   @Test func `a history that reaches back to the proof has a refund since, so nothing is asked`() async throws
   {
     try await withHarness { harness in
