@@ -16,6 +16,7 @@ final class SharedResources: Sendable {
   let pool: PostgresPool
   let customerTransactions: CustomerTransactions
   let dayCharges: DayCharges
+  let supportPlaces: SupportPlaces
   let migrator: Migrator
   /// The client for the App Store and the issuers of tokens.
   let client: CurlClient
@@ -46,6 +47,7 @@ final class SharedResources: Sendable {
     metrics.database.watch(pool)
     customerTransactions = CustomerTransactions(pool: pool)
     dayCharges = DayCharges(pool: pool)
+    supportPlaces = SupportPlaces(pool: pool)
     migrator = Migrator(pool: pool, folder: settings.migrationsFolder, logger: logger)
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(

@@ -5,6 +5,7 @@ import HTTPTypes
 import Identifiers
 import Ledger
 import Numbers
+import Postgres
 import Requests
 import Subscriptions
 
@@ -21,7 +22,7 @@ extension Service {
         do {
           return try await mappingRefusals {
             try actor.check(operation)
-            return try await handler(request, actor)
+            return try await self.sharedResources.supportPlaces.run { try await handler(request, actor) }
           }
         } catch var problem as Problem where problem.status.kind == .clientError {
           // The detail quotes ids that support typed, and names the customers that they lead to.
@@ -126,6 +127,37 @@ extension Service {
     act(.people, "/remove") { (body: RemovePersonBody, author) in
       try await .json(.ok, self.people.remove(body.name, by: author))
     }
+  }
+}
+
+/// Bounds the connections that requests of support hold: a search may scan a table, and an erasure waits for rows as long as its
+/// statements may. So a third of the pool's connections serve support at most; further requests wait in memory.
+final class SupportPlaces: Sendable {
+  private enum Place: Hashable { case any }
+
+  private static let maximumWaiting = 128
+  private static let patience = Duration.seconds(5)
+
+  private let turns: Turns<Place>
+
+  init(pool: PostgresPool) {
+    turns = Turns(
+      atOnce: CustomerTransactions.places(in: pool), maximumWaiting: Self.maximumWaiting,
+      patience: Self.patience)
+  }
+
+  /// The number of requests that wait for a place.
+  var waitingCount: Int { turns.waitingCount }
+
+  /// - Throws: 503 `database_unavailable` where no place comes in time; errors of `body`.
+  func run<R>(_ body: () async throws -> R) async throws -> R {
+    do {
+      try await turns.take(.any)
+    } catch {
+      throw ServiceError.databaseUnavailable
+    }
+    defer { turns.end(.any) }
+    return try await body()
   }
 }
 

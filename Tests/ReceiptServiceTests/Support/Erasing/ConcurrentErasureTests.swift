@@ -90,6 +90,38 @@ import Testing
     }
   }
 
+  @Test(arguments: [false, true])
+  func `erasures that wait for rows hold a third of the connections at most`(isDryRun: Bool) async throws {
+    try await withHarness { harness in
+      let places = CustomerTransactions.places(in: harness.service.pool)
+      let lead = try await harness.add("lea", .lead)
+      // The client opens further connections to a server once it knows its version of HTTP.
+      _ = try await harness.support("people", token: lead)
+      var users: [UUID] = []
+      for _ in 0..<(places + 3) { users.append(try await harness.customer().0) }
+      let waiting = harness.service.sharedResources.supportPlaces
+      let erasures = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query("LOCK TABLE support_actions IN SHARE MODE")
+        let erasures = users.map { user in
+          Task {
+            try await harness.support(
+              "erase-customer",
+              ["customer": user.uuidString, "force": true, "dryRun": isDryRun], token: lead
+            ).status
+          }
+        }
+        try await harness.untilWaiting(places)
+        while waiting.waitingCount < 3 { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await harness.waitingSessions() == places)
+        return erasures
+      }
+      for erasure in erasures { #expect(try await erasure.value == 200) }
+      #expect(
+        try await harness.count("support_actions WHERE action = 'erase-customer'")
+          == (isDryRun ? 0 : users.count))
+    }
+  }
+
   @Test func `an event that is about to be sent waits for the erasure of its customer`() async throws {
     try await withEvents { harness, _ in
       try harness.sellFamilySubscriptions()
