@@ -47,6 +47,7 @@ extension Doctor {
         if let result = try await contestedPurchases(pool) { results.append(result) }
         results.append(try await supportRole(pool))
         if let result = try await otherRoles(pool) { results.append(result) }
+        if let result = try await rightsBeyondTheList(pool) { results.append(result) }
         if let result = try await creators(pool) { results.append(result) }
         if let result = try await schemaOfRole(pool) { results.append(result) }
         results.append(try await entitlementKey(settings, pool))

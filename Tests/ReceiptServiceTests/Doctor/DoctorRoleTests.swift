@@ -10,7 +10,7 @@ import Testing
   private static func lines(_ harness: Harness) async -> [String] {
     var lines: [String] = []
     _ = await Doctor(environment: harness.environment).check {
-      if $0.subject.hasPrefix("schema ") || ["support role", "other roles"].contains($0.subject) {
+      if $0.subject.hasPrefix("schema ") || ["support role", "other roles", "rights"].contains($0.subject) {
         lines.append($0.line)
       }
     }
@@ -41,7 +41,7 @@ import Testing
           "ok    support role: receiptd_support can read the views, and no secret"
         ])
       _ = try await harness.pool.query(Query(unescaped: grant))
-      let lines = await Self.lines(harness)
+      let lines = await Self.lines(harness).filter { !$0.contains(" rights: ") }
       #expect(lines.first?.hasPrefix("FAIL  support role: ") == true)
       #expect(lines.first?.contains(line) == true, "\(lines)")
       #expect(lines.first?.contains("run SELECT receiptd_set_rights()") == true)
@@ -50,6 +50,64 @@ import Testing
         await Self.lines(harness) == [
           "ok    support role: receiptd_support can read the views, and no secret"
         ])
+    }
+  }
+
+  @Test(arguments: [
+    ("GRANT ALL ON support_actions TO receiptd_app", "warn  rights: receiptd_app may DELETE, "),
+    ("GRANT UPDATE ON events TO receiptd_app", "warn  rights: receiptd_app may UPDATE events"),
+    ("GRANT INSERT ON grants TO receiptd_support", "FAIL  rights: receiptd_support may INSERT grants"),
+    (
+      "GRANT SELECT (properties) ON events TO receiptd_support",
+      "FAIL  rights: receiptd_support may SELECT events"
+    ),
+    ("GRANT SELECT ON trials TO receiptd_numbers", "FAIL  rights: receiptd_numbers may SELECT trials"),
+    ("GRANT SELECT ON kpi_daily TO PUBLIC", "FAIL  rights: PUBLIC may SELECT kpi_daily"),
+    (
+      "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO receiptd_numbers",
+      "FAIL  rights: receiptd_numbers may run receiptd_"
+    ),
+    (
+      "GRANT SELECT ON trials TO receiptd_app WITH GRANT OPTION",
+      "warn  rights: receiptd_app may SELECT trials"
+    ),
+  ])
+  func `a right that the list does not have is reported, with a remedy that helps`(
+    grant: String, line: String
+  ) async throws {
+    try await withHarness { harness in
+      func lines() async -> [String] { await Self.lines(harness).filter { $0.contains(" rights: ") } }
+      #expect(await lines() == [])
+      _ = try await harness.pool.query(Query(unescaped: grant))
+      let reported = await lines()
+      #expect(reported.count == 1)
+      #expect(reported.first?.hasPrefix(line) == true, "\(reported)")
+      #expect(reported.first?.hasSuffix("run SELECT receiptd_set_rights()") == true)
+      _ = try await harness.pool.query("SELECT receiptd_set_rights()")
+      #expect(await lines() == [])
+    }
+  }
+
+  @Test func `rights of clients that no policy limits are reported`()
+    async throws
+  {
+    try await Supabase.with(.own) { supabase in
+      func lines() async throws -> [String] {
+        try await [Doctor(environment: [:]).rightsBeyondTheList(supabase.pool)].compactMap { $0?.line }
+      }
+      #expect(try await lines() == [])
+      try await LiveTables.run(
+        """
+        ALTER TABLE profiles ADD COLUMN IF NOT EXISTS created_at timestamptz;
+        GRANT DELETE ON grants TO anon; GRANT TRUNCATE, SELECT ON profiles TO anon, PUBLIC;
+        GRANT SELECT (created_at) ON profiles TO receiptd_app, receiptd_support;
+        """, on: supabase.pool)
+      #expect(
+        try await lines() == [
+          "FAIL  rights: PUBLIC may TRUNCATE profiles; anon may DELETE grants; anon may TRUNCATE profiles; as the tables' owner, run SELECT receiptd_set_rights()"
+        ])
+      _ = try await supabase.pool.query("SELECT receiptd_set_rights()")
+      #expect(try await lines() == [])
     }
   }
 
