@@ -55,9 +55,8 @@ struct LedgerState {
     var isChanged = false
     var isValidation = false
     var hasNewHolders = false
-    /// When the App Store signed the proof by which it gives access, if no notification and no earlier entry told that it does so
-    /// and the proof is older than ``OldProofRows/age``.
-    var oldProof: Date?
+    /// The proof by which it gives access, if no notification and no earlier entry told that it does so and a refund may be unknown.
+    var oldProof: UnconfirmedProof?
     /// See ``LedgerReceipt/unconfirmedProof``.
     var unconfirmedProof: Date?
     /// The customers who had it before this batch.
@@ -180,8 +179,8 @@ struct LedgerState {
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
 
-  /// The purchases that give access by an old proof of this batch, with its date.
-  var oldProofs: [(originalTransactionID: String, signedAt: Date)] {
+  /// The purchases that give access by an old proof of this batch.
+  var oldProofs: [(originalTransactionID: String, proof: UnconfirmedProof)] {
     purchases.compactMap { id, purchase in purchase.oldProof.map { (id, $0) } }.sorted { $0.0 < $1.0 }
   }
 
@@ -243,7 +242,7 @@ extension LedgerState.Purchase {
 
     if let proof = entry.oldProof(of: subscription, facts, after: formerFacts, stored?.subscription) {
       oldProof = proof
-      unconfirmedProof = proof
+      unconfirmedProof = proof.signedAt
     }
     receipt.unconfirmedProof = unconfirmedProof
     receipt.previous = stored
@@ -359,13 +358,12 @@ extension LedgerState.Purchase {
 extension LedgerEntry {
   /// Whether a transaction of this entry may be an old proof. A notification is one of a history that reconciling reads to its end.
   fileprivate var hasOldProofs: Bool {
-    notification == nil && transactions.contains { isOld($0.fact) }
+    notification == nil && transactions.contains { isOld($0.fact) || $0.fact.isUpgraded }
   }
 
   private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofRows.age }
 
-  /// When the App Store signed the old transaction by which the purchase gives access since this entry; `nil` where it gave the same access
-  /// before, or gives none.
+  /// The old transaction by which the purchase gives access since this entry; `nil` where it gave the same access before, or gives none.
   /// - Parameters:
   ///   - facts: the facts of the purchase with those of this entry.
   ///   - former: the facts before it; `nil` where ``hasOldProofs`` is false.
@@ -373,35 +371,47 @@ extension LedgerEntry {
   fileprivate func oldProof(
     of subscription: Subscription, _ facts: SubscriptionFacts, after former: SubscriptionFacts?,
     _ before: Subscription?
-  ) -> Date? {
-    let current = subscription.current.transactionID
-    let isCurrentOld = facts.transactions[current].map(isOld) ?? false
+  ) -> UnconfirmedProof? {
+    let id = subscription.current.transactionID
+    guard let current = facts.transactions[id] else { return nil }
+    let isCurrentOld = isOld(current) || current.isUpgraded
     guard hasOldProofs || isCurrentOld, let end = subscription.accessEnd(at: instant) else { return nil }
-    var proofs: [Date] = []
+    var proofs: [UnconfirmedProof] = []
     if hasOldProofs, let former {
       let news = Set(transactions.map(\.fact.transactionID)).compactMap { facts.transactions[$0] }.filter {
         fact in
-        guard isOld(fact) else { return false }
+        guard isOld(fact) || fact.isUpgraded && fact.transactionID == id else { return false }
         guard let known = former.transactions[fact.transactionID] else { return true }
         return fact.supersedes(known)
       }
       // A refund of the current transaction counts, also where an earlier one gave the same access.
-      if let fact = news.first(where: { $0.transactionID == current }),
-        fact.givesMore(than: former.transactions[current])
+      if let fact = news.first(where: { $0.transactionID == id }),
+        fact.givesMore(than: former.transactions[id])
       {
-        return fact.signedAt
+        return UnconfirmedProof(fact)
       }
       // A refund of a restored purchase counts, whichever of its transactions it is signed on.
-      proofs = news.map(\.signedAt)
+      proofs = news.map(UnconfirmedProof.init)
     }
     if let formerEnd = before?.accessEnd(at: instant), formerEnd >= end { return nil }
     // An earlier entry's transaction may give access only now: a later one hid it, or a renewal info or the configuration extends it.
-    if isCurrentOld, let fact = facts.transactions[current],
-      notification == nil || !transactions.contains(where: { $0.fact.transactionID == current })
-    {
-      proofs.append(fact.signedAt)
+    if isCurrentOld, notification == nil || !transactions.contains(where: { $0.fact.transactionID == id }) {
+      proofs.append(UnconfirmedProof(current))
     }
-    return proofs.min()
+    return proofs.min { $0.signedAt < $1.signedAt }
+  }
+}
+
+/// A proof after which the App Store may have signed a refund of which no notification told.
+struct UnconfirmedProof: Sendable {
+  var signedAt: Date
+  /// The history of notifications that begins at this instant, or before, has what came after the proof. An upgraded transaction was
+  /// replaced by one that is not known, so that only a history from its purchase on counts.
+  var needsHistorySince: Date
+
+  fileprivate init(_ fact: TransactionFact) {
+    signedAt = fact.signedAt
+    needsHistorySince = fact.isUpgraded ? min(fact.purchaseDate, fact.signedAt) : fact.signedAt
   }
 }
 
@@ -416,10 +426,10 @@ extension Subscription {
 
 extension TransactionFact {
   /// Whether it gives access, or for as long, where a former fact about the transaction did not: it was unknown, or known as revoked,
-  /// upgraded or with an earlier end.
+  /// upgraded or with an earlier end. A transaction that was upgraded since gives what it gave, but another one replaced it.
   fileprivate func givesMore(than former: TransactionFact?) -> Bool {
     guard let former else { return true }
-    return former.revocationDate != nil && revocationDate == nil || former.isUpgraded && !isUpgraded
+    return former.revocationDate != nil && revocationDate == nil || former.isUpgraded != isUpgraded
       || (former.expiresDate ?? .distantFuture) < (expiresDate ?? .distantFuture)
   }
 }

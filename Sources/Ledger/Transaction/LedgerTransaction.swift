@@ -313,17 +313,17 @@ package enum OldProofRows {
   /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it, and up
   /// to the last hours: that history has a refund since.
   static func mark(
-    _ proofs: [(originalTransactionID: String, signedAt: Date)], at instant: Date
+    _ proofs: [(originalTransactionID: String, proof: UnconfirmedProof)], at instant: Date
   ) -> Query {
     """
     UPDATE subscriptions s
     SET old_proof_signed_at = new.signed_at, old_proof_marked_at = \(instant), old_proof_due_at = \(instant),
       old_proof_asked_at = NULL, old_proof_unknown_at = NULL
-    FROM unnest(\(proofs.map(\.originalTransactionID))::text[], \(proofs.map(\.signedAt))::timestamptz[])
-      AS new (id, signed_at)
+    FROM unnest(\(proofs.map(\.originalTransactionID))::text[], \(proofs.map(\.proof.signedAt))::timestamptz[],
+      \(proofs.map(\.proof.needsHistorySince))::timestamptz[]) AS new (id, signed_at, since)
     WHERE s.original_transaction_id = new.id AND NOT EXISTS (
       SELECT FROM reconcile_positions p
-      WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.signed_at
+      WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.since
         AND p.history_read_until BETWEEN \(instant - historyAge) AND \(instant + ServiceClock.serverTolerance))
     """
   }

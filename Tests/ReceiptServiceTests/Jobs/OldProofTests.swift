@@ -323,6 +323,36 @@ enum OldProof {
     }
   }
 
+  @Test(arguments: [false, true])
+  func `a transaction that another one replaced is asked about at any age, until its successor is known`(
+    isKnownBefore: Bool
+  ) async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(TestApps.annual)
+      let id = bought.originalTransactionID
+      if isKnownBefore { _ = try await harness.validate(["signedTransaction": bought.signedTransaction]) }
+      // The history does not reach back to the purchase.
+      harness.clock.advance(days: 31)
+      _ = try harness.store.perform(.refundLatest, on: id)
+      harness.clock.advance(days: 31)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO reconcile_positions (bundle_id, environment, history_read_until, history_begins_at, claimed_at)
+        VALUES (\(TestApps.climbing), 'Production', \(harness.clock.now), \(harness.clock.now - 40 * 86_400), now())
+        """)
+      var replaced = bought.transaction
+      replaced.isUpgraded = true
+      replaced.signedDate = harness.clock.now
+      let calls = try await OldProof.calls(harness)
+      _ = try await harness.validate(["signedTransaction": harness.sign(replaced)])
+      #expect(try await OldProof.calls(harness) == calls + 1)
+      #expect(try await OldProof.mark(id, harness).isAsked)
+      // Nothing is asked again for the same proof.
+      _ = try await harness.validate(["signedTransaction": harness.sign(replaced)])
+      #expect(try await OldProof.calls(harness) == calls + 1)
+    }
+  }
+
   @Test func `an old proof is asked about when a renewal info gives it a billing grace`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
