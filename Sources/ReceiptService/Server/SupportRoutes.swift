@@ -22,7 +22,9 @@ extension Service {
         do {
           return try await mappingRefusals {
             try actor.check(operation)
-            return try await self.sharedResources.supportPlaces.run { try await handler(request, actor) }
+            return try await self.sharedResources.supportPlaces.run(operation) {
+              try await handler(request, actor)
+            }
           }
         } catch var problem as Problem where problem.status.kind == .clientError {
           // The detail quotes ids that support typed, and names the customers that they lead to.
@@ -131,9 +133,13 @@ extension Service {
 }
 
 /// Bounds the connections that requests of support hold: a search may scan a table, and an erasure waits for rows as long as its
-/// statements may. So a third of the pool's connections serve support at most; further requests wait in memory.
+/// statements may. So a third of the pool's connections serve support at most; further requests wait in memory. Requests that may ask
+/// the App Store, which may be slow, have a third of their own.
 final class SupportPlaces: Sendable {
-  private enum Place: Hashable { case any }
+  private enum Place: Hashable {
+    case database
+    case store
+  }
 
   private static let maximumWaiting = 128
   private static let patience = Duration.seconds(5)
@@ -150,13 +156,18 @@ final class SupportPlaces: Sendable {
   var waitingCount: Int { turns.waitingCount }
 
   /// - Throws: 503 `database_unavailable` where no place comes in time; errors of `body`.
-  func run<R>(_ body: () async throws -> R) async throws -> R {
+  func run<R>(_ operation: SupportOperation, _ body: () async throws -> R) async throws -> R {
+    let place: Place =
+      switch operation {
+      case .customer, .extendRenewal, .find, .refresh: .store
+      default: .database
+      }
     do {
-      try await turns.take(.any)
+      try await turns.take(place)
     } catch {
       throw ServiceError.databaseUnavailable
     }
-    defer { turns.end(.any) }
+    defer { turns.end(place) }
     return try await body()
   }
 }

@@ -87,6 +87,11 @@ extension SupportDesk {
     guard !matches.isEmpty else {
       throw SupportRefusal.notFound("No customer and no purchase has the id '\(id)'.")
     }
+    guard Set(matches.map(\.customer)).count == 1 else {
+      throw SupportRefusal.invalid(
+        "\(id) is a customer of \(matches.map(\.bundleID).joined(separator: ", ")), and not the same one. Name one app, with --bundle "
+          + "(support API: \"bundleID\").")
+    }
     return matches.map {
       SupportAction(
         name: RefundAnswerRows.preferenceAction, bundleID: $0.bundleID, to: $0.customer, details: details)

@@ -8,6 +8,7 @@ import Subscriptions
 import Testing
 import Text
 
+@testable import Deliveries
 @testable import ReceiptService
 
 @Suite struct FindTests {
@@ -83,11 +84,72 @@ import Text
       let found = try await harness.desk.find("Anna@Example.com")
       #expect(found.search.customers == [CustomerSearch.Match(.user(user), of: TestApps.climbing)])
       #expect(try await harness.desk.find("clara@example.com").outcome == .neverSeen)
+      // Any client may name a device like an address.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, reason, granted_by)
+        VALUES (\(TestApps.family), 'anna@example.com', 'family', now(), 'x', 'y')
+        """)
+      let both = try await harness.desk.find("anna@example.com")
+      #expect(both.search.kinds == [.device, .email])
+      #expect(
+        Set(both.search.customers.map(\.customer)) == [.device("anna@example.com"), .user(user)])
+      let ada = try #require(Harness.ada)
+      #expect(
+        try await refusal { _ = try await harness.desk.eraseCustomer("anna@example.com", by: ada) }
+          == .invalid)
       // A user who signed up and never bought is known.
       for id in ["boris@example.com", other.uuidString] {
         let report = try await harness.desk.customer(id)
         #expect(report.customers.map(\.because) == ["the customer has no purchase, grant or trial"])
       }
+    }
+  }
+
+  @Test func `a device or a child that is named like an order or a purchase does not hide it`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let (user, bought) = try await harness.customer()
+      let order = try #require(bought.orderID)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, reason, granted_by)
+        VALUES (\(TestApps.family), \(order), 'family', now(), 'x', 'y')
+        """)
+      // The first search asks the App Store, and the second one knows its answer.
+      for _ in 0..<2 {
+        let found = try await harness.desk.find(order)
+        #expect(found.search.kinds == [.device, .order])
+        #expect(Set(found.search.customers.map(\.customer)) == [.device(order), .user(user)])
+      }
+      #expect(try await refusal { _ = try await harness.desk.eraseCustomer(order, by: ada) } == .invalid)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id)
+        VALUES (\(TestApps.family), 'stranger', \(bought.originalTransactionID))
+        """)
+      #expect(
+        try await refusal { _ = try await harness.desk.eraseCustomer(bought.originalTransactionID, by: ada) }
+          == .invalid)
+      let named = try await harness.desk.eraseCustomer(order, bundleID: TestApps.family, by: ada)
+      #expect(named.erased.map(\.kind) == ["device"])
+    }
+  }
+
+  @Test func `a preference about refunds is of one customer`() async throws {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      let (user, _) = try await harness.customer()
+      let id = user.uuidString.lowercased()
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, reason, granted_by)
+        VALUES (\(TestApps.family), \(id), 'family', now(), 'x', 'y')
+        """)
+      #expect(
+        try await refusal { _ = try await harness.desk.preferRefund(.grant, for: id, by: ada) } == .invalid)
+      _ = try await harness.desk.preferRefund(.grant, for: id, bundleID: TestApps.climbing, by: ada)
+      #expect(try await harness.actions().map(\.to) == [id])
     }
   }
 

@@ -23,7 +23,7 @@ extension CustomerTable {
         DELETE FROM refused_attempts
         WHERE (user_id = \(customer.user) OR device_id = \(customer.device)) AND \(customer.isOfApp())
           OR user_id IS NULL AND device_id IS NULL AND transaction_id IN (
-            SELECT transaction_id FROM transactions WHERE original_transaction_id = ANY(\(customer.purchases)))
+            SELECT transaction_id FROM transactions WHERE original_transaction_id = ANY(\(customer.releasedPurchases)))
         """,
       ]
     })

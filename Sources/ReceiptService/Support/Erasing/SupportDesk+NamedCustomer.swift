@@ -47,6 +47,14 @@ extension SupportDesk {
       let device = DeviceID.normalized(found.id)
       matches = found.search.childApps.map { CustomerSearch.Match(.device(device), of: $0) }
     }
+    // A client may have given a device the id of another customer's purchase or order, or an address.
+    if bundleID == nil, !matches.isEmpty,
+      !found.search.kinds.isDisjoint(with: [.transaction, .order, .email])
+    {
+      throw SupportRefusal.invalid(
+        "\(found.id) is the id of a customer, and leads to others too: look at it with find. To mean the customer with exactly "
+          + "this id, name its app, with --bundle (support API: \"bundleID\").")
+    }
     let own = Set(matches.map(\.bundleID)).sorted()
     let namesakes = try await namesakes(of: found.id)
     let apps = Set(own + namesakes.map(\.bundleID)).sorted()

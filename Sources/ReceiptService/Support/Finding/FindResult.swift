@@ -50,6 +50,15 @@ package struct FindResult: Sendable {
 
   /// Whether something has the id.
   package var isFound: Bool { outcome == .found }
+
+  /// The result with the matches of another search for the same text.
+  func with(_ other: FindResult) -> FindResult {
+    guard other.isFound else { return self }
+    var search = search
+    for kind in other.search.kinds { search.add(other.search.customers, as: kind) }
+    return FindResult(
+      asked: asked, outcome: outcome, id: id, detail: "\(detail), \(other.detail)", search: search)
+  }
 }
 
 extension FindResult: CustomStringConvertible {

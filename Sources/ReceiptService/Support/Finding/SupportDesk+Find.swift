@@ -28,10 +28,14 @@ extension SupportDesk {
         asked: text, outcome: .notAnID, id: trimmed,
         detail: "an id has 1 to 256 bytes and no control characters")
     }
-    if let found = try await pool.withConnection({ try await known(trimmed, asked: text, $0) }) {
-      return found
-    }
-    return try await unknown(String(trimmed.trimmingPrefix { $0 == "#" }), asked: text, by: actor)
+    let bare = String(trimmed.trimmingPrefix { $0 == "#" })
+    let found = try await pool.withConnection { try await known(trimmed, asked: text, $0) }
+    // Any client may name a device like an order.
+    let mayBeOrder = OrderLookup.isOrderID(bare.uppercased()) && found?.search.kinds.contains(.order) != true
+    guard let found else { return try await unknown(bare, asked: text, by: actor) }
+    guard mayBeOrder else { return found }
+    let order = try await unknown(bare, asked: text, by: actor)
+    return order.isFound ? order : found
   }
 
   /// Searches the database: for the text as it is, then without a leading `#`, then in lower and upper case. Case matters
@@ -40,10 +44,12 @@ extension SupportDesk {
     _ text: String, asked: String, _ connection: PostgresConnection
   ) async throws -> FindResult? {
     let bare = String(text.trimmingPrefix { $0 == "#" })
+    let isAddress = bare.contains("@")
     for spelling in Set([text, bare]).sorted(by: { $0.count > $1.count }) where !spelling.isEmpty {
-      if let found = try await matches(spelling, asked: asked, connection) { return found }
+      guard let found = try await matches(spelling, asked: asked, connection) else { continue }
+      return isAddress ? try await found.with(emailOwner(bare, asked: asked, connection)) : found
     }
-    if bare.contains("@") { return try await emailOwner(bare, asked: asked, connection) }
+    if isAddress { return try await emailOwner(bare, asked: asked, connection) }
     var others: [FindResult] = []
     for spelling in Set([bare.lowercased(), bare.uppercased()]).subtracting([text, bare]).sorted() {
       if let found = try await matches(spelling, asked: asked, connection) { others.append(found) }

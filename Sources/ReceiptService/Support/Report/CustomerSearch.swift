@@ -55,21 +55,23 @@ struct CustomerSearch: Sendable {
   init(_ id: String, in catalog: AppCatalog, _ connection: PostgresConnection) async throws {
     self.init()
     try await add(id, in: catalog, connection)
-    guard isEmpty else {
+    let isOrder = OrderLookup.isOrderID(id.uppercased())
+    guard isEmpty || isOrder else {
       if kinds.contains(.transaction) { try await addTransactions([id], connection) }
       return
     }
     // A client chooses the id of its request, so a request with the form of another id is not found by it.
-    let mayBeRequest =
-      !id.isTransactionID && !OrderLookup.isOrderID(id.uppercased()) && UUID(rfc9562: id) == nil
+    let mayBeRequest = !id.isTransactionID && !isOrder && UUID(rfc9562: id) == nil
     let answers = try await connection.pipeline([
       OrderRows.transactions(of: id),
       RefusedAttemptRows.last(mayBeRequest ? Self.maximumRefusals : 0, requestID: id),
     ])
     let transactions = try answers[0].map { try $0.decode("transaction_id", as: String.self) }
+    let own = kinds
     for transaction in transactions { try await add(transaction, in: catalog, connection) }
     if !transactions.isEmpty {
-      kinds = [.order]
+      // The transactions found kinds of their own. A client may have given the order's id to a device.
+      kinds = own.union([.order])
       try await addTransactions(transactions, connection)
     }
     refusals = try answers[1].map(RefusedAttempt.init)
