@@ -241,8 +241,8 @@ extension LedgerState.Purchase {
     }
 
     if let proof = entry.oldProof(of: subscription, facts, after: formerFacts, stored?.subscription) {
-      oldProof = proof
-      unconfirmedProof = proof.signedAt
+      oldProof = oldProof?.with(proof) ?? proof
+      unconfirmedProof = oldProof?.signedAt
     }
     receipt.unconfirmedProof = unconfirmedProof
     receipt.previous = stored
@@ -356,10 +356,13 @@ extension LedgerState.Purchase {
 }
 
 extension LedgerEntry {
-  /// Whether a transaction of this entry may be an old proof. A notification is one of a history that reconciling reads to its end.
+  /// Whether a transaction of this entry may be an old proof. A notification is one of a history that reconciling reads to its end; it may
+  /// still tell of a transaction that an unknown one replaced.
   fileprivate var hasOldProofs: Bool {
-    notification == nil && transactions.contains { isOld($0.fact) || $0.fact.isUpgraded }
+    transactions.contains { mayBeOldProof($0.fact) || $0.fact.isUpgraded }
   }
+
+  private func mayBeOldProof(_ fact: TransactionFact) -> Bool { notification == nil && isOld(fact) }
 
   private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofRows.age }
 
@@ -380,7 +383,7 @@ extension LedgerEntry {
     if hasOldProofs, let former {
       let news = Set(transactions.map(\.fact.transactionID)).compactMap { facts.transactions[$0] }.filter {
         fact in
-        guard isOld(fact) || fact.isUpgraded && fact.transactionID == id else { return false }
+        guard mayBeOldProof(fact) || fact.isUpgraded && fact.transactionID == id else { return false }
         guard let known = former.transactions[fact.transactionID] else { return true }
         return fact.supersedes(known)
       }
@@ -395,10 +398,13 @@ extension LedgerEntry {
     }
     if let formerEnd = before?.accessEnd(at: instant), formerEnd >= end { return nil }
     // An earlier entry's transaction may give access only now: a later one hid it, or a renewal info or the configuration extends it.
-    if isCurrentOld, notification == nil || !transactions.contains(where: { $0.fact.transactionID == id }) {
+    if isCurrentOld,
+      current.isUpgraded || notification == nil
+        || !transactions.contains(where: { $0.fact.transactionID == id })
+    {
       proofs.append(UnconfirmedProof(current))
     }
-    return proofs.min { $0.signedAt < $1.signedAt }
+    return proofs.dropFirst().reduce(proofs.first) { $0?.with($1) }
   }
 }
 
@@ -411,7 +417,17 @@ struct UnconfirmedProof: Sendable {
 
   fileprivate init(_ fact: TransactionFact) {
     signedAt = fact.signedAt
-    needsHistorySince = fact.isUpgraded ? min(fact.purchaseDate, fact.signedAt) : fact.signedAt
+    needsHistorySince =
+      fact.isUpgraded
+      ? min(fact.purchaseDate - SubscriptionFacts.chargedAhead, fact.signedAt) : fact.signedAt
+  }
+
+  /// Both proofs: asked about from the earlier one on, and covered by a history that covers both.
+  fileprivate func with(_ other: UnconfirmedProof) -> UnconfirmedProof {
+    var both = self
+    both.signedAt = min(signedAt, other.signedAt)
+    both.needsHistorySince = min(needsHistorySince, other.needsHistorySince)
+    return both
   }
 }
 

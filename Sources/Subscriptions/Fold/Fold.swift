@@ -11,7 +11,7 @@ extension SubscriptionFacts {
   static let billingRetryLimit: TimeInterval = 60 * 86_400
 
   /// Apple charges at most a day before a period begins; doubled for clock differences.
-  static let chargedAhead: TimeInterval = 2 * 86_400
+  public static let chargedAhead: TimeInterval = 2 * 86_400
 
   /// Dates that are closer than this have no reliable order, because clocks differ.
   static let clockDifference: TimeInterval = 60

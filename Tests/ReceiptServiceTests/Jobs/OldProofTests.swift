@@ -353,6 +353,31 @@ enum OldProof {
     }
   }
 
+  @Test func `a notification about a transaction that an unknown one replaced is asked about`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(TestApps.annual)
+      let id = bought.originalTransactionID
+      harness.clock.advance(days: 31)
+      _ = try harness.store.perform(.refundLatest, on: id)
+      harness.clock.advance(days: 31)
+      var replaced = bought.transaction
+      replaced.isUpgraded = true
+      replaced.signedDate = harness.clock.now
+      var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
+      data.appAppleId = 1_500_000_001
+      data.signedTransactionInfo = try harness.sign(replaced)
+      var payload = NotificationPayload(
+        notificationType: .refundDeclined, notificationUUID: UUID().uuidString.lowercased(),
+        signedDate: harness.clock.now)
+      payload.data = data
+      let signed = try harness.store.identity.authority.signer.sign(payload)
+      #expect(try await harness.notify(signed).status == 200)
+      #expect(try await OldProof.mark(id, harness).isDue)
+      try await harness.service.oldProofs.run()
+      #expect(try await harness.row(of: id).status == "cancelled")
+    }
+  }
+
   @Test func `an old proof is asked about when a renewal info gives it a billing grace`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()
