@@ -10,7 +10,7 @@ package struct SupportAction: Sendable {
   /// The value of the column `action`: the command's name.
   var name: String
   /// The app; `nil` if the action is about people.
-  var bundleID: String?
+  package var bundleID: String?
   /// The purchase; `nil` if the action is about a customer.
   package var originalTransactionID: String?
   /// The customer that lost something.

@@ -87,7 +87,8 @@ extension SupportDesk {
     guard !matches.isEmpty else {
       throw SupportRefusal.notFound("No customer and no purchase has the id '\(id)'.")
     }
-    guard Set(matches.map(\.customer)).count == 1 else {
+    // A user may be one of several apps. The same id of a device in another app is another customer's.
+    guard matches.count == 1 || matches.allSatisfy({ $0.customer.userID != nil }) else {
       throw SupportRefusal.invalid(
         "\(id) is a customer of \(matches.map(\.bundleID).joined(separator: ", ")), and not the same one. Name one app, with --bundle "
           + "(support API: \"bundleID\").")
@@ -102,13 +103,14 @@ extension SupportDesk {
   private static func purchases(of actions: [SupportAction]) -> Query {
     """
     SELECT original_transaction_id FROM subscriptions
-    WHERE original_transaction_id = ANY(\(actions.compactMap(\.originalTransactionID)))
+    WHERE bundle_id = ANY(\(actions.compactMap(\.bundleID))) AND (
+      original_transaction_id = ANY(\(actions.compactMap(\.originalTransactionID)))
       OR owned_because IS DISTINCT FROM 'unproven_claim' AND (
         user_id = ANY(\(actions.compactMap { $0.to?.userID }))
         OR device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND user_id IS NULL)
       OR user_id IS NULL AND original_transaction_id IN (
         SELECT d.original_transaction_id FROM purchase_devices d
-        WHERE d.device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND d.is_proven AND NOT d.is_barred)
+        WHERE d.device_id = ANY(\(actions.compactMap { $0.to?.deviceID })) AND d.is_proven AND NOT d.is_barred))
     """
   }
 }

@@ -48,11 +48,12 @@ extension SupportDesk {
       matches = found.search.childApps.map { CustomerSearch.Match(.device(device), of: $0) }
     }
     // A client may have given a device the id of another customer's purchase or order, or an address.
-    if bundleID == nil, !matches.isEmpty,
-      !found.search.kinds.isDisjoint(with: [.transaction, .order, .email])
-    {
+    let leadsToOthers =
+      !found.search.kinds.isDisjoint(with: [.transaction, .order, .email]) || found.id.contains("@")
+      || OrderLookup.isOrderID(found.id.uppercased())
+    if bundleID == nil, !matches.isEmpty, leadsToOthers {
       throw SupportRefusal.invalid(
-        "\(found.id) is the id of a customer, and leads to others too: look at it with find. To mean the customer with exactly "
+        "\(found.id) is the id of a customer, and may lead to another one too: look at it with find. To mean the customer with exactly "
           + "this id, name its app, with --bundle (support API: \"bundleID\").")
     }
     let own = Set(matches.map(\.bundleID)).sorted()

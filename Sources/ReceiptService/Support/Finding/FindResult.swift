@@ -53,7 +53,10 @@ package struct FindResult: Sendable {
 
   /// The result with the matches of another search for the same text.
   func with(_ other: FindResult) -> FindResult {
-    guard other.isFound else { return self }
+    guard other.isFound else {
+      return FindResult(
+        asked: asked, outcome: outcome, id: id, detail: "\(detail); \(other.detail)", search: search)
+    }
     var search = search
     for kind in other.search.kinds { search.add(other.search.customers, as: kind) }
     return FindResult(

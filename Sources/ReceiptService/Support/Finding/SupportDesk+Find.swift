@@ -35,7 +35,7 @@ extension SupportDesk {
     guard let found else { return try await unknown(bare, asked: text, by: actor) }
     guard mayBeOrder else { return found }
     let order = try await unknown(bare, asked: text, by: actor)
-    return order.isFound ? order : found
+    return order.isFound ? order : found.with(order)
   }
 
   /// Searches the database: for the text as it is, then without a leading `#`, then in lower and upper case. Case matters
@@ -65,11 +65,14 @@ extension SupportDesk {
     _ id: String, asked: String, _ connection: PostgresConnection
   ) async throws -> FindResult? {
     var search = try await CustomerSearch(id, in: catalog, connection)
-    if search.isEmpty, let user = UUID(rfc9562: id), try await UserDirectory.canRead("id", connection),
+    // A device may be named like a user.
+    if let user = UUID(rfc9562: id), !search.customers.contains(where: { $0.customer == .user(user) }),
+      search.purchases.isEmpty, try await UserDirectory.canRead("id", connection),
       try await UserDirectory.has(user, connection)
     {
-      search.add(matches(of: user), as: .user, isKnownOnly: true)
-      search.isSignUpAlone = true
+      let isAlone = search.isEmpty
+      search.add(matches(of: user), as: .user, isKnownOnly: isAlone)
+      search.isSignUpAlone = isAlone
     }
     guard !search.isEmpty else { return nil }
     let words = search.kinds.map(\.words).sorted().joined(separator: ", ")
