@@ -110,6 +110,23 @@ import Testing
     }
   }
 
+  @Test func `a device that is named like a transaction does not keep refresh from asking about it`()
+    async throws
+  {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID())
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, reason, granted_by)
+        VALUES (\(TestApps.family), \(bought.originalTransactionID), 'family', now(), 'x', 'y')
+        """)
+      let report = try await harness.desk.refresh(
+        bought.originalTransactionID, by: #require(Harness.ada))
+      #expect(report.purchases.map(\.originalTransactionID) == [bought.originalTransactionID])
+      #expect(try await harness.count("transactions") == 1)
+    }
+  }
+
   @Test func `a refresh beside an erasure brings the erased id to no record`() async throws {
     try await withHarness(role: nil) { harness in
       let (user, bought) = try await harness.customer()

@@ -24,7 +24,9 @@ extension SupportDesk {
     guard found.isFound || found.outcome == .askApple && found.id.isTransactionID else {
       throw SupportRefusal.notFound("Nothing to ask about: \(found.detail).")
     }
-    let targets = found.isFound ? try await targets(of: found.search) : try await located(found.id)
+    var targets = try await targets(of: found.search)
+    // A client may name a device or an event like a transaction that is not recorded.
+    if targets.isEmpty, found.id.isTransactionID { targets = try await located(found.id) }
     guard !targets.isEmpty else {
       throw SupportRefusal.notFound("Nothing to ask about: \(found.detail) has no purchase.")
     }
