@@ -300,31 +300,3 @@ extension LedgerEntry {
 /// A stored transaction that the ledger read is gone or changed when it is updated: another server has written it as part of
 /// another purchase, or retention has deleted it. The next attempt reads it again.
 struct RowsChanged: Error {}
-
-/// The statements on the columns `old_proof_…` of `subscriptions`.
-package enum OldProofRows {
-  /// The age from which a proof is old, in seconds.
-  static let age: TimeInterval = 86_400
-
-  /// The longest time since the end of the history that was read, in seconds: three runs of the reconciliation. A refund since is
-  /// left to notifications.
-  private static let historyAge: TimeInterval = 3 * 3_600
-
-  /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it, and up
-  /// to the last hours: that history has a refund since.
-  static func mark(
-    _ proofs: [(originalTransactionID: String, proof: UnconfirmedProof)], at instant: Date
-  ) -> Query {
-    """
-    UPDATE subscriptions s
-    SET old_proof_signed_at = new.signed_at, old_proof_marked_at = \(instant), old_proof_due_at = \(instant),
-      old_proof_asked_at = NULL, old_proof_unknown_at = NULL
-    FROM unnest(\(proofs.map(\.originalTransactionID))::text[], \(proofs.map(\.proof.signedAt))::timestamptz[],
-      \(proofs.map(\.proof.needsHistorySince))::timestamptz[]) AS new (id, signed_at, since)
-    WHERE s.original_transaction_id = new.id AND NOT EXISTS (
-      SELECT FROM reconcile_positions p
-      WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.since
-        AND p.history_read_until BETWEEN \(instant - historyAge) AND \(instant + ServiceClock.serverTolerance))
-    """
-  }
-}

@@ -14,7 +14,7 @@ extension Doctor {
     let lines = try rows.map { try $0.decode("line", as: String.self) }
     let more = lines.count > 5 ? " and \(lines.count - 5) more" : ""
     let message = lines.prefix(5).joined(separator: "; ") + more
-    // The server's own role can do harm only in the hands of someone who has the server.
+    // receiptd_app is the server's role: a right too many does harm only after an attacker controls the server.
     return try rows.allSatisfy { try $0.decode("is_of_server", as: Bool.self) }
       ? .warn("rights", message, Self.rightsRemedy) : .fail("rights", message, Self.rightsRemedy)
   }
@@ -24,8 +24,8 @@ extension Doctor {
 private enum RightsRows {
   /// SQL: the roles whose rights the list decides. 0 is PUBLIC.
   private static let roles: StaticString = """
-    (SELECT 0::oid AS oid, 'PUBLIC' AS name, false AS is_client
-     UNION ALL SELECT oid, rolname::text, oid = ANY (receiptd_client_roles()::oid[]) FROM pg_roles
+    (SELECT 0::oid AS oid, 'PUBLIC' AS name
+     UNION ALL SELECT oid, rolname::text FROM pg_roles
      WHERE rolname IN ('receiptd_app', 'receiptd_support', 'receiptd_numbers') OR oid = ANY (receiptd_client_roles()::oid[]))
     """
 
@@ -33,7 +33,7 @@ private enum RightsRows {
   static let onRelations: Query = """
     WITH granted AS (
       SELECT t.relation, t.app, t.support, t.relation IN ('profiles', 'user_preferences') AS is_apps,
-        role.name AS role, role.is_client, a.privilege_type AS privilege, a.is_grantable, a.attname::text AS attribute
+        role.name AS role, a.privilege_type AS privilege, a.is_grantable, a.attname::text AS attribute
       FROM receiptd_rights() AS t JOIN pg_class c ON c.oid = to_regclass('public.' || t.relation)
       CROSS JOIN LATERAL (
         SELECT x.grantee, x.privilege_type, x.is_grantable, NULL::name AS attname FROM aclexplode(c.relacl) AS x

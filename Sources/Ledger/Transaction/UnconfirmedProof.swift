@@ -1,0 +1,128 @@
+import FoundationEssentials
+import Postgres
+import Subscriptions
+import Work
+
+extension LedgerEntry {
+  /// Whether a transaction of this entry may be an old proof. A notification is one of a history that reconciling reads to its end; it may
+  /// still tell of a transaction that an unknown one replaced.
+  var hasOldProofs: Bool {
+    transactions.contains { mayBeOldProof($0.fact) || $0.fact.isUpgraded }
+  }
+
+  private func mayBeOldProof(_ fact: TransactionFact) -> Bool { notification == nil && isOld(fact) }
+
+  private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofRows.age }
+
+  /// The old transaction by which the purchase gives access since this entry; `nil` where it gave the same access before, or gives none.
+  /// - Parameters:
+  ///   - facts: the facts of the purchase with those of this entry.
+  ///   - former: the facts before it; `nil` where ``hasOldProofs`` is false.
+  ///   - before: the purchase as stored before it.
+  func oldProof(
+    of subscription: Subscription, _ facts: SubscriptionFacts, after former: SubscriptionFacts?,
+    _ before: Subscription?
+  ) -> UnconfirmedProof? {
+    let id = subscription.current.transactionID
+    guard let current = facts.transactions[id] else { return nil }
+    let isCurrentOld = isOld(current) || current.isUpgraded
+    guard hasOldProofs || isCurrentOld, let end = subscription.accessEnd(at: instant) else { return nil }
+    var proofs: [UnconfirmedProof] = []
+    if hasOldProofs, let former {
+      let news = Set(transactions.map(\.fact.transactionID)).compactMap { facts.transactions[$0] }.filter {
+        fact in
+        guard mayBeOldProof(fact) || fact.isUpgraded && fact.transactionID == id else { return false }
+        guard let known = former.transactions[fact.transactionID] else { return true }
+        return fact.supersedes(known)
+      }
+      // A refund of the current transaction counts, also where an earlier one gave the same access.
+      if let fact = news.first(where: { $0.transactionID == id }),
+        fact.givesMore(than: former.transactions[id])
+      {
+        return UnconfirmedProof(fact)
+      }
+      // A refund of a restored purchase counts, whichever of its transactions it is signed on.
+      proofs = news.map(UnconfirmedProof.init)
+    }
+    if let formerEnd = before?.accessEnd(at: instant), formerEnd >= end { return nil }
+    // An earlier entry's transaction may give access only now: a later one hid it, or a renewal info or the configuration extends it.
+    if isCurrentOld,
+      current.isUpgraded || notification == nil
+        || !transactions.contains(where: { $0.fact.transactionID == id })
+    {
+      proofs.append(UnconfirmedProof(current))
+    }
+    guard let first = proofs.first else { return nil }
+    return proofs.dropFirst().reduce(first) { $0.with($1) }
+  }
+}
+
+/// A proof after which the App Store may have signed a refund of which no notification told.
+struct UnconfirmedProof: Sendable {
+  var signedAt: Date
+  /// The history of notifications that begins at this instant, or before, has what came after the proof. An upgraded transaction was
+  /// replaced by one that is not known, so that only a history from its purchase on counts.
+  var needsHistorySince: Date
+
+  fileprivate init(_ fact: TransactionFact) {
+    signedAt = fact.signedAt
+    needsHistorySince =
+      fact.isUpgraded
+      ? min(fact.purchaseDate - SubscriptionFacts.chargedAhead, fact.signedAt) : fact.signedAt
+  }
+
+  /// Both proofs: asked about from the earlier one on, and covered by a history that covers both.
+  func with(_ other: UnconfirmedProof) -> UnconfirmedProof {
+    var both = self
+    both.signedAt = min(signedAt, other.signedAt)
+    both.needsHistorySince = min(needsHistorySince, other.needsHistorySince)
+    return both
+  }
+}
+
+extension Subscription {
+  /// The end of the access that it gives at an instant; `nil` without access.
+  fileprivate func accessEnd(at instant: Date) -> Date? {
+    guard phase(at: instant).status.grantsAccess else { return nil }
+    let ends = phases.filter { !$0.status.grantsAccess }.compactMap(\.startsAt)
+    return ends.first { $0 > instant } ?? .distantFuture
+  }
+}
+
+extension TransactionFact {
+  /// Whether it gives access, or for as long, where a former fact about the transaction did not: it was unknown, or known as revoked,
+  /// upgraded or with an earlier end. A transaction that was upgraded since gives what it gave, but another one replaced it.
+  fileprivate func givesMore(than former: TransactionFact?) -> Bool {
+    guard let former else { return true }
+    return former.revocationDate != nil && revocationDate == nil || former.isUpgraded != isUpgraded
+      || (former.expiresDate ?? .distantFuture) < (expiresDate ?? .distantFuture)
+  }
+}
+
+/// The statements on the columns `old_proof_…` of `subscriptions`.
+package enum OldProofRows {
+  /// The age from which a proof is old, in seconds.
+  static let age: TimeInterval = 86_400
+
+  /// The longest time since the end of the history that was read, in seconds: three runs of the reconciliation. A refund since is
+  /// left to notifications.
+  private static let historyAge: TimeInterval = 3 * 3_600
+
+  /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it, and up
+  /// to the last hours: that history has a refund since.
+  static func mark(
+    _ proofs: [(originalTransactionID: String, proof: UnconfirmedProof)], at instant: Date
+  ) -> Query {
+    """
+    UPDATE subscriptions s
+    SET old_proof_signed_at = new.signed_at, old_proof_marked_at = \(instant), old_proof_due_at = \(instant),
+      old_proof_asked_at = NULL, old_proof_unknown_at = NULL
+    FROM unnest(\(proofs.map(\.originalTransactionID))::text[], \(proofs.map(\.proof.signedAt))::timestamptz[],
+      \(proofs.map(\.proof.needsHistorySince))::timestamptz[]) AS new (id, signed_at, since)
+    WHERE s.original_transaction_id = new.id AND NOT EXISTS (
+      SELECT FROM reconcile_positions p
+      WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.since
+        AND p.history_read_until BETWEEN \(instant - historyAge) AND \(instant + ServiceClock.serverTolerance))
+    """
+  }
+}
