@@ -17,18 +17,13 @@ extension SupportDesk {
   /// - Throws: ``SupportRefusal``; errors of the database.
   func knownCustomer(_ text: String, of bundleID: String?) async throws -> ErasedCustomer {
     let found = try await find(text)
-    if found.isFound, found.id == text { return try await recorded(found, of: bundleID) }
-    let instant = clock.now()
-    if let user = UUID(rfc9562: text) {
-      let unknown = ErasedCustomer(.user(user), of: [], in: catalog, at: instant)
-      let named = try await pool.withConnection { try await self.found(unknown, $0) }
-      if !named.waiting.isEmpty || !named.foreign.isEmpty {
-        let apps = Set(named.waiting.compactMap(\.bundleID)).filter { catalog[$0]?.customer == .user }
-          .sorted()
-        let chosen = try Self.chosen(bundleID, from: apps, of: text)
-        return ErasedCustomer(
-          .user(user), of: chosen, hasNamesake: chosen.count < apps.count, in: catalog, at: instant)
-      }
+    let waiting = try await userOfWaiting(text, unless: found)
+    if found.isFound, found.id == text {
+      return try await recorded(found, or: waiting, of: bundleID)
+    }
+    if let waiting {
+      let chosen = try Self.chosen(bundleID, from: waiting.apps, of: text)
+      return named(.user(waiting.user), of: chosen, among: waiting.apps)
     }
     guard !found.isFound else {
       throw SupportRefusal.notFound(
@@ -39,30 +34,71 @@ extension SupportDesk {
       "\(found.id): \(found.detail.prefix(1).uppercased() + found.detail.dropFirst()).")
   }
 
+  /// A user whom notifications that wait name, and the configured apps of those notifications.
+  private typealias UserOfWaiting = (user: UUID, apps: [String])
+
+  /// The user with this UUID, if no record but a notification that waits names the user.
+  private func userOfWaiting(
+    _ text: String, unless found: FindResult
+  ) async throws -> UserOfWaiting? {
+    guard let user = UUID(rfc9562: text),
+      !found.search.customers.contains(where: { $0.customer.userID == user })
+    else { return nil }
+    let unknown = ErasedCustomer(.user(user), of: [], in: catalog, at: clock.now())
+    let named = try await pool.withConnection { try await self.found(unknown, $0) }
+    guard !named.waiting.isEmpty || !named.foreign.isEmpty else { return nil }
+    let apps = Set(named.waiting.compactMap(\.bundleID)).filter { catalog[$0]?.customer == .user }
+    return (user, apps.sorted())
+  }
+
+  /// - Parameter apps: the apps that have a customer with this id, of either kind.
+  private func named(
+    _ customer: Customer, of chosen: [String], among apps: [String]
+  ) -> ErasedCustomer {
+    let namesakes = apps.filter { !chosen.contains($0) && catalog[$0]?.customer == customer.kind }
+    return ErasedCustomer(
+      customer, of: chosen, hasNamesake: !namesakes.isEmpty, in: catalog, at: clock.now())
+  }
+
   /// The customer that was found, if the id is the customer's own.
-  private func recorded(_ found: FindResult, of bundleID: String?) async throws -> ErasedCustomer {
+  /// - Parameter waiting: the user with the same UUID whom notifications alone name: another client may have named its device
+  ///   like the user.
+  private func recorded(
+    _ found: FindResult, or waiting: UserOfWaiting?, of bundleID: String?
+  ) async throws -> ErasedCustomer {
     var matches = found.search.customers(named: found.id)
     // The id of a paired device finds its parent. The device itself is a person's too.
     if matches.isEmpty, found.search.kinds.contains(.childDevice) {
       let device = DeviceID.normalized(found.id)
       matches = found.search.childApps.map { CustomerSearch.Match(.device(device), of: $0) }
     }
+    // Notifications of apps that were never configured name a user of any app.
+    let userApps =
+      waiting.map { waiting in
+        waiting.apps.isEmpty ? catalog.apps.filter { $0.customer == .user }.map(\.bundleID) : waiting.apps
+      } ?? []
     // A client may have given a device the id of another customer's purchase or order, or an address.
     let leadsToOthers =
       !found.search.kinds.isDisjoint(with: [.transaction, .order, .email]) || found.id.contains("@")
-      || OrderLookup.isOrderID(found.id.uppercased())
+      || OrderLookup.isOrderID(found.id.uppercased()) || waiting != nil
     if bundleID == nil, !matches.isEmpty, leadsToOthers {
       throw SupportRefusal.invalid(
         "\(found.id) is the id of a customer, and may lead to another one too: look at it with find. To mean the customer with exactly "
-          + "this id, name its app, with --bundle (support API: \"bundleID\").")
+          + "this id, name its app, with --bundle (support API: \"bundleID\")."
+          + (userApps.isEmpty
+            ? ""
+            : " Notifications that wait name a user with this id, of \(userApps.joined(separator: ", "))."))
     }
     let own = Set(matches.map(\.bundleID)).sorted()
     let namesakes = try await namesakes(of: found.id)
-    let apps = Set(own + namesakes.map(\.bundleID)).sorted()
+    let apps = Set(own + namesakes.map(\.bundleID) + userApps).sorted()
     // A sign-up alone is of all apps, and has no record in any.
     let chosen =
       matches.isEmpty || found.search.isSignUpAlone && bundleID == nil
       ? own : try Self.chosen(bundleID, from: apps, of: found.id)
+    if let waiting, userApps.contains(where: chosen.contains) {
+      return named(.user(waiting.user), of: chosen, among: apps)
+    }
     guard let customer = matches.first(where: { chosen.contains($0.bundleID) })?.customer else {
       let named = Set(
         (found.search.customers + namesakes).map { "\($0.customer.kindWord) \($0.customer.id)" }
@@ -73,8 +109,7 @@ extension SupportDesk {
             ? "No customer has this purchase."
             : "It leads to \(named.joined(separator: ", ")): give that id."))
     }
-    return ErasedCustomer(
-      customer, of: chosen, hasNamesake: chosen.count < apps.count, in: catalog, at: clock.now())
+    return named(customer, of: chosen, among: apps)
   }
 
   /// The customers whose id is this UUID in lower case, as the database writes it, if the UUID was given in another case. A

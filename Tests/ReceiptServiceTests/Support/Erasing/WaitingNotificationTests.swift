@@ -81,6 +81,34 @@ import Testing
   }
 
   @Test(arguments: Cause.allCases)
+  func `a device that is named like a user does not hide the user whom only a waiting notification names`(
+    cause: Cause
+  ) async throws {
+    try await withHarness { harness in
+      let user = UUID()
+      let waiting = try await harness.waits(cause, token: user)
+      let ada = try #require(Harness.ada)
+      let id = user.uuidString.lowercased()
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, reason, granted_by)
+        VALUES (\(TestApps.family), \(id), 'family', now(), 'x', 'y')
+        """)
+      #expect(try await refusal { try await harness.erase(id) } == .invalid)
+      #expect(try await refusal { _ = try await harness.desk.exportCustomer(id) } == .invalid)
+      let device = try await harness.desk.eraseCustomer(
+        id, bundleID: TestApps.family, by: ada, isDryRun: true)
+      #expect(device.erased.map(\.kind) == ["device"])
+      let erased = try await harness.erase(id, of: TestApps.climbing)
+      #expect(erased.erased.map(\.kind) == ["user"])
+      #expect(try await harness.outcome(of: waiting.uuid) == "erased")
+      #expect(try await harness.tables(with: id) == ["grants"])
+      // Nothing names the user any more, and the device is found alone.
+      #expect(try await harness.desk.exportCustomer(id).kinds == ["device"])
+    }
+  }
+
+  @Test(arguments: Cause.allCases)
   func `the export of a user has the notifications that wait`(cause: Cause) async throws {
     try await withHarness { harness in
       let user = UUID()
