@@ -39,10 +39,36 @@ import Testing
       settle(claimant: anna, owner: named, policy: policy) == .moved(owned(by: anna), from: .user(boris)))
   }
 
-  @Test func `a customer without a proof whom the policy makes the owner is an unproven one`() {
+  @Test(arguments: TransferPolicy.allCases)
+  func `a customer without a proof takes a purchase from nobody who proved it or whom a token names`(
+    policy: TransferPolicy
+  ) {
+    for owner in [
+      owned(by: anna), owned(by: anna, .transfer), owned(by: anna, .appAccountToken(anna)),
+      owned(by: anna, .support(takenFrom: nil)),
+    ] {
+      #expect(
+        settle(claimant: boris, owner: owner, policy: policy, isActive: false, isProven: false)
+          == .refused(owner: owner))
+    }
+    let named = owned(by: anna, .appAccountToken(anna))
     #expect(
-      settle(claimant: boris, owner: owned(by: anna), policy: .transfer, isProven: false)
+      settle(claimant: boris, token: anna, policy: policy, isProven: false) == .refused(owner: named))
+    #expect(
+      settle(
+        claimant: boris, owner: owned(by: anna, .unprovenClaim), policy: .transfer, isProven: false)
         == .moved(owned(by: boris, .unprovenClaim), from: .user(anna)))
+  }
+
+  @Test func `an owner whose proof brings another user's token keeps the purchase where the policy moves it`()
+  {
+    let annas = owned(by: anna)
+    #expect(
+      settle(claimant: anna, owner: annas, token: boris, policy: .transfer)
+        == .settled(owned(by: anna, .transfer)))
+    #expect(
+      settle(claimant: anna, owner: annas, token: boris, policy: .keep)
+        == .refused(owner: owned(by: boris, .appAccountToken(boris))))
   }
 
   @Test func `the signed account token decides before any proof`() {

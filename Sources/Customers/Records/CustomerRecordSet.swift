@@ -141,12 +141,17 @@ package enum CustomerRecordRows {
     let answers = Array(answers)
     var customerRecords = RecordsByCustomer()
     customerRecords.freeAccessByApp = freeAccessByApp
+    // A purchase has a row for each device that shares it, and a row is expensive to decode.
+    var sharedPurchases: [String: StoredSubscription] = [:]
     for row in answers[0] {
-      let stored = try SubscriptionRows.decode(row)
       if let sharer = try SubscriptionRows.sharer(row) {
+        let id = try row.decode("original_transaction_id", as: String.self)
+        let stored = try sharedPurchases[id] ?? SubscriptionRows.decode(row)
+        sharedPurchases[id] = stored
         customerRecords.customers[sharer, default: .init()].shared.append(stored)
         continue
       }
+      let stored = try SubscriptionRows.decode(row)
       guard let owner = stored.owner?.customer else { continue }
       customerRecords.customers[owner, default: .init()].subscriptions.append(stored)
     }

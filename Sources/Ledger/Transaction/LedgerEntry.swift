@@ -227,7 +227,11 @@ package struct OwnershipMove: Sendable {
         + losers.sorted { $0.id < $1.id }.map { move($0, owner.customer, cause) }
     }
     switch claim {
-    case .settled, .refused, .postponed: return []
+    case .settled: return []
+    case .refused(let owner), .postponed(let owner):
+      // The claim came with a newly signed token, which moved the purchase before it was refused.
+      guard let previous = before?.owner?.customer, previous != owner.customer else { return [] }
+      return [move(previous, owner.customer, .token)]
     case .moved(let owner, let previous):
       let isToken = if case .appAccountToken = owner.reason { true } else { false }
       return [move(previous, owner.customer, isToken ? .token : .policy)]

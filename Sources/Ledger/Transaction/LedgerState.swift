@@ -59,8 +59,8 @@ struct LedgerState {
     var oldProof: UnconfirmedProof?
     /// See ``LedgerReceipt/unconfirmedProof``.
     var unconfirmedProof: Date?
-    /// The customers who had it before this batch.
-    var owners: Set<Customer> = []
+    /// The customers whose state may have changed, or who asked.
+    var concerned: Set<Customer> = []
   }
 
   // MARK: Load
@@ -199,11 +199,11 @@ struct LedgerState {
     }.keys.sorted()
   }
 
-  /// The customers who have or had a purchase that changed, each with its app.
+  /// The customers who have or had a purchase that changed, and those who asked about theirs, each with its app.
   var customerChanges: Set<CustomerChange> {
     purchases.values.reduce(into: []) { changes, purchase in
       guard purchase.isChanged, let stored = purchase.stored else { return }
-      for customer in purchase.owners.union(stored.customers) {
+      for customer in purchase.concerned {
         changes.insert(CustomerChange(bundleID: stored.bundleID, customer: customer))
       }
     }
@@ -247,8 +247,7 @@ extension LedgerState.Purchase {
     receipt.unconfirmedProof = unconfirmedProof
     receipt.previous = stored
     let before = stored
-    if let before { owners.formUnion(before.customers) }
-    if let owner = formerOwner(in: entry.app) { owners.insert(owner.customer) }
+    let former = formerOwner(in: entry.app)?.customer
     let claim = settle(entry, subscription)
     receipt.claim = claim.outcome
     let token = entry.app?.customer == .user ? subscription.customerToken : nil
@@ -278,6 +277,14 @@ extension LedgerState.Purchase {
     isChanged = true
     isValidation = isValidation || entry.isValidation
     receipt.subscription = now
+    if receipt.isNews || now.isCounted != before?.isCounted || now.owner != before?.owner
+      || now.customers != before?.customers
+    {
+      concerned.formUnion(now.customers.union(before?.customers ?? []).union([former].compactMap(\.self)))
+    } else if let asked = entry.asks(about: receipt) {
+      // A repeated proof is one customer's: a purchase that many devices share must not make it read all their records.
+      concerned.insert(asked)
+    }
     return receipt
   }
 

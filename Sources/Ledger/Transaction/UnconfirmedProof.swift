@@ -5,9 +5,9 @@ import Work
 
 extension LedgerEntry {
   /// Whether a transaction of this entry may be an old proof. A notification is one of a history that reconciling reads to its end; it may
-  /// still tell of a transaction that an unknown one replaced.
+  /// still tell of a transaction whose end is signed on an unknown one.
   var hasOldProofs: Bool {
-    transactions.contains { mayBeOldProof($0.fact) || $0.fact.isUpgraded }
+    transactions.contains { mayBeOldProof($0.fact) || $0.fact.mayEndByAnother }
   }
 
   private func mayBeOldProof(_ fact: TransactionFact) -> Bool { notification == nil && isOld(fact) }
@@ -25,13 +25,13 @@ extension LedgerEntry {
   ) -> UnconfirmedProof? {
     let id = subscription.current.transactionID
     guard let current = facts.transactions[id] else { return nil }
-    let isCurrentOld = isOld(current) || current.isUpgraded
+    let isCurrentOld = isOld(current) || current.mayEndByAnother
     guard hasOldProofs || isCurrentOld, let end = subscription.accessEnd(at: instant) else { return nil }
     var proofs: [UnconfirmedProof] = []
     if hasOldProofs, let former {
       let news = Set(transactions.map(\.fact.transactionID)).compactMap { facts.transactions[$0] }.filter {
         fact in
-        guard mayBeOldProof(fact) || fact.isUpgraded && fact.transactionID == id else { return false }
+        guard mayBeOldProof(fact) || fact.mayEndByAnother && fact.transactionID == id else { return false }
         guard let known = former.transactions[fact.transactionID] else { return true }
         return fact.supersedes(known)
       }
@@ -47,7 +47,7 @@ extension LedgerEntry {
     if let formerEnd = before?.accessEnd(at: instant), formerEnd >= end { return nil }
     // An earlier entry's transaction may give access only now: a later one hid it, or a renewal info or the configuration extends it.
     if isCurrentOld,
-      current.isUpgraded || notification == nil
+      current.mayEndByAnother || notification == nil
         || !transactions.contains(where: { $0.fact.transactionID == id })
     {
       proofs.append(UnconfirmedProof(current))
@@ -60,14 +60,14 @@ extension LedgerEntry {
 /// A proof after which the App Store may have signed a refund of which no notification told.
 struct UnconfirmedProof: Sendable {
   var signedAt: Date
-  /// The history of notifications that begins at this instant, or before, has what came after the proof. An upgraded transaction was
-  /// replaced by one that is not known, so that only a history from its purchase on counts.
+  /// The history of notifications that begins at this instant, or before, has what came after the proof. Where another transaction may
+  /// have the end, only a history from the purchase on counts.
   var needsHistorySince: Date
 
   fileprivate init(_ fact: TransactionFact) {
     signedAt = fact.signedAt
     needsHistorySince =
-      fact.isUpgraded
+      fact.mayEndByAnother
       ? min(fact.purchaseDate - SubscriptionFacts.chargedAhead, fact.signedAt) : fact.signedAt
   }
 
@@ -90,6 +90,12 @@ extension Subscription {
 }
 
 extension TransactionFact {
+  /// Whether its signature, of any age, may not show that it ended: another transaction replaced it, or it is the copy of a restored
+  /// purchase, of which Apple signs a refund on one transaction.
+  fileprivate var mayEndByAnother: Bool {
+    isUpgraded || kind == .nonConsumable && transactionID != originalTransactionID
+  }
+
   /// Whether it gives access, or for as long, where a former fact about the transaction did not: it was unknown, or known as revoked,
   /// upgraded or with an earlier end. A transaction that was upgraded since gives what it gave, but another one replaced it.
   fileprivate func givesMore(than former: TransactionFact?) -> Bool {

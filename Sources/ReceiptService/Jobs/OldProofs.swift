@@ -183,7 +183,8 @@ struct OldProofs: Sendable {
   /// Asks about one purchase and records the answers, which name no customer: the claims of clients stay with their requests.
   private func ask(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws {
     guard let app = catalog[due.bundleID] else { return }
-    var isKnown = false
+    // An unknown transaction may have the refund, unless the answers about others have ended the access.
+    var (isKnown, hasAccess) = (true, true)
     for transaction in due.asked {
       do {
         let state = try await lookup.state(
@@ -196,16 +197,19 @@ struct OldProofs: Sendable {
           app: app, originalTransactionID: state.originalTransactionID, transactions: state.transactions,
           renewals: state.renewals, instant: clock.now())
         answer.action = .oldProof
-        _ = try await ledger.record(answer)
-        isKnown = true
+        let receipt = try await ledger.record(answer)
+        hasAccess =
+          receipt.subscription?.subscription.phase(at: answer.instant).status.grantsAccess ?? hasAccess
+        if !due.isSettled(by: state) { isKnown = false }
       } catch let error as AppStoreServerError where error.meansUnknown {
         logger.warning(
           "the App Store does not know a transaction that it signed",
           metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(error.reason)"])
+        isKnown = false
       }
     }
     _ = try await pool.query(
-      isKnown
+      isKnown || !hasAccess
         ? OldProofRows.markAsked(due, at: clock.now()) : OldProofRows.markUnknown(due, at: clock.now()),
       lockTimeout: LockTimeout.shared)
   }
@@ -301,6 +305,11 @@ extension OldProofRows {
       }
     }
 
+    /// Whether an answer has the present state. A transaction that another one replaced does not, without its successor.
+    func isSettled(by state: ProvenPurchase) -> Bool {
+      !isSubscription || state.transactions.contains { !$0.fact.isUpgraded }
+    }
+
     init(_ row: Row) throws {
       originalTransactionID = try row.decode("original_transaction_id")
       transactionID = try row.decode("transaction_id")
@@ -368,7 +377,8 @@ extension OldProofRows {
   /// The first week since the mark, in seconds, and the time between two questions after it.
   private static let unknownPeriod: TimeInterval = 7 * 86_400
 
-  /// Records that the App Store does not know a purchase, which it may know later: it is asked daily for a week, and then weekly.
+  /// Records that the App Store does not know a purchase, or a transaction of it, which it may know later: it is asked daily for a week,
+  /// and then weekly.
   static func markUnknown(_ due: Due, at instant: Date) -> Query {
     """
     UPDATE subscriptions SET old_proof_asked_at = \(instant), old_proof_unknown_at = \(instant),

@@ -95,6 +95,41 @@ import Text
     }
   }
 
+  @Test(arguments: [false, true])
+  func `a restored copy is asked about at any age, because its refund is signed on another transaction`(
+    isNotified: Bool
+  ) async throws {
+    try await withHarness { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      // The history begins between the refund and the copy's signature.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO reconcile_positions (bundle_id, environment, history_read_until, history_begins_at, claimed_at)
+        VALUES (\(TestApps.climbing), 'Production', \(harness.clock.now), \(harness.clock.now - 40 * 86_400), now())
+        """)
+      var copy = bought.transaction
+      copy.transactionId = "9\(bought.transactionID)"
+      copy.signedDate = harness.clock.now - (isNotified ? 0 : 10 * 86_400)
+      let signed = try harness.sign(copy)
+      if isNotified {
+        var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
+        data.appAppleId = 1_500_000_001
+        data.signedTransactionInfo = signed
+        var payload = NotificationPayload(
+          notificationType: .refundDeclined, notificationUUID: UUID().uuidString.lowercased(),
+          signedDate: harness.clock.now)
+        payload.data = data
+        #expect(
+          try await harness.notify(harness.store.identity.authority.signer.sign(payload)).status == 200)
+        try await harness.service.oldProofs.run()
+      } else {
+        let answer = try await harness.validate(["signedTransaction": signed])
+        #expect(answer.bool("entitlements.isAccessGranted") == false)
+      }
+      #expect(try await harness.row(of: bought.originalTransactionID).status == "cancelled")
+    }
+  }
+
   @Test func `an old proof is asked about when a renewal info gives it a billing grace`() async throws {
     try await withHarness { harness in
       let bought = try harness.buy()

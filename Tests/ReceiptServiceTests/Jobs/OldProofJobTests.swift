@@ -117,6 +117,43 @@ import Work
     }
   }
 
+  @Test func `a replaced transaction without its successor settles nothing`() async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.annual, harness)
+      var replaced = bought.transaction
+      replaced.isUpgraded = true
+      replaced.signedDate = harness.clock.now
+      let signed = try harness.sign(replaced)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": signed])
+      // Once the App Store does not know the customer's subscriptions, but knows the transaction.
+      let (forgetful, _) = try OldProof.oldProofs(harness) { number in
+        number == 1 ? .unknown : .body(#"{"signedTransactionInfo": "\#(signed)"}"#)
+      }
+      #expect(try await forgetful.run() == 1)
+      #expect(try await OldProof.mark(id, harness).isDue)
+    }
+  }
+
+  @Test func `a restored copy that the App Store knows settles nothing while the original is unknown`()
+    async throws
+  {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      var copy = bought.transaction
+      copy.transactionId = "9\(bought.transactionID)"
+      copy.signedDate = harness.clock.now
+      let signed = try harness.sign(copy)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": signed])
+      let (forgetful, _) = try OldProof.oldProofs(harness) { number in
+        number == 1 ? .unknown : .body(#"{"signedTransactionInfo": "\#(signed)"}"#)
+      }
+      #expect(try await forgetful.run() == 1)
+      #expect(try await OldProof.mark(id, harness).isDue)
+    }
+  }
+
   @Test func `an answer that is older than the proof settles nothing`() async throws {
     try await withHarness(environment: OldProof.keyless) { harness in
       let bought = try OldProof.refunded(TestApps.lifetime, harness)

@@ -258,8 +258,15 @@ enum OldProof {
       copy.transactionId = "9\(bought.transactionID)"
       copy.purchaseDate += 86_400
       copy.signedDate = harness.clock.now
+      // A history from the purchase on would have told of a refund. Later it has a gap.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO reconcile_positions (bundle_id, environment, history_read_until, history_begins_at, claimed_at)
+        VALUES (\(TestApps.climbing), 'Production', \(harness.clock.now), \(bought.transaction.purchaseDate - 2 * 86_400), now())
+        """)
       let fresh = try await harness.validate(["signedTransaction": harness.sign(copy)])
       #expect(fresh.bool("entitlements.isAccessGranted") == true)
+      _ = try await harness.pool.query("DELETE FROM reconcile_positions")
       let before = try await harness.validate(["signedTransaction": refunded.signedTransaction])
       #expect(before.bool("entitlements.isAccessGranted") == false)
       #expect(try await OldProof.calls(harness) == 0)

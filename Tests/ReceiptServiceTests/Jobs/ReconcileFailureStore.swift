@@ -29,6 +29,8 @@ struct CountedStore: HTTPTransport {
   enum Answer {
     case body(String)
     case unauthorized
+    /// The App Store does not know the transaction.
+    case unknown
   }
 
   let count = Counter()
@@ -41,6 +43,11 @@ struct CountedStore: HTTPTransport {
     case .body(let json):
       (HTTPResponse(status: .ok, headerFields: [.contentType: "application/json"]), Array(json.utf8))
     case .unauthorized: (HTTPResponse(status: .unauthorized), [])
+    case .unknown:
+      (
+        HTTPResponse(status: .notFound, headerFields: [.contentType: "application/json"]),
+        Array(#"{"errorCode": 4040010, "errorMessage": "Transaction id not found."}"#.utf8)
+      )
     }
   }
 }

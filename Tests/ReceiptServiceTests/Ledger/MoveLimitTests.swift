@@ -263,6 +263,20 @@ import Testing
     }
   }
 
+  @Test func `while old builds may write, a bare id replaces no device with a proof as the only one`()
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(devices: 1)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      #expect(try await harness.device("phone", shows: bought).status == 200)
+      let bare = ["transactionID": bought.transactionID, "deviceID": "stranger"]
+      let answer = try await harness.validate(bare)
+      #expect(answer.status == 409)
+      #expect(answer.code == "belongs_to_another_customer")
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "phone")
+    }
+  }
+
   @Test func `while old builds may write, bare ids do not use up the moves of a device with a proof`()
     async throws
   {
@@ -292,10 +306,11 @@ import Testing
       }
       for number in 0..<20 {
         let bare = ["transactionID": bought.transactionID, "deviceID": "stranger-\(number)"]
-        #expect(try await harness.validate(bare).status == 200)
+        // The only device has a proof, and gives way to none without.
+        #expect(try await harness.validate(bare).status == (devices == 1 ? 409 : 200))
       }
-      // The first new device takes the stranger's place, the second one that of a device with a proof.
-      for number in 1...2 {
+      // Of three devices the first new one takes the stranger's place, the second one that of a device with a proof.
+      for number in 1...(devices == 1 ? 1 : 2) {
         #expect(try await harness.device("new-\(number)", shows: bought).code == nil)
         #expect(try await harness.entitlements("new-\(number)").string("entitlements.tier") == "family")
       }

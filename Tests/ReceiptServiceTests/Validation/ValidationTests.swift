@@ -268,4 +268,47 @@ import Testing
       #expect(try action[0].decode("to_customer", as: String.self) == boris.uuidString.lowercased())
     }
   }
+
+  @Test(arguments: ["transfer", "transferWhenInactive"])
+  func `a bare id moves no purchase of a customer who proved it, whatever the policy`(policy: String)
+    async throws
+  {
+    try await withHarness(configuration: TestApps.configuration(transferPolicy: policy)) { harness in
+      let (anna, boris) = (UUID(), UUID())
+      let bought = try harness.buy()
+      _ = try await harness.validate(
+        ["signedTransaction": bought.signedTransaction], token: harness.token(for: anna))
+      let named = try harness.buy(token: anna)
+      if policy == "transferWhenInactive" { harness.clock.advance(days: 400) }
+      for purchase in [bought, named] {
+        let bare = ["transactionID": purchase.transactionID, "bundleID": TestApps.climbing]
+        let answer = try await harness.validate(bare, token: harness.token(for: boris))
+        #expect(answer.status == 409)
+        #expect(try await harness.row(of: purchase.originalTransactionID).userID == anna)
+      }
+      #expect(try await harness.count("support_actions") == 0)
+    }
+  }
+
+  @Test func `a token that comes with a refused proof moves the purchase, and support sees the move`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (anna, boris) = (UUID(), UUID())
+      let bought = try harness.buy(token: anna)
+      _ = try await harness.validate(
+        ["signedTransaction": bought.signedTransaction], token: harness.token(for: anna))
+      harness.clock.advance(days: 1)
+      let token = try await harness.token(for: anna)
+      var changed = bought.transaction
+      changed.appAccountToken = boris
+      changed.signedDate = harness.clock.now
+      let refused = try await harness.validate(["signedTransaction": harness.sign(changed)], token: token)
+      #expect(refused.status == 409)
+      #expect(try await harness.row(of: bought.originalTransactionID).userID == boris)
+      let action = try #require(try await harness.actions().first)
+      #expect(action.to == boris.uuidString.lowercased())
+      #expect(action.by == "app-store")
+    }
+  }
 }
