@@ -186,6 +186,16 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
     .target(
+      name: "Proofs",
+      dependencies: [
+        "AppStore", "Authentication", "Configuration", "Customers", "Deliveries", "HTTP", "JSON", "Ledger",
+        "Postgres", "PrometheusText", "Requests", "Subscriptions", "Text", "Work",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
       name: "Numbers",
       dependencies: [
         "Actions", "Authentication", "Configuration", "Customers", "HTTP", "Identifiers", "Ledger",
@@ -200,7 +210,7 @@ let package = Package(
       dependencies: [
         "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
         "Actions", "AppStore", "Authentication", "Configuration", "Customers", "Deliveries", "Ledger",
-        "Numbers", "Requests", "Subscriptions", "PrometheusText", "Text", "Work",
+        "Numbers", "Proofs", "Requests", "Subscriptions", "PrometheusText", "Text", "Work",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -318,7 +328,7 @@ let package = Package(
       dependencies: [
         "APIDescription", "Actions", "AppStore", "AppStoreSimulator", "Authentication", "Configuration",
         "Curl", "Customers", "Deliveries", "HTTP", "JSON", "Ledger", "Numbers", "Platform", "Postgres",
-        "PrometheusText", "ReceiptService", "Requests", "Sockets", "Subscriptions", "TestDatabase",
+        "PrometheusText", "Proofs", "ReceiptService", "Requests", "Sockets", "Subscriptions", "TestDatabase",
         "TestProcess", "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "JWTKit", package: "jwt-kit"),
@@ -366,7 +376,7 @@ if Context.environment["RECEIPTD_FUZZ"] == "1" {
       name: "FuzzService",
       dependencies: [
         "Configuration", "Customers", "FuzzSupport", "HTTP", "JSON", "Ledger", "Numbers", "Postgres",
-        "ReceiptService", "Subscriptions",
+        "Proofs", "ReceiptService", "Subscriptions",
       ],
       path: "Tests/Fuzz/Service", swiftSettings: swiftSettings),
   ]

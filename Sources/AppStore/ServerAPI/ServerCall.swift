@@ -60,11 +60,14 @@ extension String {
     return String(decoding: encoded, as: UTF8.self)
   }
 
-  /// Checks that the text is a transaction id: 1 to 20 digits.
+  /// Whether the text has the form of a transaction id: 1 to 20 digits.
+  package var isTransactionID: Bool {
+    (1...20).contains(utf8.count) && utf8.allSatisfy { (0x30...0x39).contains($0) }
+  }
+
+  /// Checks that the text is a transaction id.
   func asTransactionID(_ argument: String = "transactionID") throws(AppStoreServerError) -> String {
-    guard (1...20).contains(utf8.count),
-      utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
-    else { throw .invalidArgument(argument) }
+    guard isTransactionID else { throw .invalidArgument(argument) }
     return self
   }
 

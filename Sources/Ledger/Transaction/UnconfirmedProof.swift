@@ -131,4 +131,19 @@ package enum OldProofRows {
         AND p.history_read_until BETWEEN \(instant - historyAge) AND \(instant + ServiceClock.serverTolerance))
     """
   }
+
+  /// Records that the App Store has told of purchases, each with the transactions that it signed. Those without an old proof stay as they
+  /// are, and so do those of whose current transaction it told nothing since the proof.
+  package static func markTold(
+    _ told: [(originalTransactionID: String, fact: TransactionFact)], at instant: Date
+  ) -> Query {
+    """
+    UPDATE subscriptions s SET old_proof_asked_at = \(instant), old_proof_due_at = NULL, old_proof_unknown_at = NULL
+    FROM unnest(\(told.map(\.originalTransactionID))::text[], \(told.map(\.fact.transactionID))::text[],
+      \(told.map(\.fact.signedAt))::timestamptz[]) AS told (id, transaction_id, signed_at)
+    WHERE s.original_transaction_id = told.id AND s.transaction_id = told.transaction_id
+      AND s.old_proof_signed_at <= told.signed_at
+      AND (s.old_proof_due_at IS NOT NULL OR s.old_proof_unknown_at IS NOT NULL)
+    """
+  }
 }

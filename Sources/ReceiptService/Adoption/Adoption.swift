@@ -1,4 +1,5 @@
 import Actions
+import AppStore
 import Configuration
 import Customers
 import Foundation
@@ -7,6 +8,7 @@ import JSON
 import Logging
 import Platform
 import Postgres
+import Proofs
 import Subscriptions
 import Work
 
@@ -209,7 +211,7 @@ struct Adoption: Sendable {
 
   private func verify(_ claim: LegacyClaim, isContested: Bool) async throws -> ClaimCheck.Resolution {
     let (id, customer) = (claim.key.transactionID, claim.key.customer)
-    guard (1...20).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+    guard id.isTransactionID else {
       return .decided(DecidedClaim(.unknown, "The id is not a transaction id of the App Store."))
     }
     let resolution =
@@ -363,7 +365,7 @@ extension Service {
     }
     var reports: [AdoptionReport] = []
     for app in apps {
-      let file = try csv.map { try ClaimFile($0, of: app, proofs: validation.proofs) }
+      let file = try csv.map { try ClaimFile($0, of: app, proofs: proofs.verifier) }
       let adoption = Adoption(
         app: app, modes: claimVerification.modes, check: claimVerification.check,
         statusWriter: support.statusWriter, pool: pool, clock: clock, isDryRun: isDryRun,

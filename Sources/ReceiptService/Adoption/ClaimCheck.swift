@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import Ledger
 import Postgres
+import Proofs
 import Requests
 import Subscriptions
 import Work
@@ -132,17 +133,5 @@ struct ClaimCheck: Sendable {
       purchases[id]?.holders.append(holder)
     }
     return purchases
-  }
-}
-
-extension PostgresPool {
-  /// Whether another user claims a purchase by a transaction id. An id proves no possession, so then it binds no customer.
-  func isClaimedByAnother(_ purchase: ProvenPurchase, than claimant: Customer) async throws -> Bool {
-    guard case .user(let user) = claimant, purchase.app.writeTo.contains(.profiles) else { return false }
-    return try await query(
-      ClientWriteRows.isClaimedByAnother(
-        than: user, purchase: purchase.originalTransactionID,
-        transactions: purchase.transactions.map(\.fact.transactionID))
-    ).first?.decode("is_claimed", as: Bool.self) ?? false
   }
 }

@@ -1,8 +1,10 @@
 import Actions
+import AppStore
 import Customers
 import Foundation
 import HTTP
 import Ledger
+import Proofs
 import Subscriptions
 
 /// The claims of a CSV file: receiptd's own format, or the transactions that RevenueCat exports.
@@ -55,7 +57,7 @@ struct ClaimFile: Sendable {
   ) throws(ClaimFileProblem) -> LegacyClaim {
     do throws(Problem) {
       if let id = row["original_transaction_id"] {
-        guard (1...20).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+        guard id.isTransactionID else {
           throw .invalidRequest("'\(id.prefix(40))' is not a transaction id: 1 to 20 digits.")
         }
         return LegacyClaim(key: .init(customer: customer, transactionID: id), source: .file)

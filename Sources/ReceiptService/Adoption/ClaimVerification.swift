@@ -136,28 +136,6 @@ enum ClientWriteRows {
     """
   }
 
-  /// Whether another user claims a purchase too, by any of its transaction ids: in `profiles`, or by an undecided client
-  /// write or adoption (`is_claimed`).
-  static func isClaimedByAnother(
-    than user: UUID, purchase originalTransactionID: String, transactions: [String]
-  ) -> Query {
-    """
-    WITH named AS (
-      SELECT unnest(\(transactions + [originalTransactionID])) AS id
-      UNION SELECT transaction_id FROM transactions WHERE original_transaction_id = \(originalTransactionID))
-    SELECT EXISTS (
-        SELECT FROM profiles p JOIN named ON named.id = p.premium_original_transaction_id WHERE p.id <> \(user))
-      OR EXISTS (
-        SELECT FROM client_writes w JOIN named ON named.id = w.original_transaction_id
-        WHERE w.user_id <> \(user) AND w.table_name = 'profiles' AND (w.outcome IS NULL OR w.outcome = ANY(\(undecided))))
-      OR EXISTS (
-        SELECT FROM adoptions a JOIN named ON named.id = a.original_transaction_id
-        WHERE a.customer <> \(user.uuidString.lowercased()) AND a.outcome = ANY(\(undecided))) AS is_claimed
-    """
-  }
-
-  private static let undecided = [ClaimVerdict.failed, .claimedTwice].map(\.rawValue)
-
   static func finish(_ id: Int64, _ claim: DecidedClaim, at instant: Date) -> Query {
     """
     UPDATE client_writes SET outcome = \(claim.verdict.rawValue), verified_at = \(instant), next_attempt_at = NULL

@@ -2,6 +2,7 @@ import Configuration
 import Customers
 import Foundation
 import Postgres
+import Proofs
 import Subscriptions
 import Text
 import Work

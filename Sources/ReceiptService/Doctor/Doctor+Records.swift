@@ -3,6 +3,7 @@ import Customers
 import Foundation
 import Ledger
 import Postgres
+import Proofs
 import Subscriptions
 import Text
 import Work

@@ -8,6 +8,7 @@ import HTTPTypes
 import Ledger
 import Numbers
 import PrometheusText
+import Proofs
 import Synchronization
 
 /// The metrics of receiptd. ``MetricCatalog`` lists their names.

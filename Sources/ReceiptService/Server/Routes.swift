@@ -9,6 +9,7 @@ import Ledger
 import Logging
 import Numbers
 import Postgres
+import Proofs
 import Requests
 import Subscriptions
 import Work
@@ -20,11 +21,7 @@ extension Service {
   package var clientRouter: Router {
     var router = Router(cacheControl: "no-store")
     router.group([keepRefusals, limitRate, mapDatabaseErrors]) { router in
-      router.on(
-        .post, "/api/v1/subscriptions/validate", maximumBodyLength: 256 << 10, validation.respond(to:))
-      router.on(.put, "/api/v1/profiles/{userID}/premium", maximumBodyLength: 2 << 20, profiles.put(_:))
-      router.on(.get, "/api/v1/profiles/{userID}/premium", profiles.get(_:))
-      router.on(.post, "/api/v1/trials", maximumBodyLength: 64 << 10, trials.respond(to:))
+      proofs.addRoutes(to: &router)
       router.on(.get, "/api/v1/devices/{deviceID}/entitlements", devices.get(_:))
       router.on(
         .post, "/api/v1/devices/{deviceID}/children", maximumBodyLength: 16 << 10, pairing.post(_:))
@@ -62,10 +59,10 @@ extension Service {
       do {
         return try await next(request)
       } catch var problem as Problem {
-        let kept = self.sharedResources.refusedAttempts.note(request, problem, in: self.validation.apps)
+        let kept = self.sharedResources.refusedAttempts.note(request, problem, in: self.apps)
         // A flood of these must cost little, and they are not logged.
         if problem.status != .tooManyRequests {
-          let named = kept ?? RefusedAttempt(request, problem, in: self.validation.apps, at: self.clock.now())
+          let named = kept ?? RefusedAttempt(request, problem, in: self.apps, at: self.clock.now())
           problem.logFields.merge(self.logFields(of: named)) { $1 }
         }
         throw problem

@@ -8,6 +8,7 @@ import Ledger
 import Logging
 import Numbers
 import Postgres
+import Proofs
 import Subscriptions
 import Text
 import Work
@@ -23,7 +24,7 @@ extension Service {
   /// - Returns: a report for each app and environment; empty if no app has a key.
   package func reconcile(since: Date? = nil, bundleID: String? = nil) async -> [ReconcileReport] {
     do {
-      try await oldProofs.run()
+      try await proofs.oldProofs.run()
     } catch {
       logger.warning("old proofs could not be checked", metadata: ["reason": "\(error)"])
     }

@@ -11,6 +11,7 @@ import Ledger
 import Logging
 import Numbers
 import Postgres
+import Proofs
 import Requests
 import Subscriptions
 import Work
@@ -20,10 +21,10 @@ import Work
 /// A service is immutable. A reload builds a new service on the same ``SharedResources``, which then gets new requests;
 /// running requests end with the former service.
 package final class Service: Sendable {
-  let validation: Validation
+  /// The app that a request names.
+  let apps: AppOfRequest
+  let proofs: ClientProofs
   let notifications: NotificationIntake
-  let profiles: ProfileSync
-  let trials: TrialStart
   let devices: DeviceEntitlements
   let pairing: Pairing
   let events: EventIntake
@@ -43,7 +44,6 @@ package final class Service: Sendable {
   let replay: Replay
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
-  let oldProofs: OldProofs
   let grandfathering: Grandfathering
   /// `nil` if the keys are files.
   let entitlementKeyRefresh: EntitlementKeyRefresh?
@@ -116,14 +116,12 @@ package final class Service: Sendable {
     let ledger = LedgerWriter(
       pool: pool, recentNotifications: sharedResources.recentNotifications, catalog: catalog, clock: clock,
       logger: logger, metrics: metrics.ledger)
-    let appOfRequest = AppOfRequest(catalog: catalog)
-    let proofs = ProofVerifier(verifier: verifier, apps: appOfRequest)
+    apps = AppOfRequest(catalog: catalog)
     let deviceAuthenticator = DeviceAuthenticator(
       pool: pool, transactions: sharedResources.customerTransactions, charges: sharedResources.dayCharges,
       clock: clock)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)
-    let store = StoreLookup(apis: apis, verifier: verifier, logger: logger)
     // A job can wait longer than a request, and needs current data.
     let patientAPIs = apis.mapValues { $0.with(timeout: .seconds(60), maximumAge: .zero) }
 
@@ -133,14 +131,6 @@ package final class Service: Sendable {
         store: EntitlementKeyStore(pool: pool, clock: clock), signer: signer,
         lifetime: catalog.apps.map(EntitlementClaims.lifetime).max() ?? 0, clock: clock, logger: logger)
       : nil
-    let patientLookup = StoreLookup(apis: patientAPIs, verifier: verifier, logger: logger)
-    oldProofs = OldProofs(
-      lookup: patientLookup, ledger: ledger, pool: pool, catalog: catalog, clock: clock, logger: logger)
-    validation = Validation(
-      proofs: proofs, store: store, authenticator: authenticator,
-      deviceAuthenticator: deviceAuthenticator, ledger: ledger, oldProofs: oldProofs, apps: appOfRequest,
-      pool: pool,
-      signer: signer, traffic: traffic, clock: clock, metrics: metrics)
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
       metrics: metrics.ledger)
@@ -154,21 +144,19 @@ package final class Service: Sendable {
     grandfathering = Grandfathering(
       catalog: catalog, pool: pool, transactions: sharedResources.customerTransactions,
       statusWriter: support.statusWriter, clock: clock)
-    profiles = ProfileSync(
-      proofs: proofs, apps: appOfRequest, authenticator: authenticator, ledger: ledger,
-      oldProofs: oldProofs, pool: pool, grandfathering: grandfathering, signer: signer, traffic: traffic,
-      clock: clock, metrics: metrics)
-    trials = TrialStart(
-      proofs: proofs, catalog: catalog, pool: pool, authenticator: deviceAuthenticator, signer: signer,
-      clock: clock, metrics: metrics)
+    proofs = ClientProofs(
+      verifier: verifier, catalog: catalog, apis: apis, patientAPIs: patientAPIs,
+      authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, ledger: ledger, pool: pool,
+      grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, logger: logger,
+      outcomes: metrics.outcomes, metrics: metrics.ledger)
     devices = DeviceEntitlements(
-      apps: appOfRequest, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
-    pairing = Pairing(apps: appOfRequest, pool: pool, authenticator: deviceAuthenticator, clock: clock)
+      apps: apps, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
+    pairing = Pairing(apps: apps, pool: pool, authenticator: deviceAuthenticator, clock: clock)
     events = EventIntake(
-      apps: appOfRequest, authenticator: authenticator, charges: sharedResources.dayCharges, traffic: traffic,
+      apps: apps, authenticator: authenticator, charges: sharedResources.dayCharges, traffic: traffic,
       clock: clock, metrics: metrics.events)
     consents = ConsentIntake(
-      apps: appOfRequest, authenticator: authenticator, deviceAuthenticator: deviceAuthenticator,
+      apps: apps, authenticator: authenticator, deviceAuthenticator: deviceAuthenticator,
       transactions: sharedResources.customerTransactions, traffic: traffic, clock: clock)
     storeCalls = StoreCallQueue(
       pool: pool, catalog: catalog, apis: patientAPIs, clock: clock, logger: logger,
@@ -193,7 +181,7 @@ package final class Service: Sendable {
     let modes = ClientWriteModes(catalog: catalog, appsWithKey: Set(apis.keys))
     claimVerification = ClaimVerification(
       pool: pool, modes: modes,
-      check: ClaimCheck(store: patientLookup, ledger: ledger, pool: pool, clock: clock),
+      check: ClaimCheck(store: proofs.oldProofs.lookup, ledger: ledger, pool: pool, clock: clock),
       logKey: sharedResources.logKey, clock: clock, logger: logger)
     configuredApps = ConfiguredApps(
       catalog: catalog, clientWriteModes: modes, pool: pool, clock: clock, logger: logger)
@@ -271,9 +259,9 @@ package final class Service: Sendable {
   /// Runs the background jobs until the task is cancelled.
   package func runJobs() async {
     let jobs =
-      sweep.jobs + databaseGauges.jobs + [
+      sweep.jobs + proofs.jobs + databaseGauges.jobs + [
         eventSweep.job, configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
-        renewalExtensions.job, reconcileJob.job, oldProofs.job, kpiJob.job, businessGauges.job,
+        renewalExtensions.job, reconcileJob.job, kpiJob.job, businessGauges.job,
         authenticator.job, sharedResources.refusedAttempts.job, sharedResources.seenUsers.job,
       ]
       + [entitlementKeyRefresh?.job].compactMap(\.self)

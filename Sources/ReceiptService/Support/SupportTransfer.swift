@@ -1,4 +1,5 @@
 import Actions
+import AppStore
 import Customers
 import Foundation
 import HTTP

@@ -6,6 +6,7 @@ import Postgres
 
 @testable import HTTP
 @testable import Numbers
+@testable import Proofs
 @testable import ReceiptService
 
 /// Decodes the bodies that clients post.

@@ -7,6 +7,7 @@ import Testing
 
 @testable import Customers
 @testable import Ledger
+@testable import Proofs
 @testable import ReceiptService
 
 /// A device's secret is stored or replaced after a request was admitted, and before it has the device's lock: another session
@@ -120,7 +121,7 @@ extension Harness {
   /// A validation of a new purchase by a device without a secret, as ``Validation`` makes it.
   fileprivate func entry(of device: String) throws -> LedgerEntry {
     let bought = try buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
-    let purchase = try service.validation.proofs.purchase(
+    let purchase = try service.proofs.verifier.purchase(
       signedTransaction: bought.signedTransaction, signedRenewalInfo: nil, bundleID: nil)
     var entry = LedgerEntry(purchase, claimant: .device(device), instant: clock.now)
     entry.admission = .assumed(device, in: purchase.app, secret: nil)

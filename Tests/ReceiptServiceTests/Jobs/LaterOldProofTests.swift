@@ -7,6 +7,7 @@ import Testing
 import Text
 
 @testable import Ledger
+@testable import Proofs
 @testable import ReceiptService
 
 /// Old proofs that give access only after another fact, and transactions that an unknown one replaced.
@@ -90,7 +91,7 @@ import Text
       let signed = try harness.store.identity.authority.signer.sign(payload)
       #expect(try await harness.notify(signed).status == 200)
       #expect(try await OldProof.mark(id, harness).isDue)
-      try await harness.service.oldProofs.run()
+      try await harness.service.proofs.oldProofs.run()
       #expect(try await harness.row(of: id).status == "cancelled")
     }
   }
@@ -169,7 +170,7 @@ import Text
       let other = try await harness.service(configuration: configuration(days: 3_650))
       let climbing = try #require(other.support.catalog[TestApps.climbing])
       let record = try #require(other.support.signed.transaction(bought.signedTransaction, in: climbing))
-      let receipt = try await other.oldProofs.ledger.record(
+      let receipt = try await other.proofs.oldProofs.ledger.record(
         LedgerEntry(
           app: climbing, originalTransactionID: bought.originalTransactionID, transactions: [record],
           instant: harness.clock.now))

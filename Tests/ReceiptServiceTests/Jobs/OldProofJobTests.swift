@@ -7,6 +7,7 @@ import Text
 import Work
 
 @testable import Ledger
+@testable import Proofs
 @testable import ReceiptService
 
 /// The job that asks about purchases with an old proof until the App Store has answered, and what is said of them meanwhile.
@@ -30,13 +31,13 @@ import Work
       harness.store.clearServerFaults()
       // Another server, or this one after a restart.
       let other = try await harness.service(configuration: TestApps.json)
-      #expect(try await other.oldProofs.run() == 1)
+      #expect(try await other.proofs.oldProofs.run() == 1)
       await other.close()
       #expect(try await harness.row(of: id).status == "cancelled")
       #expect(
         try await OldProof.mark(id, harness) == OldProof.Mark(signedAt: signedAt, isDue: false, isAsked: true)
       )
-      #expect(try await harness.service.oldProofs.run() == 0)
+      #expect(try await harness.service.proofs.oldProofs.run() == 0)
     }
   }
 
@@ -90,11 +91,11 @@ import Work
       let open = OldProof.Mark(signedAt: bought.transaction.signedDate, isDue: true, isAsked: false)
       _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
       #expect(try await OldProof.mark(id, harness) == open)
-      #expect(try await harness.service.oldProofs.run() == 1)
+      #expect(try await harness.service.proofs.oldProofs.run() == 1)
       #expect(try await OldProof.mark(id, harness) == open)
       harness.store.clearServerFaults()
       harness.clock.advance(seconds: 601)
-      #expect(try await harness.service.oldProofs.run() == 1)
+      #expect(try await harness.service.proofs.oldProofs.run() == 1)
       #expect(try await harness.row(of: id).status == "cancelled")
     }
   }
@@ -188,7 +189,7 @@ import Work
       copy.signedDate += 86_400
       _ = try await harness.validate(["signedTransaction": harness.sign(copy)])
       let record = try TransactionRecord(
-        harness.service.oldProofs.lookup.verifier.transaction(bought.signedTransaction))
+        harness.service.proofs.oldProofs.lookup.verifier.transaction(bought.signedTransaction))
       let told = [(originalTransactionID: id, fact: record.fact)]
       for late in [
         OldProofRows.markAsked(due, at: now), OldProofRows.markUnknown(due, at: now),
@@ -272,7 +273,7 @@ import Work
           "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
           "APP_STORE_ISSUER_ID": key.issuerID,
         ])
-      #expect(try await keyed.oldProofs.run() == 1)
+      #expect(try await keyed.proofs.oldProofs.run() == 1)
       await keyed.close()
       #expect(try await harness.row(of: id).status == "cancelled")
     }
@@ -299,7 +300,7 @@ import Work
           "APP_STORE_KEY": try harness.storeKeyFile(), "APP_STORE_KEY_ID": key.keyID,
           "APP_STORE_ISSUER_ID": key.issuerID,
         ])
-      let own = keyed.oldProofs
+      let own = keyed.proofs.oldProofs
       let mixed = OldProofs(
         lookup: StoreLookup(
           apis: own.lookup.apis.merging([TestApps.climbing: wrong]) { _, new in new },
@@ -329,7 +330,7 @@ import Work
       #expect(answer.status == 200)
       #expect(try await OldProof.calls(harness) == Double(OldProofs.maximumAtOnce))
       #expect(answer.bool("isPremium") == true)
-      #expect(try await harness.service.oldProofs.run() == 7 - OldProofs.maximumAtOnce)
+      #expect(try await harness.service.proofs.oldProofs.run() == 7 - OldProofs.maximumAtOnce)
       #expect(try await OldProof.calls(harness) == 7)
       #expect(try await harness.isPremium(user) == false)
     }
@@ -366,7 +367,7 @@ import Work
       let id = bought.originalTransactionID
       let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
       #expect(answer.bool("entitlements.isAccessGranted") == true)
-      #expect(try await harness.service.oldProofs.run() == 0)
+      #expect(try await harness.service.proofs.oldProofs.run() == 0)
       let sentence = try #require(try await OldProof.sentence(id, harness))
       #expect(sentence.hasPrefix("known only by a proof of \(bought.transaction.signedDate.rfc3339);"))
       #expect(sentence.hasSuffix("was not asked whether it was refunded since, because the app has no key"))

@@ -7,6 +7,7 @@ import Testing
 import Text
 
 @testable import Ledger
+@testable import Proofs
 @testable import ReceiptService
 
 /// Purchases of which a client's old proof tells first, when the App Store may have refunded them since.
@@ -74,7 +75,7 @@ enum OldProof {
       credentials: try AppStoreCredentials(
         privateKey: key.pem, keyID: key.keyID, issuerID: key.issuerID),
       bundleID: TestApps.climbing, clock: clock)
-    let own = harness.service.oldProofs
+    let own = harness.service.proofs.oldProofs
     let oldProofs = OldProofs(
       lookup: StoreLookup(
         apis: [TestApps.climbing: api], verifier: own.lookup.verifier, logger: own.logger),
@@ -138,7 +139,7 @@ enum OldProof {
         let answer = try await harness.validate(["signedTransaction": bought.signedTransaction])
         #expect(answer.bool("entitlements.isAccessGranted") == true)
       }
-      _ = try await harness.service.oldProofs.run()
+      _ = try await harness.service.proofs.oldProofs.run()
       #expect(try await OldProof.calls(harness) == 1)
       #expect(try await harness.actions() == [])
     }
@@ -173,7 +174,7 @@ enum OldProof {
       for _ in 0..<10 where later.contains(true) { later = try await OldProof.areGranted(bought, harness) }
       #expect(later.allSatisfy { !$0 })
       #expect(try await OldProof.calls(harness) == 5)
-      let api = try #require(harness.service.oldProofs.lookup.apis[TestApps.climbing])
+      let api = try #require(harness.service.proofs.oldProofs.lookup.apis[TestApps.climbing])
       #expect(!api.isCircuitOpen(.production))
     }
   }
@@ -332,15 +333,15 @@ enum OldProof {
       #expect(try await OldProof.sentence("78", harness)?.hasSuffix("the App Store did not know it") == true)
       // It may know it later, so it is asked daily for a week, and then weekly.
       for _ in 0..<7 {
-        #expect(try await harness.service.oldProofs.run() == 0)
+        #expect(try await harness.service.proofs.oldProofs.run() == 0)
         harness.clock.advance(days: 1)
-        #expect(try await harness.service.oldProofs.run() == 1)
+        #expect(try await harness.service.proofs.oldProofs.run() == 1)
       }
       for _ in 0..<3 {
         harness.clock.advance(days: 6)
-        #expect(try await harness.service.oldProofs.run() == 0)
+        #expect(try await harness.service.proofs.oldProofs.run() == 0)
         harness.clock.advance(days: 1)
-        #expect(try await harness.service.oldProofs.run() == 1)
+        #expect(try await harness.service.proofs.oldProofs.run() == 1)
       }
       #expect(
         try await OldProof.mark("78", harness)

@@ -10,6 +10,7 @@ import Work
 
 @testable import Customers
 @testable import Ledger
+@testable import Proofs
 @testable import ReceiptService
 
 /// Another session holds a lock that a commit of the ledger needs. It holds the lock until every response has arrived,
@@ -208,7 +209,7 @@ extension Harness {
   /// A validation of a purchase by a user, of a new one if none is given.
   fileprivate func entry(by user: UUID, of known: SignedOutcome? = nil) throws -> LedgerEntry {
     let bought = try known ?? buy()
-    let purchase = try service.validation.proofs.purchase(
+    let purchase = try service.proofs.verifier.purchase(
       signedTransaction: bought.signedTransaction, signedRenewalInfo: bought.signedRenewalInfo, bundleID: nil)
     return LedgerEntry(purchase, claimant: .user(user), instant: clock.now)
   }

@@ -8,6 +8,7 @@ import Testing
 
 @testable import Customers
 @testable import Ledger
+@testable import Proofs
 @testable import ReceiptService
 
 /// The query plans of the ledger's statements, which are prepared while the tables may still be empty.
@@ -99,7 +100,7 @@ import Testing
 
 extension Harness {
   fileprivate func entry(of bought: SignedOutcome, by user: UUID) throws -> LedgerEntry {
-    let purchase = try service.validation.proofs.purchase(
+    let purchase = try service.proofs.verifier.purchase(
       signedTransaction: bought.signedTransaction, signedRenewalInfo: bought.signedRenewalInfo, bundleID: nil)
     return LedgerEntry(purchase, claimant: .user(user), instant: clock.now)
   }

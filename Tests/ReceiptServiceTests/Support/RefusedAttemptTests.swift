@@ -167,7 +167,7 @@ import Testing
     let request = Request(
       method: .get, path: "/", clientAddress: address, routePattern: "/api/v1/profiles/{userID}/premium")
     _ = harness.service.sharedResources.refusedAttempts.note(
-      request, ServiceError.unauthenticated, in: harness.service.validation.apps)
+      request, ServiceError.unauthenticated, in: harness.service.apps)
   }
 
   @Test func `a response that is no refusal is not kept`() async throws {

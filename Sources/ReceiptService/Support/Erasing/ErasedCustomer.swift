@@ -1,3 +1,4 @@
+import AppStore
 import Configuration
 import Customers
 import Foundation

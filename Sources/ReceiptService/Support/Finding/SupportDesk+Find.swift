@@ -1,4 +1,5 @@
 import Actions
+import AppStore
 import Configuration
 import Foundation
 import Identifiers

@@ -66,13 +66,6 @@ extension IPAddress {
   }
 }
 
-extension String {
-  /// Whether the text has the form of a transaction id.
-  var isTransactionID: Bool {
-    (1...20).contains(utf8.count) && utf8.allSatisfy { (0x30...0x39).contains($0) }
-  }
-}
-
 extension Request {
   /// The `sub` of the access token, which is not verified.
   fileprivate var bearerSubject: String? {

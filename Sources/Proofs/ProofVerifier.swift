@@ -10,14 +10,14 @@ import Subscriptions
 import Text
 
 /// Verifies the signed data with which a client proves a purchase.
-struct ProofVerifier: Sendable {
+package struct ProofVerifier: Sendable {
   let verifier: SignedDataVerifier
   let apps: AppOfRequest
 
   /// Verifies a signed transaction, with its renewal info if there is one.
   /// - Parameter bundleID: the bundle id that the client sent, if any.
   /// - Throws: 422 with the code that fits.
-  func purchase(
+  package func purchase(
     signedTransaction: String, signedRenewalInfo: String?, bundleID: String?
   ) throws(Problem) -> ProvenPurchase {
     let result: Result<ProvenPurchase, Problem>
@@ -104,23 +104,23 @@ struct ProofVerifier: Sendable {
 }
 
 /// A verified purchase: signed by Apple, of a configured app and in an environment that the app accepts.
-struct ProvenPurchase: Sendable {
-  var app: App
-  var originalTransactionID: String
+package struct ProvenPurchase: Sendable {
+  package var app: App
+  package var originalTransactionID: String
   var productID: String
-  var transactions: [TransactionRecord]
+  package var transactions: [TransactionRecord]
   var renewals: [RenewalRecord]
 }
 
 /// A legacy app receipt sent by a client: its app, and the transaction to look up in the App Store.
-struct ReceiptProof: Sendable {
+package struct ReceiptProof: Sendable {
   let app: App
-  let transactionID: String
+  package let transactionID: String
 
   /// - Parameter bundleID: the bundle id that the client sent, if any.
   /// - Throws: `invalid_request` for an unreadable receipt (not `invalid_signature`, because the signature is not
   ///   checked), `wrong_app` for another app's receipt, `transaction_not_found` for a receipt without purchases.
-  init(_ text: String, bundleID: String?, in apps: AppOfRequest) throws(Problem) {
+  package init(_ text: String, bundleID: String?, in apps: AppOfRequest) throws(Problem) {
     let receipt: AppReceipt
     do throws(AppReceipt.Failure) {
       receipt = try AppReceipt(base64: text)
@@ -145,57 +145,5 @@ extension AppReceipt.Failure {
     case .tooLong: "more than \(AppReceipt.maximumLength) bytes"
     case .notAReceipt(let detail): detail
     }
-  }
-}
-
-/// Whether a request to validate shows that its client has the purchase's Apple Account.
-enum Possession: Sendable, Hashable {
-  /// The client sent the signed transaction, or its id with an app transaction of the same Apple Account.
-  case proven
-  /// The client sent only an id or a legacy receipt, which any client can know.
-  case unproven
-  /// The client sent an id with an app transaction of another Apple Account.
-  case disproven
-
-  /// - Parameter appTransaction: the verified app transaction of the request, if any.
-  init(of purchase: ProvenPurchase, _ body: ValidateRequest, _ appTransaction: Signed<AppTransaction>?) {
-    guard body.signedTransaction == nil else {
-      self = .proven
-      return
-    }
-    let facts = purchase.transactions.map(\.fact)
-    let accounts = Set(facts.compactMap(\.appTransactionID))
-    // Transactions and app transactions that were signed before 2025 may lack the id, and then nothing can be compared.
-    guard let shown = appTransaction?.payload, let account = shown.appTransactionId?.storable,
-      !accounts.isEmpty
-    else {
-      self = .unproven
-      return
-    }
-    let isSameEnvironment = facts.allSatisfy { $0.environment.rawValue == shown.receiptType.rawValue }
-    self = isSameEnvironment && accounts.contains(account) ? .proven : .disproven
-  }
-
-  /// The right that it gives to the purchase.
-  ///
-  /// Without `clientWrites`, an app whose customers are devices has no old builds. An app with users may have some: the modes of
-  /// its tables are set by what the database had.
-  func claim(in app: App) -> ClaimStrength {
-    if self == .proven { return .proof }
-    return switch app.clientWrites {
-    case .accept, .observe: .oldBuild
-    case .refuse: .nothing
-    case nil: app.customer == .device ? .name : .oldBuild
-    }
-  }
-}
-
-extension AccountProof {
-  /// - Parameter purchase: from a signed transaction that the client sent.
-  init?(_ purchase: ProvenPurchase) {
-    guard let fact = purchase.transactions.first?.fact else { return nil }
-    self.init(
-      environment: fact.environment.rawValue, appTransactionID: fact.appTransactionID,
-      originalTransactionID: fact.originalTransactionID)
   }
 }

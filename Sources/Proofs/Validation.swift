@@ -24,16 +24,16 @@ struct Validation: Sendable {
   let signer: EntitlementSigner
   let traffic: ClientRateLimits
   let clock: ServiceClock
-  let metrics: ServiceMetrics
+  let outcomes: OutcomeMetrics
 
   func respond(to request: Request) async throws -> Response {
     var app: App?
     do {
       let response = try await respond(to: request, settingApp: &app)
-      metrics.outcomes.validated(app)
+      outcomes.validated(app)
       return response
     } catch {
-      metrics.outcomes.validated(app, error)
+      outcomes.validated(app, error)
       throw error
     }
   }
@@ -105,7 +105,7 @@ struct Validation: Sendable {
       throw ServiceError.needsProof
     }
     if possession == .unproven, receipt.claim.isJoin(of: claimant) {
-      metrics.outcomes.joinedByBareID(purchase.app)
+      outcomes.joinedByBareID(purchase.app)
     }
     guard let stored = receipt.subscription else { throw ServiceError.internalError }
 
@@ -194,7 +194,7 @@ extension ClaimOutcome {
 
 extension LedgerEntry {
   /// The entry of a purchase that a client proved.
-  init(_ purchase: ProvenPurchase, claimant: Customer?, instant: Date) {
+  package init(_ purchase: ProvenPurchase, claimant: Customer?, instant: Date) {
     self.init(
       app: purchase.app, originalTransactionID: purchase.originalTransactionID,
       transactions: purchase.transactions, renewals: purchase.renewals, claimant: claimant,
@@ -224,7 +224,7 @@ struct ValidateRequest: Sendable {
     switch (signedTransaction, transactionID, receipt) {
     case (let jws?, nil, nil): return .signedTransaction(jws)
     case (nil, let id?, nil):
-      guard (1...20).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+      guard id.isTransactionID else {
         throw .invalidRequest("'transactionID' must be 1 to 20 digits.")
       }
       return .transactionID(id)

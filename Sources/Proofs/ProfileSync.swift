@@ -23,7 +23,7 @@ struct ProfileSync: Sendable {
   let signer: EntitlementSigner
   let traffic: ClientRateLimits
   let clock: ServiceClock
-  let metrics: ServiceMetrics
+  let outcomes: OutcomeMetrics
 
   private struct Body: JSONReadable {
     enum Member: String, CaseIterable { case signedTransactions, signedAppTransaction }
@@ -51,10 +51,10 @@ struct ProfileSync: Sendable {
     let (user, apps) = try await authenticate(request)
     do {
       let response = try await put(request, of: user, in: apps)
-      metrics.outcomes.synced(apps)
+      outcomes.synced(apps)
       return response
     } catch {
-      metrics.outcomes.synced(apps, error)
+      outcomes.synced(apps, error)
       throw error
     }
   }

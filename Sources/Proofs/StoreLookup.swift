@@ -14,9 +14,9 @@ import Text
 ///
 /// For a subscription one call of Get All Subscription Statuses is enough: it returns the latest transaction with its
 /// renewal info. Get Transaction Info follows only for an id that the first response does not contain.
-struct StoreLookup: Sendable {
+package struct StoreLookup: Sendable {
   /// The API of each app that has a key, by bundle id.
-  let apis: [String: AppStoreServerAPI]
+  package let apis: [String: AppStoreServerAPI]
   let verifier: SignedDataVerifier
   let logger: Logger
 
@@ -24,7 +24,7 @@ struct StoreLookup: Sendable {
   /// - Parameter isKnown: whether the id is in the database. An unknown id may be invented, so unknown ids use only a
   ///   share of Apple's rate limit.
   /// - Throws: ``Problem``: `transaction_not_found`, `store_unavailable`, `wrong_environment`.
-  func purchase(
+  package func purchase(
     transactionID: String, isKnown: Bool, of app: App
   ) async throws(Problem) -> ProvenPurchase {
     guard let api = apis[app.bundleID] else {

@@ -28,7 +28,7 @@ struct TrialStart: Sendable {
   let authenticator: DeviceAuthenticator
   let signer: EntitlementSigner
   let clock: ServiceClock
-  let metrics: ServiceMetrics
+  let metrics: LedgerMetrics
 
   private struct Body: Decodable {
     var deviceID: String
@@ -81,7 +81,7 @@ struct TrialStart: Sendable {
 
     let isNew = try await start(
       allowance, device: device, secret: secret, showing: signed, of: app, at: instant)
-    if isNew, signed.payload.receiptType == .production { metrics.ledger.recordTrial(of: app) }
+    if isNew, signed.payload.receiptType == .production { metrics.recordTrial(of: app) }
     let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
       of: .device(device), in: app, at: instant)
     // Other devices of the account may have taken the place meanwhile.

@@ -17,9 +17,9 @@ import Work
 /// refund of which no notification tells. The ledger marks such a purchase in the commit that records it. The request that
 /// brought the proof asks at once and waits for ``patience``, as requests do that come meanwhile; the job asks until the App
 /// Store has answered.
-struct OldProofs: Sendable {
+package struct OldProofs: Sendable {
   /// Waits longer than a request, because jobs can.
-  let lookup: StoreLookup
+  package let lookup: StoreLookup
   let ledger: LedgerWriter
   let pool: PostgresPool
   let catalog: AppCatalog
@@ -104,7 +104,7 @@ struct OldProofs: Sendable {
   /// - Returns: the number of purchases that were due.
   /// - Throws: the first error that concerns all purchases of an app and environment.
   @discardableResult
-  func run() async throws -> Int {
+  package func run() async throws -> Int {
     var count = 0
     var firstOutage: (any Error)?
     // Without a key the purchases wait: it may be configured later.
@@ -398,23 +398,8 @@ extension OldProofRows {
     """
   }
 
-  /// Records that the App Store has told of purchases, each with the transactions that it signed. Those without an old proof stay as they
-  /// are, and so do those of whose current transaction it told nothing since the proof.
-  static func markTold(
-    _ told: [(originalTransactionID: String, fact: TransactionFact)], at instant: Date
-  ) -> Query {
-    """
-    UPDATE subscriptions s SET old_proof_asked_at = \(instant), old_proof_due_at = NULL, old_proof_unknown_at = NULL
-    FROM unnest(\(told.map(\.originalTransactionID))::text[], \(told.map(\.fact.transactionID))::text[],
-      \(told.map(\.fact.signedAt))::timestamptz[]) AS told (id, transaction_id, signed_at)
-    WHERE s.original_transaction_id = told.id AND s.transaction_id = told.transaction_id
-      AND s.old_proof_signed_at <= told.signed_at
-      AND (s.old_proof_due_at IS NOT NULL OR s.old_proof_unknown_at IS NOT NULL)
-    """
-  }
-
   /// The number of purchases (`purchases`) of each app (`bundle_id`) that the App Store does not know.
-  static let unknown: Query = """
+  package static let unknown: Query = """
     SELECT bundle_id, count(*) AS purchases FROM subscriptions
     WHERE old_proof_due_at IS NOT NULL AND old_proof_unknown_at IS NOT NULL
     GROUP BY bundle_id ORDER BY bundle_id
@@ -422,7 +407,7 @@ extension OldProofRows {
 
   /// The number of purchases (`purchases`) of each app (`bundle_id`) that were marked before an instant, and about which the App
   /// Store has not answered. An attempt moves the time at which they are due, not the time of the mark.
-  static func waiting(before instant: Date) -> Query {
+  package static func waiting(before instant: Date) -> Query {
     """
     SELECT bundle_id, count(*) AS purchases FROM subscriptions
     WHERE old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL AND old_proof_marked_at <= \(instant)
