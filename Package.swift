@@ -196,6 +196,14 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
     .target(
+      name: "Adoption",
+      dependencies: [
+        "Actions", "AppStore", "Configuration", "Customers", "HTTP", "JSON", "Ledger", "Platform", "Postgres",
+        "Proofs", "Requests", "Subscriptions", "Text", "Work",
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
+    .target(
       name: "Numbers",
       dependencies: [
         "Actions", "Authentication", "Configuration", "Customers", "HTTP", "Identifiers", "Ledger",
@@ -209,7 +217,8 @@ let package = Package(
       name: "ReceiptService",
       dependencies: [
         "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
-        "Actions", "AppStore", "Authentication", "Configuration", "Customers", "Deliveries", "Ledger",
+        "Actions", "Adoption", "AppStore", "Authentication", "Configuration", "Customers", "Deliveries",
+        "Ledger",
         "Numbers", "Proofs", "Requests", "Subscriptions", "PrometheusText", "Text", "Work",
         .product(name: "CoreMetrics", package: "swift-metrics"),
         .product(name: "Crypto", package: "swift-crypto"),
@@ -221,7 +230,8 @@ let package = Package(
     .executableTarget(
       name: "receiptd",
       dependencies: [
-        "Actions", "Configuration", "ReceiptService", "HTTP", "Identifiers", "JSON", "Platform", "Postgres",
+        "Actions", "Adoption", "Configuration", "ReceiptService", "HTTP", "Identifiers", "JSON", "Platform",
+        "Postgres",
         "Sockets", "Text",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
@@ -326,7 +336,8 @@ let package = Package(
     .testTarget(
       name: "ReceiptServiceTests",
       dependencies: [
-        "APIDescription", "Actions", "AppStore", "AppStoreSimulator", "Authentication", "Configuration",
+        "APIDescription", "Actions", "Adoption", "AppStore", "AppStoreSimulator", "Authentication",
+        "Configuration",
         "Curl", "Customers", "Deliveries", "HTTP", "JSON", "Ledger", "Numbers", "Platform", "Postgres",
         "PrometheusText", "Proofs", "ReceiptService", "Requests", "Sockets", "Subscriptions", "TestDatabase",
         "TestProcess", "Text", "Work",

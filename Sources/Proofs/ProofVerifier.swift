@@ -12,7 +12,7 @@ import Text
 /// Verifies the signed data with which a client proves a purchase.
 package struct ProofVerifier: Sendable {
   let verifier: SignedDataVerifier
-  let apps: AppOfRequest
+  package let apps: AppOfRequest
 
   /// Verifies a signed transaction, with its renewal info if there is one.
   /// - Parameter bundleID: the bundle id that the client sent, if any.

@@ -20,8 +20,7 @@ package enum LockedGroups {
   ) async throws -> (sum: Int, locked: [Member]) {
     var sum = 0
     var locked: [Member] = []
-    for start in stride(from: 0, to: members.count, by: size) {
-      let group = Array(members[start..<min(start + size, members.count)])
+    for group in members.chunked(by: size) {
       do {
         sum += try await body(group)
         continue
@@ -35,5 +34,12 @@ package enum LockedGroups {
       }
     }
     return (sum, locked)
+  }
+}
+
+extension Array {
+  /// The elements in arrays of at most `size`.
+  package func chunked(by size: Int) -> [[Element]] {
+    stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
   }
 }

@@ -1,3 +1,4 @@
+import Adoption
 import Configuration
 import Customers
 import Foundation

@@ -199,3 +199,10 @@ extension Doctor {
       "add the tier again, or grant another tier and run receiptd revoke-grant")
   }
 }
+
+extension AppCatalog {
+  /// The apps with a key for the App Store Server API, their own or that of the settings.
+  func appsWithStoreKey(_ settings: Settings) -> Set<String> {
+    Set(apps.filter { $0.storeKey != nil || settings.storeCredentials != nil }.map(\.bundleID))
+  }
+}

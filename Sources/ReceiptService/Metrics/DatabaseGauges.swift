@@ -1,3 +1,4 @@
+import Adoption
 import CoreMetrics
 import Customers
 import Foundation

@@ -1,4 +1,5 @@
 import Actions
+import Adoption
 import AppStore
 import Authentication
 import Configuration
@@ -24,6 +25,8 @@ package final class Service: Sendable {
   /// The app that a request names.
   let apps: AppOfRequest
   let proofs: ClientProofs
+  /// Claims of customers from before receiptd and of old builds.
+  package let claims: ClientClaims
   let notifications: NotificationIntake
   let devices: DeviceEntitlements
   let pairing: Pairing
@@ -39,7 +42,6 @@ package final class Service: Sendable {
   let sweep: ExpirySweep
   let eventSweep: EventSweep
   let profileRetry: ProfileRetry
-  let claimVerification: ClaimVerification
   let outbox: Outbox
   let replay: Replay
   let reconciliation: Reconciliation
@@ -178,13 +180,11 @@ package final class Service: Sendable {
     outbox = Outbox(
       pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger,
       metrics: metrics.deliveries)
-    let modes = ClientWriteModes(catalog: catalog, appsWithKey: Set(apis.keys))
-    claimVerification = ClaimVerification(
-      pool: pool, modes: modes,
-      check: ClaimCheck(store: proofs.oldProofs.lookup, ledger: ledger, pool: pool, clock: clock),
+    claims = ClientClaims(
+      catalog: catalog, appsWithKey: Set(apis.keys), proofs: proofs, ledger: ledger, pool: pool,
       logKey: sharedResources.logKey, clock: clock, logger: logger)
     configuredApps = ConfiguredApps(
-      catalog: catalog, clientWriteModes: modes, pool: pool, clock: clock, logger: logger)
+      catalog: catalog, clientWriteModes: claims.modes, pool: pool, clock: clock, logger: logger)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, statusWriter: support.statusWriter, clock: clock),
@@ -259,8 +259,8 @@ package final class Service: Sendable {
   /// Runs the background jobs until the task is cancelled.
   package func runJobs() async {
     let jobs =
-      sweep.jobs + proofs.jobs + databaseGauges.jobs + [
-        eventSweep.job, configuredApps.windowJob, profileRetry.job, claimVerification.job, storeCalls.job,
+      sweep.jobs + proofs.jobs + claims.jobs + databaseGauges.jobs + [
+        eventSweep.job, configuredApps.windowJob, profileRetry.job, storeCalls.job,
         renewalExtensions.job, reconcileJob.job, kpiJob.job, businessGauges.job,
         authenticator.job, sharedResources.refusedAttempts.job, sharedResources.seenUsers.job,
       ]

@@ -5,6 +5,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Adoption
 @testable import ReceiptService
 
 /// Rows that receiptd added to the app's own tables, and the `INSERT` of the app at sign-up.

@@ -6,6 +6,7 @@ import Postgres
 import Synchronization
 import Testing
 
+@testable import Adoption
 @testable import Ledger
 @testable import ReceiptService
 
@@ -25,7 +26,7 @@ import Testing
       #expect(try await live.adopt(csv: stolen).outcomes["another_customer"] == 1)
       #expect(try await live.profile(live[3]) == ProfileRow())
       await #expect(throws: SupportRefusal.self) {
-        try await live.harness.service.adopt(isDryRun: true, csv: ids)
+        try await live.harness.service.claims.adopt(isDryRun: true, csv: ids)
       }
     }
   }

@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 import Text
 
+@testable import Adoption
 @testable import ReceiptService
 
 /// `receiptd adopt` on the legacy tables of live apps.
@@ -175,7 +176,8 @@ import Text
       #expect(try await live.profile(live[1]).expiresAt?.rfc3339 == "2099-01-01T00:00:00Z")
 
       let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
-      let report = try #require(try await other.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
+      let report = try #require(
+        try await other.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
       await other.close()
       #expect(report.rowsCorrected == 2)
       #expect(report.description.contains("2 rows had other values and now have the true status"))
@@ -192,7 +194,8 @@ import Text
       #expect(report.falseClaimsLeft == 1)
       #expect(try await live.profile(live[4]).product == SwiftClimb.monthly)
       let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
-      let again = try #require(try await other.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
+      let again = try #require(
+        try await other.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
       await other.close()
       #expect(again.falseClaimsCleared == 1)
       #expect(try await live.profile(live[4]) == ProfileRow())
@@ -279,7 +282,7 @@ import Text
         let (reached, continuation) = AsyncStream.makeStream(of: Void.self)
         let service = try await live.harness.service(configuration: LiveApps.configuration([:]))
         let run = Task {
-          try await service.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false) { _, done, _ in
+          try await service.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false) { _, done, _ in
             if done >= stop { continuation.yield() }
           }
         }

@@ -3,6 +3,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Adoption
 @testable import Customers
 @testable import ReceiptService
 

@@ -7,6 +7,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Adoption
 @testable import ReceiptService
 
 /// The modes of `clientWrites`, what doctor says of them, and the columns that a status changes.

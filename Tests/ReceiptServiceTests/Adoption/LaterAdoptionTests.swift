@@ -7,6 +7,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Adoption
 @testable import ReceiptService
 
 /// Further runs of `receiptd adopt`: what clients wrote since the first one, and what the App Store says by now.
@@ -118,7 +119,7 @@ import Testing
       }
       #expect(try await run([]).firstStart == nil)
       #expect(try await run([first]).firstStart != nil)
-      let modes = service.claimVerification.modes
+      let modes = service.claims.modes
       #expect(modes.apps(sharingTablesOf: first).map(\.bundleID) == [SwiftClimb.bundleID])
     }
   }

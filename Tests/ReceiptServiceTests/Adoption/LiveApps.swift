@@ -5,6 +5,7 @@ import Postgres
 import TestDatabase
 import Testing
 
+@testable import Adoption
 @testable import ReceiptService
 
 /// The tables of the four apps on one database that had users before receiptd, with the shipped configuration.
@@ -125,7 +126,7 @@ struct LiveApps: OldBuilds {
   /// Verifies the claims that are due some seconds after they were written.
   func verifyClaims(afterSeconds seconds: Double = 10) async throws {
     harness.clock.advance(seconds: seconds)
-    try await harness.service.claimVerification.run()
+    try await harness.service.claims.verification.run()
   }
 
   /// A purchase in the store of which no notification and no client tells.
@@ -144,7 +145,7 @@ extension LiveApps {
     clientAwardDays: Int? = nil
   ) async throws -> AdoptionReport {
     try #require(
-      try await harness.service.adopt(
+      try await harness.service.claims.adopt(
         bundleID: bundleID, isDryRun: isDryRun, csv: csv, clientAwardDays: clientAwardDays
       ).first)
   }

@@ -4,6 +4,7 @@ import Postgres
 import TestDatabase
 import Testing
 
+@testable import Adoption
 @testable import ReceiptService
 
 /// Roles of the database beside Supabase's and receiptd's, with rights on the app's own tables: those of other kinds of clients,

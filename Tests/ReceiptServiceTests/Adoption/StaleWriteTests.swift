@@ -6,6 +6,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Adoption
 @testable import Customers
 @testable import Ledger
 @testable import ReceiptService

@@ -7,6 +7,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Adoption
 @testable import Numbers
 @testable import ReceiptService
 

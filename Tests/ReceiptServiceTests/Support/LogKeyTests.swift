@@ -2,6 +2,7 @@ import Foundation
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import ReceiptService
 
 /// The hash of a customer in the log.

@@ -1,3 +1,4 @@
+import Customers
 import Foundation
 import JSON
 import Postgres
@@ -84,5 +85,17 @@ package struct CustomerExport: Encodable, Sendable {
   fileprivate mutating func add(_ rows: [JSONValue], to table: String, hasMore: Bool, description: String) {
     guard !rows.isEmpty else { return }
     tables.append(Table(table: table, description: description, rows: rows, hasMore: hasMore))
+  }
+}
+
+extension SupportDesk {
+  /// The hashes of a customer in the log's field `customer`: of the id as it is, which devices have, and of a user's UUID in
+  /// lower case.
+  /// - Throws: errors of the database.
+  package func logHashes(of id: String) async throws -> [(id: String, hash: String)] {
+    let key = LogKey()
+    try await key.load(from: pool)
+    let user = UUID(uuidString: id).map { $0.uuidString.lowercased() }
+    return Set([id, user ?? id]).sorted().compactMap { id in key.hash(of: id).map { (id, $0) } }
   }
 }

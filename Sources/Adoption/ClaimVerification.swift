@@ -81,7 +81,7 @@ extension [App] {
 }
 
 /// Statements on the table `client_writes`. Triggers insert its rows.
-enum ClientWriteRows {
+package enum ClientWriteRows {
   /// A noted claim that names a transaction.
   struct Claim: Sendable {
     var id: Int64
@@ -103,15 +103,15 @@ enum ClientWriteRows {
   }
 
   /// The client writes of one table within the last 30 days.
-  struct Recent: Sendable {
-    var table: String
-    var writes: Int
-    var users: Int
+  package struct Recent: Sendable {
+    package var table: String
+    package var writes: Int
+    package var users: Int
     /// The users among them whose claim was verified and bound.
-    var bound: Int
-    var last: Date?
+    package var bound: Int
+    package var last: Date?
 
-    init(_ row: Row) throws {
+    package init(_ row: Row) throws {
       table = try row.decode("table_name")
       writes = try row.decode("writes")
       users = try row.decode("users")
@@ -150,7 +150,7 @@ enum ClientWriteRows {
   /// Counts the writes of the last 30 days, for each table in `client_write_modes`.
   ///
   /// Older days of a row that was written lately do not count; see the column `daily_writes`.
-  static func recent(at instant: Date) -> Query {
+  package static func recent(at instant: Date) -> Query {
     """
     SELECT m.table_name, coalesce(sum(days.writes), 0)::bigint AS writes, count(DISTINCT w.user_id) AS users,
       count(DISTINCT w.user_id) FILTER (WHERE w.outcome = 'bound') AS bound,

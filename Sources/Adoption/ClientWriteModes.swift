@@ -7,18 +7,23 @@ import Subscriptions
 /// The modes in which clients may write the premium columns of the app's own tables, by the configuration.
 ///
 /// Triggers read the modes from the table `client_write_modes`.
-struct ClientWriteModes: Sendable {
+package struct ClientWriteModes: Sendable {
   let catalog: AppCatalog
   /// The apps with a key for the App Store Server API, whose claims can be verified.
   let appsWithKey: Set<String>
 
+  package init(catalog: AppCatalog, appsWithKey: Set<String>) {
+    self.catalog = catalog
+    self.appsWithKey = appsWithKey
+  }
+
   /// A row of `client_write_modes`.
-  struct StoredMode: Sendable {
-    var table: String
-    var existedBefore: Bool
+  package struct StoredMode: Sendable {
+    package var table: String
+    package var existedBefore: Bool
     /// `nil` before a server has started.
-    var mode: ClientWrites?
-    var countedSince: Date
+    package var mode: ClientWrites?
+    package var countedSince: Date
 
     init(_ row: Row) throws {
       table = try row.decode("table_name")
@@ -33,7 +38,7 @@ struct ClientWriteModes: Sendable {
   /// A table has one mode, and several apps may write to it: the least strict one, because a stricter one would break the
   /// old builds of another app. Without a setting, a new table is closed. A table with users from before receiptd is
   /// observed if the App Store can verify what they claim, else open.
-  func mode(of table: ProfileTable, existedBefore: Bool) -> ClientWrites {
+  package func mode(of table: ProfileTable, existedBefore: Bool) -> ClientWrites {
     let modes = apps(writingTo: table).map { app in
       app.clientWrites ?? usualMode(of: table, app, existedBefore: existedBefore)
     }
@@ -46,7 +51,7 @@ struct ClientWriteModes: Sendable {
   }
 
   /// The apps that write to a table.
-  func apps(writingTo table: ProfileTable) -> [App] {
+  package func apps(writingTo table: ProfileTable) -> [App] {
     catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
   }
 
@@ -62,19 +67,19 @@ struct ClientWriteModes: Sendable {
   }
 
   /// The roles that write premium columns as the server does, by the configuration.
-  func writers(to table: ProfileTable) -> [String] {
+  package func writers(to table: ProfileTable) -> [String] {
     Set(apps(writingTo: table).flatMap(\.premiumWriters)).sorted()
   }
 
   /// Reads the rows of all tables.
-  static func read(_ pool: PostgresPool) async throws -> [StoredMode] {
+  package static func read(_ pool: PostgresPool) async throws -> [StoredMode] {
     try await pool.query(
       "SELECT table_name, existed_before, mode, counted_since FROM client_write_modes ORDER BY table_name"
     ).map(StoredMode.init)
   }
 
   /// Writes the modes that differ. The server's own role is a writer too, whichever it is.
-  func write(to pool: PostgresPool) async throws {
+  package func write(to pool: PostgresPool) async throws {
     for stored in try await Self.read(pool) {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }) else {
         continue
@@ -108,12 +113,5 @@ extension ClientWrites {
     case .observe: 1
     case .refuse: 2
     }
-  }
-}
-
-extension AppCatalog {
-  /// The apps with a key for the App Store Server API, their own or that of the settings.
-  func appsWithStoreKey(_ settings: Settings) -> Set<String> {
-    Set(apps.filter { $0.storeKey != nil || settings.storeCredentials != nil }.map(\.bundleID))
   }
 }

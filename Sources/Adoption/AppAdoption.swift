@@ -16,7 +16,7 @@ import Work
 ///
 /// Each claim is verified with the App Store and bound to its customer. A run that was stopped continues: the table
 /// `adoptions` has the decisions.
-struct Adoption: Sendable {
+struct AppAdoption: Sendable {
   let app: App
   let modes: ClientWriteModes
   let check: ClaimCheck
@@ -298,13 +298,6 @@ struct Adoption: Sendable {
   }
 }
 
-extension Array {
-  /// The elements in arrays of at most `size`.
-  func chunked(by size: Int) -> [[Element]] {
-    stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
-  }
-}
-
 /// A run of `receiptd adopt`: a row of `adoption_runs`. A run that was stopped is continued by the next one.
 struct AdoptionRun: Sendable {
   /// `nil` for a dry run, which has no row.
@@ -341,40 +334,6 @@ struct AdoptionRun: Sendable {
   func finish(in pool: PostgresPool) async throws {
     guard let id else { return }
     _ = try await pool.query("UPDATE adoption_runs SET finished_at = now() WHERE id = \(id)")
-  }
-}
-
-extension Service {
-  /// Takes over the customers of apps that were live before receiptd: see ``Adoption``.
-  ///
-  /// - Parameters:
-  ///   - bundleID: only this app; `nil` for all apps.
-  ///   - isDryRun: writes nothing, but asks the App Store.
-  ///   - csv: the content of a CSV file whose claims replace those of the tables; for one app.
-  ///   - clientAwardDays: see ``Adoption/clientAwardDays``.
-  ///   - progress: receives the app, how many claims are decided, and how many there are.
-  /// - Returns: a report for each app.
-  /// - Throws: ``SupportRefusal`` for an unknown app, ``ClaimFileProblem``, and errors of the database.
-  package func adopt(
-    bundleID: String? = nil, isDryRun: Bool, csv: String? = nil, clientAwardDays: Int? = nil,
-    progress: @escaping @Sendable (_ bundleID: String, _ done: Int, _ total: Int) -> Void = { _, _, _ in }
-  ) async throws -> [AdoptionReport] {
-    let apps = try bundleID.map { [try support.app(named: $0)] } ?? support.catalog.apps
-    guard csv == nil || apps.count == 1 else {
-      throw SupportRefusal.invalid("a file is for one app: name it with --bundle")
-    }
-    var reports: [AdoptionReport] = []
-    for app in apps {
-      let file = try csv.map { try ClaimFile($0, of: app, proofs: proofs.verifier) }
-      let adoption = Adoption(
-        app: app, modes: claimVerification.modes, check: claimVerification.check,
-        statusWriter: support.statusWriter, pool: pool, clock: clock, isDryRun: isDryRun,
-        clientAwardDays: clientAwardDays)
-      var report = try await adoption.run(file: file?.claims) { progress(app.bundleID, $0, $1) }
-      report.skipped = file?.skipped ?? [:]
-      reports.append(report)
-    }
-    return reports
   }
 }
 

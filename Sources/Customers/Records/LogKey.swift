@@ -1,43 +1,32 @@
 import Crypto
 import Foundation
 import Postgres
-import Subscriptions
 import Synchronization
 import Work
 
 /// Hashes customers' ids for the log, so that support finds a customer's lines and the log names no customer.
 ///
 /// The key is in the table `log_keys`, the same for all servers. A line that is logged before the key was read has no hash.
-final class LogKey: Sendable {
+package final class LogKey: Sendable {
   private let key = Mutex<SymmetricKey?>(nil)
 
+  package init() {}
+
   /// Reads the key.
-  func load(from pool: PostgresPool) async throws {
+  package func load(from pool: PostgresPool) async throws {
     let bytes = try await pool.query("SELECT key FROM log_keys")[0].decode("key", as: [UInt8].self)
     key.withLock { $0 = SymmetricKey(data: bytes) }
   }
 
   /// The first 16 hexadecimal digits of HMAC-SHA256 of the id as the database writes it; `nil` without the key.
-  func hash(of id: String) -> String? {
+  package func hash(of id: String) -> String? {
     guard let key = key.withLock({ $0 }) else { return nil }
     return HMAC<SHA256>.authenticationCode(for: Data(id.utf8), using: key).prefix(8)
       .map { String(format: "%02x", $0) }.joined()
   }
 
   /// Reads the key at the start.
-  func job(_ pool: PostgresPool) -> BackgroundJob {
+  package func job(_ pool: PostgresPool) -> BackgroundJob {
     BackgroundJob("log key", every: .seconds(30)) { try await self.load(from: pool) }
-  }
-}
-
-extension SupportDesk {
-  /// The hashes of a customer in the log's field `customer`: of the id as it is, which devices have, and of a user's UUID in
-  /// lower case.
-  /// - Throws: errors of the database.
-  package func logHashes(of id: String) async throws -> [(id: String, hash: String)] {
-    let key = LogKey()
-    try await key.load(from: pool)
-    let user = UUID(uuidString: id).map { $0.uuidString.lowercased() }
-    return Set([id, user ?? id]).sorted().compactMap { id in key.hash(of: id).map { (id, $0) } }
   }
 }
