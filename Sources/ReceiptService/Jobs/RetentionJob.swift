@@ -7,6 +7,7 @@ import Ledger
 import Logging
 import Postgres
 import Subscriptions
+import Support
 import Work
 
 /// Deletes notifications and transactions that are older than the settings allow, refused requests that are older than

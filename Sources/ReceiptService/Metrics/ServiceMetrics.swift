@@ -9,6 +9,7 @@ import Ledger
 import Numbers
 import PrometheusText
 import Proofs
+import Support
 import Synchronization
 
 /// The metrics of receiptd. ``MetricCatalog`` lists their names.

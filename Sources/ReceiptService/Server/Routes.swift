@@ -12,6 +12,7 @@ import Postgres
 import Proofs
 import Requests
 import Subscriptions
+import Support
 import Work
 
 extension Service {

@@ -72,7 +72,7 @@ extension Service {
     bundleID: String? = nil, isDryRun: Bool
   ) async throws -> [GrandfatherReport] {
     var reports: [GrandfatherReport] = []
-    for app in support.catalog.apps where bundleID == nil || app.bundleID == bundleID {
+    for app in catalog.apps where bundleID == nil || app.bundleID == bundleID {
       guard let rule = app.grandfather else { continue }
       reports.append(try await grandfathering.run(rule, of: app, isDryRun: isDryRun))
     }
@@ -136,7 +136,7 @@ extension Service {
   /// Makes all rows of an app due now that were given up.
   /// - Throws: ``SupportRefusal`` for an app that is not configured, and errors of the database.
   package func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueResult {
-    let app = try support.app(named: bundleID)
+    let app = try catalog.app(named: bundleID)
     return RequeueResult(
       requeued: try await outbox.requeueDead(bundleID: app.bundleID, by: author))
   }

@@ -26,7 +26,7 @@ extension Service {
       let known = LifecycleEventType.allCases.map(\.rawValue).joined(separator: ", ")
       throw SupportRefusal.invalid("There is no event '\(type)'; there are \(known).")
     }
-    let apps = try bundleID.map { [try support.app(named: $0)] } ?? configuredApps.catalog.apps
+    let apps = try bundleID.map { [try catalog.app(named: $0)] } ?? catalog.apps
     let places = apps.flatMap { app in
       app.webhooks.flatMap { endpoint in
         LifecycleEventType.allCases.map(\.rawValue)

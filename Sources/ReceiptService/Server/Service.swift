@@ -15,6 +15,7 @@ import Postgres
 import Proofs
 import Requests
 import Subscriptions
+import Support
 import Work
 
 /// The parts that handle requests and run jobs, built for one configuration of the apps.
@@ -22,6 +23,7 @@ import Work
 /// A service is immutable. A reload builds a new service on the same ``SharedResources``, which then gets new requests;
 /// running requests end with the former service.
 package final class Service: Sendable {
+  let catalog: AppCatalog
   /// The app that a request names.
   let apps: AppOfRequest
   let proofs: ClientProofs
@@ -61,7 +63,7 @@ package final class Service: Sendable {
   /// Extensions of renewal dates.
   package let renewalExtensions: RenewalExtensions
   /// The first six bytes of the SHA-256 of the configuration file, in hex.
-  package var configurationDigest: String { configuredApps.catalog.digest }
+  package var configurationDigest: String { catalog.digest }
   let sharedResources: SharedResources
   private let authenticator: Authenticator
   private let outboxClients: OutboxClients
@@ -94,7 +96,7 @@ package final class Service: Sendable {
     let settings = sharedResources.settings
     let (pool, client, traffic) = (sharedResources.pool, sharedResources.client, sharedResources.traffic)
     let (signer, clock, logger) = (sharedResources.signer, sharedResources.clock, sharedResources.logger)
-    let catalog = try AppCatalog(contentsOf: settings.configurationFile)
+    catalog = try AppCatalog(contentsOf: settings.configurationFile)
     let requestWarnings = uses.contains(.requests) ? logger : .silent
     try catalog.checkSecrets(in: settings.environment, requestWarnings)
     settings.checkSupportToken(requestWarnings)
@@ -143,9 +145,10 @@ package final class Service: Sendable {
       // A person waits for the response, and needs current data.
       apis: apis.mapValues { $0.with(timeout: .seconds(15), maximumAge: .zero) }, signed: signedPurchases,
       clock: clock, logger: logger)
+    let statusWriter = CustomerStatusWriter(catalog: catalog, clock: clock, logger: logger)
     grandfathering = Grandfathering(
       catalog: catalog, pool: pool, transactions: sharedResources.customerTransactions,
-      statusWriter: support.statusWriter, clock: clock)
+      statusWriter: statusWriter, clock: clock)
     proofs = ClientProofs(
       verifier: verifier, catalog: catalog, apis: apis, patientAPIs: patientAPIs,
       authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, ledger: ledger, pool: pool,
@@ -187,7 +190,7 @@ package final class Service: Sendable {
       catalog: catalog, clientWriteModes: claims.modes, pool: pool, clock: clock, logger: logger)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
-      grants: GrantSweep(pool: pool, catalog: catalog, statusWriter: support.statusWriter, clock: clock),
+      grants: GrantSweep(pool: pool, catalog: catalog, statusWriter: statusWriter, clock: clock),
       freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock),
       clockCorrection: sharedResources.clockCorrection)
     eventSweep = EventSweep(

@@ -7,6 +7,7 @@ import Ledger
 import Logging
 import Postgres
 import Requests
+import Support
 import Synchronization
 import Work
 

@@ -2,6 +2,7 @@ import Actions
 import Deliveries
 import Identifiers
 import Ledger
+import Support
 
 /// A body of the support API: the members of the action, and its author.
 struct AuthoredBody<Action: Decodable>: Decodable {

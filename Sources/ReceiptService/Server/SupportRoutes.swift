@@ -8,6 +8,7 @@ import Numbers
 import Postgres
 import Requests
 import Subscriptions
+import Support
 
 /// The support API: the actions of the commands, under the same names, for a support tool.
 extension Service {

@@ -4,6 +4,7 @@ import Foundation
 import HTTP
 import JSON
 import ReceiptService
+import Support
 import Text
 
 /// `receiptd find`

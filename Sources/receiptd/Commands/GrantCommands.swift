@@ -5,6 +5,7 @@ import Deliveries
 import Foundation
 import Identifiers
 import ReceiptService
+import Support
 import Text
 
 /// `receiptd grant`

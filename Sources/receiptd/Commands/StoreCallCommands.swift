@@ -3,6 +3,7 @@ import ArgumentParser
 import Deliveries
 import Foundation
 import ReceiptService
+import Support
 import Text
 
 /// `receiptd extend-renewal`

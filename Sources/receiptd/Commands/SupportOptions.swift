@@ -3,6 +3,7 @@ import ArgumentParser
 import Foundation
 import HTTP
 import ReceiptService
+import Support
 import Text
 
 /// The author of a command: the person of `RECEIPTD_TOKEN`, or the operator of this shell.

@@ -7,6 +7,7 @@ import Text
 
 @testable import Adoption
 @testable import ReceiptService
+@testable import Support
 
 /// Rows that receiptd added to the app's own tables, and the `INSERT` of the app at sign-up.
 @Suite struct AddedRowTests {

@@ -6,6 +6,7 @@ import Testing
 @testable import Adoption
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// Writes by which a client tries to get an award of `receiptd adopt`.
 @Suite struct ClientAwardTests {

@@ -5,6 +5,7 @@ import Testing
 
 @testable import Adoption
 @testable import ReceiptService
+@testable import Support
 
 /// Claims of clients that want more than they own.
 @Suite struct HostileClaimTests {

@@ -9,6 +9,7 @@ import Testing
 
 @testable import Adoption
 @testable import ReceiptService
+@testable import Support
 
 /// Further runs of `receiptd adopt`: what clients wrote since the first one, and what the App Store says by now.
 @Suite struct LaterAdoptionTests {

@@ -10,6 +10,7 @@ import Text
 @testable import Customers
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// Old builds that write a weaker status than receiptd knows over a payer's row.
 @Suite struct StaleWriteTests {

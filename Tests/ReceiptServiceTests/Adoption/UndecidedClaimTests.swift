@@ -8,6 +8,7 @@ import Testing
 
 @testable import Adoption
 @testable import ReceiptService
+@testable import Support
 
 /// Rows from before receiptd whose claims `receiptd adopt` has not decided yet.
 @Suite struct UndecidedClaimTests {

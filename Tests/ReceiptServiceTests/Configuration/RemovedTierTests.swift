@@ -4,6 +4,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// A grant of a tier that was removed from the configuration.
 @Suite struct RemovedTierTests {

@@ -8,6 +8,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// `sandboxGrants` applies at every instant: a tester that is removed from the list loses the sandbox access.
 @Suite struct SandboxTesterTests {

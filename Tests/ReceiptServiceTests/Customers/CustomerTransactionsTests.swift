@@ -10,6 +10,7 @@ import Work
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// The turns of requests that need one customer's lock.
 @Suite(.timeLimit(.minutes(10))) struct CustomerTransactionsTests {

@@ -10,6 +10,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// Canonically equivalent Unicode strings are equal in Swift, but not in PostgreSQL.
 @Suite struct DeviceNameTests {

@@ -6,6 +6,7 @@ import HTTPTypes
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// A signed proof of a device's Apple Account sets or replaces the device's secret.
 @Suite struct DeviceProofTests {

@@ -9,6 +9,7 @@ import Text
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// Limits on the rows of devices with nothing on record, which any client can invent.
 @Suite struct UnusedDeviceTests {

@@ -6,6 +6,7 @@ import Testing
 
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct FreeAccessTests {
   @Test func `free access applies to every server's next response, and switching it twice changes nothing`()

@@ -11,6 +11,7 @@ import Testing
 @testable import Deliveries
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct GrandfatherTests {
   private static func configuration(sandboxGrants: String = #""nobody""#) -> String {

@@ -8,6 +8,7 @@ import Testing
 @testable import Customers
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct GrantTests {
   @Test func `a grant applies at once until its end, in the response and on the profile`() async throws {

@@ -7,6 +7,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// As many devices as share a purchase share the trial of an Apple Account.
 @Suite struct SharedTrialTests {

@@ -8,6 +8,7 @@ import Testing
 @testable import Customers
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct TrialExtensionTests {
   private func begin(_ device: String, daysAgo: Double, in harness: Harness) async throws {

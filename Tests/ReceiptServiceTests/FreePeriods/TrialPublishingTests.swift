@@ -8,6 +8,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// Changes of trials and grants reach profiles, webhooks and CloudKit.
 @Suite struct TrialPublishingTests {

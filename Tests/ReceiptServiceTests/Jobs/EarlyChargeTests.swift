@@ -7,6 +7,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// A downgrade with a renewal that is charged half a day ahead.
 @Suite struct EarlyChargeTests {

@@ -6,6 +6,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct ExpirySweepTests {
   @Test func `an expiry without a notification is in the response at once and in the rows after a sweep`()

@@ -9,6 +9,7 @@ import Text
 @testable import Ledger
 @testable import Proofs
 @testable import ReceiptService
+@testable import Support
 
 /// Old proofs that give access only after another fact, and transactions that an unknown one replaced.
 @Suite struct LaterOldProofTests {

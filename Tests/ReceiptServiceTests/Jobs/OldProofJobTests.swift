@@ -9,6 +9,7 @@ import Work
 @testable import Ledger
 @testable import Proofs
 @testable import ReceiptService
+@testable import Support
 
 /// The job that asks about purchases with an old proof until the App Store has answered, and what is said of them meanwhile.
 @Suite struct OldProofJobTests {

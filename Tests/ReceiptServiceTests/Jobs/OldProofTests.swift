@@ -9,6 +9,7 @@ import Text
 @testable import Ledger
 @testable import Proofs
 @testable import ReceiptService
+@testable import Support
 
 /// Purchases of which a client's old proof tells first, when the App Store may have refunded them since.
 enum OldProof {

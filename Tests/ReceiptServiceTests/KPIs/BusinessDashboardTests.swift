@@ -5,6 +5,7 @@ import TestDatabase
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// The SQL of `config/grafana-business.json`, run as Grafana runs it: as the role `receiptd_numbers`.
 @Suite struct BusinessDashboardTests {

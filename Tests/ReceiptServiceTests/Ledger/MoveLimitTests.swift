@@ -6,6 +6,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// One signed transaction fits any invented device id; a purchase moves a limited number of times within 24 hours.
 @Suite struct MoveLimitTests {

@@ -8,6 +8,7 @@ import Testing
 
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// Each event with the story that causes it.
 @Suite struct PurchaseEventTests {

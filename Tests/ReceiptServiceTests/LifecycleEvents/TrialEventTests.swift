@@ -8,6 +8,7 @@ import Subscriptions
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 extension Harness {
   /// Starts the trial of the device app.

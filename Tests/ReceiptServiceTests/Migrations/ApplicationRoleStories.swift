@@ -9,6 +9,7 @@ import Testing
 @testable import Deliveries
 @testable import Numbers
 @testable import ReceiptService
+@testable import Support
 
 /// All actions of a running service as the role `receiptd_app`.
 @Suite(.timeLimit(.minutes(10))) struct ApplicationRoleStories {

@@ -5,6 +5,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// Rows of `subscriptions` that the app's former server wrote.
 @Suite struct FormerRowTests {

@@ -6,6 +6,7 @@ import Testing
 @testable import Deliveries
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// What the webhooks of an app are told of an erased customer.
 @Suite struct ErasureDeliveryTests {

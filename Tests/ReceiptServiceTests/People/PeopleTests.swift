@@ -9,6 +9,7 @@ import Text
 @testable import Actions
 @testable import Numbers
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct PeopleTests {
   @Test func `a person's token is shown once and only its hash is kept`() async throws {

@@ -7,6 +7,7 @@ import Testing
 
 @testable import Actions
 @testable import ReceiptService
+@testable import Support
 
 /// Each route of the support API with each kind of caller, on a server with the database role of a deployment.
 @Suite struct RouteRoleTests {

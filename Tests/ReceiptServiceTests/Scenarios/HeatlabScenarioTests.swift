@@ -10,6 +10,7 @@ import Testing
 @testable import Customers
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// Scenarios of Heatlab.
 @Suite struct HeatlabScenarioTests {

@@ -7,6 +7,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// Scenarios of ScreenTime Rewards' subscriptions; `TrialScenarioTests` has the trial.
 @Suite struct ScreenTimeScenarioTests {

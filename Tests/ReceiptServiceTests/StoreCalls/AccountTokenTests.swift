@@ -6,6 +6,7 @@ import Testing
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct AccountTokenTests {
   private static let telling = Harness.apps(#""tellAccountToken": true"#)

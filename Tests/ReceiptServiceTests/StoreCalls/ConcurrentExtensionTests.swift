@@ -5,6 +5,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 @Suite(.timeLimit(.minutes(5))) struct ConcurrentExtensionTests {
   @Test func `two requests at once extend a subscription once`() async throws {

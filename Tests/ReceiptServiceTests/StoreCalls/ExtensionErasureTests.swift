@@ -3,6 +3,7 @@ import Foundation
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct ExtensionErasureTests {
   @Test func `an extension beside an erasure is recorded without its reason`() async throws {

@@ -5,6 +5,7 @@ import Testing
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct FormerSecretTests {
   @Test func `a consent that came with a former secret of the device ends with it`() async throws {

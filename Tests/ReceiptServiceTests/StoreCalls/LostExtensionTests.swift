@@ -7,6 +7,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// Extensions of one subscription whose answer was lost.
 @Suite struct LostExtensionTests {

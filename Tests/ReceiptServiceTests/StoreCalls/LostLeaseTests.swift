@@ -7,6 +7,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// A command that reads the renewal date for longer than its lease, while another command takes the request.
 @Suite struct LostLeaseTests {

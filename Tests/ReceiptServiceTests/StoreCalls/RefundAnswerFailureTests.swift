@@ -6,6 +6,7 @@ import Testing
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 /// Refund requests whose answer cannot be read, decided or sent at once.
 @Suite struct RefundAnswerFailureTests {

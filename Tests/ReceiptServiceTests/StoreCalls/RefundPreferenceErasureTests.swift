@@ -7,6 +7,7 @@ import Testing
 @testable import Customers
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct RefundPreferenceErasureTests {
   @Test func `a preference beside an erasure is refused and names no customer`() async throws {

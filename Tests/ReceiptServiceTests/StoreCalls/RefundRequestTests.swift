@@ -8,6 +8,7 @@ import Testing
 @testable import Deliveries
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct RefundRequestTests {
   private static let facts = Harness.apps(#""refundAnswers": "facts""#)

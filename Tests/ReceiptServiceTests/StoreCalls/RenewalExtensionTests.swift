@@ -8,6 +8,7 @@ import Testing
 import Text
 
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct RenewalExtensionTests {
   private static let outage = 3

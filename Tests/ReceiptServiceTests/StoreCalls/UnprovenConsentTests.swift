@@ -7,6 +7,7 @@ import Testing
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 /// A customer that only named a transaction's id says nothing about the refund of the purchase.
 @Suite struct UnprovenConsentTests {

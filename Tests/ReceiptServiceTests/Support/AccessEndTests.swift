@@ -6,6 +6,7 @@ import Testing
 import Text
 
 @testable import ReceiptService
+@testable import Support
 
 /// A report and the timeline name the same end of access.
 @Suite struct AccessEndTests {

@@ -3,6 +3,7 @@ import HTTPTypes
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// Clients choose their `X-Request-ID`.
 @Suite struct ChosenRequestIDTests {

@@ -8,6 +8,7 @@ import Text
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct CustomerReportTests {
   @Test func `a support report is found by user UUID and by any transaction, and explains access`()

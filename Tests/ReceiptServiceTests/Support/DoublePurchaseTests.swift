@@ -6,6 +6,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// A customer who pays twice.
 @Suite struct DoublePurchaseTests {

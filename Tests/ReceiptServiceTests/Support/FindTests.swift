@@ -10,6 +10,7 @@ import Text
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct FindTests {
   @Test func `an order id finds the customer, and the App Store is asked once`() async throws {

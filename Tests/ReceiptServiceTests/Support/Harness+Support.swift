@@ -6,6 +6,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// Actions of support, and their records.
 extension Harness {

@@ -4,6 +4,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// The hash of a customer in the log.
 @Suite struct LogKeyTests {

@@ -7,6 +7,7 @@ import Text
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// What a report and the views say of a purchase's prices and of the next period.
 @Suite struct PurchasePlanTests {

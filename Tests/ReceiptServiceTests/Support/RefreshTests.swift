@@ -8,6 +8,7 @@ import Testing
 
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct RefreshTests {
   @Test func `refresh repairs a lost refund, says what it repaired, and is recorded`() async throws {

@@ -8,6 +8,7 @@ import Text
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 /// What a report says of the App Store's questions about refunds.
 @Suite struct RefundReportTests {

@@ -10,6 +10,7 @@ import Testing
 
 @testable import ReceiptService
 @testable import Requests
+@testable import Support
 
 @Suite struct RefusedAttemptTests {
   private struct Kept: Equatable {

@@ -8,6 +8,7 @@ import Text
 
 @testable import Authentication
 @testable import ReceiptService
+@testable import Support
 
 /// Users whose access token was valid, and who have no purchase.
 @Suite struct SeenUserTests {

@@ -8,6 +8,7 @@ import Testing
 import Text
 
 @testable import ReceiptService
+@testable import Support
 
 /// The cases of docs/support.md: each starts from what the customer holds, and ends with what support sees.
 @Suite struct SupportCaseTests {

@@ -6,6 +6,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// The view `support_customers` agrees with the responses to the customer's devices.
 @Suite struct SupportCustomerViewTests {

@@ -6,6 +6,7 @@ import Testing
 
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// An action of support and its row in `support_actions` are one commit.
 @Suite struct SupportRecordTests {

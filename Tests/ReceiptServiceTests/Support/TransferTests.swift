@@ -6,6 +6,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct TransferTests {
   @Test func `a purchase that support transferred does not return by the same appAccountToken`()

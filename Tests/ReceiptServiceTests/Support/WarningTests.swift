@@ -8,6 +8,7 @@ import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// Warnings before an action of support does harm.
 @Suite struct WarningTests {

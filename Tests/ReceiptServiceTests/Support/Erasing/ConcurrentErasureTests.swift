@@ -8,6 +8,7 @@ import Testing
 @testable import Customers
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// Erasures beside other work on the same customer.
 @Suite(.timeLimit(.minutes(2))) struct ConcurrentErasureTests {

@@ -5,6 +5,7 @@ import Testing
 
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// The export and the erasure of a customer with very many events: any client can send events in a customer's name.
 @Suite struct CustomerEventTests {

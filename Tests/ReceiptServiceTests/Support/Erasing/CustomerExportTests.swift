@@ -8,6 +8,7 @@ import Testing
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 @Suite struct CustomerExportTests {
   private func text(_ export: CustomerExport) throws -> String {

@@ -6,6 +6,7 @@ import Testing
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 /// The function `receiptd_erase_actions`, which runs with the owner's rights.
 @Suite struct ErasureFunctionTests {

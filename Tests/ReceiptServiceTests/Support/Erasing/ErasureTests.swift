@@ -10,6 +10,7 @@ import Text
 @testable import Authentication
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 /// What erasing a customer removes, from every table.
 @Suite struct ErasureTests {

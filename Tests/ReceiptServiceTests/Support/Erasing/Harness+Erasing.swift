@@ -4,6 +4,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 extension Harness {
   /// Erases a customer by support.

@@ -6,6 +6,7 @@ import Testing
 
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// What happens to the purchases of an erased customer later.
 @Suite struct LifeAfterErasureTests {

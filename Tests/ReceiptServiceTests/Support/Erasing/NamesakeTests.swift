@@ -6,6 +6,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Support
 
 /// One id that is a customer of two apps.
 @Suite struct NamesakeTests {

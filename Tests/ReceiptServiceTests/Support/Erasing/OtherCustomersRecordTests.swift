@@ -9,6 +9,7 @@ import Testing
 
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Support
 
 /// What the erasure of one customer leaves of the records of others.
 @Suite struct OtherCustomersRecordTests {

@@ -11,6 +11,7 @@ import Testing
 @testable import Customers
 @testable import Ledger
 @testable import ReceiptService
+@testable import Support
 
 /// Erasing a customer whom a notification names that could not be processed yet.
 @Suite struct WaitingNotificationTests {

@@ -44,7 +44,7 @@ package struct FindResult: Sendable {
   /// The id in the spelling that was found.
   var id: String
   /// The answer in a sentence.
-  let detail: String
+  package let detail: String
   /// The matches. If nothing was found, at most the refused requests that name the id.
   var search = CustomerSearch()
 

@@ -25,6 +25,20 @@ package struct SupportDesk: Sendable {
   let clock: ServiceClock
   let logger: Logger
 
+  package init(
+    catalog: AppCatalog, pool: PostgresPool, customerTransactions: CustomerTransactions, ledger: LedgerWriter,
+    apis: [String: AppStoreServerAPI], signed: SignedPurchases, clock: ServiceClock, logger: Logger
+  ) {
+    self.catalog = catalog
+    self.pool = pool
+    self.customerTransactions = customerTransactions
+    self.ledger = ledger
+    self.apis = apis
+    self.signed = signed
+    self.clock = clock
+    self.logger = logger
+  }
+
   var statusWriter: CustomerStatusWriter {
     CustomerStatusWriter(catalog: catalog, clock: clock, logger: logger)
   }

@@ -16,14 +16,14 @@ import Text
 /// A request of a client that was refused, as support sees it. What the client named is unproven.
 ///
 /// It has ids only: neither a token nor a signed payload.
-struct RefusedAttempt: Sendable {
+package struct RefusedAttempt: Sendable {
   var at: Date
   /// The app; `nil` if the request does not tell.
-  var bundleID: String?
+  package var bundleID: String?
   /// The method and the pattern of the path.
   var route: String
-  var userID: UUID?
-  var deviceID: String?
+  package var userID: UUID?
+  package var deviceID: String?
   var transactionID: String?
   /// The error code.
   var code: String
@@ -31,7 +31,7 @@ struct RefusedAttempt: Sendable {
   var addressPrefix: String
 
   /// Reads the ids that a refused request names. No signature is checked.
-  init(_ request: Request, _ problem: Problem, in apps: AppOfRequest, at instant: Date) {
+  package init(_ request: Request, _ problem: Problem, in apps: AppOfRequest, at instant: Date) {
     let body = try? request.readJSON(NamedIDs.self)
     let signed = (body?.signedTransaction ?? body?.signedTransactions?.first ?? body?.signedAppTransaction)
       .flatMap { UnverifiedClaims($0) }
@@ -134,7 +134,7 @@ private struct UnverifiedClaims: JSONReadable {
 }
 
 extension RefusedAttempt: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("addressPrefix", addressPrefix)
       json.member("at", at)
@@ -161,7 +161,7 @@ extension RefusedAttempt {
 }
 
 /// The table `refused_attempts`.
-enum RefusedAttemptRows {
+package enum RefusedAttemptRows {
   /// Inserts the attempts that the limits of the day allow. Those from before an erasure, or from the minute after it, lose
   /// the ids: one of them may be the erased customer's, and no list of erased ids exists.
   ///
@@ -197,7 +197,7 @@ enum RefusedAttemptRows {
   }
 
   /// Deletes at most `limit` attempts from before an instant.
-  static func delete(before instant: Date, limit: Int) -> Postgres.Query {
+  package static func delete(before instant: Date, limit: Int) -> Postgres.Query {
     """
     DELETE FROM refused_attempts
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM refused_attempts WHERE at < \(instant) LIMIT \(limit)))

@@ -11,7 +11,7 @@ package struct CustomerReport: Sendable {
   /// The id that was searched for.
   let asked: String
   /// The result of the search.
-  let found: FindResult
+  package let found: FindResult
   /// One element for each customer and app.
   let customers: [ReportedCustomer]
   /// Purchases with that id that have no owner.

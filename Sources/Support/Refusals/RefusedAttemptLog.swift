@@ -15,7 +15,7 @@ import Work
 ///
 /// A request only appends to the buffer, so a flood neither delays nor fails one. Beyond the limits nothing is kept: of
 /// each address and day, of each network and day, of each day, and of the buffer.
-final class RefusedAttemptLog: Sendable {
+package final class RefusedAttemptLog: Sendable {
   /// The number of attempts of one address that a server keeps in a day.
   static let perAddress = 30
   /// The number of attempts of one network (``RefusedAttempt/addressPrefix``) that all servers keep in a day.
@@ -25,7 +25,7 @@ final class RefusedAttemptLog: Sendable {
   /// The number of attempts that wait for the next write.
   static let capacity = 1_000
   /// For how long attempts are kept.
-  static let lifetime: TimeInterval = 30 * 86_400
+  package static let lifetime: TimeInterval = 30 * 86_400
 
   private struct Buffer {
     var waiting: [RefusedAttempt] = []
@@ -43,7 +43,7 @@ final class RefusedAttemptLog: Sendable {
       oneEach: .seconds(86_400) / RefusedAttemptLog.perAddress, burst: RefusedAttemptLog.perAddress),
     capacity: 8_192)
 
-  init(pool: PostgresPool, clock: ServiceClock, logger: Logger, metrics: RefusedAttemptMetrics) {
+  package init(pool: PostgresPool, clock: ServiceClock, logger: Logger, metrics: RefusedAttemptMetrics) {
     self.pool = pool
     self.clock = clock
     self.logger = logger
@@ -52,7 +52,7 @@ final class RefusedAttemptLog: Sendable {
 
   /// Appends a refused request, if its response is 4xx and the limits allow it.
   /// - Returns: the attempt; `nil` if it is not kept.
-  func note(_ request: Request, _ problem: Problem, in apps: AppOfRequest) -> RefusedAttempt? {
+  package func note(_ request: Request, _ problem: Problem, in apps: AppOfRequest) -> RefusedAttempt? {
     guard (400..<500).contains(problem.status.code) else { return nil }
     guard addresses.take(request.clientAddress.subscriberBits, at: clock.uptime().nanoseconds) == nil else {
       metrics.drop(.address)
@@ -73,12 +73,12 @@ final class RefusedAttemptLog: Sendable {
   }
 
   /// Writes the buffer every two seconds.
-  var job: BackgroundJob {
+  package var job: BackgroundJob {
     BackgroundJob("refused attempts", every: .seconds(2), retryEvery: .seconds(10)) { try await self.flush() }
   }
 
   /// Writes the buffer in one statement. While the database is unavailable, the buffer stays.
-  func flush() async throws {
+  package func flush() async throws {
     let (batch, dropped) = buffer.withLock { buffer in
       defer { buffer = Buffer() }
       return (buffer.waiting, buffer.dropped)
@@ -103,7 +103,7 @@ final class RefusedAttemptLog: Sendable {
 }
 
 /// Counts refused requests that are not kept for support.
-struct RefusedAttemptMetrics: Sendable {
+package struct RefusedAttemptMetrics: Sendable {
   /// The limit that an attempt exceeded.
   enum Limit: String, CaseIterable, Sendable {
     /// Of one address and day, on this server.
@@ -116,7 +116,7 @@ struct RefusedAttemptMetrics: Sendable {
 
   private let dropped: [Limit: Counter]
 
-  init(_ registry: PrometheusRegistry) {
+  package init(_ registry: PrometheusRegistry) {
     dropped = Dictionary(
       uniqueKeysWithValues: Limit.allCases.map { limit in
         (
