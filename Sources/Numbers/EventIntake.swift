@@ -25,7 +25,7 @@ package struct EventIntake: Sendable {
   let clock: ServiceClock
   let metrics: EventMetrics
 
-  package init(
+  init(
     apps: AppOfRequest, authenticator: Authenticator, charges: DayCharges, traffic: ClientRateLimits,
     clock: ServiceClock, metrics: EventMetrics
   ) {

@@ -22,7 +22,7 @@ package struct KPICounter: Sendable {
   private static let lock = "kpi_daily"
   private static let deletedAtOnce = 10_000
 
-  package init(catalog: AppCatalog, pool: PostgresPool, clock: ServiceClock) {
+  init(catalog: AppCatalog, pool: PostgresPool, clock: ServiceClock) {
     prices = PriceList(catalog)
     self.pool = pool
     self.clock = clock
@@ -154,10 +154,10 @@ struct PriceList: Sendable {
 
 /// Counts the KPIs: the current day every few minutes, each day soon after its end, and again for a week because facts may
 /// come late. One server counts at a time.
-package struct KPIJob: Sendable {
+struct KPIJob: Sendable {
   let counter: KPICounter
 
-  package init(counter: KPICounter) {
+  init(counter: KPICounter) {
     self.counter = counter
   }
 
@@ -166,7 +166,7 @@ package struct KPIJob: Sendable {
   static let pauseFactor = 19
 
   /// Counts the days that are due, every minute.
-  package var job: BackgroundJob { BackgroundJob("kpi", every: .seconds(60)) { _ = try await run() } }
+  var job: BackgroundJob { BackgroundJob("kpi", every: .seconds(60)) { _ = try await run() } }
 
   /// Counts the days that are due, then deletes old events.
   /// - Parameter pause: waits after a backfilled day; tests pass their own.

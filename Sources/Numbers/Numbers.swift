@@ -12,7 +12,7 @@ package struct NumbersRoute: Sendable {
   let pool: PostgresPool
   let clock: ServiceClock
 
-  package init(catalog: AppCatalog, pool: PostgresPool, clock: ServiceClock) {
+  init(catalog: AppCatalog, pool: PostgresPool, clock: ServiceClock) {
     self.catalog = catalog
     self.pool = pool
     self.clock = clock

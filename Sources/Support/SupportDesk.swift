@@ -7,6 +7,7 @@ import Identifiers
 import Ledger
 import Logging
 import Postgres
+import Requests
 import Subscriptions
 import Work
 
@@ -14,30 +15,39 @@ import Work
 ///
 /// Each action is one transaction that also records its author and reason. A repeated action takes effect once, or is
 /// refused with the reason.
-package struct SupportDesk: Sendable {
+package struct SupportDesk: Room {
   let catalog: AppCatalog
   let pool: PostgresPool
   let customerTransactions: CustomerTransactions
   let ledger: LedgerWriter
   /// The App Store Server API of each app that has a key, by bundle id.
   let apis: [String: AppStoreServerAPI]
+  /// The same APIs for jobs and commands, which wait longer.
+  let patientAPIs: [String: AppStoreServerAPI]
   let signed: SignedPurchases
   let clock: ServiceClock
   let logger: Logger
 
   package init(
     catalog: AppCatalog, pool: PostgresPool, customerTransactions: CustomerTransactions, ledger: LedgerWriter,
-    apis: [String: AppStoreServerAPI], signed: SignedPurchases, clock: ServiceClock, logger: Logger
+    apis: [String: AppStoreServerAPI], patientAPIs: [String: AppStoreServerAPI], signed: SignedPurchases,
+    clock: ServiceClock, logger: Logger
   ) {
     self.catalog = catalog
     self.pool = pool
     self.customerTransactions = customerTransactions
     self.ledger = ledger
     self.apis = apis
+    self.patientAPIs = patientAPIs
     self.signed = signed
     self.clock = clock
     self.logger = logger
   }
+
+  /// Extensions of renewal dates.
+  package var renewalExtensions: RenewalExtensions { RenewalExtensions(desk: self, apis: patientAPIs) }
+
+  package var jobs: [BackgroundJob] { [renewalExtensions.job] }
 
   var statusWriter: CustomerStatusWriter {
     CustomerStatusWriter(catalog: catalog, clock: clock, logger: logger)

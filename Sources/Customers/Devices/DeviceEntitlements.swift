@@ -8,14 +8,14 @@ import Subscriptions
 import Work
 
 /// `GET /api/v1/devices/{deviceID}/entitlements`: a device's entitlements, for an app whose customers are devices.
-package struct DeviceEntitlements: Sendable {
+struct DeviceEntitlements: Sendable {
   let apps: AppOfRequest
   let pool: PostgresPool
   let authenticator: DeviceAuthenticator
   let signer: EntitlementSigner
   let clock: ServiceClock
 
-  package init(
+  init(
     apps: AppOfRequest, pool: PostgresPool, authenticator: DeviceAuthenticator, signer: EntitlementSigner,
     clock: ServiceClock
   ) {

@@ -20,7 +20,7 @@ package struct Pairing: Sendable {
   let authenticator: DeviceAuthenticator
   let clock: ServiceClock
 
-  package init(
+  init(
     apps: AppOfRequest, pool: PostgresPool, authenticator: DeviceAuthenticator, clock: ServiceClock
   ) {
     self.apps = apps

@@ -12,7 +12,7 @@ import Work
 ///
 /// The outbox holds only user ids. Each attempt writes the status at that instant, so a late attempt never writes an
 /// older status.
-package struct ProfileRetry: Sendable {
+struct ProfileRetry: Sendable {
   let pool: PostgresPool
   let catalog: AppCatalog
   let clock: ServiceClock
@@ -20,7 +20,7 @@ package struct ProfileRetry: Sendable {
   /// Counts the failed writes.
   let failures: Counter
 
-  package init(
+  init(
     pool: PostgresPool, catalog: AppCatalog, clock: ServiceClock, logger: Logger, failures: Counter
   ) {
     self.pool = pool
@@ -33,14 +33,14 @@ package struct ProfileRetry: Sendable {
   private static let batch = 32
 
   /// Writes all statuses that are due, every two seconds.
-  package var job: BackgroundJob {
+  var job: BackgroundJob {
     BackgroundJob("profile retry", every: .seconds(2)) { while try await run() == Self.batch {} }
   }
 
   /// Retries at most one batch of due statuses.
   /// - Returns: the number of statuses that were due.
   @discardableResult
-  package func run() async throws -> Int {
+  func run() async throws -> Int {
     var count = 0
     while count < Self.batch, try await runOne(at: clock.now()) { count += 1 }
     return count

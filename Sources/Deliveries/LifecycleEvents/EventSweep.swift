@@ -12,7 +12,7 @@ import Work
 ///
 /// Any number of servers may run it: the id of an event is made of its cause, so the second server adds no row. The clock
 /// follows the database's (``ClockCorrection``).
-package struct EventSweep: Sendable {
+struct EventSweep: Sendable {
   let pool: PostgresPool
   let ledger: LedgerWriter
   let catalog: AppCatalog
@@ -20,7 +20,7 @@ package struct EventSweep: Sendable {
   let logger: Logger
   let clockCorrection: ClockCorrection
 
-  package init(
+  init(
     pool: PostgresPool, ledger: LedgerWriter, catalog: AppCatalog, clock: ServiceClock, logger: Logger,
     clockCorrection: ClockCorrection
   ) {
@@ -34,7 +34,7 @@ package struct EventSweep: Sendable {
 
   private static let batch = 256
 
-  package var job: BackgroundJob {
+  var job: BackgroundJob {
     BackgroundJob("sweep of lifecycle events", every: .seconds(20), countedAs: "lifecycle_events") {
       await clockCorrection.measure(pool, logger)
       return try await run()

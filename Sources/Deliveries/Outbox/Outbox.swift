@@ -18,7 +18,7 @@ package struct Outbox: Sendable {
   let clock: ServiceClock
   let logger: Logger
 
-  package init(
+  init(
     pool: PostgresPool, catalog: AppCatalog, senders: [OutboxDestination: any OutboxSender],
     clock: ServiceClock, logger: Logger, metrics: DeliveryMetrics
   ) {
@@ -93,13 +93,13 @@ package struct Outbox: Sendable {
 }
 
 /// The HTTP clients of the outbox. Requests to the App Store have a client of their own, so they do not wait for these.
-package struct OutboxClients: Sendable {
+struct OutboxClients: Sendable {
   /// For CloudKit, and for endpoints that may be in a private network.
-  package let open: CurlClient
+  let open: CurlClient
   /// For all other endpoints.
   let publicOnly: CurlClient
 
-  package init(_ catalog: AppCatalog) {
+  init(_ catalog: AppCatalog) {
     // All requests of a destination may hang without a request of another one waiting.
     let destinations = catalog.apps.reduce(0) { $0 + $1.outboxDestinations.count }
     var configuration = CurlConfiguration(userAgent: "receiptd")
@@ -110,7 +110,7 @@ package struct OutboxClients: Sendable {
     publicOnly = CurlClient(configuration: configuration)
   }
 
-  package func shutDown() async {
+  func shutDown() async {
     await open.shutDown()
     await publicOnly.shutDown()
   }
@@ -118,7 +118,7 @@ package struct OutboxClients: Sendable {
 
 extension AppCatalog {
   /// The sender of each configured destination, except for containers without a key.
-  package func outboxSenders(
+  func outboxSenders(
     environment: [String: String], clients: OutboxClients, clock: ServiceClock, logger: Logger
   ) throws(ConfigurationProblem) -> [OutboxDestination: any OutboxSender] {
     var senders: [OutboxDestination: any OutboxSender] = [:]

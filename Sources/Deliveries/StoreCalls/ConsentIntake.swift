@@ -10,7 +10,7 @@ import Subscriptions
 import Work
 
 /// `POST /api/v1/consent`: a customer allows, or no longer allows, to tell the App Store about the use of a purchase.
-package struct ConsentIntake: Sendable {
+struct ConsentIntake: Sendable {
   let apps: AppOfRequest
   let authenticator: Authenticator
   let deviceAuthenticator: DeviceAuthenticator
@@ -18,7 +18,7 @@ package struct ConsentIntake: Sendable {
   let traffic: ClientRateLimits
   let clock: ServiceClock
 
-  package init(
+  init(
     apps: AppOfRequest, authenticator: Authenticator, deviceAuthenticator: DeviceAuthenticator,
     transactions: CustomerTransactions, traffic: ClientRateLimits, clock: ServiceClock
   ) {
@@ -44,7 +44,7 @@ package struct ConsentIntake: Sendable {
     var serverTime: Date
   }
 
-  package func respond(to request: Request) async throws -> Response {
+  func respond(to request: Request) async throws -> Response {
     try request.requireJSON()
     let body = try request.decodeJSON(Body.self)
     let secret = try DeviceSecret(of: request)

@@ -18,7 +18,7 @@ import Work
 /// A call is leased and not locked, so no transaction is open during a request. A server that dies between the App Store's
 /// answer and the commit makes the call once more, with the same body. So does one that learned no outcome; after a definite
 /// rejection the next attempt decides the body anew.
-package struct StoreCallQueue: Sendable {
+struct StoreCallQueue: Sendable {
   let pool: PostgresPool
   let catalog: AppCatalog
   /// Waits longer than a request, because jobs can.
@@ -27,7 +27,7 @@ package struct StoreCallQueue: Sendable {
   let logger: Logger
   let metrics: DeliveryMetrics
 
-  package init(
+  init(
     pool: PostgresPool, catalog: AppCatalog, apis: [String: AppStoreServerAPI], clock: ServiceClock,
     logger: Logger, metrics: DeliveryMetrics
   ) {
@@ -47,7 +47,7 @@ package struct StoreCallQueue: Sendable {
   private static let backoff = Backoff(base: .seconds(5), maximum: .seconds(900), jitter: 0.5)
 
   /// Makes all due calls, every five seconds.
-  package var job: BackgroundJob {
+  var job: BackgroundJob {
     BackgroundJob("calls to the App Store", every: .seconds(5)) { while try await run() == Self.batch {} }
   }
 

@@ -22,16 +22,10 @@ extension Service {
   package var clientRouter: Router {
     var router = Router(cacheControl: "no-store")
     router.group([keepRefusals, limitRate, mapDatabaseErrors]) { router in
-      proofs.addRoutes(to: &router)
-      router.on(.get, "/api/v1/devices/{deviceID}/entitlements", devices.get(_:))
-      router.on(
-        .post, "/api/v1/devices/{deviceID}/children", maximumBodyLength: 16 << 10, pairing.post(_:))
-      router.on(.get, "/api/v1/devices/{deviceID}/children", pairing.get(_:))
-      router.on(.delete, "/api/v1/devices/{deviceID}/children/{childDeviceID}", pairing.delete(_:))
-      router.on(.post, "/api/v1/consent", maximumBodyLength: 16 << 10, consents.respond(to:))
+      for room in rooms { room.addRoutes(to: &router) }
     }
     router.group([limitRate, mapDatabaseErrors]) { router in
-      router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10, events.respond(to:))
+      router.on(.post, "/api/v1/events", maximumBodyLength: 64 << 10, numbers.events.respond(to:))
     }
     router.group([mapDatabaseErrors]) { router in
       router.on(

@@ -74,7 +74,7 @@ extension Service {
     var reports: [GrandfatherReport] = []
     for app in catalog.apps where bundleID == nil || app.bundleID == bundleID {
       guard let rule = app.grandfather else { continue }
-      reports.append(try await grandfathering.run(rule, of: app, isDryRun: isDryRun))
+      reports.append(try await customers.grandfathering.run(rule, of: app, isDryRun: isDryRun))
     }
     return reports
   }
@@ -84,7 +84,7 @@ extension Service {
   /// Call it before the first request, so that its response has a token. While the database is unavailable, responses have
   /// none.
   package func loadEntitlementKeys() async {
-    await entitlementKeyRefresh?.run()
+    await customers.entitlementKeyRefresh?.run()
   }
 
   /// Creates a new signing key for entitlement tokens. All servers publish it within about a minute; it signs an hour
@@ -96,7 +96,7 @@ extension Service {
   package func rotateEntitlementKey(
     isLeaked: Bool = false, by author: SupportAuthor
   ) async throws -> EntitlementKeyRotation {
-    guard let refresh = entitlementKeyRefresh else {
+    guard let refresh = customers.entitlementKeyRefresh else {
       throw SupportRefusal.invalid(
         "ENTITLEMENT_KEY is set: append the new key's file to the list, and an hour later move it to the front."
       )
@@ -116,7 +116,7 @@ extension Service {
     guard last <= Day(of: clock.now()) else { throw SupportRefusal.invalid("\(last) is in the future") }
     var day = first
     while day <= last {
-      report(day, try await kpiCounter.count(day))
+      report(day, try await numbers.counter.count(day))
       day = day.advanced(by: 1)
     }
   }
@@ -127,7 +127,7 @@ extension Service {
   /// - Parameter id: the id in `support_outbox`.
   /// - Throws: ``SupportRefusal`` if there is no such row, and errors of the database.
   package func requeue(_ id: Int64, by author: SupportAuthor) async throws -> RequeueResult {
-    guard try await outbox.requeue(id: id, by: author) else {
+    guard try await deliveries.outbox.requeue(id: id, by: author) else {
       throw SupportRefusal.notFound("The outbox has no row \(id).")
     }
     return RequeueResult(requeued: 1)
@@ -138,6 +138,6 @@ extension Service {
   package func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueResult {
     let app = try catalog.app(named: bundleID)
     return RequeueResult(
-      requeued: try await outbox.requeueDead(bundleID: app.bundleID, by: author))
+      requeued: try await deliveries.outbox.requeueDead(bundleID: app.bundleID, by: author))
   }
 }

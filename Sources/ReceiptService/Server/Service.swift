@@ -26,47 +26,34 @@ package final class Service: Sendable {
   let catalog: AppCatalog
   /// The app that a request names.
   let apps: AppOfRequest
-  let proofs: ClientProofs
-  /// Claims of customers from before receiptd and of old builds.
-  package let claims: ClientClaims
   let notifications: NotificationIntake
-  let devices: DeviceEntitlements
-  let pairing: Pairing
-  let events: EventIntake
-  let consents: ConsentIntake
-  let storeCalls: StoreCallQueue
-  let numbers: NumbersRoute
-  let kpiCounter: KPICounter
-  let kpiJob: KPIJob
+  let replay: Replay
+  let customers: CustomerRoom
+  let proofs: ProofRoom
+  let deliveries: DeliveryRoom
+  let numbers: NumberRoom
+  /// What live apps claim.
+  package let adoption: AdoptionRoom
+  /// The actions of support.
+  package let support: SupportDesk
+  /// The people with a token of their own.
+  package let people: People
   let retentionJob: RetentionJob
   let readiness: Readiness
   let configuredApps: ConfiguredApps
   let sweep: ExpirySweep
-  let eventSweep: EventSweep
-  let profileRetry: ProfileRetry
-  let outbox: Outbox
-  let replay: Replay
   let reconciliation: Reconciliation
   let reconcileJob: ReconcileJob
-  let grandfathering: Grandfathering
-  /// `nil` if the keys are files.
-  let entitlementKeyRefresh: EntitlementKeyRefresh?
   let supportToken: String?
   let signIn: SupportSignIn
   let databaseGauges: DatabaseGauges
   let businessGauges: BusinessGauges
   let jobRunner: JobRunner
-  /// The actions of support.
-  package let support: SupportDesk
-  /// The people with a token of their own.
-  package let people: People
-  /// Extensions of renewal dates.
-  package let renewalExtensions: RenewalExtensions
+  var rooms: [any Room] { [customers, proofs, deliveries, numbers, adoption, support] }
   /// The first six bytes of the SHA-256 of the configuration file, in hex.
   package var configurationDigest: String { catalog.digest }
   let sharedResources: SharedResources
   private let authenticator: Authenticator
-  private let outboxClients: OutboxClients
 
   /// Reads the files of the settings and builds the service. It opens no connection yet.
   /// - Parameter uses: the parts of the configuration whose warnings are logged.
@@ -121,20 +108,11 @@ package final class Service: Sendable {
       pool: pool, recentNotifications: sharedResources.recentNotifications, catalog: catalog, clock: clock,
       logger: logger, metrics: metrics.ledger)
     apps = AppOfRequest(catalog: catalog)
-    let deviceAuthenticator = DeviceAuthenticator(
-      pool: pool, transactions: sharedResources.customerTransactions, charges: sharedResources.dayCharges,
-      clock: clock)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)
     // A job can wait longer than a request, and needs current data.
     let patientAPIs = apis.mapValues { $0.with(timeout: .seconds(60), maximumAge: .zero) }
 
-    entitlementKeyRefresh =
-      settings.entitlementKeys == nil
-      ? EntitlementKeyRefresh(
-        store: EntitlementKeyStore(pool: pool, clock: clock), signer: signer,
-        lifetime: catalog.apps.map(EntitlementClaims.lifetime).max() ?? 0, clock: clock, logger: logger)
-      : nil
     notifications = NotificationIntake(
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
       metrics: metrics.ledger)
@@ -143,58 +121,41 @@ package final class Service: Sendable {
       catalog: catalog, pool: pool, customerTransactions: sharedResources.customerTransactions,
       ledger: ledger,
       // A person waits for the response, and needs current data.
-      apis: apis.mapValues { $0.with(timeout: .seconds(15), maximumAge: .zero) }, signed: signedPurchases,
-      clock: clock, logger: logger)
+      apis: apis.mapValues { $0.with(timeout: .seconds(15), maximumAge: .zero) }, patientAPIs: patientAPIs,
+      signed: signedPurchases, clock: clock, logger: logger)
     let statusWriter = CustomerStatusWriter(catalog: catalog, clock: clock, logger: logger)
-    grandfathering = Grandfathering(
+    customers = CustomerRoom(
       catalog: catalog, pool: pool, transactions: sharedResources.customerTransactions,
-      statusWriter: statusWriter, clock: clock)
-    proofs = ClientProofs(
+      charges: sharedResources.dayCharges, statusWriter: statusWriter, signer: signer,
+      keysAreFiles: settings.entitlementKeys != nil,
+      profileWriteFailures: metrics.ledger.profileWriteFailures, clock: clock, logger: logger)
+    proofs = ProofRoom(
       verifier: verifier, catalog: catalog, apis: apis, patientAPIs: patientAPIs,
-      authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, ledger: ledger, pool: pool,
-      grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock, logger: logger,
+      authenticator: authenticator, deviceAuthenticator: customers.deviceAuthenticator,
+      ledger: ledger, pool: pool, grandfathering: customers.grandfathering, signer: signer, traffic: traffic,
+      clock: clock, logger: logger,
       outcomes: metrics.outcomes, metrics: metrics.ledger)
-    devices = DeviceEntitlements(
-      apps: apps, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
-    pairing = Pairing(apps: apps, pool: pool, authenticator: deviceAuthenticator, clock: clock)
-    events = EventIntake(
-      apps: apps, authenticator: authenticator, charges: sharedResources.dayCharges, traffic: traffic,
-      clock: clock, metrics: metrics.events)
-    consents = ConsentIntake(
-      apps: apps, authenticator: authenticator, deviceAuthenticator: deviceAuthenticator,
-      transactions: sharedResources.customerTransactions, traffic: traffic, clock: clock)
-    storeCalls = StoreCallQueue(
-      pool: pool, catalog: catalog, apis: patientAPIs, clock: clock, logger: logger,
-      metrics: metrics.deliveries)
-    renewalExtensions = RenewalExtensions(desk: support, apis: patientAPIs)
-    numbers = NumbersRoute(catalog: catalog, pool: pool, clock: clock)
-    kpiCounter = KPICounter(catalog: catalog, pool: pool, clock: clock)
-    kpiJob = KPIJob(counter: kpiCounter)
+    deliveries = try DeliveryRoom(
+      catalog: catalog, pool: pool, ledger: ledger, apis: patientAPIs, authenticator: authenticator,
+      deviceAuthenticator: customers.deviceAuthenticator, transactions: sharedResources.customerTransactions,
+      traffic: traffic, environment: settings.environment, clock: clock,
+      clockCorrection: sharedResources.clockCorrection, logger: logger,
+      destinationLogger: uses.contains(.deliveries) ? logger : .silent, metrics: metrics.deliveries)
+    numbers = NumberRoom(
+      catalog: catalog, pool: pool, authenticator: authenticator, charges: sharedResources.dayCharges,
+      traffic: traffic, clock: clock, metrics: metrics.events)
     retentionJob = RetentionJob(
       pool: pool, catalog: catalog, retention: settings.retention, clock: clock, logger: logger)
     readiness = Readiness(sharedResources: sharedResources)
-    profileRetry = ProfileRetry(
-      pool: pool, catalog: catalog, clock: clock, logger: logger,
-      failures: metrics.ledger.profileWriteFailures)
-    let outboxClients = OutboxClients(catalog)
-    let senders = try catalog.outboxSenders(
-      environment: settings.environment, clients: outboxClients, clock: clock,
-      logger: uses.contains(.deliveries) ? logger : .silent)
-    outbox = Outbox(
-      pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger,
-      metrics: metrics.deliveries)
-    claims = ClientClaims(
+    adoption = AdoptionRoom(
       catalog: catalog, appsWithKey: Set(apis.keys), proofs: proofs, ledger: ledger, pool: pool,
       logKey: sharedResources.logKey, clock: clock, logger: logger)
     configuredApps = ConfiguredApps(
-      catalog: catalog, clientWriteModes: claims.modes, pool: pool, clock: clock, logger: logger)
+      catalog: catalog, clientWriteModes: adoption.modes, pool: pool, clock: clock, logger: logger)
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, statusWriter: statusWriter, clock: clock),
       freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock),
-      clockCorrection: sharedResources.clockCorrection)
-    eventSweep = EventSweep(
-      pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       clockCorrection: sharedResources.clockCorrection)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(
@@ -218,7 +179,6 @@ package final class Service: Sendable {
     signIn = SupportSignIn(token: settings.supportToken, people: people, traffic: traffic)
     self.sharedResources = sharedResources
     self.authenticator = authenticator
-    self.outboxClients = outboxClients
     await authenticator.takeOver(from: former?.authenticator)
     metrics.configuration.loaded(
       configurationDigest, at: clock.now(), insteadOf: former?.configurationDigest)
@@ -262,18 +222,16 @@ package final class Service: Sendable {
   /// Runs the background jobs until the task is cancelled.
   package func runJobs() async {
     let jobs =
-      sweep.jobs + proofs.jobs + claims.jobs + databaseGauges.jobs + [
-        eventSweep.job, configuredApps.windowJob, profileRetry.job, storeCalls.job,
-        renewalExtensions.job, reconcileJob.job, kpiJob.job, businessGauges.job,
-        authenticator.job, sharedResources.refusedAttempts.job, sharedResources.seenUsers.job,
+      rooms.flatMap(\.jobs) + sweep.jobs + databaseGauges.jobs + [
+        configuredApps.windowJob, reconcileJob.job, businessGauges.job, authenticator.job,
+        sharedResources.refusedAttempts.job, sharedResources.seenUsers.job,
       ]
-      + [entitlementKeyRefresh?.job].compactMap(\.self)
     await withTaskGroup { group in
       group.addTask { await self.jobRunner.run(jobs) }
       group.addTask { await self.jobRunner.runUntilSuccess(self.sharedResources.logKey.job(self.pool)) }
       group.addTask {
-        await self.jobRunner.runUntilSuccess(self.outbox.registrationJob)
-        await self.jobRunner.run(self.outbox.deliveryJobs)
+        await self.jobRunner.runUntilSuccess(self.deliveries.outbox.registrationJob)
+        await self.jobRunner.run(self.deliveries.outbox.deliveryJobs)
       }
       group.addTask {
         // Retention deletes notifications of apps that are not in `configured_apps`.
@@ -291,7 +249,7 @@ package final class Service: Sendable {
   package func drain() { sharedResources.drain() }
 
   /// Closes the resources that are not shared, after another service has replaced this one and its jobs have ended.
-  package func retire() async { await outboxClients.shutDown() }
+  package func retire() async { await deliveries.shutDown() }
 
   /// Closes all connections to the database and other servers.
   package func close() async {

@@ -45,7 +45,7 @@ extension Service {
         return try await handler(body.action, body.author(signedInAs: actor))
       }
     }
-    on(.get, .numbers, "/{view}") { request, _ in try await self.numbers.respond(to: request) }
+    on(.get, .numbers, "/{view}") { request, _ in try await self.numbers.route.respond(to: request) }
     on(.get, .customer, "/{id}") { request, actor in
       let report = try await self.support.customer(request.parameters.require("id"), by: actor)
       guard !report.isEmpty else { throw Problem.notFound(report.found.detail.asSentence) }
@@ -105,7 +105,7 @@ extension Service {
     act(.extendRenewal) { (body: ExtendRenewalBody, author) in
       try await .json(
         .ok,
-        self.renewalExtensions.extend(
+        self.support.renewalExtensions.extend(
           body.originalTransactionID, days: body.days, reasonCode: body.reasonCode,
           isDryRun: body.dryRun ?? false, isForced: body.force ?? false, by: author))
     }

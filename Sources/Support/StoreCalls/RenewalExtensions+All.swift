@@ -105,7 +105,7 @@ extension RenewalExtensions {
   }
 
   /// Follows the requests that have not ended, every 15 seconds.
-  package var job: BackgroundJob {
+  var job: BackgroundJob {
     BackgroundJob("renewal extensions", every: .seconds(15)) { try await run() }
   }
 

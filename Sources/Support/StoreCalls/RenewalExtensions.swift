@@ -24,11 +24,6 @@ package struct RenewalExtensions: Sendable {
   /// Waits longer than a request, because jobs and commands can.
   let apis: [String: AppStoreServerAPI]
 
-  package init(desk: SupportDesk, apis: [String: AppStoreServerAPI]) {
-    self.desk = desk
-    self.apis = apis
-  }
-
   var pool: PostgresPool { desk.pool }
   var clock: ServiceClock { desk.clock }
 

@@ -62,7 +62,7 @@ struct AdoptCommand: AsyncParsableCommand {
       do {
         // A run that was stopped a moment ago may have used up this second's calls, and this process does not know.
         try await Task.sleep(for: .seconds(1))
-        reports = try await service.claims.adopt(
+        reports = try await service.adoption.adopt(
           bundleID: bundle, isDryRun: dryRun, csv: csv, clientAwardDays: awardClientWrites
         ) { app, done, total in
           progress.show("\(app): \(done) of \(total) claims")

@@ -87,7 +87,7 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
   }
 
   private func perform(_ service: Service, _ actor: SupportActor?) async throws -> RenewalExtension {
-    let extensions = service.renewalExtensions
+    let extensions = service.support.renewalExtensions
     if let status, let identifier = UUID(uuidString: status) {
       return try await extensions.refreshed(identifier)
     }

@@ -26,7 +26,7 @@ import Testing
       #expect(try await live.adopt(csv: stolen).outcomes["another_customer"] == 1)
       #expect(try await live.profile(live[3]) == ProfileRow())
       await #expect(throws: SupportRefusal.self) {
-        try await live.harness.service.claims.adopt(isDryRun: true, csv: ids)
+        try await live.harness.service.adoption.adopt(isDryRun: true, csv: ids)
       }
     }
   }

@@ -177,7 +177,7 @@ import Text
 
       let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
       let report = try #require(
-        try await other.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
+        try await other.adoption.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
       await other.close()
       #expect(report.rowsCorrected == 2)
       #expect(report.description.contains("2 rows had other values and now have the true status"))
@@ -195,7 +195,7 @@ import Text
       #expect(try await live.profile(live[4]).product == SwiftClimb.monthly)
       let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
       let again = try #require(
-        try await other.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
+        try await other.adoption.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
       await other.close()
       #expect(again.falseClaimsCleared == 1)
       #expect(try await live.profile(live[4]) == ProfileRow())
@@ -282,7 +282,7 @@ import Text
         let (reached, continuation) = AsyncStream.makeStream(of: Void.self)
         let service = try await live.harness.service(configuration: LiveApps.configuration([:]))
         let run = Task {
-          try await service.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false) { _, done, _ in
+          try await service.adoption.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false) { _, done, _ in
             if done >= stop { continuation.yield() }
           }
         }

@@ -334,7 +334,7 @@ import Testing
         #expect(try await !hasAward())
       }
       live.harness.clock.advance(seconds: 60)
-      try await live.harness.service.profileRetry.run()
+      try await live.harness.service.customers.profileRetry.run()
       #expect(try await live.harness.isPremiumInPreferences(user) == false)
       let report = try await live.adopt(Thaqalayn.bundleID)
       #expect(report.waitingForStatus == [])

@@ -17,7 +17,7 @@ import Testing
       let long = "\u{1B}]0;title\u{07}" + (0..<72).map { _ in UUID().uuidString }.joined()
       try await live.setProfile(live[3], long, until: live.harness.clock.now + 86_400)
       let report = try #require(
-        try await live.harness.service.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
+        try await live.harness.service.adoption.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false).first)
       #expect(report.outcomes == ["bound": 1, "unknown": 1])
       #expect(report.description.unicodeScalars.allSatisfy { $0.value >= 0x20 || $0 == "\n" })
     }
@@ -42,7 +42,7 @@ import Testing
       let bare = try await live.harness.validate(
         ["transactionID": renewed.transactionID, "bundleID": SwiftClimb.bundleID], token: token)
       #expect(bare.code == "belongs_to_another_customer")
-      _ = try await live.harness.service.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false)
+      _ = try await live.harness.service.adoption.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false)
       #expect(try await live.harness.row(of: id).userID == payer)
       #expect(try await live.profile(stranger) == ProfileRow())
     }
@@ -61,10 +61,10 @@ import Testing
       try await live.setProfile(payer, renewed.transactionID, until: until)
       try await live.setProfile(other, id, until: until)
       let row = try await live.profile(payer)
-      let plan = try await live.harness.service.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: true)
+      let plan = try await live.harness.service.adoption.adopt(bundleID: SwiftClimb.bundleID, isDryRun: true)
       #expect(plan.first?.outcomes == ["bound": 1, "claimed_twice": 1])
       for _ in 1...2 {
-        let report = try await live.harness.service.claims.adopt(
+        let report = try await live.harness.service.adoption.adopt(
           bundleID: SwiftClimb.bundleID, isDryRun: false)
         #expect(report.first?.outcomes == ["bound": 1, "claimed_twice": 1])
         #expect(try await live.profile(payer) == row)
@@ -81,7 +81,7 @@ import Testing
 
       let ada = try #require(Harness.ada)
       _ = try await live.harness.desk.transfer(id, to: payer.uuidString, by: ada)
-      let decided = try await live.harness.service.claims.adopt(
+      let decided = try await live.harness.service.adoption.adopt(
         bundleID: SwiftClimb.bundleID, isDryRun: false)
       #expect(decided.first?.outcomes == ["another_customer": 1, "bound": 1])
       #expect(try await live.profile(payer).originalTransactionID == id)

@@ -120,7 +120,7 @@ import Testing
       }
       #expect(try await run([]).firstStart == nil)
       #expect(try await run([first]).firstStart != nil)
-      let modes = service.claims.modes
+      let modes = service.adoption.modes
       #expect(modes.apps(sharingTablesOf: first).map(\.bundleID) == [SwiftClimb.bundleID])
     }
   }

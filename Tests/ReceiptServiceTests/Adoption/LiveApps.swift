@@ -126,7 +126,7 @@ struct LiveApps: OldBuilds {
   /// Verifies the claims that are due some seconds after they were written.
   func verifyClaims(afterSeconds seconds: Double = 10) async throws {
     harness.clock.advance(seconds: seconds)
-    try await harness.service.claims.verification.run()
+    try await harness.service.adoption.verification.run()
   }
 
   /// A purchase in the store of which no notification and no client tells.
@@ -145,7 +145,7 @@ extension LiveApps {
     clientAwardDays: Int? = nil
   ) async throws -> AdoptionReport {
     try #require(
-      try await harness.service.claims.adopt(
+      try await harness.service.adoption.adopt(
         bundleID: bundleID, isDryRun: isDryRun, csv: csv, clientAwardDays: clientAwardDays
       ).first)
   }

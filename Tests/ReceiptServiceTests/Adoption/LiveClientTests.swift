@@ -76,7 +76,7 @@ import Text
       try await live.setProfile(live[4], legacy.originalTransactionID, until: legacy.expiresAt)
       try await live.verifyClaims()
       try await live.harness.service.sweepEverything()
-      try await live.harness.service.profileRetry.run()
+      try await live.harness.service.customers.profileRetry.run()
       #expect(try await live.clientWrites().map(\.outcome) == ["unknown"])
       #expect(try await live.profile(live[4]) == legacy)
     }

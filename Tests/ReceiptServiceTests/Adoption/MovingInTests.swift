@@ -70,10 +70,10 @@ import Text
 
       // Adopt.
       let columns = try await Self.columns(live.pool, at: harness.clock.now)
-      let dry = try await harness.service.claims.adopt(isDryRun: true).map(\.outcomes)
+      let dry = try await harness.service.adoption.adopt(isDryRun: true).map(\.outcomes)
       #expect(try await harness.count("adoptions") == 0)
       #expect(try await Self.columns(live.pool, at: harness.clock.now) == columns)
-      #expect(try await harness.service.claims.adopt(isDryRun: false).map(\.outcomes) == dry)
+      #expect(try await harness.service.adoption.adopt(isDryRun: false).map(\.outcomes) == dry)
       #expect(
         dry == [
           ["bound": 3, "expired": 1, "unknown": 1], ["bound": 3, "expired": 1], ["awarded": 4], [:],
@@ -111,7 +111,7 @@ import Text
       if modes.ofThaqalayn == .accept {
         // No transaction to verify: the customer has what the old build wrote, until a run with the flag gives the award.
         #expect(try await live.readsIsPremium(live[4]) == true)
-        let again = try await harness.service.claims.adopt(
+        let again = try await harness.service.adoption.adopt(
           bundleID: Thaqalayn.bundleID, isDryRun: false, clientAwardDays: 366)
         #expect(again.first?.outcomes == ["awarded": 5])
         paying.insert("tafsir 4")
@@ -144,7 +144,7 @@ import Text
         ])
         let server = try await harness.service(configuration: configuration)
         try await server.configuredApps.write()
-        _ = try await server.claims.adopt(isDryRun: false)
+        _ = try await server.adoption.adopt(isDryRun: false)
         await server.close()
         falseClaims = []
         try await everythingIsAsPaid()

@@ -162,7 +162,7 @@ import Testing
       // A circuit breaker may be open for a while of real time; a new server has none.
       let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
       live.harness.clock.advance(seconds: 3_600)
-      try await other.claims.verification.run()
+      try await other.adoption.verification.run()
       await other.close()
       #expect(try await live.clientWrites().map(\.outcome) == ["bound"])
       #expect(try await live.profile(live[9]).product == SwiftClimb.monthly)
@@ -177,7 +177,7 @@ import Testing
       let key = other.sharedResources.logKey
       try await key.load(from: live.harness.pool)
       live.harness.clock.advance(seconds: 10)
-      try await other.claims.verification.run()
+      try await other.adoption.verification.run()
       await other.close()
       let line = try #require(log.all.first { $0.contains("the App Store does not confirm") })
       let user = live[9].uuidString.lowercased()

@@ -19,7 +19,7 @@ import Text
   /// Writes the statuses that wait in the outbox.
   private static func retry(_ live: LiveApps) async throws {
     live.harness.clock.advance(seconds: 10)
-    try await live.harness.service.profileRetry.run()
+    try await live.harness.service.customers.profileRetry.run()
   }
 
   private static func limit(_ live: LiveApps, _ user: UUID) async throws -> Int? {

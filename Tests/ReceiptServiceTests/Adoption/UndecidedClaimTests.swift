@@ -33,7 +33,7 @@ import Testing
         try await Self.sync(live, sandbox, as: user)
       }
       #expect([try await live.profile(live[2]), try await live.profile(live[3])] == rows)
-      let reports = try await live.harness.service.claims.adopt(
+      let reports = try await live.harness.service.adoption.adopt(
         bundleID: SwiftClimb.bundleID, isDryRun: false)
       #expect(reports.first?.outcomes == ["bound": 1, "unknown": 1])
       #expect(try await live.profile(live[2]) == rows[0])
@@ -51,9 +51,11 @@ import Testing
       let other = try live.harness.buy(Thaqalayn.tafsir, bundleID: Thaqalayn.bundleID, in: .sandbox)
       try await Self.sync(live, other, as: live[6], of: "thaqalayn")
       #expect(try await live.harness.isPremiumInPreferences(live[6]) == true)
-      let climb = try await live.harness.service.claims.adopt(bundleID: SwiftClimb.bundleID, isDryRun: false)
+      let climb = try await live.harness.service.adoption.adopt(
+        bundleID: SwiftClimb.bundleID, isDryRun: false)
       #expect(climb.first?.outcomes == ["awarded": 1])
-      let tafsir = try await live.harness.service.claims.adopt(bundleID: Thaqalayn.bundleID, isDryRun: false)
+      let tafsir = try await live.harness.service.adoption.adopt(
+        bundleID: Thaqalayn.bundleID, isDryRun: false)
       #expect(tafsir.first?.outcomes == ["awarded": 3])
       #expect(try await live.profile(live[2]).expiresAt == end)
     }

@@ -105,7 +105,7 @@ import Work
       #expect(shown.bool("entitlements.isAccessGranted") == true)
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
       harness.clock.advance(seconds: 1)
-      #expect(try await harness.service.kpiCounter.count(harness.day("03-01")) == 0)
+      #expect(try await harness.service.numbers.counter.count(harness.day("03-01")) == 0)
       #expect(try await harness.everythingCounted() == [])
       let scrape = try await harness.scrape()
       for name in ["purchases", "charges", "refunds", "trials_started", "trials_converted"] {

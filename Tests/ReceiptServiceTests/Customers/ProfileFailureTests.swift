@@ -32,13 +32,13 @@ import Work
         #expect(held?.product == nil)
         // A retry while it is locked: it stays queued.
         harness.clock.advance(seconds: 2)
-        try await harness.service.profileRetry.run()
+        try await harness.service.customers.profileRetry.run()
         let waiting = try await harness.pool.query("SELECT attempts FROM outbox")
         let attempts = try waiting.map { try $0.decode("attempts", as: Int.self) }
         #expect(attempts == [1])
       }
       harness.clock.advance(seconds: 60)
-      try await harness.service.profileRetry.run()
+      try await harness.service.customers.profileRetry.run()
       #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
       #expect(try await harness.count("outbox") == 0)
     }
@@ -101,7 +101,7 @@ import Work
         "ALTER TABLE profiles ADD COLUMN IF NOT EXISTS premium_expires_at timestamptz",
       ] { _ = try await harness.pool.query(Query(unescaped: cure)) }
       harness.clock.advance(seconds: 5)
-      try await harness.service.profileRetry.run()
+      try await harness.service.customers.profileRetry.run()
       #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
       #expect(try await harness.profileRow(of: other)?.product == TestApps.monthly)
     }
@@ -124,7 +124,7 @@ import Work
         WHEN (OLD.id = '\(unescaped: users[2].uuidString)') EXECUTE FUNCTION refuse()
         """)
       let writer = ProfileWriter(
-        catalog: harness.service.profileRetry.catalog, clock: harness.clock.service,
+        catalog: harness.service.customers.profileRetry.catalog, clock: harness.clock.service,
         logger: harness.service.logger)
       let changes = users.map { CustomerChange(bundleID: TestApps.climbing, customer: .user($0)) }
       let unwritten = try await harness.pool.withTransaction { connection in
@@ -149,10 +149,10 @@ import Work
       _ = try await harness.pool.query("ALTER TABLE profiles DROP COLUMN needed")
       harness.clock.advance(seconds: 5)
       try await withThrowingTaskGroup(of: Void.self) { group in
-        for _ in 0..<4 { group.addTask { try await harness.service.profileRetry.run() } }
+        for _ in 0..<4 { group.addTask { try await harness.service.customers.profileRetry.run() } }
         try await group.waitForAll()
       }
-      try await harness.service.profileRetry.run()
+      try await harness.service.customers.profileRetry.run()
       #expect(try await harness.count("profiles") == 50)
       #expect(try await harness.count("outbox") == 0)
     }

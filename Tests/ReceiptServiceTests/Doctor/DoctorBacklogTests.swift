@@ -41,7 +41,7 @@ import Testing
       _ = try await harness.pool.query("INSERT INTO profiles (id) VALUES (\(user))")
       #expect(try await harness.notify(harness.buy(token: user).notification.signedPayload).status == 200)
       harness.clock.advance(seconds: 2)
-      try await harness.service.profileRetry.run()
+      try await harness.service.customers.profileRetry.run()
       let warnings = await warnings(harness)
       #expect(warnings.count == 1)
       #expect(warnings.first?.hasPrefix("warn  premium status: 1 not written, the first since ") == true)
@@ -50,7 +50,7 @@ import Testing
         "\(warnings)")
       _ = try await harness.pool.query("ALTER TABLE profiles DROP CONSTRAINT refuse")
       harness.clock.advance(seconds: 60)
-      try await harness.service.profileRetry.run()
+      try await harness.service.customers.profileRetry.run()
       #expect(await self.warnings(harness) == [])
     }
   }

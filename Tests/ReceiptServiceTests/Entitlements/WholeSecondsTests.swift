@@ -92,7 +92,7 @@ import Testing
       configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)]),
       environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
     ) { harness in
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       harness.clock.advance(seconds: 0.625)
       let user = UUID()
       var token = try await harness.token(for: user)
@@ -109,7 +109,7 @@ import Testing
       answers.append(
         try await harness.validate(["signedTransaction": failed.signedTransaction], token: token))
       answers.append(try await harness.profile(of: user, token: token))
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       var names: Set<String> = []
       for answer in answers {
         #expect(answer.status == 200)

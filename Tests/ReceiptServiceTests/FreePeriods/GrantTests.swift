@@ -222,7 +222,7 @@ import Testing
       #expect(try await harness.profileRow(of: user)?.product == nil)
       _ = try await harness.pool.query("ALTER TABLE profiles DROP CONSTRAINT stubborn")
       harness.clock.advance(seconds: 10)
-      try await harness.service.profileRetry.run()
+      try await harness.service.customers.profileRetry.run()
       #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
     }
   }

@@ -123,7 +123,7 @@ import Text
         payload.data = data
         #expect(
           try await harness.notify(harness.store.identity.authority.signer.sign(payload)).status == 200)
-        try await harness.service.oldProofs.run()
+        try await harness.service.proofs.oldProofs.run()
       } else {
         let answer = try await harness.validate(["signedTransaction": signed])
         #expect(answer.bool("entitlements.isAccessGranted") == false)

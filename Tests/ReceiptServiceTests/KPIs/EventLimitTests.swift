@@ -68,7 +68,7 @@ import Text
           method: .post, path: "/api/v1/events", headers: [.contentType: "application/json"],
           body: Array(Self.report(at: now).utf8))
         do {
-          return try await other.events.respond(to: request).status.code
+          return try await other.numbers.events.respond(to: request).status.code
         } catch let problem as Problem {
           return problem.status.code
         }
@@ -159,7 +159,7 @@ import Text
       #expect(try await Self.post(tomorrow, harness).status == 202)
       #expect(try await harness.count("customer_event_bytes") == 3)
       harness.clock.advance(days: 1)
-      _ = try await harness.service.kpiCounter.deleteOldEvents()
+      _ = try await harness.service.numbers.counter.deleteOldEvents()
       #expect(try await harness.count("customer_event_bytes") == 1)
     }
   }
@@ -247,10 +247,10 @@ import Text
       let json = Self.report(at: harness.clock.now)
       #expect(try await Self.post(json, harness).status == 202)
       harness.clock.advance(days: 90)
-      _ = try await harness.service.kpiCounter.deleteOldEvents()
+      _ = try await harness.service.numbers.counter.deleteOldEvents()
       #expect(try await harness.count("event_bytes_daily") == 1)
       harness.clock.advance(days: 1)
-      _ = try await harness.service.kpiCounter.deleteOldEvents()
+      _ = try await harness.service.numbers.counter.deleteOldEvents()
       #expect(try await harness.count("event_bytes_daily") == 0)
       #expect(try await harness.count("events") == 0)
     }

@@ -223,9 +223,9 @@ import Text
       #expect(try await counted(harness.day("03-01"), harness) == ["paywall_shown 2 2"])
 
       try harness.becomes("06-15")
-      while try await harness.count("events") > 0 { try await harness.service.kpiJob.run() }
+      while try await harness.count("events") > 0 { try await harness.service.numbers.kpiJob.run() }
       #expect(try await counted(harness.day("03-01"), harness) == ["paywall_shown 2 2"])
-      _ = try await harness.service.kpiCounter.count(harness.day("03-01"))
+      _ = try await harness.service.numbers.counter.count(harness.day("03-01"))
       #expect(try await harness.numbers("03-01", tier: nil) == ["paywall_shown": "2"])
     }
   }

@@ -27,7 +27,7 @@ extension Harness {
   func countWhatIsDue() async throws -> [Day] {
     var days: [Day] = []
     while true {
-      let turn = try await service.kpiJob.run { _ in }
+      let turn = try await service.numbers.kpiJob.run { _ in }
       if turn.isEmpty { return days }
       days += turn
     }

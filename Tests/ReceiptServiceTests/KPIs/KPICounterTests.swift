@@ -68,7 +68,7 @@ import Text
       // A reversed refund is not counted.
       try await harness.happens(
         .reverseRefund(transactionID: bought.transactionID), to: bought.originalTransactionID)
-      _ = try await harness.service.kpiCounter.count(harness.day("05-01"))
+      _ = try await harness.service.numbers.counter.count(harness.day("05-01"))
       #expect(try await harness.numbers("05-01", tier: "premium", of: app) == ["active": "2"])
     }
   }
@@ -150,7 +150,7 @@ import Text
       try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
       harness.clock.advance(seconds: 1)
-      #expect(try await harness.service.kpiCounter.count(harness.day("03-01")) == 0)
+      #expect(try await harness.service.numbers.counter.count(harness.day("03-01")) == 0)
       #expect(try await harness.everythingCounted() == [])
     }
   }

@@ -153,7 +153,7 @@ import Text
       var days: [Day] = []
       while true {
         let turn = try await withThrowingTaskGroup(of: [Day].self) { group in
-          for server in servers { group.addTask { try await server.kpiJob.run { _ in } } }
+          for server in servers { group.addTask { try await server.numbers.kpiJob.run { _ in } } }
           return try await group.reduce(into: []) { $0 += $1 }
         }
         if turn.isEmpty { break }
@@ -164,7 +164,7 @@ import Text
       // A command at the same time also leaves one row for each day.
       let day = try harness.day("03-01")
       try await withThrowingTaskGroup(of: Void.self) { group in
-        for server in servers { group.addTask { _ = try await server.kpiCounter.count(day) } }
+        for server in servers { group.addTask { _ = try await server.numbers.counter.count(day) } }
         try await group.waitForAll()
       }
       #expect(try await harness.numbers("03-01", tier: "individual")["new"] == "1")
@@ -182,7 +182,7 @@ import Text
       try harness.becomes("03-10")
       let start = ContinuousClock.now
       var rests: [Duration] = []
-      let days = try await harness.service.kpiJob.run { rest in
+      let days = try await harness.service.numbers.kpiJob.run { rest in
         rests.append(rest)
         // The pause after a day that takes 16 s.
         harness.clock.advance(seconds: 304)

@@ -68,7 +68,7 @@ import Work
       }
       #expect((answers.unrelated + answers.blocked).allSatisfy { $0.status == 200 })
       harness.clock.advance(seconds: 60)
-      try await harness.service.profileRetry.run()
+      try await harness.service.customers.profileRetry.run()
       for (user, _) in customers { #expect(try await harness.profileRow(of: user)?.product == nil) }
     }
   }

@@ -38,8 +38,8 @@ extension Harness {
 
   func sweepAndDeliver() async throws {
     _ = try await service.sweep.run()
-    _ = try await service.eventSweep.run()
-    try await service.outbox.run()
+    _ = try await service.deliveries.eventSweep.run()
+    try await service.deliveries.outbox.run()
   }
 
   /// Sets the clock to an instant, runs the sweeps, and delivers.

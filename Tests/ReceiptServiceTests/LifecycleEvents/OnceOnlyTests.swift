@@ -46,7 +46,7 @@ import Testing
       let story = try story(harness)
       for notification in story.notifications {
         for _ in 0..<2 { await harness.arrives(notification) }
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
       }
       for notification in story.notifications { await harness.arrives(notification) }
       for row in try await harness.pool.query("SELECT notification_uuid FROM notifications") {
@@ -69,7 +69,7 @@ import Testing
       for notification in story.notifications.shuffled(using: &generator) {
         await harness.arrives(notification)
         if Bool.random(using: &generator) { await harness.arrives(notification) }
-        if Bool.random(using: &generator) { try await harness.service.outbox.run() }
+        if Bool.random(using: &generator) { try await harness.service.deliveries.outbox.run() }
       }
       try await harness.sweepAndDeliver()
       #expect(Set(receiver.events.map(\.id)).count == receiver.events.count)
@@ -110,7 +110,7 @@ import Testing
       #expect(told.map(\.1) == expected.map { $0.1.transactionID })
       // Those of more than a week ago are written down, and not sent.
       harness.clock.advance(seconds: 31)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.types == ["renewed"])
     }
   }
@@ -124,20 +124,20 @@ import Testing
       let other = try await harness.service(
         configuration: EventApps.configuration(receiver),
         settings: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret])
-      try await other.outbox.run()
-      try await harness.service.outbox.run()
+      try await other.deliveries.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.types == ["subscription.started"])
 
       // It dies during the request: the claim ends, and the receiver gets the same id again.
       _ = try await harness.customer()
       receiver.answer(500)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       _ = try await harness.pool.query(
         "UPDATE outbox SET claimed_by = gen_random_uuid(), claimed_until = \(harness.clock.now + 75)")
-      try await other.outbox.run()
+      try await other.deliveries.outbox.run()
       #expect(receiver.events.count == 2)
       harness.clock.advance(seconds: 76)
-      try await other.outbox.run()
+      try await other.deliveries.outbox.run()
       #expect(receiver.events.count == 3)
       #expect(receiver.events[1].id == receiver.events[2].id)
       #expect(receiver.events[1].body == receiver.events[2].body)
@@ -181,8 +181,8 @@ import Testing
         for service in [harness.service, other, harness.service, other] {
           group.addTask {
             _ = try await service.sweep.run()
-            try await service.eventSweep.run()
-            try await service.outbox.run()
+            try await service.deliveries.eventSweep.run()
+            try await service.deliveries.outbox.run()
           }
         }
         try await group.waitForAll()
@@ -220,7 +220,7 @@ import Testing
     ) { harness in
       let bought = try harness.buy(token: UUID())
       harness.clock.advance(days: 1)
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       try await harness.arrives(bought)
       try await harness.sweepAndDeliver()
       #expect(receiver.events.isEmpty)

@@ -26,12 +26,12 @@ import Testing
         in: start..<harness.clock.now, isDryRun: true, by: author)
       #expect(
         counted.description == "cancelled: 1\nsubscription.started: 1\n2 events would be sent again")
-      try await service.outbox.run()
+      try await service.deliveries.outbox.run()
       #expect(receiver.events.count == 2)
 
       let queued = try await service.replayEvents(in: start..<(start + 3_600), by: author)
       #expect(queued.description == "subscription.started: 1\n1 event queued again")
-      try await service.outbox.run()
+      try await service.deliveries.outbox.run()
       #expect(receiver.types == ["cancelled", "subscription.started", "subscription.started"])
       let started = receiver.events.filter { $0.type == "subscription.started" }
       #expect(started[0].id == started[1].id)
@@ -41,7 +41,7 @@ import Testing
 
       _ = try await service.replayEvents(
         in: start..<harness.clock.now, bundleID: TestApps.climbing, type: "cancelled", by: author)
-      try await service.outbox.run()
+      try await service.deliveries.outbox.run()
       #expect(receiver.types.filter { $0 == "cancelled" }.count == 2)
       await #expect(throws: SupportRefusal.self) {
         _ = try await service.replayEvents(in: start..<harness.clock.now, type: "unheard", by: author)
@@ -58,7 +58,7 @@ import Testing
       #expect(receiver.events.isEmpty)
       _ = try await harness.service.replayEvents(
         in: (harness.clock.now - 60)..<(harness.clock.now + 60), by: try #require(Harness.ada))
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.types == ["subscription.started"])
     }
   }
@@ -71,11 +71,11 @@ import Testing
       let bought = try harness.buy()
       try await harness.arrives(bought)
       harness.clock.advance(seconds: 31)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       func replay() async throws {
         _ = try await harness.service.replayEvents(
           in: (harness.clock.now - 86_400)..<(harness.clock.now + 60), type: "subscription.started", by: ada)
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
       }
       let user = UUID()
       _ = try await harness.sync([bought.signedTransaction], user: user, token: harness.token(for: user))
@@ -93,9 +93,9 @@ import Testing
     try await withEvents { harness, receiver in
       let ada = try #require(Harness.ada)
       let (user, _) = try await harness.customer()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       try await harness.erase(user.uuidString)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       let span = (harness.clock.now - 60)..<(harness.clock.now + 60)
       let sent = receiver.events.count
       let replayed = try await harness.service.replayEvents(in: span, by: ada)
@@ -108,7 +108,7 @@ import Testing
         FROM lifecycle_events e JOIN outbox_destinations d ON d.destination = 'event' AND d.bundle_id = e.bundle_id
         """)
       #expect(try await harness.service.requeueDead(of: TestApps.climbing, by: ada).requeued == 1)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.count == sent)
     }
   }
@@ -117,7 +117,7 @@ import Testing
     try await withEvents { harness, receiver in
       _ = try await harness.customer()
       receiver.answer(410)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       harness.clock.advance(days: 89)
       try await harness.service.retentionJob.run()
       #expect(try await harness.count("lifecycle_events") == 1)
@@ -149,13 +149,13 @@ import Testing
       let logs = LogLines()
       let service = try await harness.service(
         configuration: Self.configuration(receiver), settings: settings, log: logs)
-      try await service.outbox.register()
+      try await service.deliveries.outbox.register()
       let bought = try harness.buy(token: UUID())
       for _ in 0..<2 { try await harness.arrives(bought) }
       receiver.answer(503)
-      try await service.outbox.run()
+      try await service.deliveries.outbox.run()
       harness.clock.advance(seconds: 60)
-      try await service.outbox.run()
+      try await service.deliveries.outbox.run()
       #expect(receiver.events.count == 2)
       for event in receiver.events {
         #expect(event.value("signedPayload") as? String == bought.notification.signedPayload)

@@ -181,7 +181,7 @@ import Testing
       configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(receiver.url)]),
       environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
     ) { harness in
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       let (_, bought) = try await harness.customer()
       harness.clock.advance(seconds: 120)
       await harness.service.readDatabaseGauges()
@@ -192,7 +192,7 @@ import Testing
       #expect(scrape["receiptd_outbox_oldest_seconds{\(place)}"] == 120)
       #expect(scrape["receiptd_sweep_lag_seconds"] == 0)
 
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       harness.clock.set(try #require(bought.transaction.expiresDate) + 90)
       await harness.service.readDatabaseGauges()
       scrape = try await harness.scrape()

@@ -45,7 +45,7 @@ import Testing
     do {
       let session = try await harness.service.pool.query("SELECT session_user::text AS role")[0]
       #expect(try session.decode("role", as: String.self) == "receiptd_app")
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       try await subscriber(user, harness, receiver)
       try await devices(harness)
       try await support(harness)
@@ -74,7 +74,7 @@ import Testing
     let preferences = try await harness.pool.query(
       "SELECT is_premium FROM user_preferences WHERE user_id = \(user)")[0]
     #expect(try preferences.decode("is_premium", as: Bool.self))
-    try await harness.service.outbox.run()
+    try await harness.service.deliveries.outbox.run()
     #expect(receiver.events.count == 1)
 
     harness.clock.set(try #require(bought.transaction.expiresDate))
@@ -150,11 +150,11 @@ import Testing
     try await harness.requestsRefund(of: bought)
     _ = try await ask("refund-answer", ["id": bought.originalTransactionID, "prefer": "none"])
     _ = try await harness.consent(true, of: try #require(UUID(uuidString: user)))
-    #expect(try await harness.service.storeCalls.run() == 1)
+    #expect(try await harness.service.deliveries.storeCalls.run() == 1)
     #expect(try await harness.storeCalls().map(\.outcome) == ["sent"])
     _ = try await ask(
       "extend-renewal", ["originalTransactionID": bought.originalTransactionID, "days": 1, "reasonCode": 0])
-    _ = try await harness.service.renewalExtensions.extendAll(
+    _ = try await harness.service.support.renewalExtensions.extendAll(
       ofProduct: TestApps.monthly, days: 1, reasonCode: 0, by: #require(Harness.ada))
     _ = try await ask("replay", ["notificationUUID": bought.notification.uuid])
     _ = try await ask("requeue", ["bundleID": TestApps.climbing])
@@ -172,11 +172,11 @@ import Testing
     harness.clock.advance(days: 40)
     _ = try await harness.service.sweep.run()
     _ = await harness.service.reconcile()
-    _ = try await harness.service.outbox.run()
-    try await harness.service.storeCalls.run()
-    try await harness.service.renewalExtensions.run()
+    _ = try await harness.service.deliveries.outbox.run()
+    try await harness.service.deliveries.storeCalls.run()
+    try await harness.service.support.renewalExtensions.run()
     #expect(try await !harness.countWhatIsDue().isEmpty)
-    _ = try await harness.service.kpiCounter.deleteOldEvents()
+    _ = try await harness.service.numbers.counter.deleteOldEvents()
     try await harness.service.retentionJob.run()
     _ = try await harness.service.rotateEntitlementKey(
       isLeaked: false, by: #require(Harness.makeAuthor("ada", "yearly")))

@@ -26,7 +26,7 @@ import Testing
         let bought = try await harness.deviceBuys(device)
         purchases.append((device, bought.originalTransactionID, false, 0))
       }
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.count == 12)
 
       for minute in 0..<90 {
@@ -50,15 +50,15 @@ import Testing
           purchases[index].changes += 1
         }
         harness.clock.advance(seconds: 60)
-        async let one = harness.service.outbox.run()
-        async let other = second.outbox.run()
+        async let one = harness.service.deliveries.outbox.run()
+        async let other = second.deliveries.outbox.run()
         _ = try await (one, other)
       }
       await second.close()
 
       #expect(try await harness.outboxStates() == ["delivered": 12])
       for purchase in purchases {
-        let app = try #require(harness.service.outbox.catalog[TestApps.family])
+        let app = try #require(harness.service.deliveries.outbox.catalog[TestApps.family])
         let writes = cloud.writes(of: CloudKitRecord.name(of: .device(purchase.device), in: app))
         #expect(writes.last?.status == (purchase.isRefunded ? "cancelled" : "active"))
         #expect(zip(writes, writes.dropFirst()).allSatisfy { $0.updatedAt <= $1.updatedAt })

@@ -12,7 +12,7 @@ import Testing
   @Test func `a purchase is written as a record by a request that is signed for CloudKit`() async throws {
     try await withCloudKit { harness, cloud in
       _ = try await harness.deviceBuys("parent-1", TestApps.familyPlan)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       let write = try #require(cloud.writes.first)
       #expect(cloud.writes.count == 1)
       #expect(write.name == FakeCloudKit.recordName("parent-1"))
@@ -36,15 +36,15 @@ import Testing
   @Test func `an unchanged state is not written to CloudKit again`() async throws {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       for _ in 0..<3 {
         harness.clock.advance(seconds: 60)
         _ = try await harness.device("parent-1", shows: bought)
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
       }
       #expect(cloud.writes.count == 1)
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.map(\.status) == ["active", "cancelled"])
       #expect(cloud.writes.last?.tier == nil)
       #expect(cloud.writes.last?.isAccessGranted == false)
@@ -62,7 +62,7 @@ import Testing
         """)
       try await harness.note(devices: ["parent-1"])
       for _ in 0..<40 {
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
         harness.clock.advance(days: 1.01)
       }
       #expect(cloud.writes.map(\.status) == ["trial", "grace", "expired"])
@@ -77,11 +77,11 @@ import Testing
         VALUES (\(TestApps.family), 'parent-1', 'family', \(end), \(end + 86_400), 'sorry', 'ada')
         """)
       try await harness.note(devices: ["parent-1"])
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       cloud.change { $0.fault = nil }
       for _ in 0..<30 {
         harness.clock.advance(seconds: 3_700)
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
       }
       #expect(cloud.writes.suffix(2).map(\.tier) == ["family", nil])
       #expect(cloud.writes.count == 5)
@@ -93,16 +93,16 @@ import Testing
   {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       // CloudKit has the refund, but the response is lost.
       cloud.change { $0.fault = { _ in .cloudKit(500, "INTERNAL_ERROR") } }
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       cloud.change { $0.fault = nil }
       try await harness.happens(
         .reverseRefund(transactionID: nil), to: bought.originalTransactionID)
       harness.clock.advance(seconds: 600)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.map(\.status) == ["active", "active"])
     }
   }
@@ -112,7 +112,7 @@ import Testing
       let names = (0..<450).map { "device-\($0)" }
       try await harness.note(devices: names)
       try await harness.note(devices: names)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.asked.count == 3)
       #expect(cloud.writes.count == 450)
       #expect(Set(cloud.writes.map(\.name)) == Set(names.map(FakeCloudKit.recordName)))
@@ -133,25 +133,26 @@ import Testing
         }
       }
       try await harness.note(devices: (0..<20).map { "device-\($0)" })
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(try await harness.outboxStates() == ["delivered": 19, "dead": 1])
       harness.clock.advance(days: 2)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.count == 19)
 
       cloud.change { $0 = FakeCloudKit.State(writes: $0.writes) }
-      let entry = try #require(try await harness.service.outbox.list().first)
+      let entry = try #require(try await harness.service.deliveries.outbox.list().first)
       #expect(entry.customer == "device-7")
       #expect(entry.state == "dead")
       #expect(entry.error == "BAD_REQUEST: no")
-      let isRequeued = try await harness.service.outbox.requeue(
+      let isRequeued = try await harness.service.deliveries.outbox.requeue(
         id: entry.id, by: #require(Harness.ada))
       #expect(isRequeued)
-      #expect(try await !harness.service.outbox.requeue(id: 1_000_000, by: #require(Harness.ada)))
-      try await harness.service.outbox.run()
+      #expect(try await !harness.service.deliveries.outbox.requeue(id: 1_000_000, by: #require(Harness.ada)))
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.count == 20)
-      #expect(try await harness.service.outbox.list().isEmpty)
-      #expect(try await harness.service.outbox.list(customer: "device-7").map(\.state) == ["delivered"])
+      #expect(try await harness.service.deliveries.outbox.list().isEmpty)
+      #expect(
+        try await harness.service.deliveries.outbox.list(customer: "device-7").map(\.state) == ["delivered"])
       let action = try await harness.pool.query("SELECT action, to_customer, by, reason FROM support_actions")
       #expect(try action[0].decode("action", as: String.self) == "requeue")
       #expect(try action[0].decode("to_customer", as: String.self) == "device-7")
@@ -165,16 +166,16 @@ import Testing
     try await withCloudKit { harness, cloud in
       cloud.change { $0.recordFault = { _ in ("BAD_REQUEST", nil) } }
       try await harness.note(devices: ["device-1", "device-2", "device-3"])
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(try await harness.outboxStates() == ["dead": 3])
       cloud.change { $0.recordFault = nil }
       try await harness.note(devices: ["device-1"])
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.map(\.name) == [FakeCloudKit.recordName("device-1")])
-      let count = try await harness.service.outbox.requeueDead(
+      let count = try await harness.service.deliveries.outbox.requeueDead(
         bundleID: TestApps.family, by: #require(Harness.ada))
       #expect(count == 2)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(try await harness.outboxStates() == ["delivered": 3])
     }
   }
@@ -188,9 +189,9 @@ import Testing
     try await withCloudKit { harness, cloud in
       try await harness.note(devices: (0..<300).map { "device-\($0)" })
       cloud.change { $0.fault = { _ in .cloudKit(status, code, retryAfter: 120) } }
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       harness.clock.advance(seconds: 119)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.asked.count == 1)
       let destination = try await harness.pool.query("SELECT failures, last_error FROM outbox_destinations")[
         0]
@@ -199,7 +200,7 @@ import Testing
       // One record is sent as a probe, then the rest.
       cloud.change { $0.fault = nil }
       harness.clock.advance(seconds: 2)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.count == 300)
       #expect(cloud.asked.count == 4)
     }
@@ -214,17 +215,17 @@ import Testing
       try harness.sellFamilySubscriptions()
       _ = try await harness.deviceBuys("parent-1")
       let keyless = try await harness.service(configuration: waiting)
-      try await keyless.outbox.register()
-      try await keyless.outbox.register()
-      #expect(try await keyless.outbox.run() == 0)
-      #expect(try await keyless.outbox.list().map(\.customer) == ["parent-1"])
+      try await keyless.deliveries.outbox.register()
+      try await keyless.deliveries.outbox.register()
+      #expect(try await keyless.deliveries.outbox.run() == 0)
+      #expect(try await keyless.deliveries.outbox.list().map(\.customer) == ["parent-1"])
       await keyless.close()
       let cloud = try await FakeCloudKit()
       let ready = try await harness.service(
         configuration: TestApps.json.replacing(
           #""customer": "device","#, with: #""customer": "device", "# + cloud.configuration))
-      try await ready.outbox.register()
-      try await ready.outbox.run()
+      try await ready.deliveries.outbox.register()
+      try await ready.deliveries.outbox.run()
       #expect(cloud.writes.map(\.name) == [FakeCloudKit.recordName("parent-1")])
       await ready.close()
       await cloud.stop()

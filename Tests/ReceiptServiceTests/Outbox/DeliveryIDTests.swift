@@ -15,14 +15,14 @@ import Testing
     try await withWebhook { harness, receiver in
       let (_, bought) = try await harness.customer()
       receiver.answer(500, 500, 500)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       harness.clock.advance(seconds: 60)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       // The state changes with time; no row has changed yet.
       harness.clock.set(try #require(bought.transaction.expiresDate) + 60)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       harness.clock.advance(seconds: 600)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
 
       let events = receiver.events
       #expect(events.map { $0.status } == ["active", "active", "expired", "expired"])
@@ -44,11 +44,11 @@ import Testing
     let environment = ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
     try await withHarness(configuration: configuration, environment: environment) { harness in
       let changed = try await harness.service(configuration: other, settings: environment)
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       _ = try await harness.customer()
       receiver.answer(500, 500)
       for service in [harness.service, changed, harness.service] {
-        try await service.outbox.run()
+        try await service.deliveries.outbox.run()
         harness.clock.advance(seconds: 60)
       }
       #expect(
@@ -67,7 +67,7 @@ import Testing
     try await withWebhook { harness, receiver in
       _ = try await harness.customer()
       receiver.answer(500)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       // A commit right after the second claim changes the customer's state.
       for statement in [
         """
@@ -86,7 +86,7 @@ import Testing
         """,
       ] { _ = try await harness.pool.query(Query(unescaped: statement)) }
       harness.clock.advance(seconds: 60)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
 
       #expect(receiver.events.first?.status == "active")
       #expect(receiver.events.last?.status != "active")
@@ -103,7 +103,7 @@ import Testing
       let (_, bought) = try await harness.customer()
       receiver.answer(500)
       receiver.meanwhile { try await harness.happens(.refundLatest, to: bought.originalTransactionID) }
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.map { $0.status } == ["active", "cancelled"])
       #expect(Set(receiver.events.map(\.id)).count == 2)
       #expect(try await harness.outboxStates() == ["delivered": 1])

@@ -15,16 +15,16 @@ import Testing
   {
     try await withWebhook { harness, receiver in
       let (user, bought) = try await harness.customer()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       try await harness.erase(user.uuidString)
       receiver.answer(503)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       let back = try await harness.sync(
         [bought.signedTransaction], user: user, token: harness.token(for: user))
       #expect(back.bool("isPremium") == true)
       for _ in 0..<3 {
         harness.clock.advance(seconds: 600)
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
       }
       #expect(
         receiver.events.map(\.type) == [
@@ -39,12 +39,12 @@ import Testing
   @Test func `a customer who comes back while the erasure is sent is told after it`() async throws {
     try await withWebhook { harness, receiver in
       let (user, bought) = try await harness.customer()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       try await harness.erase(user.uuidString)
       receiver.meanwhile {
         _ = try await harness.sync([bought.signedTransaction], user: user, token: harness.token(for: user))
       }
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.map(\.type).first { $0 != "customer.updated" } == "customer.erased")
       #expect(receiver.events.last?.type == "customer.updated")
       #expect(receiver.events.last?.text("entitlements.status") == "active")
@@ -58,7 +58,7 @@ import Testing
         _ = try await harness.sync([bought.signedTransaction], user: user, token: harness.token(for: user))
         try await harness.erase(user.uuidString)
       }
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.map(\.type) == ["customer.erased"])
       #expect(try await harness.count("outbox") == 0)
     }
@@ -67,13 +67,13 @@ import Testing
   @Test func `the record of a requeued erasure does not name the customer`() async throws {
     try await withWebhook { harness, receiver in
       let (user, _) = try await harness.customer()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       try await harness.erase(user.uuidString)
       _ = try await harness.pool.query("UPDATE outbox SET dead_at = now()")
       let requeued = try await harness.service.requeueDead(
         of: TestApps.climbing, by: #require(Harness.ada))
       #expect(requeued.requeued == 1)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.last?.type == "customer.erased")
       #expect(try await harness.actions().map(\.action) == ["erase-customer", "requeue"])
       #expect(
@@ -84,9 +84,9 @@ import Testing
   @Test func `a webhook for lifecycle events alone is told of an erasure, and of no state`() async throws {
     try await withEvents(["subscription.started"]) { harness, receiver in
       let (user, _) = try await harness.customer()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       try await harness.erase(user.uuidString)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.map(\.type) == ["subscription.started", "customer.erased"])
       #expect(receiver.events.last?.text("customer.id") == user.uuidString.lowercased())
       #expect(try await harness.count("outbox") == 0)
@@ -104,13 +104,13 @@ import Testing
       let changed = try await harness.service(
         configuration: WebhookReceiver.configuration([webhook]),
         settings: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret])
-      try await changed.outbox.register()
-      try await changed.outbox.run()
+      try await changed.deliveries.outbox.register()
+      try await changed.deliveries.outbox.run()
       #expect(receiver.events.isEmpty)
       #expect(try await harness.count("outbox") == 0)
       _ = try await changed.support.eraseCustomer(
         user.uuidString, by: #require(Harness.ada), isForced: true)
-      try await changed.outbox.run()
+      try await changed.deliveries.outbox.run()
       #expect(receiver.events.map(\.type) == ["customer.erased"])
       await changed.close()
     }
@@ -121,7 +121,7 @@ import Testing
       _ = try await harness.startTrial("phone-1")
       _ = try await harness.desk.grant(
         to: "phone-1", bundleID: TestApps.family, tier: "family", days: 90, by: #require(Harness.ada))
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       try await harness.erase("phone-1")
       try await harness.timePasses(days: 28)
       _ = try await harness.desk.setFreeAccess(

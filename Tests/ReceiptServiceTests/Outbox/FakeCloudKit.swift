@@ -202,7 +202,7 @@ func withCloudKit(_ body: (Harness, FakeCloudKit) async throws -> Void) async th
   do {
     try await withHarness(configuration: configuration) { harness in
       try harness.sellFamilySubscriptions()
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       try await body(harness, cloud)
     }
   } catch {

@@ -21,7 +21,7 @@ extension Harness {
 
   /// Adds outbox rows for devices without purchases.
   func note(devices: [String]) async throws {
-    let catalog = service.outbox.catalog
+    let catalog = service.deliveries.outbox.catalog
     let changes = devices.map { CustomerChange(bundleID: TestApps.family, customer: .device($0)) }
     let query = try #require(CustomerChanges.enqueue(changes, in: catalog, at: clock.now))
     _ = try await pool.query(query)

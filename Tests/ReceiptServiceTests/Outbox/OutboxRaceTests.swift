@@ -17,10 +17,10 @@ import Testing
         // The commit succeeds during the request, because no lock is held.
         state.meanwhile = {
           try await harness.happens(.refundLatest, to: bought.originalTransactionID)
-          _ = try await harness.service.outbox.run()
+          _ = try await harness.service.deliveries.outbox.run()
         }
       }
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.map(\.status) == ["active", "cancelled"])
       #expect(try await harness.outboxStates() == ["delivered": 1])
     }
@@ -34,7 +34,7 @@ import Testing
       let names = (0..<1_000).map { "device-\($0)" }
       try await harness.note(devices: names)
       try await withThrowingTaskGroup(of: Void.self) { group in
-        for outbox in [harness.service.outbox, second.outbox] {
+        for outbox in [harness.service.deliveries.outbox, second.deliveries.outbox] {
           group.addTask { while try await outbox.run() > 0 {} }
         }
         try await group.waitForAll()
@@ -57,7 +57,7 @@ import Testing
       }
       try await withThrowingTaskGroup(of: Void.self) { group in
         let isOver = Flag()
-        for outbox in [harness.service.outbox, second.outbox] {
+        for outbox in [harness.service.deliveries.outbox, second.deliveries.outbox] {
           group.addTask { repeat { try await outbox.run() } while !isOver.isRaised }
         }
         for round in 0..<10 {
@@ -70,7 +70,7 @@ import Testing
         isOver.raise()
         try await group.waitForAll()
       }
-      try await second.outbox.run()
+      try await second.deliveries.outbox.run()
       await second.close()
       for number in 0..<8 {
         let last = cloud.writes(of: FakeCloudKit.recordName("device-\(number)")).last
@@ -92,11 +92,11 @@ import Testing
           destination, erasuresOnly: false, by: dead, limit: 200, at: instant, until: instant + 90))
       #expect(claimed.count == 2)
       try await harness.note(devices: ["device-1"])
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.isEmpty)
       harness.clock.advance(seconds: 91)
       cloud.change { $0.recordFault = { _ in ("TRY_AGAIN_LATER", 30) } }
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       // The server was only slow. Its late outcome is ignored.
       let late = try claimed.map { row in
         DeliveryRows.RowUpdate(
@@ -107,7 +107,7 @@ import Testing
       #expect(try await harness.undelivered() == 2)
       cloud.change { $0.recordFault = nil }
       harness.clock.advance(seconds: 120)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.count == 2)
       #expect(try await harness.undelivered() == 0)
     }
@@ -116,7 +116,7 @@ import Testing
   @Test func `content that a server sent before it crashed does not count as delivered`() async throws {
     try await withCloudKit { harness, cloud in
       let bought = try await harness.deviceBuys("parent-1")
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       // The server crashes between the response and the commit: CloudKit has 'cancelled', but the outbox row does not
       // say so.
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
@@ -128,7 +128,7 @@ import Testing
       #expect(claimed.count == 1)
       try await harness.happens(.reverseRefund(transactionID: nil), to: bought.originalTransactionID)
       harness.clock.advance(seconds: 91)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.map(\.status) == ["active", "active"])
     }
   }

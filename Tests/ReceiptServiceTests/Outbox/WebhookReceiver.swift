@@ -128,7 +128,7 @@ func withReceiver(
     try await withHarness(
       configuration: configuration(receiver), environment: ["TEST_WEBHOOK_SECRET": secret]
     ) { harness in
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       try await body(harness, receiver)
     }
   } catch {

@@ -19,7 +19,7 @@ import Work
   {
     try await withWebhook { harness, receiver in
       let (user, bought) = try await harness.customer()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       let event = try #require(receiver.events.first)
       #expect(receiver.events.count == 1)
       let expected = try await receiver.signature(of: event, secret: WebhookReceiver.secret)
@@ -37,7 +37,7 @@ import Work
       #expect(event.body.count < 20_000)
 
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.count == 2)
       #expect(receiver.events[1].id != event.id)
       #expect(receiver.events[1].value("data.entitlements.status") as? String == "cancelled")
@@ -54,9 +54,9 @@ import Work
       #""insights": true"#, with: #""insights": "\#(String(repeating: "x", count: 20_000))""#)
     let environment = ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
     try await withHarness(configuration: long, environment: environment) { harness in
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       _ = try await harness.customer()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.isEmpty)
       let dead = try await harness.pool.query(
         "SELECT last_error FROM outbox WHERE dead_at IS NOT NULL")
@@ -65,11 +65,11 @@ import Work
       #expect(reason.hasPrefix("the event has 20") && reason.hasSuffix("shorten the app's features"))
 
       let shorter = try await harness.service(configuration: configuration, settings: environment)
-      try await shorter.outbox.register()
+      try await shorter.deliveries.outbox.register()
       let answer = try await shorter.requeueDead(
         of: TestApps.climbing, by: #require(Harness.makeAuthor("ada", "ticket 812")))
       #expect(answer.description == "1 delivery requeued")
-      try await shorter.outbox.run()
+      try await shorter.deliveries.outbox.run()
       #expect(receiver.events.count == 1)
       await shorter.close()
     }
@@ -80,7 +80,7 @@ import Work
     let both = WebhookReceiver.secret + " " + WebhookReceiver.oldSecret
     try await withWebhook(secret: both) { harness, receiver in
       _ = try await harness.customer()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       let event = try #require(receiver.events.first)
       let signatures = event.signature.split(separator: " ").map(String.init)
       let new = try await receiver.signature(of: event, secret: WebhookReceiver.secret)
@@ -97,7 +97,7 @@ import Work
       _ = try await harness.customer()
       receiver.answer(500, 302, 404, 200)
       for _ in 0..<4 {
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
         harness.clock.advance(seconds: 3_600)
       }
       #expect(receiver.events.count == 4)
@@ -108,7 +108,7 @@ import Work
       _ = try await harness.customer()
       for _ in 0..<120 {
         receiver.answer(500)
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
         harness.clock.advance(seconds: 3_600)
       }
       #expect(try await harness.outboxStates() == ["delivered": 1, "dead": 1])
@@ -121,12 +121,12 @@ import Work
     try await withWebhook { harness, receiver in
       _ = try await harness.customer()
       receiver.answer(Response(status: .tooManyRequests, headers: [.retryAfter: "300"]))
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       harness.clock.advance(seconds: 299)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.count == 1)
       harness.clock.advance(seconds: 2)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.count == 2)
     }
   }
@@ -135,18 +135,18 @@ import Work
     try await withWebhook { harness, receiver in
       _ = try await harness.customer()
       receiver.answer(410)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       for _ in 0..<3 {
         _ = try await harness.customer()
         harness.clock.advance(days: 10)
-        try await harness.service.outbox.run()
+        try await harness.service.deliveries.outbox.run()
       }
       #expect(receiver.events.count == 1)
       #expect(try await harness.outboxStates() == ["disabled": 4])
-      let entry = try #require(try await harness.service.outbox.list().first)
+      let entry = try #require(try await harness.service.deliveries.outbox.list().first)
       #expect(entry.error == "HTTP 410 Gone")
-      _ = try await harness.service.outbox.requeue(id: entry.id, by: #require(Harness.ada))
-      try await harness.service.outbox.run()
+      _ = try await harness.service.deliveries.outbox.requeue(id: entry.id, by: #require(Harness.ada))
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.count == 5)
       #expect(try await harness.outboxStates() == ["delivered": 4])
     }
@@ -159,9 +159,9 @@ import Work
         WebhookReceiver.webhook("http://127.0.0.1:1/hook"), WebhookReceiver.webhook(receiver.url),
       ]), environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
     ) { harness in
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       for _ in 0..<20 { _ = try await harness.customer() }
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.count == 20)
       #expect(try await harness.outboxStates() == ["delivered": 20, "waiting": 20])
     }
@@ -175,10 +175,10 @@ import Work
       configuration: WebhookReceiver.configuration([WebhookReceiver.webhook(url, isPrivate: false)]),
       environment: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret]
     ) { harness in
-      try await harness.service.outbox.register()
+      try await harness.service.deliveries.outbox.register()
       _ = try await harness.customer()
-      try await harness.service.outbox.run()
-      let entry = try #require(try await harness.service.outbox.list().first)
+      try await harness.service.deliveries.outbox.run()
+      let entry = try #require(try await harness.service.deliveries.outbox.list().first)
       #expect(entry.error?.contains("private address") == true)
       #expect(receiver.events.isEmpty)
     }
@@ -197,7 +197,7 @@ import Work
       let logs = LogLines()
       var logger = Logger(label: "tests") { _ in logs }
       logger.logLevel = .trace
-      let catalog = harness.service.outbox.catalog
+      let catalog = harness.service.deliveries.outbox.catalog
       let clients = OutboxClients(catalog)
       let outbox = Outbox(
         pool: harness.pool, catalog: catalog,

@@ -149,13 +149,13 @@ import Testing
           .decode("min", as: Date.self)
         delays.append(next.timeIntervalSince(harness.clock.now))
         harness.clock.set(max(next, harness.clock.now))
-        try await harness.service.profileRetry.run()
+        try await harness.service.customers.profileRetry.run()
       }
       let (first, last) = (try #require(delays.first), try #require(delays.last))
       #expect(last > first)
       _ = try await harness.pool.query("ALTER TABLE user_preferences DROP CONSTRAINT refuses")
       harness.clock.advance(days: 1)
-      try await harness.service.profileRetry.run()
+      try await harness.service.customers.profileRetry.run()
       #expect(try await preferences(of: anna) == Preferences(isPremium: true, bookmarkLimit: 999))
       #expect(try await harness.count("outbox") == 0)
     }

@@ -36,7 +36,7 @@ import Testing
       let log = LogLines()
       let other = try await harness.service(configuration: TestApps.json, log: log)
       harness.clock.advance(seconds: 60)
-      try await other.profileRetry.run()
+      try await other.customers.profileRetry.run()
       await other.close()
       let line = try #require(log.all.first { $0.contains("a premium status could not be written") })
       for word in ["profiles", "23514", "only_free"] { #expect(line.contains(word)) }

@@ -25,8 +25,8 @@ import Testing
     try await withHarness(configuration: Self.telling) { harness in
       let user = UUID()
       let bought = try await claim(harness, by: user)
-      try await harness.service.storeCalls.run()
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(
         try await harness.storeCalls() == [StoreCallRow(kind: "account_token", outcome: "sent", attempts: 0)])
       let sent = harness.store.acceptedRequests.filter { $0.endpoint == .accountToken }
@@ -46,7 +46,7 @@ import Testing
     try await withHarness(configuration: Self.telling) { harness in
       let (user, other) = (UUID(), UUID())
       let bought = try await claim(harness, by: user)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       let ada = try #require(Harness.ada)
       _ = try await harness.desk.transfer(
         bought.originalTransactionID, to: other.uuidString, by: ada, isForced: true)
@@ -63,7 +63,7 @@ import Testing
       let ada = try #require(Harness.ada)
       _ = try await harness.desk.transfer(
         bought.originalTransactionID, to: UUID().uuidString, by: ada, isForced: true)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["not_needed"])
       #expect(harness.store.acceptedRequests.isEmpty)
     }
@@ -92,17 +92,17 @@ import Testing
     try await withHarness(configuration: Self.telling) { harness in
       harness.store.add(.error(.familyTransactionNotSupported).at(.accountToken).next(1))
       _ = try await claim(harness, by: UUID())
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       harness.store.add(.unauthorized.at(.accountToken).next(1))
       _ = try await claim(harness, by: UUID())
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(
         try await harness.storeCalls() == [
           StoreCallRow(kind: "account_token", outcome: "refused", attempts: 0),
           StoreCallRow(kind: "account_token", outcome: nil, attempts: 1),
         ])
       harness.clock.advance(seconds: 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().last?.outcome == "sent")
     }
   }

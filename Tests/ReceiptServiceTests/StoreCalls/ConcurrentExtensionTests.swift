@@ -13,7 +13,7 @@ import Testing
       let (_, bought) = try await harness.customer()
       let ada = try #require(Harness.ada)
       func isExtended() async -> Bool {
-        let extensions = harness.service.renewalExtensions
+        let extensions = harness.service.support.renewalExtensions
         return (try? await extensions.extend(bought.originalTransactionID, days: 5, reasonCode: 1, by: ada))
           != nil
       }
@@ -31,7 +31,7 @@ import Testing
       let id = bought.originalTransactionID
       let ada = try #require(Harness.ada)
       let kind = try await harness.refusalOfRequest(whileExtending: id, product: TestApps.monthly) {
-        _ = try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+        _ = try await harness.service.support.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
       }
       #expect(kind == .alreadyDone)
       #expect(harness.store.acceptedRequests.isEmpty)
@@ -45,7 +45,7 @@ import Testing
     try await withHarness { harness in
       let ada = try #require(Harness.ada)
       let kind = try await harness.refusalOfRequest(whileExtending: nil, product: TestApps.monthly) {
-        _ = try await harness.service.renewalExtensions.extendAll(
+        _ = try await harness.service.support.renewalExtensions.extendAll(
           ofProduct: TestApps.monthly, days: 5, reasonCode: 1, by: ada)
       }
       #expect(kind == .alreadyDone)

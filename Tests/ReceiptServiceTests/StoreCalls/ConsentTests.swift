@@ -59,11 +59,11 @@ import Testing
       #expect(try await consent(true, "tablet", secret: secrets[0]) == 401)
       #expect(try await consent(true, "tablet", secret: secrets[1]) == 200)
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.isEmpty)
       #expect(try await consent(true, "phone", secret: secrets[0]) == 200)
       harness.clock.advance(seconds: 600)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.count == 1)
     }
   }

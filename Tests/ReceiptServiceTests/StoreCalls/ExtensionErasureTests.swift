@@ -11,7 +11,7 @@ import Testing
       let (user, bought) = try await harness.customer()
       harness.store.add(.slow(1).at(.extend).next(1))
       let author = try #require(Harness.makeAuthor("ada", "asked by \(user.uuidString)"))
-      async let extended = harness.service.renewalExtensions.extend(
+      async let extended = harness.service.support.renewalExtensions.extend(
         bought.originalTransactionID, days: 5, reasonCode: 1, by: author)
       try await Task.sleep(for: .milliseconds(400))
       try await harness.erase(user.uuidString)

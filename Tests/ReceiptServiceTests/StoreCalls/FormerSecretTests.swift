@@ -50,13 +50,13 @@ import Testing
         of: "phone", bundleID: ScreenTime.bundleID, by: #require(Harness.ada))
       #expect(reset.isChanged)
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.validate(proof, secret: secrets[1]).status == 200)
       harness.clock.advance(seconds: 600)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.isEmpty)
       #expect(try await consents(secret: secrets[1]) == 200)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.count == 1)
     }
   }

@@ -151,7 +151,7 @@ extension Harness {
     _ id: String, days: Int = 5, isForced: Bool = false
   ) async throws -> RenewalExtension {
     guard let ada = Self.ada else { throw TestFailure() }
-    return try await service.renewalExtensions.extend(
+    return try await service.support.renewalExtensions.extend(
       id, days: days, reasonCode: 1, isForced: isForced, by: ada)
   }
 

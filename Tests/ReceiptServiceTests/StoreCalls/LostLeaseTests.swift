@@ -19,7 +19,7 @@ import Testing
       let (_, bought) = try await harness.customer()
       let id = bought.originalTransactionID
       let ada = try #require(Harness.ada)
-      let extensions = harness.service.renewalExtensions
+      let extensions = harness.service.support.renewalExtensions
       harness.store.add(.close.at(.extend))
       await #expect(throws: Problem.self) {
         _ = try await extensions.extend(id, days: 5, reasonCode: 1, by: ada)

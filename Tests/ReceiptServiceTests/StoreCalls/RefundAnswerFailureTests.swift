@@ -25,7 +25,7 @@ import Testing
         try await harness.sync([bought.signedTransaction], user: returned, token: token).status == 200)
       _ = try await harness.consent(true, of: returned)
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["sent"])
       #expect(harness.store.consumptionReports.map(\.body.refundPreference) == [nil])
     }
@@ -40,10 +40,10 @@ import Testing
       }
       _ = try await harness.pool.query(
         "UPDATE store_calls SET body = '{}' WHERE id = (SELECT min(id) FROM store_calls)")
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == [nil, "sent"])
       harness.clock.advance(seconds: 12 * 3_600 + 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["unknown", "sent"])
     }
   }
@@ -55,10 +55,10 @@ import Testing
       _ = try await harness.pool.query("ALTER TABLE consents RENAME TO away")
       _ = try await harness.pool.query(
         "CREATE VIEW consents AS SELECT bundle_id, customer, 1 / 0 = 1 AS is_given FROM away")
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == [nil])
       harness.clock.advance(seconds: 12 * 3_600 + 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["late"])
       #expect(try await harness.refundRecords().count == 1)
     }
@@ -72,14 +72,14 @@ import Testing
       _ = try await harness.consent(true, of: user)
       harness.store.add(.unauthorized.at(.consumption).next(1))
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.attempts) == [1])
       let told = try await harness.desk.preferRefund(
         .decline, for: bought.transactionID, by: #require(Harness.ada))
       #expect(told.description.contains("the next answer will prefer no refund"), "\(told)")
       #expect(!told.description.contains("the end is not known"), "\(told)")
       harness.clock.advance(seconds: 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.map(\.body.refundPreference) == [.decline])
       #expect(try await harness.refundRecords().first?.contains("prefers no refund; delivered") == true)
       #expect(try await harness.preferrers() == ["ada"])
@@ -94,7 +94,7 @@ import Testing
       _ = try await harness.consent(true, of: user)
       harness.store.add(.close.at(.consumption))
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       harness.store.clearServerFaults()
       let told = try await harness.desk.preferRefund(
         .decline, for: bought.transactionID, by: #require(Harness.ada))
@@ -102,9 +102,9 @@ import Testing
       harness.clock.advance(seconds: 60)
       // A rejection of the repeated attempt tells nothing of the first one.
       harness.store.add(.unauthorized.at(.consumption).next(1))
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       harness.clock.advance(seconds: 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.map(\.body.refundPreference) == [.grantFull])
       #expect(try await harness.refundRecords().first?.contains("prefers the refund; delivered") == true)
       #expect(try await harness.preferrers() == [nil])
@@ -119,12 +119,12 @@ import Testing
       _ = try await desk.preferRefund(.decline, for: bought.transactionID, by: #require(Harness.ada))
       harness.store.add(.close.at(.consumption))
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       harness.store.clearServerFaults()
       let ben = try #require(Harness.makeAuthor("ben", "ticket 900"))
       _ = try await desk.preferRefund(.grant, for: bought.transactionID, by: ben)
       harness.clock.advance(seconds: 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.map(\.body.refundPreference) == [.decline])
       #expect(try await harness.preferrers() == ["ada"])
     }
@@ -138,14 +138,14 @@ import Testing
         try await harness.requestsRefund(of: bought)
       }
       harness.store.add(.close.at(.consumption))
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       harness.store.clearServerFaults()
       harness.clock.advance(seconds: 60)
       harness.store.add(.error(.transactionIdNotFound).at(.consumption).next(1))
       harness.store.add(.unauthorized.at(.consumption))
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       harness.clock.advance(seconds: 12 * 3_600 + 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["unknown", "unknown"])
     }
   }

@@ -25,8 +25,8 @@ import Testing
       #expect(consent.date("since") == harness.clock.now)
       harness.clock.advance(days: 15)
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
 
       let reports = harness.store.consumptionReports
       #expect(reports.map(\.transactionID) == [bought.transactionID])
@@ -60,7 +60,7 @@ import Testing
       _ = try await harness.pool.query(StoreCallRows.record(JSONText(body), preferredBy: nil, of: call))
       _ = try await harness.consent(false, of: user)
       harness.clock.advance(seconds: 12 * 3_600 + 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.isEmpty)
       #expect(try await harness.storeCalls().map(\.outcome) == ["unknown"])
       let record = try #require(try await harness.refundRecords().first)
@@ -77,12 +77,12 @@ import Testing
       let (user, bought) = try await harness.customer()
       try await harness.requestsRefund(of: bought)
       harness.clock.advance(seconds: 12 * 3_600 - 120)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       let missing = try await harness.desk.preferRefund(.grant, for: bought.transactionID, by: ada)
       #expect(missing.description.contains("the customer has not consented"), "\(missing)")
       _ = try await harness.consent(true, of: user)
       harness.clock.advance(seconds: 5)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.count == 1)
       let given = try await harness.desk.preferRefund(.grant, for: bought.transactionID, by: ada)
       #expect(!given.description.contains("has not consented"))
@@ -162,10 +162,10 @@ import Testing
       #expect(try await harness.consent(true, of: user).status == 200)
       #expect(try await harness.consent(false, of: user).bool("consent") == false)
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == [nil])
       harness.clock.advance(seconds: 12 * 3_600 + 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.isEmpty)
       #expect(try await harness.storeCalls().map(\.outcome) == ["no_consent"])
       #expect(try await harness.refundRecords() == ["policy: not answered: the customer has not consented"])
@@ -181,10 +181,10 @@ import Testing
     try await withHarness(configuration: Self.facts) { harness in
       let (user, bought) = try await harness.customer()
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       harness.clock.advance(seconds: 3_600)
       _ = try await harness.consent(true, of: user)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.count == 1)
     }
   }
@@ -195,7 +195,7 @@ import Testing
       let (other, second) = try await harness.customer()
       for user in [user, other] { _ = try await harness.consent(true, of: user) }
       for bought in [bought, second] { try await harness.requestsRefund(of: bought) }
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.isEmpty)
 
       let ada = try #require(Harness.ada)
@@ -203,11 +203,11 @@ import Testing
       #expect(result.openRequests == 1)
       #expect(result.purchases == [bought.originalTransactionID])
       harness.clock.advance(seconds: 300)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.map(\.body.refundPreference) == [.grantFull])
 
       harness.clock.advance(seconds: 12 * 3_600 + 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["sent", "no_answer"])
     }
   }
@@ -225,7 +225,7 @@ import Testing
         #expect(result.openRequests == 0)
       }
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.map(\.body.refundPreference) == [.decline])
       #expect(
         try await refusal { _ = try await harness.desk.preferRefund(.grant, for: "1", by: ada) } == .notFound)
@@ -238,14 +238,14 @@ import Testing
       let (user, bought) = try await harness.customer()
       _ = try await harness.consent(true, of: user)
       for _ in 1...3 { try await harness.requestsRefund(of: bought) }
-      while try await harness.service.storeCalls.run() > 0 {}
+      while try await harness.service.deliveries.storeCalls.run() > 0 {}
       #expect(harness.store.consumptionReports.count == 1)
       #expect(try await harness.storeCalls().map(\.outcome) == ["sent", "repeated", "repeated"])
       harness.clock.advance(days: 2)
       let again = try await harness.requestsRefund(of: bought)
       // The same notification once more changes nothing.
       await harness.arrives(again.notification)
-      while try await harness.service.storeCalls.run() > 0 {}
+      while try await harness.service.deliveries.storeCalls.run() > 0 {}
       #expect(harness.store.consumptionReports.count == 2)
     }
   }
@@ -257,13 +257,13 @@ import Testing
       _ = try await harness.consent(true, of: user)
       harness.store.add(.unauthorized.at(.consumption))
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(
         try await harness.storeCalls() == [StoreCallRow(kind: "consumption", outcome: nil, attempts: 1)])
       harness.store.clearServerFaults()
       harness.clock.advance(seconds: 3_600)
       let other = try await harness.service(configuration: Self.facts)
-      try await other.storeCalls.run()
+      try await other.deliveries.storeCalls.run()
       await other.close()
       #expect(harness.store.consumptionReports.count == 1)
 
@@ -271,9 +271,9 @@ import Testing
       _ = try await harness.consent(true, of: late)
       harness.store.add(.unauthorized.at(.consumption))
       try await harness.requestsRefund(of: second)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       harness.clock.advance(seconds: 12 * 3_600 + 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["sent", "late"])
       #expect(
         try await harness.scrape()[
@@ -288,7 +288,7 @@ import Testing
       _ = try await harness.consent(true, of: user)
       harness.store.add(.error(.transactionIdNotFound).at(.consumption).next(1))
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(try await harness.storeCalls().map(\.outcome) == ["refused"])
       #expect(
         try await harness.refundRecords() == [
@@ -311,7 +311,7 @@ import Testing
       let (user, bought) = try await harness.customer()
       _ = try await harness.consent(true, of: user)
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       let sent = try #require(harness.store.acceptedRequests.first { $0.endpoint == .consumption })
       let parsed = try await AppleModels.parse([("ConsumptionRequest", sent.body)])
       let body = try AppleModels.sorted(sent.body)

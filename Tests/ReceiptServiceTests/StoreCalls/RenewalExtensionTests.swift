@@ -20,7 +20,7 @@ import Text
       let (user, bought) = try await harness.customer()
       let id = bought.originalTransactionID
       let end = try #require(bought.transaction.expiresDate)
-      let extensions = harness.service.renewalExtensions
+      let extensions = harness.service.support.renewalExtensions
       let ada = try #require(Harness.ada)
 
       let plan = try await extensions.extend(
@@ -60,7 +60,7 @@ import Text
         _ id: String, days: Int = 1, code: Int = 0, isForced: Bool = false
       ) async throws -> SupportRefusal.Kind? {
         try await refusal {
-          _ = try await harness.service.renewalExtensions.extend(
+          _ = try await harness.service.support.renewalExtensions.extend(
             id, days: days, reasonCode: code, isForced: isForced, by: ada)
         }
       }
@@ -93,11 +93,12 @@ import Text
       let ada = try #require(Harness.ada)
       harness.store.add(.unauthorized.at(.extend).next(1))
       await #expect(throws: Problem.self) {
-        try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+        try await harness.service.support.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
       }
       #expect(try await harness.actions().isEmpty)
       let open = try await harness.pool.query("SELECT request_identifier FROM renewal_extensions")
-      let extended = try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+      let extended = try await harness.service.support.renewalExtensions.extend(
+        id, days: 5, reasonCode: 1, by: ada)
       #expect(try open.first?.decode("request_identifier", as: UUID.self) == extended.id)
       #expect(try await harness.count("renewal_extensions") == 1)
     }
@@ -112,10 +113,11 @@ import Text
       let ada = try #require(Harness.ada)
       harness.store.add(.unauthorized.at(.extend).next(1))
       await #expect(throws: Problem.self) {
-        try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+        try await harness.service.support.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
       }
       try await harness.happens(.extend(days: 5), to: id)
-      let extended = try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+      let extended = try await harness.service.support.renewalExtensions.extend(
+        id, days: 5, reasonCode: 1, by: ada)
       #expect(extended.renewsAt == end + 5 * 86_400)
       #expect(harness.store.acceptedRequests.isEmpty)
       #expect(try await harness.actions().map(\.action) == ["extend-renewal"])
@@ -132,10 +134,11 @@ import Text
       let ada = try #require(Harness.ada)
       harness.store.add(.unauthorized.at(.extend).next(1))
       await #expect(throws: Problem.self) {
-        try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+        try await harness.service.support.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
       }
       _ = try harness.store.perform(.extend(days: 5), on: id)
-      let extended = try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+      let extended = try await harness.service.support.renewalExtensions.extend(
+        id, days: 5, reasonCode: 1, by: ada)
       #expect(extended.renewsAt == end + 5 * 86_400)
       #expect(harness.store.acceptedRequests.isEmpty)
     }
@@ -148,19 +151,20 @@ import Text
       let ada = try #require(Harness.ada)
       harness.store.add(.unauthorized.at(.extend).next(1))
       await #expect(throws: Problem.self) {
-        try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+        try await harness.service.support.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
       }
       _ = try await harness.pool.query(
         "UPDATE renewal_extensions SET next_attempt_at = \(harness.clock.now + 60)")
       for days in [5, 6] {
         let kind = try await refusal {
-          _ = try await harness.service.renewalExtensions.extend(id, days: days, reasonCode: 1, by: ada)
+          _ = try await harness.service.support.renewalExtensions.extend(
+            id, days: days, reasonCode: 1, by: ada)
         }
         #expect(kind == .alreadyDone)
       }
       #expect(harness.store.acceptedRequests.isEmpty)
       harness.clock.advance(seconds: 61)
-      _ = try await harness.service.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
+      _ = try await harness.service.support.renewalExtensions.extend(id, days: 5, reasonCode: 1, by: ada)
       #expect(harness.store.acceptedRequests.count == 1)
     }
   }
@@ -177,7 +181,7 @@ import Text
       func extend(days: Int = 7, isDryRun: Bool = false, isForced: Bool = false) async throws
         -> RenewalExtension
       {
-        try await harness.service.renewalExtensions.extendAll(
+        try await harness.service.support.renewalExtensions.extendAll(
           ofProduct: TestApps.monthly, days: days, reasonCode: Self.outage, isDryRun: isDryRun,
           isForced: isForced, by: ada)
       }
@@ -192,9 +196,9 @@ import Text
 
       harness.clock.advance(seconds: 60)
       let other = try await harness.service(configuration: TestApps.json)
-      try await other.renewalExtensions.run()
+      try await other.support.renewalExtensions.run()
       await other.close()
-      let ended = try await harness.service.renewalExtensions.refreshed(started.id)
+      let ended = try await harness.service.support.renewalExtensions.refreshed(started.id)
       #expect(ended.succeeded == 3)
       #expect(ended.failed == 0)
       #expect(harness.store.acceptedRequests.filter { $0.endpoint == .extendAll }.count == 1)
@@ -222,7 +226,7 @@ import Text
       func extend(_ storefronts: [String], product: String = TestApps.monthly) async throws
         -> RenewalExtension
       {
-        try await harness.service.renewalExtensions.extendAll(
+        try await harness.service.support.renewalExtensions.extendAll(
           ofProduct: product, days: 1, reasonCode: 0, storefronts: storefronts, isForced: true, by: ada)
       }
       #expect(try await refusal { _ = try await extend(["usa"]) } == .invalid)
@@ -232,7 +236,7 @@ import Text
       #expect(try await extend([storefront, "FRA"]).succeeded == 1)
       #expect(
         try await refusal {
-          _ = try await harness.service.renewalExtensions.refreshed(UUID())
+          _ = try await harness.service.support.renewalExtensions.refreshed(UUID())
         } == .notFound)
     }
   }
@@ -241,7 +245,7 @@ import Text
     try await withHarness { harness in
       let (_, bought) = try await harness.customer()
       let ada = try #require(Harness.ada)
-      let extensions = harness.service.renewalExtensions
+      let extensions = harness.service.support.renewalExtensions
       _ = try await extensions.extend(bought.originalTransactionID, days: 5, reasonCode: 2, by: ada)
       _ = try await extensions.extendAll(
         ofProduct: TestApps.monthly, days: 7, reasonCode: Self.outage, storefronts: ["USA", "DEU"], by: ada)

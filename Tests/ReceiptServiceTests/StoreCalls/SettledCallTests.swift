@@ -18,7 +18,7 @@ import Testing
       _ = try await harness.consent(true, of: user)
       try await harness.requestsRefund(of: bought)
       harness.store.add(.slow(1).at(.consumption).next(1))
-      async let calls = harness.service.storeCalls.run()
+      async let calls = harness.service.deliveries.storeCalls.run()
       try await Task.sleep(for: .milliseconds(400))
       try await harness.erase(user.uuidString)
       #expect(try await calls == 1)
@@ -32,7 +32,7 @@ import Testing
       let (user, bought) = try await harness.customer()
       _ = try await harness.consent(true, of: user)
       try await harness.requestsRefund(of: bought)
-      let queue = harness.service.storeCalls
+      let queue = harness.service.deliveries.storeCalls
       let now = harness.clock.now
       let row = try #require(
         try await harness.pool.query(StoreCallRows.claimDue(at: now, until: now + 300, limit: 1)).first)

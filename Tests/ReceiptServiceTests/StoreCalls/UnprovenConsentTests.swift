@@ -28,13 +28,13 @@ import Testing
       #expect(told.purchases == [])
       #expect(told.description.contains("the customer has no proven purchase"), "\(told)")
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.isEmpty)
 
       let own = try await harness.token(for: buyer)
       _ = try await harness.sync([bought.signedTransaction], user: buyer, token: own)
       _ = try await harness.consent(true, of: buyer)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.map(\.body.refundPreference) == [nil])
     }
   }
@@ -62,7 +62,7 @@ import Testing
         #expect(consent.status == 200)
       }
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(harness.store.consumptionReports.isEmpty)
       #expect(try await harness.storeCalls().map(\.outcome) == [nil])
     }

@@ -41,7 +41,7 @@ import Text
         try await text(id, harness).contains(
           "refund of \(bought.transactionID) requested \(asked.rfc3339) (UNINTENDED_PURCHASE) no answer yet, "
             + "Apple takes one until \(deadline.rfc3339): the customer has not consented"))
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       let waiting = try await request(id, harness)
       #expect(waiting.state == "waiting" && !waiting.hasConsent && waiting.answer == nil)
       #expect(waiting.deadline == deadline)
@@ -55,7 +55,7 @@ import Text
       #expect(try await text(id, harness).contains(", as ada set it"))
 
       harness.clock.advance(seconds: 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       let sent = try await request(id, harness)
       #expect(sent.state == "sent" && sent.settledAt == harness.clock.now && sent.preferredBy == "ada")
       #expect(
@@ -78,13 +78,13 @@ import Text
       _ = try await harness.consent(true, of: other)
       harness.store.add(.error(.transactionIdNotFound).at(.consumption).next(1))
       try await harness.requestsRefund(of: refused)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       let end = harness.clock.now
       #expect(
         try await text(other.uuidString, harness).contains(
           "Apple refused the answer \(end.rfc3339): status 404, code 4040010"))
       harness.clock.advance(seconds: 12 * 3_600 + 60)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       #expect(
         try await text(user.uuidString, harness).contains(
           "not answered \(harness.clock.now.rfc3339): the customer has not consented"))
@@ -109,7 +109,7 @@ import Text
       _ = try await harness.consent(true, of: user)
       harness.store.add(.unauthorized.at(.consumption))
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       let failed = try await request(user.uuidString, harness)
       #expect(failed.state == "waiting" && failed.because != nil, "\(failed)")
       #expect(failed.answer?.hasPrefix("prefers no refund") == true)

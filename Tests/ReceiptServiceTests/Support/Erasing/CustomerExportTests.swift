@@ -50,7 +50,7 @@ import Testing
         #expect(try await harness.sync([bought.signedTransaction], user: user, token: token).status == 200)
       }
       try await shows(as: anna)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       _ = try await harness.desk.transfer(
         bought.originalTransactionID, to: boris.uuidString, by: #require(Harness.ada), isForced: true)
       let calls = try #require(

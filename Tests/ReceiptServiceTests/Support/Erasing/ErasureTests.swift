@@ -93,11 +93,11 @@ import Text
     try await harness.happens(.renew, to: bought.originalTransactionID)
     _ = try await harness.consent(true, of: user)
     try await harness.requestsRefund(of: bought)
-    try await harness.service.storeCalls.run()
+    try await harness.service.deliveries.storeCalls.run()
     _ = try await harness.desk.preferRefund(.grant, for: id, by: ada)
     _ = try await harness.desk.grant(to: id, bundleID: TestApps.climbing, tier: "premium", days: 9, by: ada)
     _ = try await harness.desk.refresh(id, by: ada)
-    _ = try await harness.service.renewalExtensions.extend(
+    _ = try await harness.service.support.renewalExtensions.extend(
       bought.originalTransactionID, days: 1, reasonCode: 0, by: ada)
     let event = """
       {"bundleID": "\(TestApps.climbing)", "customerID": "\(id)", "events": [{"name": "paywall_shown",
@@ -326,11 +326,11 @@ import Text
     try await withWebhook { harness, receiver in
       let (user, _) = try await harness.customer()
       let id = user.uuidString.lowercased()
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       try await harness.erase(id)
       // It waits for the webhook.
       #expect(try await harness.tables(with: id) == ["outbox"])
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       let event = try #require(receiver.events.last)
       #expect(receiver.events.count == 2)
       #expect(event.value("type") as? String == "customer.erased")
@@ -338,7 +338,7 @@ import Text
       #expect(event.value("data.customer.kind") as? String == "user")
       #expect(event.value("data.entitlements") == nil)
       #expect(try await harness.tables(with: id) == [])
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.count == 2)
     }
   }
@@ -346,9 +346,9 @@ import Text
   @Test func `the CloudKit record of an erased device is deleted`() async throws {
     try await withCloudKit { harness, cloud in
       _ = try await harness.deviceBuys("parent-1")
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       try await harness.erase("parent-1")
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(cloud.deleted == [FakeCloudKit.recordName("parent-1")])
       #expect(cloud.writes.count == 1)
       #expect(try await harness.tables(with: "parent-1") == [])

@@ -15,10 +15,10 @@ import Testing
       let (user, bought) = try await harness.customer()
       let id = bought.originalTransactionID
       try await harness.erase(user.uuidString)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       harness.clock.advance(days: 1)
       try await harness.happens(.setAutoRenew(false), to: id)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.isEmpty)
       #expect(try await harness.count("outbox WHERE destination = 'notification'") == 0)
 
@@ -28,7 +28,7 @@ import Testing
       #expect(proof.bool("isPremium") == true)
       harness.clock.advance(days: 1)
       let changed = try await harness.happens(.setAutoRenew(true), to: id)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.payloads == [changed.notification.signedPayload])
       #expect(try await harness.row(of: id).userID == next)
       // Apple's payload has the token that Apple knows; nothing else has.
@@ -51,7 +51,7 @@ import Testing
       #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "new-phone")
       harness.clock.advance(days: 1)
       let changed = try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.payloads == [changed.notification.signedPayload])
     }
   }
@@ -71,7 +71,7 @@ import Testing
         INSERT INTO outbox (destination, key, bundle_id, endpoint, payload)
         VALUES ('notification', \(key), \(TestApps.climbing), \(endpoint), '{}')
         """)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.isEmpty)
     }
   }

@@ -74,12 +74,12 @@ import Testing
       _ = try await harness.desk.revokeGrant(#require(UUID(uuidString: grant.grant)), by: ada)
       _ = try await harness.desk.preferRefund(.grant, for: id, by: ada)
       try await harness.requestsRefund(of: bought)
-      try await harness.service.storeCalls.run()
+      try await harness.service.deliveries.storeCalls.run()
       // The notification of the renewal is lost.
       harness.clock.advance(days: 31)
       _ = try harness.store.perform(.renew, on: bought.originalTransactionID)
       _ = try await harness.desk.refresh(id, by: ada)
-      _ = try await harness.service.renewalExtensions.extend(
+      _ = try await harness.service.support.renewalExtensions.extend(
         bought.originalTransactionID, days: 1, reasonCode: 0, by: ada)
       _ = try await harness.desk.setFreeAccess(true, bundleID: TestApps.family, by: ada)
       _ = try await harness.service.people.add("grace", role: .lead, by: ada)
@@ -228,7 +228,7 @@ import Testing
       try await harness.device(named: key)
       #expect(try await harness.desk.exportCustomer(key).tables.allSatisfy { $0.table != "outbox" })
       try await harness.erase(key)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(receiver.events.contains { $0.type == "trial.started" })
     }
   }
@@ -242,7 +242,7 @@ import Testing
       _ = try await harness.desk.transfer(
         bought.originalTransactionID, to: present.uuidString, by: #require(Harness.ada), isForced: true)
       let pseudonym = try #require(try await harness.erase(former.uuidString).erased.first?.pseudonym)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       let event = try receiver.first(.transferred)
       #expect(event.text("customer.id") == present.uuidString.lowercased())
       #expect(event.text("formerCustomer.id") == pseudonym)
@@ -269,10 +269,10 @@ import Testing
       try await harness.happens(.renew, to: bought.originalTransactionID)
       for _ in 0..<2 {
         _ = try await harness.service.sweep.run()
-        _ = try await harness.service.eventSweep.run()
+        _ = try await harness.service.deliveries.eventSweep.run()
       }
       let pseudonym = try #require(try await harness.erase("child-2").erased.first?.pseudonym)
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       let paused = try receiver.first(.pausedDevices)
       #expect(paused.text("customer.id") == "phone")
       #expect(paused.value("data.pausedDevices") as? [String] == [pseudonym, "child-3"])
@@ -291,7 +291,7 @@ import Testing
       // As if it had been written before the first claim.
       _ = try await harness.pool.query("UPDATE lifecycle_events SET device_id = NULL WHERE type = 'renewed'")
       try await harness.erase("old-phone")
-      try await harness.service.outbox.run()
+      try await harness.service.deliveries.outbox.run()
       #expect(try receiver.first(.renewed).text("customer.id") == "new-phone")
     }
   }

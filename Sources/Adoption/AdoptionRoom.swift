@@ -6,12 +6,13 @@ import Ledger
 import Logging
 import Postgres
 import Proofs
+import Requests
 import Subscriptions
 import Work
 
 /// Claims that the App Store has to confirm: of customers from before receiptd, and of old builds that still write to the
 /// app's own tables.
-package struct ClientClaims: Sendable {
+package struct AdoptionRoom: Room {
   /// The modes in which clients may write to the apps' own tables.
   package let modes: ClientWriteModes
   let verification: ClaimVerification
@@ -20,7 +21,7 @@ package struct ClientClaims: Sendable {
 
   /// - Parameter appsWithKey: the apps with a key for the App Store Server API.
   package init(
-    catalog: AppCatalog, appsWithKey: Set<String>, proofs: ClientProofs, ledger: LedgerWriter,
+    catalog: AppCatalog, appsWithKey: Set<String>, proofs: ProofRoom, ledger: LedgerWriter,
     pool: PostgresPool, logKey: LogKey, clock: ServiceClock, logger: Logger
   ) {
     self.catalog = catalog

@@ -11,7 +11,7 @@ import Requests
 import Work
 
 /// The routes on which clients prove purchases, and the job that asks the App Store about old proofs.
-package struct ClientProofs: Sendable {
+package struct ProofRoom: Room {
   /// Verifies what a client sends, or a file has.
   package let verifier: ProofVerifier
   /// Asks about purchases that an old proof opened.

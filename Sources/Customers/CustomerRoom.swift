@@ -1,0 +1,57 @@
+import Configuration
+import CoreMetrics
+import HTTP
+import HTTPTypes
+import Logging
+import Postgres
+import Requests
+import Work
+
+/// Devices and their children, grandfathering, the retry of refused premium statuses, the keys of entitlement tokens.
+package struct CustomerRoom: Room {
+  /// Takes a device's lock with what its secret proves.
+  package let deviceAuthenticator: DeviceAuthenticator
+  package let grandfathering: Grandfathering
+  /// `nil` if the keys are files.
+  package let entitlementKeyRefresh: EntitlementKeyRefresh?
+  let profileRetry: ProfileRetry
+  private let devices: DeviceEntitlements
+  private let pairing: Pairing
+
+  /// - Parameters:
+  ///   - keysAreFiles: whether the keys of entitlement tokens are files, and not in the database.
+  ///   - profileWriteFailures: counts the failed writes of premium statuses.
+  package init(
+    catalog: AppCatalog, pool: PostgresPool, transactions: CustomerTransactions, charges: DayCharges,
+    statusWriter: CustomerStatusWriter, signer: EntitlementSigner, keysAreFiles: Bool,
+    profileWriteFailures: Counter, clock: ServiceClock, logger: Logger
+  ) {
+    let apps = AppOfRequest(catalog: catalog)
+    deviceAuthenticator = DeviceAuthenticator(
+      pool: pool, transactions: transactions, charges: charges, clock: clock)
+    grandfathering = Grandfathering(
+      catalog: catalog, pool: pool, transactions: transactions, statusWriter: statusWriter, clock: clock)
+    entitlementKeyRefresh =
+      keysAreFiles
+      ? nil
+      : EntitlementKeyRefresh(
+        store: EntitlementKeyStore(pool: pool, clock: clock), signer: signer,
+        lifetime: catalog.apps.map(EntitlementClaims.lifetime).max() ?? 0, clock: clock, logger: logger)
+    profileRetry = ProfileRetry(
+      pool: pool, catalog: catalog, clock: clock, logger: logger, failures: profileWriteFailures)
+    devices = DeviceEntitlements(
+      apps: apps, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
+    pairing = Pairing(apps: apps, pool: pool, authenticator: deviceAuthenticator, clock: clock)
+  }
+
+  package func addRoutes(to router: inout Router) {
+    router.on(.get, "/api/v1/devices/{deviceID}/entitlements", devices.get(_:))
+    router.on(.post, "/api/v1/devices/{deviceID}/children", maximumBodyLength: 16 << 10, pairing.post(_:))
+    router.on(.get, "/api/v1/devices/{deviceID}/children", pairing.get(_:))
+    router.on(.delete, "/api/v1/devices/{deviceID}/children/{childDeviceID}", pairing.delete(_:))
+  }
+
+  package var jobs: [BackgroundJob] {
+    [profileRetry.job] + [entitlementKeyRefresh?.job].compactMap(\.self)
+  }
+}

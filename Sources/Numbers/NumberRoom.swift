@@ -1,0 +1,31 @@
+import Authentication
+import Configuration
+import Customers
+import HTTP
+import Postgres
+import Requests
+import Work
+
+/// Clients' events, and the KPIs that are counted from them and from facts.
+package struct NumberRoom: Room {
+  /// `POST /api/v1/events`.
+  package let events: EventIntake
+  /// The views for support.
+  package let route: NumbersRoute
+  package let counter: KPICounter
+  let kpiJob: KPIJob
+
+  package init(
+    catalog: AppCatalog, pool: PostgresPool, authenticator: Authenticator, charges: DayCharges,
+    traffic: ClientRateLimits, clock: ServiceClock, metrics: EventMetrics
+  ) {
+    events = EventIntake(
+      apps: AppOfRequest(catalog: catalog), authenticator: authenticator, charges: charges,
+      traffic: traffic, clock: clock, metrics: metrics)
+    route = NumbersRoute(catalog: catalog, pool: pool, clock: clock)
+    counter = KPICounter(catalog: catalog, pool: pool, clock: clock)
+    kpiJob = KPIJob(counter: counter)
+  }
+
+  package var jobs: [BackgroundJob] { [kpiJob.job] }
+}
