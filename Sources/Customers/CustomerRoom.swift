@@ -30,7 +30,7 @@ package struct CustomerRoom: Room {
     deviceAuthenticator = DeviceAuthenticator(
       pool: pool, transactions: transactions, charges: charges, clock: clock)
     grandfathering = Grandfathering(
-      catalog: catalog, pool: pool, transactions: transactions, statusWriter: statusWriter, clock: clock)
+      pool: pool, transactions: transactions, statusWriter: statusWriter, clock: clock)
     entitlementKeyRefresh =
       keysAreFiles
       ? nil

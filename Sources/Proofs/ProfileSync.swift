@@ -72,21 +72,27 @@ struct ProfileSync: Sendable {
     let purchases = try proofs.enumerated().map { index, jws in
       try prove(jws, at: index, by: apps)
     }
-    let download = try body.signedAppTransaction.map { try appTransaction($0, of: apps) }
+    let download = try body.signedAppTransaction.map { try self.proofs.appTransaction($0, bundleID: nil) }
+    if let download, !apps.contains(where: { $0.bundleID == download.app.bundleID }) {
+      throw ServiceError.wrongApp("The token is not one of the app transaction's app.")
+    }
     // Also a user whose purchase is refused below.
     for purchase in purchases { authenticator.note(user, of: purchase.app) }
-    let isRefused = try await claim(purchases, for: user)
-    if let download {
-      try await grandfathering.award(for: download.transaction, of: download.app, to: user)
-    }
+    let receipts = try await claim(purchases, for: user)
+    let isAwarded =
+      if let download {
+        try await grandfathering.award(for: download.signed.payload, of: download.app, to: user)
+      } else { false }
     // A refused purchase does not affect the others: they are stored.
-    if isRefused { throw ServiceError.belongsToAnotherCustomer }
+    if receipts.contains(where: \.isRefused) { throw ServiceError.belongsToAnotherCustomer }
     if let unknown = purchases.first(where: { $0.app.product(named: $0.productID) == nil }) {
       throw ServiceError.unknownProduct(unknown.productID)
     }
     let app = try await app(
       of: request, among: apps, preferring: purchases.last?.app ?? download?.app, for: user)
-    return try await answer(user, app)
+    // Several purchases may be committed one after another, and each receipt has the records of its commit.
+    let only = receipts.count == 1 && !isAwarded ? receipts.first : nil
+    return try await answer(user, app, only?.records(of: .user(user), in: app))
   }
 
   func get(_ request: Request) async throws -> Response {
@@ -117,26 +123,10 @@ struct ProfileSync: Sendable {
     }
   }
 
-  /// The app transaction's app is the first one that accepts it.
-  private func appTransaction(
-    _ jws: String, of apps: [App]
-  ) throws(Problem) -> (transaction: AppTransaction, app: App) {
-    var refusal = ServiceError.wrongApp("The token is not one of the app transaction's app.")
-    for app in apps {
-      do throws(Problem) {
-        return (try proofs.appTransaction(jws, of: app).payload, app)
-      } catch {
-        refusal = error
-      }
-    }
-    throw refusal
-  }
-
   private static let entriesAtOnce = 8
 
   /// Stores the purchases, each with all its transactions at once.
-  /// - Returns: whether one of them belongs to another customer.
-  private func claim(_ purchases: [ProvenPurchase], for user: UUID) async throws -> Bool {
+  private func claim(_ purchases: [ProvenPurchase], for user: UUID) async throws -> [LedgerReceipt] {
     let instant = clock.now()
     let entries = Dictionary(grouping: purchases, by: \.originalTransactionID).values.compactMap { same in
       same.first.map { first in
@@ -157,12 +147,7 @@ struct ProfileSync: Sendable {
       }
     }
     await oldProofs.confirm(receipts.map(\.receipt))
-    return receipts.contains { recorded in
-      switch recorded.receipt.claim {
-      case .refused, .postponed: true
-      case .settled, .moved, .shared: false
-      }
-    }
+    return receipts.map(\.receipt)
   }
 
   /// An entry's receipt. It is a class for the reason of ``MissedNotifications``'s outcomes.
@@ -191,14 +176,38 @@ struct ProfileSync: Sendable {
     return apps.first { customerRecords.has(of: $0) } ?? first
   }
 
-  private func answer(_ user: UUID, _ app: App) async throws -> Response {
+  /// - Parameter known: the user's records of the app, if they are known already.
+  private func answer(_ user: UUID, _ app: App, _ known: CustomerRecords? = nil) async throws -> Response {
     authenticator.note(user, of: app)
     let instant = clock.now()
-    let customerRecords = try await pool.customerRecords(users: [user]).customerRecords(
-      of: .user(user), in: app, at: instant)
-    let entitlements = app.entitlements(of: customerRecords, for: .user(user), at: instant)
+    let records =
+      if let known {
+        known
+      } else {
+        try await pool.customerRecords(users: [user]).customerRecords(of: .user(user), in: app, at: instant)
+      }
+    let entitlements = app.entitlements(of: records, for: .user(user), at: instant)
     let answer = EntitlementsResponse(
       entitlements, of: app, for: .user(user), at: instant, signedBy: signer)
     return Response.json(.ok, ProfileResponse(entitlements, answer: answer, at: instant))
+  }
+}
+
+extension LedgerReceipt {
+  /// Whether the purchase belongs to another customer than the claimant.
+  fileprivate var isRefused: Bool {
+    switch claim {
+    case .refused, .postponed: true
+    case .settled, .moved, .shared: false
+    }
+  }
+
+  /// The customer's records of this app; `nil` if the receipt does not have them, or an answer of the App Store may have
+  /// changed them since.
+  fileprivate func records(of customer: Customer, in app: App) -> CustomerRecords? {
+    guard unconfirmedProof == nil, let subscription, subscription.bundleID == app.bundleID,
+      subscription.customers.contains(customer)
+    else { return nil }
+    return customerRecords
   }
 }

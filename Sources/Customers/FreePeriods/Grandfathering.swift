@@ -11,17 +11,15 @@ import Work
 /// Grants a tier without end to users who had the app before a date: one grant per user and per Apple Account, to the
 /// first user who proves it. A grant that support revoked is not made again.
 package struct Grandfathering: Sendable {
-  let catalog: AppCatalog
   let pool: PostgresPool
   let transactions: CustomerTransactions
   let statusWriter: CustomerStatusWriter
   let clock: ServiceClock
 
   package init(
-    catalog: AppCatalog, pool: PostgresPool, transactions: CustomerTransactions,
-    statusWriter: CustomerStatusWriter, clock: ServiceClock
+    pool: PostgresPool, transactions: CustomerTransactions, statusWriter: CustomerStatusWriter,
+    clock: ServiceClock
   ) {
-    self.catalog = catalog
     self.pool = pool
     self.transactions = transactions
     self.statusWriter = statusWriter
@@ -32,22 +30,23 @@ package struct Grandfathering: Sendable {
   ///
   /// - Parameter transaction: verified, and of the app. Without an `appTransactionId` there is no grant: the transaction
   ///   could not be bound to an account, and any number of users could send it.
-  package func award(for transaction: AppTransaction, of app: App, to user: UUID) async throws {
+  /// - Returns: whether the user has a new grant.
+  package func award(for transaction: AppTransaction, of app: App, to user: UUID) async throws -> Bool {
     guard let rule = app.grandfather, let account = transaction.appTransactionId?.storable,
       rule.includes(transaction),
       // In the sandbox the purchase date is always in 2013.
       transaction.receiptType == .production || app.sandboxGrants.include(.user(user), at: clock.now())
-    else { return }
+    else { return false }
     // Apps send this at every launch, so check before opening a transaction.
     let environment: StoreEnvironment = transaction.receiptType == .production ? .production : .sandbox
     let known = try await pool.query(
       GrandfatherRows.known(user, account: account, in: environment, bundleID: app.bundleID))
     guard try !known.contains(where: { try $0.decode("app_transaction_id", as: String?.self) != nil }) else {
-      return
+      return false
     }
     let instant = clock.now()
     let author = SupportAuthor.grandfather(before: rule.before.rfc3339)
-    try await transactions.run(
+    return try await transactions.run(
       locking: [Customer.user(user).lockName, "\(app.bundleID)/\(account)"],
       [
         GrandfatherRows.insert(
@@ -60,6 +59,7 @@ package struct Grandfathering: Sendable {
         _ = try await connection.query(
           GrandfatherRows.bind(user, to: account, in: environment, bundleID: app.bundleID))
       }
+      return awarded > 0
     }
   }
 
