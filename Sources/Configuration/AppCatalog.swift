@@ -12,15 +12,12 @@ package struct AppCatalog: Sendable {
   private let byHost: [String: App]
   /// The most days that an agent of support gives by one grant or trial extension.
   package let agentGrantDays: Int
-  /// The first twelve digits of the SHA-256 of the file; empty without a file.
+  /// The first twelve digits of the SHA-256 of the file.
   package let digest: String
 
   static let defaultAgentGrantDays = 14
   /// The longest grant or trial extension, in days.
   package static let maximumGrantDays = 36_500
-
-  /// Creates a catalog of apps with distinct bundle ids.
-  package init(apps: [App]) { self.init(apps: apps, agentGrantDays: Self.defaultAgentGrantDays, digest: "") }
 
   private init(apps: [App], agentGrantDays: Int, digest: String) {
     self.apps = apps

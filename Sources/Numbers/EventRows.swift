@@ -141,7 +141,7 @@ enum EventRows {
   ///
   /// Clients can send any name, so only the most frequent names of a day get a row of their own. The names that `kpi_daily`
   /// shows always do.
-  static func count(from first: Day, through last: Day, namesOfADay: Int = 200) -> Query {
+  static func count(from first: Day, through last: Day) -> Query {
     """
     WITH sent AS MATERIALIZED (
       SELECT (at AT TIME ZONE 'UTC')::date AS day, bundle_id, name, customer_id FROM events
@@ -153,7 +153,7 @@ enum EventRows {
       FROM sent GROUP BY day, bundle_id, name
     )
     INSERT INTO kpi_events_daily (day, bundle_id, name, events, customers)
-    SELECT day, bundle_id, CASE WHEN rank <= \(namesOfADay) THEN name ELSE '(other)' END, count(*),
+    SELECT day, bundle_id, CASE WHEN rank <= 200 THEN name ELSE '(other)' END, count(*),
       count(DISTINCT customer_id)
     FROM sent JOIN ranked USING (day, bundle_id, name)
     GROUP BY 1, 2, 3

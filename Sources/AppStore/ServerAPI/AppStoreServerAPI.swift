@@ -186,16 +186,13 @@ extension AppStoreServerAPI {
     }
   }
 
-  /// Reads one page of a customer's transactions (Get Transaction History, version 2).
+  /// Reads one page of a customer's transactions, the last modified first (Get Transaction History, version 2).
   ///
-  /// - Parameters:
-  ///   - order: by modification date; oldest first by default.
-  ///   - revision: the `revision` of the previous page; nil for the first page.
+  /// - Parameter revision: the `revision` of the previous page; nil for the first page.
   public func transactionHistory(
-    anyTransactionID: String, order: HistoryOrder = .ascending, revision: String? = nil,
-    in environment: Environment
+    anyTransactionID: String, revision: String? = nil, in environment: Environment
   ) async throws(AppStoreServerError) -> HistoryResponse {
-    let query = (revision.map { [("revision", $0)] } ?? []) + [("sort", order.rawValue)]
+    let query = (revision.map { [("revision", $0)] } ?? []) + [("sort", "DESCENDING")]
     return try await call(
       ServerCall(
         .transactionHistory, ["inApps", "v2", "history", anyTransactionID.asTransactionID()], query: query),
@@ -317,22 +314,5 @@ extension AppStoreServerAPI {
         .notificationHistory, ["inApps", "v1", "notifications", "history"],
         query: paginationToken.map { [("paginationToken", $0)] } ?? [], json: request),
       in: environment)
-  }
-
-  /// Asks the App Store to send a notification of type TEST (Request a Test Notification).
-  public func requestTestNotification(
-    in environment: Environment
-  ) async throws(AppStoreServerError) -> SendTestNotificationResponse {
-    try await call(
-      ServerCall(.requestTestNotification, ["inApps", "v1", "notifications", "test"]), in: environment)
-  }
-
-  /// Reads the delivery attempts of a test notification (Get Test Notification Status).
-  public func testNotificationStatus(
-    _ testNotificationToken: String, in environment: Environment
-  ) async throws(AppStoreServerError) -> CheckTestNotificationResponse {
-    let token = try testNotificationToken.asPathSegment("testNotificationToken")
-    return try await call(
-      ServerCall(.testNotificationStatus, ["inApps", "v1", "notifications", "test", token]), in: environment)
   }
 }

@@ -82,15 +82,13 @@ extension String {
 enum Endpoint: Hashable, Sendable, CaseIterable {
   case transactionInfo, transactionHistory, orderLookup, consumption, appAccountToken
   case subscriptionStatuses, extendRenewalDate, extendRenewalDates, extensionStatus
-  case notificationHistory, requestTestNotification, testNotificationStatus
+  case notificationHistory
 
   var method: HTTPRequest.Method {
     switch self {
-    case .transactionInfo, .transactionHistory, .orderLookup, .subscriptionStatuses, .extensionStatus,
-      .testNotificationStatus:
-      .get
+    case .transactionInfo, .transactionHistory, .orderLookup, .subscriptionStatuses, .extensionStatus: .get
     case .consumption, .appAccountToken, .extendRenewalDate: .put
-    case .extendRenewalDates, .notificationHistory, .requestTestNotification: .post
+    case .extendRenewalDates, .notificationHistory: .post
     }
   }
 
@@ -103,7 +101,7 @@ enum Endpoint: Hashable, Sendable, CaseIterable {
     case .transactionInfo, .transactionHistory, .consumption, .subscriptionStatuses, .notificationHistory: 50
     case .appAccountToken, .extendRenewalDate: 20
     case .orderLookup: 10
-    case .extendRenewalDates, .extensionStatus, .requestTestNotification, .testNotificationStatus: 1
+    case .extendRenewalDates, .extensionStatus: 1
     }
   }
 

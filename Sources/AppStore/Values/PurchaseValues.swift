@@ -74,8 +74,6 @@ public struct OfferDiscountType: OpenValue {
   public static let freeTrial = Self(rawValue: "FREE_TRIAL")
   /// One lower price for the whole offer.
   public static let payUpFront = Self(rawValue: "PAY_UP_FRONT")
-  /// One price, once.
-  public static let oneTime = Self(rawValue: "ONE_TIME")
 }
 
 /// The platform of the first purchase or download of the app (`originalPlatform`).
@@ -88,10 +86,6 @@ public struct PurchasePlatform: OpenValue {
 
   /// iPhone and iPad.
   public static let iOS = Self(rawValue: "iOS")
-  /// Mac.
-  public static let macOS = Self(rawValue: "macOS")
-  /// Apple TV.
-  public static let tvOS = Self(rawValue: "tvOS")
   /// Apple Vision.
   public static let visionOS = Self(rawValue: "visionOS")
 }
@@ -136,12 +130,8 @@ public struct ConsumptionRequestReason: OpenValue {
 
   /// The customer did not intend to buy.
   public static let unintendedPurchase = Self(rawValue: "UNINTENDED_PURCHASE")
-  /// The customer did not receive or could not use the product.
-  public static let fulfillmentIssue = Self(rawValue: "FULFILLMENT_ISSUE")
   /// The customer is not satisfied.
   public static let unsatisfiedWithPurchase = Self(rawValue: "UNSATISFIED_WITH_PURCHASE")
   /// A legal reason.
   public static let legal = Self(rawValue: "LEGAL")
-  /// Another reason.
-  public static let other = Self(rawValue: "OTHER")
 }

@@ -82,26 +82,8 @@ public struct ExtendReasonCode: OpenValue {
   /// Accepts any value, known or not.
   public init(rawValue: Int32) { self.rawValue = rawValue }
 
-  /// No reason given.
-  public static let undeclared = Self(rawValue: 0)
   /// Customer satisfaction.
   public static let customerSatisfaction = Self(rawValue: 1)
   /// Another reason.
   public static let other = Self(rawValue: 2)
-  /// A service issue or outage.
-  public static let serviceIssueOrOutage = Self(rawValue: 3)
-}
-
-/// The order of the transaction history, by modification date (`sort`).
-public struct HistoryOrder: OpenValue {
-  /// The value on the wire.
-  public let rawValue: String
-
-  /// Accepts any value, known or not.
-  public init(rawValue: String) { self.rawValue = rawValue }
-
-  /// Oldest first.
-  public static let ascending = Self(rawValue: "ASCENDING")
-  /// Newest first.
-  public static let descending = Self(rawValue: "DESCENDING")
 }

@@ -43,10 +43,9 @@ public struct RandomLife: Sendable {
   /// - Parameters:
   ///   - seed: determines the whole life.
   ///   - app: the products on sale; see ``StoreApp/everything``.
-  ///   - steps: the largest number of events.
   public init(
     seed: UInt64, app: StoreApp = .everything, environment: Environment = .production,
-    from start: Date = Date(timeIntervalSince1970: 1_767_225_600), steps: Int = 40
+    from start: Date = Date(timeIntervalSince1970: 1_767_225_600)
   ) {
     self.seed = seed
     self.app = app
@@ -57,7 +56,7 @@ public struct RandomLife: Sendable {
     store = SimulatedStore(environment: environment, apps: [app], seed: random.next())
     end = (start + Double.random(in: 0..<1, using: &random) * 86_400).wholeMilliseconds
     for _ in 0..<2 { customerTokens.append(UUID(randomFrom: &random)) }
-    let count = Int.random(in: min(3, steps)...steps, using: &random)
+    let count = Int.random(in: 3...40, using: &random)
     while events.count < count {
       if !purchases.isEmpty { pass() }
       guard takeStep() else { break }

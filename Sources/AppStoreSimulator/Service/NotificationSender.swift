@@ -42,24 +42,17 @@ public struct SendAttempt: Hashable, Encodable, Sendable {
 
 /// Posts notifications with libcurl.
 public struct CurlNotificationSender: NotificationSender {
-  private let client: CurlClient
-  private let timeout: Duration
+  private let client = CurlClient(configuration: CurlConfiguration(userAgent: "App Store Server"))
 
-  /// Makes a sender with a timeout for the response.
-  public init(
-    client: CurlClient = CurlClient(configuration: CurlConfiguration(userAgent: "App Store Server")),
-    timeout: Duration = .seconds(30)
-  ) {
-    self.client = client
-    self.timeout = timeout
-  }
+  /// Makes a sender.
+  public init() {}
 
   /// Posts `{"signedPayload": "…"}`.
   public func send(_ signedPayload: String, to url: String) async -> SendOutcome {
     // A compact JWS needs no JSON escaping.
     let request = CurlRequest(
       method: .post, url: url, headers: [.contentType: "application/json"],
-      body: Array("{\"signedPayload\":\"\(signedPayload)\"}".utf8), timeout: timeout)
+      body: Array("{\"signedPayload\":\"\(signedPayload)\"}".utf8), timeout: .seconds(30))
     do {
       return .answered(try await client.send(request).status)
     } catch {

@@ -16,7 +16,6 @@ package struct Outbox: Sendable {
   let catalog: AppCatalog
   let workers: [DeliveryWorker]
   let clock: ServiceClock
-  let logger: Logger
 
   init(
     pool: PostgresPool, catalog: AppCatalog, senders: [OutboxDestination: any OutboxSender],
@@ -25,7 +24,6 @@ package struct Outbox: Sendable {
     self.pool = pool
     self.catalog = catalog
     self.clock = clock
-    self.logger = logger
     workers = catalog.apps.flatMap { app in
       app.outboxDestinations.compactMap { destination in
         senders[destination].map {

@@ -19,9 +19,6 @@ public struct TrustedProxies: Sendable, Hashable {
     self.header = header
   }
 
-  /// Whether no proxy is trusted.
-  public var isEmpty: Bool { networks.isEmpty }
-
   /// Whether the address is a trusted proxy's.
   public func contain(_ address: IPAddress) -> Bool { networks.contains { $0.contains(address) } }
 

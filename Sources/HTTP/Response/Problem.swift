@@ -139,10 +139,10 @@ extension Problem {
     message: "Something went wrong on our side.")
 
   /// The response was not ready within its deadline, or too many connections are open: 503 `overloaded`.
-  public static func overloaded(_ detail: String, retryAfterSeconds: Int = 1) -> Problem {
+  public static func overloaded(_ detail: String) -> Problem {
     Problem(
       status: .serviceUnavailable, code: .overloaded, detail: detail,
-      message: "The server is too busy. Please try again.", headers: [.retryAfter: "\(retryAfterSeconds)"])
+      message: "The server is too busy. Please try again.", headers: [.retryAfter: "1"])
   }
 }
 

@@ -53,9 +53,6 @@ public struct Response: Sendable, Hashable {
     Response(status: status, headers: json, body: try JSONCoding.encode(value, times: precision))
   }
 
-  /// A value as JSON, with 200.
-  public static func json(_ value: some JSONWritable) -> Response { .json(.ok, value) }
-
   /// A value as JSON.
   public static func json(_ status: HTTPResponse.Status, _ value: some JSONWritable) -> Response {
     Response(status: status, headers: json, body: JSONWriter.bytes(of: value))

@@ -30,7 +30,7 @@ public final class HTTPServer: Sendable {
       trustedProxies: configuration.trustedProxies, logger: logger, onResponse: onResponse)
     self.core = core
     self.loops = loops
-    serverLoops = loops.loops.map { LoopBound(ServerLoop(core: core, router: router, loop: $0), to: $0) }
+    serverLoops = loops.loops.map { LoopBound(ServerLoop(core: core, router: router), to: $0) }
   }
 
   /// Starts to listen.

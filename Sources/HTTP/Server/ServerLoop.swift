@@ -7,7 +7,6 @@ public import Sockets
 /// The state that the connections of one server share on one event loop. Only code on that loop uses it.
 final class ServerLoop {
   let core: ServerCore
-  let loop: EventLoop
   /// The router for requests whose head arrives from now on.
   var router: Router
   /// The buffer in which responses are encoded. It is empty between events, so all connections share it.
@@ -20,10 +19,9 @@ final class ServerLoop {
   /// Identifiers have to differ, not to be secret.
   private var generator = SplitMix64(state: .random(in: .min ... .max))
 
-  init(core: ServerCore, router: Router, loop: EventLoop) {
+  init(core: ServerCore, router: Router) {
     self.core = core
     self.router = router
-    self.loop = loop
     output.reserveCapacity(4096)
   }
 

@@ -54,11 +54,6 @@ package struct EventDetails: JSONWritable {
     /// Apple signs the purchaser's price into a family member's transaction too; the member pays nothing.
     private var price: Int64? { fact.ownership == "FAMILY_SHARED" ? nil : fact.priceMilliunits }
 
-    init(fact: TransactionFact, productID: String) {
-      self.fact = fact
-      self.productID = productID
-    }
-
     package func write(to json: inout JSONWriter) {
       json.object { json in
         json.member("currency", price == nil ? nil : fact.currency)

@@ -39,8 +39,8 @@ package struct LifecycleEvent: Sendable {
 
   package init(
     type: LifecycleEventType, bundleID: String, environment: String, subject: Subject, occasion: [String],
-    customer: Customer? = nil, formerCustomer: Customer? = nil, pausedDevices: [String]? = nil,
-    periodEnd: Date? = nil, occurredAt: Date, checksDevices: Bool = false, data: [UInt8]
+    customer: Customer? = nil, pausedDevices: [String]? = nil, periodEnd: Date? = nil,
+    occurredAt: Date, checksDevices: Bool = false, data: [UInt8]
   ) {
     self.type = type
     self.bundleID = bundleID
@@ -48,7 +48,6 @@ package struct LifecycleEvent: Sendable {
     self.subject = subject
     self.occasion = occasion
     self.customer = customer
-    self.formerCustomer = formerCustomer
     self.pausedDevices = pausedDevices
     self.periodEnd = periodEnd
     self.occurredAt = occurredAt

@@ -273,16 +273,12 @@ extension NotificationRows {
     /// Before the first page.
     static let start = PageKey(
       receivedAt: .distantPast, uuid: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
+  }
+}
 
-    private init(receivedAt: Date, uuid: UUID) {
-      self.receivedAt = receivedAt
-      self.uuid = uuid
-    }
-
-    init(_ row: Row) throws {
-      receivedAt = try row.decode("received_at")
-      uuid = try row.decode("notification_uuid")
-    }
+extension NotificationRows.PageKey {
+  init(_ row: Row) throws {
+    self.init(receivedAt: try row.decode("received_at"), uuid: try row.decode("notification_uuid"))
   }
 }
 

@@ -32,12 +32,9 @@ package struct KeptPayload: Sendable, Equatable {
   /// The placeholder of the signed renewal info in the envelope's claims.
   static let renewalMark: [UInt8] = [1, UInt8(ascii: "R"), 1]
 
-  package init(envelope: Part, transaction: Part?, renewalInfo: Part?) {
-    self.envelope = envelope
-    self.transaction = transaction
-    self.renewalInfo = renewalInfo
-  }
+}
 
+extension KeptPayload {
   /// Splits a verified notification.
   package init(_ notification: VerifiedNotification) {
     envelope = Part(notification.envelope)

@@ -40,9 +40,7 @@ package struct LedgerEntry: Sendable {
 
   package init(
     app: App? = nil, originalTransactionID: String? = nil, transactions: [TransactionRecord] = [],
-    renewals: [RenewalRecord] = [], notification: KeptNotification? = nil, isReplay: Bool = false,
-    action: LedgerAction? = nil, refundRequest: RefundRequest? = nil, claimant: Customer? = nil,
-    admission: DeviceAdmission? = nil, claim: ClaimStrength = .proof, transfer: SupportTransfer? = nil,
+    renewals: [RenewalRecord] = [], notification: KeptNotification? = nil, claimant: Customer? = nil,
     isValidation: Bool = false, instant: Date
   ) {
     self.app = app
@@ -50,13 +48,7 @@ package struct LedgerEntry: Sendable {
     self.transactions = transactions
     self.renewals = renewals
     self.notification = notification
-    self.isReplay = isReplay
-    self.action = action
-    self.refundRequest = refundRequest
     self.claimant = claimant
-    self.admission = admission
-    self.claim = claim
-    self.transfer = transfer
     self.isValidation = isValidation
     self.instant = instant
   }

@@ -39,7 +39,9 @@ struct NewStoreCall: Sendable {
 
   /// For how long the App Store is told an account token.
   private static let timeToTell: TimeInterval = 30 * 86_400
+}
 
+extension NewStoreCall {
   /// The call that follows from an entry; `nil` for none.
   init?(_ entry: LedgerEntry, _ receipt: LedgerReceipt) {
     guard let app = entry.app, !receipt.isDuplicate, !receipt.isContradiction,
@@ -61,23 +63,6 @@ struct NewStoreCall: Sendable {
     } else {
       return nil
     }
-  }
-
-  private init(
-    kind: StoreCallKind, key: String, bundleID: String, environment: StoreEnvironment,
-    originalTransactionID: String, transactionID: String, userID: UUID? = nil, requestReason: String? = nil,
-    askedAt: Date, deadline: Date
-  ) {
-    self.kind = kind
-    self.key = key
-    self.bundleID = bundleID
-    self.environment = environment
-    self.originalTransactionID = originalTransactionID
-    self.transactionID = transactionID
-    self.userID = userID
-    self.requestReason = requestReason
-    self.askedAt = askedAt
-    self.deadline = deadline
   }
 
   /// The user to tell the App Store: the first owner of a purchase whose transactions have no `appAccountToken`. `nil`: none.

@@ -223,8 +223,6 @@ struct StatementCache {
     self.capacity = max(1, capacity)
   }
 
-  var count: Int { statements.count }
-
   /// The statement for a query, if it is prepared for the same parameter types.
   mutating func statement(for query: Query) -> Statement? {
     guard let statement = statements[query.statement], statement.types == query.parameters.types else {

@@ -135,10 +135,6 @@ public struct ServerReport: Sendable, Equatable {
   public var hint: String?
   /// The position in the statement, in characters from 1.
   public var position: Int?
-  /// The call stack of PL/pgSQL functions.
-  public var context: String?
-  /// The schema of the table.
-  public var schema: String?
   /// The table with the error.
   public var table: String?
   /// The column with the error.
@@ -184,8 +180,6 @@ extension ServerReport {
     detail = field("D")
     hint = field("H")
     position = field("P").flatMap { Int($0) }
-    context = field("W")
-    schema = field("s")
     table = field("t")
     column = field("c")
     constraint = field("n")

@@ -9,8 +9,7 @@ struct MigrationFile: Sendable, Equatable {
   let version: String
   /// The rest of the name without `.sql`.
   let name: String
-  let sql: String
-  /// The parts of ``sql`` between the lines ``separator``, each of which is a transaction. A part has an empty line for each line
+  /// The parts of the file between the lines ``separator``, each of which is a transaction. A part has an empty line for each line
   /// before it, so that positions in it are those of the file.
   let steps: [String]
   /// SHA-256 of the file's bytes, in hexadecimal.
@@ -32,7 +31,6 @@ struct MigrationFile: Sendable, Equatable {
     self.fileName = fileName
     version = String(stem.prefix(digits.count))
     name = String(stem.dropFirst(digits.count + 1))
-    self.sql = sql
     steps = Self.steps(of: sql)
     let digest = SHA256.hash(data: contents)
     checksum = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()

@@ -16,7 +16,8 @@ public import Platform
 public struct Migrator: Sendable {
   private let pool: PostgresPool
   private let folder: String
-  private let timeout: Duration
+  /// For one transaction, with the wait for another server's migration.
+  private let timeout = Duration.seconds(600)
   private let lockTimeout: Duration
   private let retry: Backoff
   private let logger: Logger?
@@ -27,14 +28,12 @@ public struct Migrator: Sendable {
   /// A migrator for the files in `folder`.
   ///
   /// - Parameters:
-  ///   - timeout: for one transaction, with the wait for another server's migration.
   ///   - lockTimeout: for each lock. A transaction locks at most three tables that may be in use, so that no reader waits for a
   ///     second.
   ///   - retry: the delays before a transaction is retried whose `lock_timeout` passed (55P03).
   ///   - logger: told of each such retry.
   public init(
-    pool: PostgresPool, folder: String, timeout: Duration = .seconds(600),
-    lockTimeout: Duration = .milliseconds(250),
+    pool: PostgresPool, folder: String, lockTimeout: Duration = .milliseconds(250),
     retry: Backoff = Backoff(base: .seconds(1), maximum: .seconds(8), jitter: 0.25), logger: Logger? = nil
   ) {
     self.lockTimeout = lockTimeout
@@ -42,7 +41,6 @@ public struct Migrator: Sendable {
     self.logger = logger
     self.pool = pool
     self.folder = folder
-    self.timeout = timeout
   }
 
   /// All migrations with a file or a row: the files in order, then the rows without a file. Changes nothing.

@@ -88,7 +88,7 @@ struct OverdueRenewals: Sendable {
       let page: HistoryResponse
       do throws(AppStoreServerError) {
         page = try await api.transactionHistory(
-          anyTransactionID: id, order: .descending, revision: revision, in: environment)
+          anyTransactionID: id, revision: revision, in: environment)
       } catch {
         // The latest period alone decides the access, so a purchase without a history is written too.
         guard error.retryDecision == .skip else { throw error }

@@ -83,7 +83,7 @@ struct PurchaseRefresh: Sendable {
     var revision: String?
     for _ in 0..<Self.maximumPages {
       let page = try await api.transactionHistory(
-        anyTransactionID: transactionID, order: .descending, revision: revision, in: environment)
+        anyTransactionID: transactionID, revision: revision, in: environment)
       transactions += (page.signedTransactions ?? []).compactMap { signed.transaction($0, in: app) }
       guard page.hasMore == true, let next = page.revision, next != revision else { break }
       revision = next

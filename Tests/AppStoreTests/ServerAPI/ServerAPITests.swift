@@ -41,8 +41,7 @@ struct ServerAPITests {
     _ = try await api.transactionInfo("2", in: .sandbox)
     _ = try await api.subscriptionStatuses(anyTransactionID: "3", in: .production)
     _ = try await api.transactionHistory(anyTransactionID: "4", in: .production)
-    _ = try await api.transactionHistory(
-      anyTransactionID: "4", order: .descending, revision: "r+1&a b", in: .production)
+    _ = try await api.transactionHistory(anyTransactionID: "4", revision: "r+1&a b", in: .production)
     _ = try await api.lookUpOrder("W002182/..%?#", in: .production)
     try await api.sendConsumption(
       of: "6", .init(customerConsented: true, deliveryStatus: .delivered, sampleContentProvided: false),
@@ -59,8 +58,6 @@ struct ServerAPITests {
     _ = try await api.notificationHistory(
       .init(startDate: Date(timeIntervalSince1970: 1), endDate: Date(timeIntervalSince1970: 2)),
       paginationToken: "t", in: .production)
-    _ = try await api.requestTestNotification(in: .sandbox)
-    _ = try await api.testNotificationStatus("token", in: .sandbox)
 
     let production = "https://api.storekit.apple.com/inApps"
     let sandbox = "https://api.storekit-sandbox.apple.com/inApps"
@@ -69,7 +66,7 @@ struct ServerAPITests {
         "GET \(production)/v1/transactions/1",
         "GET \(sandbox)/v1/transactions/2",
         "GET \(production)/v1/subscriptions/3",
-        "GET \(production)/v2/history/4?sort=ASCENDING",
+        "GET \(production)/v2/history/4?sort=DESCENDING",
         "GET \(production)/v2/history/4?revision=r%2B1%26a%20b&sort=DESCENDING",
         "GET \(production)/v1/lookup/W002182%2F..%25%3F%23",
         "PUT \(production)/v2/transactions/consumption/6",
@@ -78,8 +75,6 @@ struct ServerAPITests {
         "POST \(production)/v1/subscriptions/extend/mass",
         "GET \(production)/v1/subscriptions/extend/mass/p/id",
         "POST \(production)/v1/notifications/history?paginationToken=t",
-        "POST \(sandbox)/v1/notifications/test",
-        "GET \(sandbox)/v1/notifications/test/token",
       ])
     let bodies = try transport.sent.compactMap(\.body).map {
       try JSONSerialization.jsonObject(with: Data($0)) as? NSDictionary

@@ -25,14 +25,12 @@ final class StoreHost: Sendable {
   /// The time that a request has at least after it was admitted. A timeout below five times as long gives it a fifth.
   static let shortestRequestTimeout = Duration.seconds(1)
 
-  let environment: Environment
   let address: AppStoreAddress
   private let throttles: [Endpoint: Throttles]
   private let circuit = Mutex(CircuitBreaker())
   private let clock: StoreClock
 
   init(_ environment: Environment, at address: AppStoreAddress, clock: StoreClock) {
-    self.environment = environment
     self.address = address
     self.clock = clock
     throttles = Dictionary(

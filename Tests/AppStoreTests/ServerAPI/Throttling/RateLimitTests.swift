@@ -198,7 +198,7 @@ struct RateLimitTests {
     #expect(Endpoint.subscriptionStatuses.allowance(in: .production) == (50, .seconds(1)))
     #expect(Endpoint.subscriptionStatuses.allowance(in: .sandbox) == (5, .seconds(1)))
     #expect(Endpoint.orderLookup.allowance(in: .sandbox) == (1, .seconds(1)))
-    #expect(Endpoint.requestTestNotification.allowance(in: .sandbox) == (1, .seconds(10)))
+    #expect(Endpoint.extensionStatus.allowance(in: .sandbox) == (1, .seconds(10)))
     for endpoint in Endpoint.allCases {
       let (count, window) = endpoint.allowance(in: .sandbox)
       #expect(Double(count) / (window / .seconds(1)) * 10 == Double(endpoint.rate))
