@@ -27,6 +27,8 @@ COMMENT ON COLUMN public.reconcile_positions.history_begins_at IS 'When the firs
 
 ALTER TABLE public.adoption_runs ADD COLUMN IF NOT EXISTS is_of_file boolean NOT NULL DEFAULT false;
 COMMENT ON COLUMN public.adoption_runs.is_of_file IS 'Whether the run read a file (--from) in place of the legacy tables.';
+ALTER TABLE public.adoption_runs ADD COLUMN IF NOT EXISTS tables text[];
+COMMENT ON COLUMN public.adoption_runs.tables IS 'Those of profiles and user_preferences to which the app wrote. NULL: the run has not ended, or ended before there was this column.';
 UPDATE public.adoption_runs r SET is_of_file = true
 WHERE EXISTS (SELECT FROM public.adoptions a WHERE a.run_id = r.id)
   AND NOT EXISTS (SELECT FROM public.adoptions a WHERE a.run_id = r.id AND a.source <> 'file');

@@ -21,20 +21,31 @@ enum AdoptionRows {
   ///
   /// A row that receiptd wrote after it had decided a claim of the user to another transaction is no claim. A client may have
   /// written any text, so the id is cut and has printable characters only. It may have written any time, too: `infinity`, and
-  /// each time after the year 9999, is no end.
-  /// - Parameter user: only this user; `nil` for all.
+  /// each time after the year 9999, is no end. Only receiptd names a grant in a row (`names_grant`): if the user has no
+  /// open grant, a client wrote the row, or no server has cleared it.
+  /// - Parameters:
+  ///   - user: only this user, and no row that names a grant; `nil` for all.
+  ///   - others: the apps that do not write to the table.
   static func profiles(
-    after last: UUID? = nil, of user: UUID? = nil, at instant: Date, limit: Int = page
+    after last: UUID? = nil, of user: UUID? = nil, others: [String], at instant: Date, limit: Int = page
   ) -> Query {
     let isOfUser: Query = user.map { "id = \($0)" } ?? "true"
+    let hasNoGrant: Query =
+      user != nil
+      ? "false"
+      : """
+      NOT EXISTS (
+        SELECT FROM grants g WHERE g.user_id = profiles.id AND g.bundle_id <> ALL(\(others)) AND g.revoked_at IS NULL
+          AND (g.ends_at IS NULL OR g.ends_at > \(instant)))
+      """
     return """
-      SELECT id AS user_id, premium_product_id,
+      SELECT id AS user_id, premium_product_id, premium_product_id LIKE 'grant:%' IS TRUE AS names_grant,
         CASE WHEN premium_expires_at < '10000-01-01' AND isfinite(premium_expires_at) THEN premium_expires_at END
           AS premium_expires_at,
         left(regexp_replace(premium_original_transaction_id, '[^ -~]', '?', 'g'), 64) AS premium_original_transaction_id
       FROM profiles
       WHERE (\(last)::uuid IS NULL OR id > \(last)::uuid) AND \(isOfUser)
-        AND premium_product_id NOT LIKE 'grant:%' IS NOT FALSE
+        AND (premium_product_id LIKE 'grant:%' IS NOT TRUE OR \(hasNoGrant))
         AND (premium_original_transaction_id <> '' OR premium_expires_at > \(instant)
           OR premium_expires_at IS NULL AND premium_product_id <> '')
         AND NOT EXISTS (
@@ -67,39 +78,47 @@ enum AdoptionRows {
 
   /// What receiptd has decided about these users (`user_id`): whether they have access (`has_access`). No row: nothing.
   ///
-  /// A grant that is over decides too if the app writes to `user_preferences`: the grant may have made the row premium, and a
-  /// server that did not run has not cleared the row. `profiles` names the grant in the row.
-  static func standing(of users: [UUID], in app: App, at instant: Date) -> Query {
-    """
-    SELECT user_id, coalesce(bool_or(has_access), false) AS has_access FROM (
-      SELECT user_id, status IN ('trial', 'active', 'grace') AS has_access FROM subscriptions
-      WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID) AND is_counted
-      UNION ALL
-      SELECT user_id, revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)) FROM grants
-      WHERE user_id = ANY(\(users)) AND bundle_id = \(app.bundleID)
-        AND (\(app.writeTo.contains(.userPreferences)) OR granted_by = 'adopt'
-          OR revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)))
-      UNION ALL
-      SELECT customer::uuid, false FROM adoptions
-      WHERE bundle_id = \(app.bundleID) AND customer = ANY(\(users.map { $0.uuidString.lowercased() }))
-        AND original_transaction_id <> '' AND outcome <> ALL(\(undecided))
-      UNION ALL
-      SELECT user_id, false FROM client_writes
-      WHERE user_id = ANY(\(users)) AND table_name = 'profiles' AND \(app.writeTo.contains(.profiles))
-        AND outcome IN ('expired', 'refunded', 'another_customer', 'unknown')) AS decided
-    GROUP BY user_id
-    """
+  /// A row of `user_preferences` does not say what made it premium: a purchase or a grant of any app that writes to the table, or
+  /// wrote to it before it left the configuration, may have done so. So may one that is over: a server that did not run has not
+  /// cleared the row. A row of `profiles` names the purchase or the grant. One in which an earlier run found a transaction gets no
+  /// award without it: a foreign key can remove it.
+  /// - Parameter others: the apps that do not write to the table.
+  static func standing(
+    of users: [UUID], in app: App, on table: ProfileTable, others: [String], at instant: Date
+  ) -> Query {
+    let isOfTable: Query =
+      table.claimsNameTransactions ? "bundle_id = \(app.bundleID)" : "bundle_id <> ALL(\(others))"
+    return """
+      SELECT user_id, coalesce(bool_or(has_access), false) AS has_access FROM (
+        SELECT user_id, status IN ('trial', 'active', 'grace') AS has_access FROM subscriptions
+        WHERE user_id = ANY(\(users)) AND \(isOfTable) AND is_counted
+        UNION ALL
+        SELECT user_id, revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)) FROM grants
+        WHERE user_id = ANY(\(users)) AND \(isOfTable)
+          AND (\(app.writeTo.contains(.userPreferences)) OR granted_by = 'adopt'
+            OR revoked_at IS NULL AND (ends_at IS NULL OR ends_at > \(instant)))
+        UNION ALL
+        SELECT customer::uuid, false FROM adoptions
+        WHERE bundle_id = \(app.bundleID) AND customer = ANY(\(users.map { $0.uuidString.lowercased() }))
+          AND original_transaction_id <> '' AND (outcome <> ALL(\(undecided)) OR source = \(table.destination.rawValue))
+        UNION ALL
+        SELECT user_id, false FROM client_writes
+        WHERE user_id = ANY(\(users)) AND table_name = 'profiles' AND \(app.writeTo.contains(.profiles))
+          AND outcome IN ('expired', 'refunded', 'another_customer', 'unknown')) AS decided
+      GROUP BY user_id
+      """
   }
 
   /// The outcomes that leave a claim open.
   static let undecided = ProfileTable.undecidedOutcomes
 
-  /// Which of these users' clients wrote premium to the table, without a transaction id, after an instant of the database's clock.
+  /// Which of these users' clients wrote premium to the table after an instant of the database's clock. The row may have named
+  /// a transaction then.
   static func writers(_ users: [UUID], of table: ProfileTable, after instant: Date) -> Query {
     """
     SELECT user_id FROM client_writes
-    WHERE user_id = ANY(\(users)) AND table_name = \(table.destination.rawValue) AND original_transaction_id = ''
-      AND last_at > \(instant) AND (is_premium OR expires_at IS NOT NULL OR product_id <> '')
+    WHERE user_id = ANY(\(users)) AND table_name = \(table.destination.rawValue) AND last_at > \(instant)
+      AND (is_premium OR expires_at IS NOT NULL OR product_id <> '' OR original_transaction_id <> '')
     """
   }
 

@@ -43,8 +43,8 @@ struct AppAdoption: Sendable {
     file: [LegacyClaim]?, progress: @escaping @Sendable (_ done: Int, _ total: Int) -> Void
   ) async throws -> AdoptionReport {
     let run = try await AdoptionRun.begin(
-      for: app, sharingTables: modes.apps(sharingTablesOf: app), isOfFile: file != nil,
-      isDryRun: isDryRun, in: pool)
+      for: app, on: ProfileTable.all.filter { app.writeTo.contains($0.destination) }, modes: modes,
+      isOfFile: file != nil, isDryRun: isDryRun, in: pool)
     var book = try await book(of: file, in: run)
     if file != nil { try await setAsideUnknownCustomers(&book, in: run) }
     let contested = book.contestedTransactions
@@ -239,12 +239,15 @@ struct AppAdoption: Sendable {
     let author = SupportAuthor.adoption(reason)
     let grant = Grant(id: UUID(), tier: award.tier, startsAt: instant, endsAt: award.endsAt)
     let users = customer.userID.map { [$0] } ?? []
+    let table = claim.source == .profiles ? ProfileTable.profiles : .userPreferences
+    let others = modes.bundleIDs(notWritingTo: [table])
     return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
         CustomerStatusWriter.lock([customer]),
-        AdoptionRows.standing(of: users, in: app, at: instant), AdoptionRows.waiting(users),
+        AdoptionRows.standing(of: users, in: app, on: table, others: others, at: instant),
+        AdoptionRows.waiting(users),
         claim.source == .profiles
-          ? AdoptionRows.profiles(of: customer.userID, at: instant)
+          ? AdoptionRows.profiles(of: customer.userID, others: others, at: instant)
           : AdoptionRows.userPreferences(of: customer.userID),
       ])
       // Another run, or a purchase that came meanwhile.
@@ -290,11 +293,12 @@ struct AppAdoption: Sendable {
     let tables = isDryRun ? [] : try await correction.tables()
     guard tables.contains(where: { $0.destination == .profiles }) else {
       report.falseClaimsLeft = falseClaims
-      report.rowsCorrected = try await correction.run(tables)
+      report.rowsCorrected = try await correction.run(tables, also: book.denied)
       return
     }
     report.falseClaimsCleared = falseClaims
-    report.rowsCorrected = max(0, try await correction.run(tables) - falseClaims)
+    report.rowsCorrected = max(
+      0, try await correction.run(tables, also: book.denied) - falseClaims)
   }
 }
 
@@ -302,16 +306,25 @@ struct AppAdoption: Sendable {
 struct AdoptionRun: Sendable {
   /// `nil` for a dry run, which has no row.
   var id: Int64?
-  /// The start of the first run on the legacy tables that reached its end, of the app or of another one that writes to a table of
-  /// this app, by the database's clock; `nil` if there was none. A run decides all claims that it finds, so what is open afterwards
-  /// was written since.
+  /// The names of the app's tables.
+  var tables: [String]
+  /// The start of the first run on the app's tables that reached its end, whichever app it was of, by the database's clock; `nil`
+  /// if there was none. A run decides all claims that it finds, so what is open afterwards was written since.
   var firstStart: Date?
 
   /// Continues the app's last run, if it was stopped, else begins one.
-  /// - Parameter isOfFile: whether it reads a file in place of the legacy tables.
+  ///
+  /// Runs of an earlier version do not tell their tables: any app may have had these tables, except for one of which the
+  /// configuration says otherwise.
+  /// - Parameters:
+  ///   - tables: the app's tables.
+  ///   - isOfFile: whether it reads a file in place of the legacy tables.
   static func begin(
-    for app: App, sharingTables sharers: [App], isOfFile: Bool, isDryRun: Bool, in pool: PostgresPool
+    for app: App, on tables: [ProfileTable], modes: ClientWriteModes, isOfFile: Bool, isDryRun: Bool,
+    in pool: PostgresPool
   ) async throws -> AdoptionRun {
+    let names = tables.map(\.destination.rawValue)
+    let others = modes.bundleIDs(notWritingTo: tables)
     if !isDryRun {
       _ = try await pool.query(
         """
@@ -324,16 +337,19 @@ struct AdoptionRun: Sendable {
     let row = try await pool.query(
       """
       SELECT max(id) FILTER (WHERE is_of_file = \(isOfFile) AND bundle_id = \(app.bundleID)) AS id,
-        min(started_at) FILTER (WHERE NOT is_of_file AND finished_at IS NOT NULL) AS first_start
-      FROM adoption_runs WHERE bundle_id = ANY(\(sharers.map(\.bundleID) + [app.bundleID]))
+        min(started_at) FILTER (WHERE NOT is_of_file AND finished_at IS NOT NULL
+          AND coalesce(tables && \(names)::text[], bundle_id <> ALL(\(others)))) AS first_start
+      FROM adoption_runs
       """)[0]
     return AdoptionRun(
-      id: try isDryRun ? nil : row.decode("id", as: Int64.self), firstStart: try row.decode("first_start"))
+      id: try isDryRun ? nil : row.decode("id", as: Int64.self), tables: names,
+      firstStart: try row.decode("first_start"))
   }
 
   func finish(in pool: PostgresPool) async throws {
     guard let id else { return }
-    _ = try await pool.query("UPDATE adoption_runs SET finished_at = now() WHERE id = \(id)")
+    _ = try await pool.query(
+      "UPDATE adoption_runs SET finished_at = now(), tables = \(tables) WHERE id = \(id)")
   }
 }
 

@@ -55,10 +55,11 @@ package struct ClientWriteModes: Sendable {
     catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
   }
 
-  /// The apps that write to one of the tables to which this app writes.
-  func apps(sharingTablesOf app: App) -> [App] {
-    let tables = [ProfileTable.profiles, .userPreferences].filter { app.writeTo.contains($0.destination) }
-    return tables.flatMap { apps(writingTo: $0) }
+  /// The apps of the configuration that write to none of these tables. An app that has left the configuration may have written
+  /// to any.
+  func bundleIDs(notWritingTo tables: [ProfileTable]) -> [String] {
+    let writers = Set(tables.flatMap { apps(writingTo: $0) }.map(\.bundleID))
+    return catalog.apps.map(\.bundleID).filter { !writers.contains($0) }
   }
 
   /// The `bookmark_limit` of a user without premium.

@@ -52,8 +52,9 @@ struct LegacyClaims: Sendable {
     var claims = Reading()
     var last: UUID?
     let instant = clock.now()
+    let others = modes.bundleIDs(notWritingTo: [.profiles])
     while true {
-      let rows = try await pool.query(AdoptionRows.profiles(after: last, at: instant))
+      let rows = try await pool.query(AdoptionRows.profiles(after: last, others: others, at: instant))
       let waiting = try await waiting(rows)
       var unnamed: [LegacyClaim] = []
       for row in rows {
@@ -63,6 +64,10 @@ struct LegacyClaims: Sendable {
         guard isMine(product, in: .profiles) else { continue }
         if waiting.contains(user) {
           claims.waiting.append(user)
+          continue
+        }
+        if try row.decode("names_grant", as: Bool.self) {
+          unnamed.append(LegacyClaim(key: .init(customer: .user(user), transactionID: ""), source: .profiles))
           continue
         }
         if let id = try row.decode("premium_original_transaction_id", as: String?.self), !id.isEmpty {
@@ -144,12 +149,18 @@ struct LegacyClaims: Sendable {
   }
 
   /// The claims of users about whom receiptd has decided nothing. What it knows decides for the others: a client's word gives no
-  /// award to a customer whose purchase was refunded, or whose claim was false.
+  /// award to a customer whose purchase was refunded, or whose claim was false. Nor does a row with a grant that receiptd does not
+  /// know, which is a claim without an award.
   private func undecided(_ claims: [LegacyClaim], in table: ProfileTable) async throws -> Reading {
     guard !claims.isEmpty else { return Reading() }
     let users = claims.compactMap(\.key.customer.userID)
     var hasAccess: [UUID: Bool] = [:]
-    for row in try await pool.query(AdoptionRows.standing(of: users, in: app, at: clock.now())) {
+    for claim in claims where claim.award == nil {
+      if let user = claim.key.customer.userID { hasAccess[user] = false }
+    }
+    let standing = AdoptionRows.standing(
+      of: users, in: app, on: table, others: modes.bundleIDs(notWritingTo: [table]), at: clock.now())
+    for row in try await pool.query(standing) {
       hasAccess[try row.decode("user_id")] = try row.decode("has_access", as: Bool.self)
     }
     let open = claims.filter { claim in claim.key.customer.userID.map { hasAccess[$0] == nil } ?? false }
@@ -226,7 +237,7 @@ struct LegacyClaim: Sendable {
   var source: Source
   /// The purchase, if the file has a transaction that Apple signed.
   var purchase: ProvenPurchase?
-  /// `nil` if the claim names a transaction.
+  /// `nil` if the claim names a transaction, or a grant that receiptd does not know.
   var award: Award?
   /// Whether a client wrote it, without a transaction id, after the first adoption.
   var isOfClient = false

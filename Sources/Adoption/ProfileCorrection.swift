@@ -6,8 +6,8 @@ import Work
 
 /// Writes the true status over values that old builds wrote while a table accepted them.
 ///
-/// It writes rows of users with a decided claim or with a purchase that counts. A table that accepts client writes stays
-/// as it is: the old build would write its values again.
+/// It writes rows of users with a decided claim, with a purchase that counts, or with a claim against receiptd's decision. A
+/// table that accepts client writes stays as it is: the old build would write its values again.
 struct ProfileCorrection: Sendable {
   let app: App
   let modes: ClientWriteModes
@@ -28,22 +28,29 @@ struct ProfileCorrection: Sendable {
   }
 
   /// Corrects the rows of these tables.
+  /// - Parameter denied: the users with a claim against receiptd's decision.
   /// - Returns: how many rows had other values.
-  func run(_ tables: [ProfileTable]) async throws -> Int {
+  func run(_ tables: [ProfileTable], also denied: [UUID]) async throws -> Int {
     guard !tables.isEmpty else { return 0 }
     var count = 0
+    for users in denied.chunked(by: Self.batch) { count += try await correctAll(users, in: tables) }
     var last: UUID?
     while true {
       let users = try await pool.query(
         AdoptionRows.decidedUsers(of: app, after: last, limit: Self.batch)
       ).map { try $0.decode("user_id", as: UUID.self) }
       last = users.last
-      let (corrected, locked) = try await LockedGroups.run(users) { try await correct($0, in: tables) }
-      count += corrected
-      // They wait for longer, one by one.
-      for user in locked { count += try await correct([user], in: tables, timeout: LockTimeout.alone) }
+      count += try await correctAll(users, in: tables)
       if users.count < Self.batch { return count }
     }
+  }
+
+  private func correctAll(_ users: [UUID], in tables: [ProfileTable]) async throws -> Int {
+    let (corrected, locked) = try await LockedGroups.run(users) { try await correct($0, in: tables) }
+    var count = corrected
+    // They wait for longer, one by one.
+    for user in locked { count += try await correct([user], in: tables, timeout: LockTimeout.alone) }
+    return count
   }
 
   private func correct(

@@ -2,6 +2,7 @@ import Actions
 import AppStore
 import AppStoreSimulator
 import Configuration
+import Customers
 import Foundation
 import Postgres
 import Subscriptions
@@ -114,14 +115,18 @@ import Testing
         try #require(service.support.catalog[SwiftClimb.bundleID]),
         try #require(service.support.catalog[Thaqalayn.bundleID])
       )
-      func run(_ sharers: [App]) async throws -> AdoptionRun {
-        try await AdoptionRun.begin(
-          for: later, sharingTables: sharers, isOfFile: false, isDryRun: true, in: live.harness.pool)
-      }
-      #expect(try await run([]).firstStart == nil)
-      #expect(try await run([first]).firstStart != nil)
       let modes = service.adoption.modes
-      #expect(modes.apps(sharingTablesOf: first).map(\.bundleID) == [SwiftClimb.bundleID])
+      func run(_ tables: [ProfileTable]) async throws -> AdoptionRun {
+        try await AdoptionRun.begin(
+          for: later, on: tables, modes: modes, isOfFile: false, isDryRun: true, in: live.harness.pool)
+      }
+      #expect(try await run([.userPreferences]).firstStart == nil)
+      #expect(try await run([.profiles]).firstStart != nil)
+      // A run of an earlier version does not tell its tables.
+      _ = try await live.harness.pool.query("UPDATE adoption_runs SET tables = NULL")
+      #expect(try await run([.userPreferences]).firstStart == nil)
+      #expect(try await run([.profiles]).firstStart != nil)
+      #expect(!modes.bundleIDs(notWritingTo: [.profiles]).contains(first.bundleID))
     }
   }
 

@@ -17,11 +17,12 @@ struct LiveApps: OldBuilds {
 
   /// Runs a test on the migrated tables without subscribers of SwiftClimb and ScreenTime Rewards, with receiptd.
   /// - Parameter clientWrites: the configured modes by bundle id.
+  /// - Parameter configuration: the apps in place of the shipped ones.
   static func with(
-    _ clientWrites: [String: String] = [:], environment: [String: String] = [:],
+    _ clientWrites: [String: String] = [:], environment: [String: String] = [:], configuration: String? = nil,
     _ body: (LiveApps) async throws -> Void
   ) async throws {
-    try await with(clientWrites, environment: environment) { pool in
+    try await with(clientWrites, environment: environment, configuration: configuration) { pool in
       try await LiveTables.run(
         """
         UPDATE profiles
@@ -38,14 +39,14 @@ struct LiveApps: OldBuilds {
   /// - Parameter clientWrites: the configured modes by bundle id.
   /// - Parameter prepare: what happens before receiptd starts. It migrates the database.
   static func with(
-    _ clientWrites: [String: String], environment: [String: String] = [:],
+    _ clientWrites: [String: String], environment: [String: String] = [:], configuration: String? = nil,
     prepare: (PostgresPool) async throws -> Void, body: (LiveApps) async throws -> Void
   ) async throws {
     try await LiveTables.with { database, pool in
       try await prepare(pool)
       let harness = try await Harness(
         databaseURL: testRole.map(database.uri(role:)) ?? database.uri,
-        configuration: configuration(clientWrites),
+        configuration: configuration ?? Self.configuration(clientWrites),
         environment: ["SWIFTCLIMB_JWT_SECRET": Harness.secret, "THAQALAYN_JWT_SECRET": Harness.secret]
           .merging(environment) { $1 },
         ownerURL: testRole == nil ? nil : database.uri, databaseTimeout: .seconds(60))
