@@ -171,6 +171,27 @@ END
 $$;
 COMMENT ON FUNCTION public.receiptd_forget_added_rows() IS 'Forgets the rows that receiptd added to a table that is truncated.';
 
+-- Whether a column that a statement does not name gets this value. Of defaults only constants are known; false for others.
+CREATE OR REPLACE FUNCTION public.receiptd_is_default(relation regclass, name text, value text) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  expression CONSTANT text := (
+    SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attribute a
+    JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attrelid = relation AND a.attname = receiptd_is_default.name);
+  known text;
+BEGIN
+  IF expression IS NULL THEN
+    RETURN value IS NULL;
+  ELSIF expression !~ '^(''([^''\\]|'''')*''|[0-9]+|true|false|NULL)(::[a-z ]+)?$' THEN
+    RETURN false;
+  END IF;
+  EXECUTE format('SELECT (%s)::text', expression) INTO known;
+  RETURN known IS NOT DISTINCT FROM value;
+END
+$$;
+COMMENT ON FUNCTION public.receiptd_is_default(regclass, text, text) IS 'Whether a value is the constant default of a column.';
+
 -- The guards write a note in the transaction of the write that it tells of. Where a note cannot be written (a deadlock, a lock
 -- timeout), they keep the stored premium values: `adopt` takes a premium row without a note for one from before receiptd.
 --
@@ -201,6 +222,16 @@ BEGIN
       FROM public.profiles WHERE id = NEW.id AND TG_OP = 'INSERT' FOR KEY SHARE;
     ELSE
       stored := jsonb_populate_record(NULL::public.profiles, replaced);
+    END IF;
+    -- A sign-up has the columns' defaults, such as '' and 'free', which claim nothing. In accept the row keeps them, and a note.
+    IF TG_OP = 'INSERT' AND mode_now <> 'accept' AND NEW.premium_expires_at IS NULL
+      AND (coalesce(NEW.premium_product_id, '') = ''
+        OR public.receiptd_is_default(TG_RELID, 'premium_product_id', NEW.premium_product_id))
+      AND (coalesce(NEW.premium_original_transaction_id, '') = ''
+        OR public.receiptd_is_default(TG_RELID, 'premium_original_transaction_id', NEW.premium_original_transaction_id))
+    THEN
+      NEW.premium_product_id := NULL;
+      NEW.premium_original_transaction_id := NULL;
     END IF;
     -- An INSERT without a premium status claims none. Its ON CONFLICT meets the guard of the UPDATE.
     IF NEW.premium_expires_at IS NULL AND NEW.premium_product_id IS NULL AND NEW.premium_original_transaction_id IS NULL THEN
@@ -311,12 +342,16 @@ BEGIN
     IF NOT has_row THEN
       SELECT NULL::uuid AS user_id, false AS is_premium, free_limit AS bookmark_limit INTO stored;
     END IF;
-    -- The values of a free user, which are the columns' defaults (2 is that of the limit), claim no premium. An ON CONFLICT
-    -- meets the guard of the UPDATE.
-    IF NEW.is_premium IS NOT DISTINCT FROM false AND NEW.bookmark_limit IN (2, free_limit) THEN
+    -- The values of a free user, which are the columns' defaults (2 is receiptd's for the limit, and the app may have its own),
+    -- claim no premium. An ON CONFLICT meets the guard of the UPDATE.
+    IF NEW.is_premium IS NOT TRUE AND (coalesce(NEW.bookmark_limit IN (2, free_limit), false)
+      OR TG_OP = 'INSERT' AND public.receiptd_is_default(TG_RELID, 'bookmark_limit', NEW.bookmark_limit::text))
+    THEN
       IF is_new THEN
         NEW.is_premium := stored.is_premium;
-        NEW.bookmark_limit := stored.bookmark_limit;
+        IF has_row OR NEW.bookmark_limit IN (2, free_limit) THEN
+          NEW.bookmark_limit := stored.bookmark_limit;
+        END IF;
         PERFORM set_config('receiptd.guarded_user_preferences', (NEW.user_id, NEW.is_premium)::text, true);
       END IF;
       IF NOT has_row AND public.receiptd_known_until('user_preferences', NEW.user_id) IS NOT NULL THEN

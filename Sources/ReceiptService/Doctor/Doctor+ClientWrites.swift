@@ -89,6 +89,8 @@ struct PremiumWriters: Sendable {
   let known: [PremiumWriterRows.Listed]
   /// Functions that clients may call and that may write the table with the rights of a writer.
   let functions: [String]
+  /// The statements that undo a setting with which sessions of clients begin without the triggers.
+  let resets: [String]
 
   static func read(
     _ stored: ClientWriteModes.StoredMode, configured: [String], on connection: PostgresConnection
@@ -104,7 +106,8 @@ struct PremiumWriters: Sendable {
       known: connection.query(PremiumWriterRows.known(configured)).map(PremiumWriterRows.Listed.init),
       functions: connection.query(PremiumWriterRows.functions(writing: stored.table)).map {
         try $0.decode("name", as: String.self)
-      })
+      },
+      resets: connection.query(PremiumWriterRows.resets).map { try $0.decode("statement", as: String.self) })
   }
 
   private var subject: String { "premium writers of \(stored.table)" }
@@ -113,7 +116,12 @@ struct PremiumWriters: Sendable {
 
   /// The roles that can get around the triggers.
   private var ofTriggers: [CheckResult] {
-    var results: [CheckResult] = []
+    var results = resets.map { statement in
+      CheckResult.fail(
+        subject,
+        "sessions begin with session_replication_role set, which stops the triggers that watch clients' writes",
+        statement)
+    }
     if let role = roles.first(where: { $0.addsTriggers && !$0.writes }) {
       results.append(
         .fail(
@@ -288,6 +296,22 @@ enum PremiumWriterRows {
       """
   }
 
+  /// The settings of the database, and of roles that sign in for clients, that stop the triggers. `holders` has the clients' own.
+  static let resets: Query = """
+    SELECT format('ALTER %s RESET session_replication_role', CASE
+      WHEN r.oid IS NULL AND d.oid IS NULL THEN 'ROLE ALL' WHEN r.oid IS NULL THEN 'DATABASE ' || quote_ident(d.datname)
+      ELSE 'ROLE ' || quote_ident(r.rolname) || coalesce(' IN DATABASE ' || quote_ident(d.datname), '') END) AS statement
+    FROM pg_db_role_setting s LEFT JOIN pg_roles r ON r.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdatabase
+    WHERE (d.oid IS NULL OR d.datname = current_database()) AND (r.oid IS NULL OR NOT r.rolsuper
+        AND r.oid <> ALL (receiptd_client_roles()::oid[])
+        AND EXISTS (
+          SELECT FROM unnest(receiptd_client_roles()::oid[]) AS client WHERE pg_has_role(r.oid, client, 'MEMBER')))
+      AND EXISTS (
+        SELECT FROM unnest(s.setconfig) AS setting
+        WHERE setting LIKE 'session\\_replication\\_role=%' AND setting NOT LIKE '%=origin')
+    ORDER BY 1
+    """
+
   static func known(_ names: [String]) -> Query {
     """
     SELECT rolname::text AS name, oid = ANY (receiptd_client_roles()::oid[]) AS is_client FROM pg_roles
@@ -311,7 +335,7 @@ enum PremiumWriterRows {
       AND EXISTS (
         SELECT FROM unnest(receiptd_client_roles()::oid[]) AS client
         WHERE has_schema_privilege(client, p.pronamespace, 'USAGE') AND has_function_privilege(client, p.oid, 'EXECUTE'))
-    ORDER BY 1 LIMIT 10
+    ORDER BY 1
     """
   }
 }

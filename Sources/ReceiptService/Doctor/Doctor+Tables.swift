@@ -25,6 +25,7 @@ extension Doctor {
           """))
     }
     guard !shape.triggers.isEmpty else { return faults }
+    faults += defaultFaults(shape, columns)
     if try await pool.query(TableRows.decision)[0].decode("is_callable", as: Bool.self) == false {
       faults.append(
         fail(
@@ -106,6 +107,23 @@ extension Doctor {
     }
   }
 
+  /// A sign-up that names no premium column must not make a premium row, which `adopt` takes for a claim.
+  private func defaultFaults(_ shape: TableShape, _ columns: [TableRows.Column]) -> [CheckResult] {
+    columns.compactMap { column in
+      guard let value = column.defaultValue,
+        let free = [
+          "premium_expires_at": "NULL", "premium_product_id": "NULL",
+          "premium_original_transaction_id": "NULL", "is_premium": "false",
+        ][column.name],
+        ![free, "''"].contains(where: { value == $0 || value.hasPrefix("\($0)::") })
+      else { return nil }
+      return fail(
+        shape, "\(column.name) has the default \(value), with which a row says premium",
+        "ALTER TABLE public.\(shape.name) ALTER COLUMN \(column.name) SET DEFAULT \(free), and set \(free) in rows of free users"
+      )
+    }
+  }
+
   private func keyFaults(_ shape: TableShape, _ keys: [TableRows.UniqueKey]) -> [CheckResult] {
     var faults: [CheckResult] = []
     if !keys.contains(where: { $0.columns == [shape.key] && $0.isUsable }) {
@@ -145,6 +163,8 @@ private enum TableRows {
     var isNumber: Bool
     var isRequired: Bool
     var hasDefault: Bool
+    /// The default as in SQL.
+    var defaultValue: String?
 
     init(_ row: Row) throws {
       name = try row.decode("name")
@@ -152,6 +172,7 @@ private enum TableRows {
       isNumber = try row.decode("is_number")
       isRequired = try row.decode("is_required")
       hasDefault = try row.decode("has_default")
+      defaultValue = try row.decode("default_value")
     }
   }
 
@@ -172,8 +193,10 @@ private enum TableRows {
   static func columns(of table: String) -> Query {
     """
     SELECT a.attname::text AS name, format_type(a.atttypid, a.atttypmod) AS type, t.typcategory = 'N' AS is_number,
-      a.attnotnull AS is_required, a.atthasdef OR a.attidentity <> '' AS has_default
+      a.attnotnull AS is_required, a.atthasdef OR a.attidentity <> '' AS has_default,
+      pg_get_expr(d.adbin, d.adrelid) AS default_value
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attrelid = to_regclass('public.' || \(table)) AND a.attnum > 0 AND NOT a.attisdropped
     ORDER BY a.attnum
     """
@@ -209,7 +232,7 @@ private enum TableRows {
     SELECT DISTINCT quote_ident(c.conname) AS name
     FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = ANY (c.conkey)
     WHERE c.contype = 'f' AND c.conrelid = to_regclass('public.' || \(shape.name))
-      AND (c.confupdtype IN ('c', 'd') OR c.confdeltype = 'd')
+      AND (c.confupdtype IN ('c', 'd', 'n') OR c.confdeltype IN ('d', 'n'))
       AND a.attname = ANY (\(shape.types.map(\.column))) AND a.attname <> \(shape.key)
     ORDER BY 1
     """

@@ -450,6 +450,31 @@ import Testing
     }
   }
 
+  @Test func `doctor fails where sessions of clients begin without the triggers`() async throws {
+    try await Self.with("refuse") { live in
+      let stored = try #require(
+        try await ClientWriteModes.read(live.pool).first { $0.table == "profiles" })
+      let database = try await live.pool.query("SELECT quote_ident(current_database()) AS name")[0]
+        .decode("name", as: String.self)
+      let role = "receiptdtest_undone_signs_in"
+      for subject in ["DATABASE \(database)", "ROLE \(role)", "ROLE \(role) IN DATABASE \(database)"] {
+        let statements = [
+          "CREATE ROLE \(role) LOGIN NOINHERIT IN ROLE authenticated",
+          "ALTER \(subject) SET session_replication_role = replica",
+        ]
+        let lines = try await Self.undone(statements, on: live.pool) { connection in
+          try await PremiumWriters.read(stored, configured: [], on: connection).results.map(\.line)
+        }
+        #expect(
+          lines.contains {
+            $0.hasPrefix(
+              "FAIL  premium writers of profiles: sessions begin with session_replication_role set")
+              && $0.hasSuffix("ALTER \(subject) RESET session_replication_role")
+          }, "\(lines)")
+      }
+    }
+  }
+
   /// Runs statements and reads what they make of the roles, which belong to the cluster, and undoes all.
   private static func undone(
     _ statements: [String], on pool: PostgresPool, _ read: (PostgresConnection) async throws -> [String]
@@ -487,6 +512,24 @@ import Testing
       #expect(lines.count == 1)
       #expect(
         lines.first?.hasPrefix("\(start) give(text), run_text(text), SECURITY DEFINER") == true, "\(lines)")
+      // The names of many functions do not hide how many there are.
+      try await LiveTables.run(
+        """
+        DO $many$ BEGIN
+          FOR number IN 10..34 LOOP
+            EXECUTE format('CREATE FUNCTION a_%s() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS '
+              '$body$ BEGIN EXECUTE ''SELECT 1''; END $body$', number);
+          END LOOP;
+        END $many$;
+        """, on: live.pool)
+      let many = try await Self.lines(live).filter { $0.hasPrefix(start) }
+      #expect(many.first?.contains(", a_29() and 7 more, SECURITY DEFINER") == true, "\(many)")
+      try await LiveTables.run(
+        """
+        DO $many$ BEGIN
+          FOR number IN 10..34 LOOP EXECUTE format('DROP FUNCTION a_%s()', number); END LOOP;
+        END $many$;
+        """, on: live.pool)
       try await LiveTables.run(
         "REVOKE EXECUTE ON FUNCTION give(text), run_text(text) FROM PUBLIC, anon, authenticated, service_role",
         on: live.pool)

@@ -79,6 +79,30 @@ import Testing
       line: "table profiles: the foreign key premium_product changes premium columns",
       remedy: "ALTER TABLE public.profiles DROP CONSTRAINT premium_product"),
     Case(
+      change: """
+        CREATE TABLE receipts (id text PRIMARY KEY);
+        ALTER TABLE profiles ADD CONSTRAINT premium_receipt
+          FOREIGN KEY (premium_original_transaction_id) REFERENCES receipts ON DELETE SET NULL
+        """,
+      line: "table profiles: the foreign key premium_receipt changes premium columns",
+      remedy: "ALTER TABLE public.profiles DROP CONSTRAINT premium_receipt"),
+    Case(
+      change: """
+        CREATE TABLE receipts (id text PRIMARY KEY);
+        ALTER TABLE profiles ADD CONSTRAINT premium_receipt
+          FOREIGN KEY (premium_original_transaction_id) REFERENCES receipts ON UPDATE SET NULL
+        """,
+      line: "table profiles: the foreign key premium_receipt changes premium columns",
+      remedy: "ALTER TABLE public.profiles DROP CONSTRAINT premium_receipt"),
+    Case(
+      change: "ALTER TABLE profiles ALTER premium_product_id SET DEFAULT 'free'",
+      line: "table profiles: premium_product_id has the default 'free'::text, with which a row says premium",
+      remedy: "ALTER TABLE public.profiles ALTER COLUMN premium_product_id SET DEFAULT NULL"),
+    Case(
+      change: "ALTER TABLE user_preferences ALTER is_premium SET DEFAULT true",
+      line: "table user_preferences: is_premium has the default true, with which a row says premium",
+      remedy: "ALTER TABLE public.user_preferences ALTER COLUMN is_premium SET DEFAULT false"),
+    Case(
       change: "CREATE TABLE spare () INHERITS (user_preferences)",
       line: "table user_preferences: spare inherits from it",
       remedy: "ALTER TABLE spare NO INHERIT public.user_preferences"),
