@@ -19,9 +19,10 @@ BEGIN
 END
 $$;
 
--- Clients cause rows of receiptd's own rules, in any number. People write the others, and only these may name a customer in
--- free text or in details: an erasure reads these alone.
-CREATE INDEX IF NOT EXISTS support_actions_people_idx ON public.support_actions (id) WHERE actor <> 'receiptd';
+-- Clients cause rows of receiptd's own rules, in any number. People write the others, and receiptd writes what a person's search
+-- for an order repaired. Only these may name a customer in free text or in details: an erasure reads these alone.
+CREATE INDEX IF NOT EXISTS support_actions_people_idx ON public.support_actions (id)
+  WHERE actor <> 'receiptd' OR action = 'find';
 
 CREATE OR REPLACE FUNCTION public.receiptd_rename_in_text(words text, customer_id text, kind text, pseudonym text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -183,7 +184,7 @@ BEGIN
     FROM public.support_actions b CROSS JOIN LATERAL (
       SELECT public.receiptd_rename_in_text(b.reason, customer_id, kind, pseudonym) AS reason,
         public.receiptd_rename_in_details(b.details, customer_id, pseudonym) AS details) AS renamed
-    WHERE b.actor <> 'receiptd' AND (b.bundle_id IS NULL OR b.bundle_id = ANY (bundle_ids))
+    WHERE (b.actor <> 'receiptd' OR b.action = 'find') AND (b.bundle_id IS NULL OR b.bundle_id = ANY (bundle_ids))
       -- Cheap conditions come first: few rows have the text at all.
       AND CASE WHEN is_distinctive AND strpos(lower(b.reason), lower(customer_id)) > 0
           OR strpos(b.details::text, quoted) > 0

@@ -104,7 +104,7 @@ extension SupportDesk {
     -> Bool
   {
     let search = try await CustomerSearch(customer.id, in: catalog, connection)
-    if search.customers.contains(CustomerSearch.Match(customer, of: app.bundleID)) { return true }
+    if search.records(CustomerSearch.Match(customer, of: app.bundleID)) { return true }
     guard let user = customer.userID, try await UserDirectory.canRead("id", connection) else { return false }
     return try await UserDirectory.has(user, connection)
   }

@@ -18,6 +18,7 @@ extension CustomerTable {
       """
       SELECT \(customer.withoutDisplaced("t")) AS row FROM trials t
       WHERE device_id = \(customer.device) AND \(customer.isOfApp())
+      UNION ALL \(customer.lostPlaces(in: "trials"))
       """
     },
     erase: { customer in
@@ -141,15 +142,8 @@ extension CustomerTable {
       id table_name user_id original_transaction_id product_id expires_at is_premium mode writes daily_writes first_at \
       last_at attempts next_attempt_at verified_at outcome
       """,
-    export: { customer in
-      """
-      SELECT to_jsonb(w) AS row FROM client_writes w
-      WHERE user_id = \(customer.user) AND table_name = ANY(\(customer.profileTables))
-      """
-    },
-    erase: {
-      ["DELETE FROM client_writes WHERE user_id = \($0.user) AND table_name = ANY(\($0.profileTables))"]
-    })
+    export: { "SELECT to_jsonb(w) AS row FROM client_writes w WHERE \($0.isOwnClaim)" },
+    erase: { ["DELETE FROM client_writes w WHERE \($0.isOwnClaim)"] })
 
   /// The function `receiptd_erase_actions` deletes the rows themselves, and a trigger the notes of them.
   private static let addedRows = CustomerTable(

@@ -63,7 +63,7 @@ extension CustomerTable {
     INSERT INTO subscriptions (original_transaction_id, erased_as, erased_at, erased_tokens)
     SELECT id, \(customer.pseudonym), \(customer.instant),
       ARRAY[encode(sha256(convert_to(\(customer.user)::uuid::text, 'UTF8')), 'hex')]
-    FROM unnest(\(customer.waitingPurchases)::text[]) AS id WHERE \(customer.user)::uuid IS NOT NULL
+    FROM unnest(\(customer.newWaitingPurchases)::text[]) AS id WHERE \(customer.user)::uuid IS NOT NULL
     ORDER BY id
     ON CONFLICT (original_transaction_id) DO UPDATE SET erased_tokens = ARRAY(
       SELECT unnest(subscriptions.erased_tokens) UNION SELECT unnest(excluded.erased_tokens))
@@ -145,7 +145,7 @@ extension CustomerTable {
         'received_at', received_at, 'outcome', outcome, 'transaction_claims', transaction_claims,
         'renewal_claims', renewal_claims,
         'envelope_claims', CASE WHEN transaction_claims IS NULL AND renewal_claims IS NULL
-          THEN receiptd_readable_claims(envelope_claims) END) AS row
+          THEN envelope_claims END) AS row
       FROM notifications
       WHERE original_transaction_id = ANY(\(customer.purchases))
         OR notification_uuid = ANY(\(customer.endedNotifications))
@@ -173,6 +173,7 @@ extension CustomerTable {
       """
       SELECT \(customer.withoutDisplaced("d")) AS row FROM purchase_devices d
       WHERE device_id = \(customer.device) AND \(customer.isOfApp())
+      UNION ALL \(customer.lostPlaces(in: "purchase_devices"))
       """
     },
     erase: { ["DELETE FROM purchase_devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] },

@@ -51,8 +51,8 @@ extension CustomerTable {
           outcome = CASE WHEN settled_at IS NOT NULL THEN outcome WHEN body IS NOT NULL THEN 'unknown'
             WHEN kind = 'consumption' THEN 'no_consent' ELSE 'not_needed' END,
           settled_at = coalesce(settled_at, \(customer.instant))
-        WHERE original_transaction_id = ANY(\(customer.releasedPurchases)) OR user_id = \(customer.user)
-          AND original_transaction_id = ANY(\(customer.formerPurchases + customer.lostPurchases))
+        WHERE original_transaction_id = ANY(\(customer.releasedPurchases))
+          OR user_id = \(customer.user) AND \(customer.isOfApp())
         """
       ]
     })

@@ -21,6 +21,8 @@ struct ErasedCustomer: Sendable {
   let otherKindIDs: [String]
   /// The names of the app's own tables whose row of a user is of no other app.
   let profileTables: [String]
+  /// The names of those whose row is of one of these apps and of another one.
+  let sharedTables: [String]
   /// Replaces the id: random, so that nothing leads back to the customer. Rows of one customer stay together, and counts of
   /// customers stay as they are.
   let pseudonym: String
@@ -43,6 +45,9 @@ struct ErasedCustomer: Sendable {
   /// ``othersPurchases``, and those of a device that has a place without a proof and inherits nothing. A refund that waits must
   /// end that access too.
   var sharedPurchases: Set<String> = []
+  /// The purchases out of which an earlier transaction of the same erasure has kept the user: their other notifications that wait
+  /// are not settled yet.
+  private(set) var keptOut: Set<String> = []
   /// The most events that the transaction of the erasure changes; `nil` for all. A dry run counts the others.
   private(set) var mostEvents: Int?
   let instant: Date
@@ -92,8 +97,13 @@ struct ErasedCustomer: Sendable {
     let others = catalog.apps.filter {
       hasNamesake && $0.customer == .user && !bundleIDs.contains($0.bundleID)
     }
-    profileTables = ProfileTable.all.map(\.destination)
-      .filter { table in !others.contains { $0.writeTo.contains(table) } }.map(\.rawValue)
+    func isWritten(_ table: StatusDestination, by apps: [App]) -> Bool {
+      apps.contains { $0.writeTo.contains(table) }
+    }
+    let tables = ProfileTable.all.map(\.destination)
+    profileTables = tables.filter { !isWritten($0, by: others) }.map(\.rawValue)
+    let own = catalog.apps.filter { bundleIDs.contains($0.bundleID) }
+    sharedTables = tables.filter { isWritten($0, by: others) && isWritten($0, by: own) }.map(\.rawValue)
     self.instant = instant
     // Columns of users take UUIDs alone.
     let random = UUID().uuidString.lowercased()
@@ -119,6 +129,18 @@ struct ErasedCustomer: Sendable {
   /// of a device.
   var isOfAppAndKind: Query {
     "(\(isOfApp()) AND (bundle_id = ANY(\(otherKindIDs))) IS NOT TRUE)"
+  }
+
+  /// A condition on `client_writes` under the alias `w`: the user's claim may be of one of these apps. A job gives the user the
+  /// purchase of a claim, so one that is not known to be of another app is erased.
+  var isOwnClaim: Query {
+    """
+    (user_id = \(user) AND (table_name = ANY(\(profileTables)) OR table_name = ANY(\(sharedTables))
+      AND NOT EXISTS (SELECT FROM subscriptions s
+        WHERE s.original_transaction_id = w.original_transaction_id AND NOT \(isOfApp("s.bundle_id")))
+      AND NOT EXISTS (SELECT FROM transactions t
+        WHERE t.transaction_id = w.original_transaction_id AND NOT \(isOfApp("t.bundle_id")))))
+    """
   }
 
   /// All purchases whose facts name the customer.
@@ -147,6 +169,9 @@ struct ErasedCustomer: Sendable {
     Set(waiting.compactMap(\.purchase)).subtracting(namedPurchases).sorted()
   }
 
+  /// Those of ``waitingPurchases`` out of which no earlier transaction has kept the user.
+  var newWaitingPurchases: [String] { waitingPurchases.filter { !keptOut.contains($0) } }
+
   /// The names of the locks of all purchases and waiting notifications.
   var purchaseLocks: [String] { namedPurchases + lostPurchases + waiting.flatMap(\.locks) }
 
@@ -162,6 +187,14 @@ struct ErasedCustomer: Sendable {
   /// The customer with the waiting notifications that transactions before it end, a batch each.
   var batches: [ErasedCustomer] {
     Array(waitingParts.others.dropFirst(Self.batchSize)).chunked(by: Self.batchSize).map(part)
+  }
+
+  /// The customer after transactions of the same erasure.
+  /// - Parameter keptOut: the purchases out of which these have kept the user.
+  func after(_ keptOut: Set<String>) -> ErasedCustomer {
+    var later = self
+    later.keptOut = keptOut
+    return later
   }
 
   private var waitingParts: (ofNamedPurchases: [Waiting], others: [Waiting]) {
@@ -252,6 +285,16 @@ struct ErasedCustomer: Sendable {
       ELSE '{"displaced_device_id": "another customer"}' END
       || CASE WHEN \(unescaped: alias).next_displaced_device_id IS NULL THEN '{}'::jsonb
       ELSE '{"next_displaced_device_id": "another customer"}' END
+    """
+  }
+
+  /// The places that the device lost to other devices, without these and without the purchase.
+  func lostPlaces(in table: StaticString) -> Query {
+    """
+    SELECT jsonb_build_object('bundle_id', bundle_id, 'device_id', 'another customer', 'displaced_device_id', \(device)::text,
+      'displaced_at', CASE WHEN displaced_device_id = \(device) THEN displaced_at ELSE next_displaced_at END) AS row
+    FROM \(unescaped: table)
+    WHERE (displaced_device_id = \(device) OR next_displaced_device_id = \(device)) AND \(isOfApp())
     """
   }
 
@@ -356,7 +399,7 @@ struct ErasedCustomer: Sendable {
       let id = try row.decode("original_transaction_id", as: String.self)
       shared.insert(id)
       if try row.decode("is_others", as: Bool.self) { others.insert(id) }
-      if try row.decode("is_settled", as: Bool.self) { settled.insert(id) }
+      if try row.decode("is_settled", as: Bool.self), !keptOut.contains(id) { settled.insert(id) }
     }
     (found.othersPurchases, found.sharedPurchases) = (others, shared)
     found.waiting = waiting.filter { notification in

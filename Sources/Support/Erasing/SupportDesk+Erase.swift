@@ -62,6 +62,7 @@ extension SupportDesk {
     let ignoresRunning = isForced || isDryRun
     var ended = EarlierChanges()
     for _ in 0..<5 {
+      let customer = customer.after(ended.keptOut)
       // Outside of the transaction, because the purchases' locks come before the customer's.
       let known = try await pool.withConnection { connection in
         let current = try await found(customer, connection)
@@ -75,14 +76,14 @@ extension SupportDesk {
         try await eraseEvents(of: known, &ended)
       }
       do {
-        let part = known.inOneTransaction(isDryRun: isDryRun)
+        let part = known.inOneTransaction(isDryRun: isDryRun).after(ended.keptOut)
         return try await customerTransactions.run(
           locking: [part.customer.lockName], purchases: Set(part.purchaseLocks), part.lockAlone
         ) { connection, answers in
           let locked = try await lock(part, answers, connection)
           let running = try await running(locked, isAllowed: ignoresRunning, connection)
           let erasure = try await erase(locked, running: running, after: ended, by: author, on: connection)
-          guard !erasure.counts.isEmpty || erasure.pairingsOfOthers > 0 else {
+          guard !erasure.counts.isEmpty || erasure.pairingsOfOthers + erasure.rowsOfOthers > 0 else {
             throw SupportRefusal.notFound(nothing(of: erasure))
           }
           if isDryRun { throw DryRun(erasure: erasure) }
@@ -103,6 +104,8 @@ extension SupportDesk {
     var counts: [String: Int] = [:]
     /// The notifications of other customers' purchases, which stay.
     var kept: [UUID] = []
+    /// The purchases out of which the user is kept.
+    var keptOut: Set<String> = []
 
     init() {}
 
@@ -112,10 +115,15 @@ extension SupportDesk {
       count("events", max(0, events - ErasedCustomer.eventBatch))
       count("notifications", known.foreign.count)
       for batch in known.batches {
-        count("subscriptions", batch.waitingPurchases.count)
+        count("subscriptions", batch.after(keptOut).newWaitingPurchases.count)
         count("notifications", batch.endedNotifications.count)
-        kept += batch.keptNotifications
+        keep(batch)
       }
+    }
+
+    mutating func keep(_ batch: ErasedCustomer) {
+      kept += batch.keptNotifications
+      keptOut.formUnion(batch.waitingPurchases)
     }
 
     mutating func count(_ table: String, _ rows: Int) {
@@ -132,7 +140,8 @@ extension SupportDesk {
       let rows = try await pool.query(ImpersonalFacts.waitingNotifications(batch, at: known.instant))
       ended.count("notifications", Int(rows.affected))
     }
-    for batch in known.batches {
+    for next in known.batches {
+      let batch = next.after(ended.keptOut)
       let (current, answers) = try await customerTransactions.run(
         locking: [], purchases: Set(batch.waiting.flatMap(\.locks)), batch.lockAlone
       ) { connection, locked in
@@ -149,7 +158,7 @@ extension SupportDesk {
       for (table, rows) in zip(["subscriptions", "notifications", "outbox"], answers) {
         ended.count(table, Int(rows.affected))
       }
-      ended.kept += current.keptNotifications
+      ended.keep(current)
     }
   }
 

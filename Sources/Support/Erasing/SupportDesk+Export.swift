@@ -1,3 +1,4 @@
+import AppStore
 import Customers
 import Foundation
 import JSON
@@ -37,12 +38,92 @@ extension SupportDesk {
     for table in tables {
       let rows = try table.rows.prefix(CustomerExport.maximumRows).map { row in
         try decoder.decode(JSONValue.self, from: Data(row.decode("row", as: JSONText.self).text.utf8))
+          .withoutSignatures
       }
       try export.add(
         rows, to: table.name, hasMore: table.rows.count > CustomerExport.maximumRows,
         description: table.description[0].decode("description", as: String?.self) ?? "")
     }
     return export
+  }
+}
+
+extension JSONValue {
+  /// The value with the claims of each JWS in place of the JWS: its reader could act as the customer. Apple's envelope of a
+  /// notification that failed has some, and clients may send one in any text.
+  var withoutSignatures: JSONValue {
+    switch self {
+    case .string(let text): text.withoutSignatures
+    case .array(let values): .array(values.map(\.withoutSignatures))
+    case .object(let members):
+      .object(
+        Dictionary(
+          members.map { (name, value) -> (String, JSONValue) in
+            guard case .string(let name) = name.withoutSignatures else { return ("(signed data)", .null) }
+            return (name, value.withoutSignatures)
+          }, uniquingKeysWith: { first, _ in first }))
+    case .null, .bool, .integer, .number: self
+    }
+  }
+
+  fileprivate var encoded: String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
+    return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "(signed data)"
+  }
+}
+
+extension String {
+  /// The shortest text that counts as a signature: base64url of 256 bits.
+  private static let shortestSignature = 43
+
+  /// The text without signatures. A text that is a JWS becomes its claims; JSON stays JSON.
+  fileprivate var withoutSignatures: JSONValue {
+    let signed = compactJWS
+    // JSON may have any character of a JWS as an escape.
+    guard !signed.isEmpty || contains("\\u") else { return .string(self) }
+    if let first = first(where: { !$0.isWhitespace }), "{[\"".contains(first),
+      let value = try? JSONDecoder().decode(JSONValue.self, from: Data(utf8))
+    {
+      let cut = value.withoutSignatures
+      return .string(cut == value ? self : cut.encoded)
+    }
+    if signed == [startIndex..<endIndex] { return claims }
+    var text = ""
+    var end = startIndex
+    for range in signed {
+      text += String(self[end..<range.lowerBound]) + String(self[range]).claims.encoded
+      end = range.upperBound
+    }
+    return .string(text + String(self[end...]))
+  }
+
+  /// The parts of the text that may be a JWS in compact serialization.
+  private var compactJWS: [Range<Index>] {
+    func isPart(_ byte: UInt8) -> Bool {
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."):
+        true
+      default: false
+      }
+    }
+    let parts: [Substring.UTF8View] = utf8.split { !isPart($0) }
+    return parts.filter { part in
+      let segments: [Substring.UTF8View] = part.split(omittingEmptySubsequences: false) {
+        $0 == UInt8(ascii: ".")
+      }
+      return segments.dropFirst(2).contains { $0.count >= Self.shortestSignature }
+    }.map { $0.startIndex..<$0.endIndex }
+  }
+
+  /// The claims of a text that may be a JWS.
+  private var claims: JSONValue {
+    let claims = split(separator: ".").dropFirst().lazy.compactMap { segment in
+      Base64.decode(String(segment), .url)
+        .flatMap { try? JSONDecoder().decode(JSONValue.self, from: Data($0)) }
+    }
+    return claims.first?.withoutSignatures ?? .string("(signed data)")
   }
 }
 

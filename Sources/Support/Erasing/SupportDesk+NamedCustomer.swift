@@ -51,7 +51,8 @@ extension SupportDesk {
     return (user, apps.sorted())
   }
 
-  /// - Parameter apps: the apps that have a customer with this id, of either kind.
+  /// - Parameter apps: the apps that have a customer with this id, of either kind. An app that only the row of a table names that
+  ///   other apps write to, too, is none: the user is erased with the last one of these.
   private func named(
     _ customer: Customer, of chosen: [String], among apps: [String]
   ) -> ErasedCustomer {
@@ -66,12 +67,8 @@ extension SupportDesk {
   private func recorded(
     _ found: FindResult, or waiting: UserOfWaiting?, of bundleID: String?
   ) async throws -> ErasedCustomer {
-    var matches = found.search.customers(named: found.id)
-    // The id of a paired device finds its parent. The device itself is a person's too.
-    if matches.isEmpty, found.search.kinds.contains(.childDevice) {
-      let device = DeviceID.normalized(found.id)
-      matches = found.search.childApps.map { CustomerSearch.Match(.device(device), of: $0) }
-    }
+    // The id of a paired device finds its parent. The device itself is a person's too, also beside a customer of another app.
+    let matches = found.search.customers(named: found.id, withUnlisted: true)
     // Notifications of apps that were never configured name a user of any app.
     let userApps =
       waiting.map { waiting in
@@ -92,12 +89,13 @@ extension SupportDesk {
     let own = Set(matches.map(\.bundleID)).sorted()
     let namesakes = try await namesakes(of: found.id)
     let apps = Set(own + namesakes.map(\.bundleID) + userApps).sorted()
+    let recordedApps = apps.filter { !found.search.profileApps.contains($0) }
     // A sign-up alone is of all apps, and has no record in any.
     let chosen =
       matches.isEmpty || found.search.isSignUpAlone && bundleID == nil
       ? own : try Self.chosen(bundleID, from: apps, of: found.id)
     if let waiting, userApps.contains(where: chosen.contains) {
-      return named(.user(waiting.user), of: chosen, among: apps)
+      return named(.user(waiting.user), of: chosen, among: waiting.apps)
     }
     guard let customer = matches.first(where: { chosen.contains($0.bundleID) })?.customer else {
       let named = Set(
@@ -109,7 +107,7 @@ extension SupportDesk {
             ? "No customer has this purchase."
             : "It leads to \(named.joined(separator: ", ")): give that id."))
     }
-    return named(customer, of: chosen, among: apps)
+    return named(customer, of: chosen, among: recordedApps)
   }
 
   /// The customers whose id is this UUID in lower case, as the database writes it, if the UUID was given in another case. A

@@ -51,6 +51,9 @@ package struct FindResult: Sendable {
   /// Whether something has the id.
   package var isFound: Bool { outcome == .found }
 
+  /// Whether the id is found as that of a refused request alone.
+  var isRequest: Bool { search.kinds == [.request] }
+
   /// The result with the matches of another search for the same text.
   func with(_ other: FindResult) -> FindResult {
     guard other.isFound else {

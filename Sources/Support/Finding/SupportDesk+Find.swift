@@ -40,20 +40,33 @@ extension SupportDesk {
   }
 
   /// Searches the database: for the text as it is, then without a leading `#`, then in lower and upper case. Case matters
-  /// in device ids, so another case counts only if one spelling has matches.
+  /// in device ids, so another case counts only if one spelling has matches. A client chooses the id of its request, so any other
+  /// match wins over a refused request.
   private func known(
     _ text: String, asked: String, _ connection: PostgresConnection
   ) async throws -> FindResult? {
     let bare = String(text.trimmingPrefix { $0 == "#" })
     let isAddress = bare.contains("@")
+    var request: FindResult?
     for spelling in Set([text, bare]).sorted(by: { $0.count > $1.count }) where !spelling.isEmpty {
       guard let found = try await matches(spelling, asked: asked, connection) else { continue }
+      guard !found.isRequest else {
+        request = request ?? found
+        continue
+      }
       return isAddress ? try await found.with(emailOwner(bare, asked: asked, connection)) : found
     }
-    if isAddress { return try await emailOwner(bare, asked: asked, connection) }
+    if isAddress {
+      let owner = try await emailOwner(bare, asked: asked, connection)
+      return owner.isFound ? owner : request ?? owner
+    }
     var others: [FindResult] = []
     for spelling in Set([bare.lowercased(), bare.uppercased()]).subtracting([text, bare]).sorted() {
       if let found = try await matches(spelling, asked: asked, connection) { others.append(found) }
+    }
+    if let found = request ?? others.first(where: \.isRequest) {
+      others.removeAll(where: \.isRequest)
+      if others.isEmpty { return found }
     }
     guard others.count > 1 else { return others.first }
     return FindResult(

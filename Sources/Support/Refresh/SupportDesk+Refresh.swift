@@ -97,7 +97,7 @@ extension SupportDesk {
     var recorded: Set<CustomerSearch.Match> = []
     for match in customers {
       let search = try await CustomerSearch(match.customer.id, in: catalog, connection)
-      if search.customers.contains(match) { recorded.insert(match) }
+      if search.records(match) { recorded.insert(match) }
     }
     return recorded
   }

@@ -33,8 +33,11 @@ struct CustomerSearch: Sendable {
   private(set) var parents: [Match] = []
   /// The number of further pairings.
   private(set) var parentsHidden = 0
-  /// The apps in which the id is a paired device's.
-  private(set) var childApps: Set<String> = []
+  /// Devices of the id that are not among ``customers`` where it leads to others: a paired device, and one of which receiptd has
+  /// a trace alone, such as its secret or a place that it lost. Any paired device may have a secret, so support sees its parent.
+  private var unlisted: [Match] = []
+  /// The apps that nothing names but the user's row in a table to which they write.
+  private(set) var profileApps: Set<String> = []
   /// The original transaction ids of purchases with that id, with or without an owner.
   private(set) var purchases: [String] = []
   /// The transactions with that id, or of that order.
@@ -100,13 +103,21 @@ struct CustomerSearch: Sendable {
 
   /// The customers that have exactly this id themselves: a device in this spelling, a user's UUID in any case. The others are
   /// found by what leads to them, such as an order or a paired device.
-  func customers(named id: String) -> [Match] {
+  /// - Parameter withUnlisted: whether devices count that support does not see, in the apps that have no other such customer.
+  func customers(named id: String, withUnlisted: Bool = false) -> [Match] {
     let user = UUID(rfc9562: id)
     let device = DeviceID.normalized(id)
-    return customers.filter { match in
+    func isNamed(_ match: Match) -> Bool {
       match.customer.userID.map { $0 == user } ?? (match.customer.deviceID == device)
     }
+    let own = customers.filter(isNamed)
+    guard withUnlisted else { return own }
+    return own
+      + unlisted.filter { match in isNamed(match) && !own.contains { $0.bundleID == match.bundleID } }
   }
+
+  /// Whether a record names the customer. A refused request does not: any client can name any id.
+  func records(_ match: Match) -> Bool { kinds != [.request] && customers.contains(match) }
 
   /// Adds customers.
   /// - Parameter isKnownOnly: whether nothing is recorded of the user.
@@ -131,21 +142,35 @@ struct CustomerSearch: Sendable {
     if !answers[0].isEmpty { kinds.insert(.transaction) }
     let words = Set(try answers[1].map { try $0.decode("kind", as: String.self) })
     kinds.formUnion(words.compactMap(FoundKind.init))
-    if words.contains(Self.knownUser) {
+    if !words.isDisjoint(with: [Self.knownUser, Self.knownByProfile]) {
       isKnownOnly = kinds.isEmpty
       kinds.insert(.user)
     }
-    let own = try answers.prefix(2).flatMap { try $0.compactMap { try Match($0) } }
+    var own = try answers[0].compactMap { try Match($0) }
+    var (traces, recordedApps): ([Match], Set<String>) = ([], [])
+    for row in answers[1] {
+      guard let match = try Match(row) else { continue }
+      switch try row.decode("kind", as: String.self) {
+      case FoundKind.childDevice.rawValue: unlisted.append(match)
+      case Self.trace: traces.append(match)
+      case Self.knownByProfile:
+        own.append(match)
+        profileApps.insert(match.bundleID)
+      default:
+        own.append(match)
+        recordedApps.insert(match.bundleID)
+      }
+    }
+    profileApps.subtract(recordedApps)
+    unlisted += traces
     let parents = try answers[2].compactMap { try Match($0) }
+    if own.isEmpty, parents.isEmpty, answers[0].isEmpty {
+      add(traces, as: traces.isEmpty ? nil : .device, isKnownOnly: !traces.isEmpty)
+    }
     add(own.isEmpty ? parents : own)
     self.parents += parents
     let total = try answers[2].first?.decode("total", as: Int.self) ?? 0
     parentsHidden += total - parents.count
-    for row in answers[1] {
-      if try row.decode("kind", as: String.self) == FoundKind.childDevice.rawValue {
-        childApps.insert(try row.decode("bundle_id"))
-      }
-    }
   }
 
   private mutating func addTransactions(_ ids: [String], _ connection: PostgresConnection) async throws {
@@ -154,6 +179,10 @@ struct CustomerSearch: Sendable {
 
   /// The kind of a row that names a user, and nothing that the user has.
   private static let knownUser = "known user"
+  /// The same, where the app's own table has the user's row, or a client's claim of it.
+  private static let knownByProfile = "known by profile"
+  /// The kind of a row that names a device, and nothing that the device has.
+  private static let trace = "trace"
 
   private static func purchases(_ id: String) -> Query {
     """
@@ -186,7 +215,7 @@ struct CustomerSearch: Sendable {
       WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
       UNION SELECT 'device', bundle_id, NULL, device_id FROM devices
       WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
-      UNION SELECT 'childDevice', app.bundle_id, NULL, NULL FROM unnest(\(apps)::text[]) AS app (bundle_id)
+      UNION SELECT 'childDevice', app.bundle_id, NULL, \(id)::text FROM unnest(\(apps)::text[]) AS app (bundle_id)
       WHERE EXISTS (
         SELECT FROM devices WHERE devices.bundle_id = app.bundle_id AND devices.child_device_id = \(id))
       UNION SELECT 'user', bundle_id, \(user)::uuid, NULL FROM support_actions
@@ -195,13 +224,15 @@ struct CustomerSearch: Sendable {
       UNION SELECT 'device', bundle_id, NULL, \(id)::text FROM support_actions
       WHERE customer_kind = 'device' AND bundle_id IS NOT NULL
         AND (from_customer = \(id) OR to_customer = \(id))
-      UNION SELECT \(knownUser)::text, app.bundle_id, \(user)::uuid, NULL
+      UNION SELECT \(knownByProfile)::text, app.bundle_id, \(user)::uuid, NULL
       FROM unnest(\(userApps.filter { $0.writeTo.contains(.profiles) }.map(\.bundleID))::text[]) AS app (bundle_id)
       WHERE EXISTS (SELECT FROM profiles WHERE profiles.id = \(user)::uuid)
-      UNION SELECT \(knownUser)::text, app.bundle_id, \(user)::uuid, NULL
+        OR EXISTS (SELECT FROM client_writes WHERE user_id = \(user)::uuid AND table_name = 'profiles')
+      UNION SELECT \(knownByProfile)::text, app.bundle_id, \(user)::uuid, NULL
       FROM unnest(\(userApps.filter { $0.writeTo.contains(.userPreferences) }.map(\.bundleID))::text[])
         AS app (bundle_id)
       WHERE EXISTS (SELECT FROM user_preferences WHERE user_preferences.user_id = \(user)::uuid)
+        OR EXISTS (SELECT FROM client_writes WHERE user_id = \(user)::uuid AND table_name = 'user_preferences')
       UNION SELECT \(knownUser)::text, bundle_id, user_id, NULL FROM seen_users
       WHERE user_id = \(user) AND bundle_id = ANY(\(userApps.map(\.bundleID)))
       UNION SELECT \(knownUser)::text, app.bundle_id, \(user)::uuid, NULL
@@ -210,7 +241,30 @@ struct CustomerSearch: Sendable {
       UNION SELECT 'device', app.bundle_id, NULL, \(id)::text
       FROM unnest(\(deviceApps)::text[]) AS app (bundle_id) CROSS JOIN LATERAL (
         \(anyEvent("\(id)"))) AS event
+      UNION SELECT \(knownUser)::text, bundle_id, \(user)::uuid, NULL FROM (
+        \(traces(of: "\(user)::uuid::text", in: userApps.map(\.bundleID)))) AS trace
+      UNION SELECT \(trace)::text, bundle_id, NULL, \(id)::text FROM (
+        \(traces(of: "\(id)", in: deviceApps))
+        UNION ALL SELECT bundle_id FROM device_secrets WHERE bundle_id = ANY(\(deviceApps)) AND device_id = \(id)
+        UNION ALL SELECT bundle_id FROM outbox
+        WHERE key = \(id) AND destination NOT IN ('profiles', 'event', 'notification') AND NOT payload ? 'erased'
+        UNION ALL SELECT bundle_id FROM purchase_devices WHERE device_id = \(id)
+        UNION ALL SELECT bundle_id FROM trials WHERE displaced_device_id = \(id)
+        UNION ALL SELECT bundle_id FROM trials WHERE next_displaced_device_id = \(id)
+        UNION ALL SELECT bundle_id FROM purchase_devices WHERE displaced_device_id = \(id)
+        UNION ALL SELECT bundle_id FROM purchase_devices WHERE next_displaced_device_id = \(id)) AS trace
+      WHERE bundle_id = ANY(\(deviceApps))
       """
+  }
+
+  /// The apps of rows that name a customer of either kind and say nothing of access.
+  private static func traces(of customer: Query, in apps: [String]) -> Query {
+    """
+    SELECT bundle_id FROM consents WHERE bundle_id = ANY(\(apps)) AND customer = \(customer)
+    UNION ALL SELECT bundle_id FROM adoptions WHERE bundle_id = ANY(\(apps)) AND customer = \(customer)
+    UNION ALL SELECT bundle_id FROM lifecycle_events
+    WHERE coalesce(user_id::text, device_id) = \(customer) AND bundle_id = ANY(\(apps))
+    """
   }
 
   /// A row if an app has an event of a customer. The order makes PostgreSQL use the primary key. With EXISTS it would read the

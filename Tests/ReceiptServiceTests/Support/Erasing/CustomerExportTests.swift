@@ -98,6 +98,29 @@ import Testing
     }
   }
 
+  @Test func `no form of a JWS keeps its signature in an export`() throws {
+    let signature = String(repeating: "s", count: 86)
+    let jws = "e30.eyJhIjoxfQ.\(signature)"
+    let inner = Data(#"{"inner": "\#(jws)"}"#.utf8).base64EncodedString()
+      .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    let signed = JSONValue.object(["a": .integer(1)])
+    #expect(JSONValue.string(jws).withoutSignatures == signed)
+    #expect(
+      JSONValue.string("e30.\(inner).\(signature)").withoutSignatures == .object(["inner": signed]))
+    #expect(
+      JSONValue.string(#"{"data": "\u0065\#(jws.dropFirst())", "b": [1]}"#).withoutSignatures
+        == .string(#"{"b":[1],"data":{"a":1}}"#))
+    #expect(
+      JSONValue.string("<\(jws)> and x.y.\(signature)").withoutSignatures
+        == .string(#"<{"a":1}> and "(signed data)""#))
+    for value in [JSONValue.object([jws: .null]), .array([.string("\(jws).\(jws)"), .string("a.\(jws)")])] {
+      #expect(!"\(value.withoutSignatures)".contains(signature))
+    }
+    for text in ["com.example.climbing.monthly", "1.0.2", #"{"a": 1.50, "b": "\u00e9"}"#, inner, signature] {
+      #expect(JSONValue.string(text).withoutSignatures == .string(text))
+    }
+  }
+
   @Test func `the export of a device names no paired device`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.device("parent", buys: ScreenTime.family)

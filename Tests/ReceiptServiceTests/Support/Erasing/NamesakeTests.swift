@@ -166,6 +166,65 @@ import Testing
     }
   }
 
+  @Test func `an event of a stranger in another app does not hide a paired device`() async throws {
+    try await withShippedApps { harness in
+      let child = "KIMS-IPAD"
+      _ = try await harness.device("parent", buys: ScreenTime.family)
+      _ = try await harness.pair(child, to: "parent", name: "Kim")
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO events (bundle_id, customer_id, id, name, at, received_at)
+        VALUES (\(Heatlab.bundleID), \(child), gen_random_uuid(), 'opened', now(), now())
+        """)
+      #expect(try await refusal { try await harness.erase(child) } == .invalid)
+      #expect(try await refusal { _ = try await harness.desk.exportCustomer(child) } == .invalid)
+      let export = try await harness.desk.exportCustomer(child, bundleID: ScreenTime.bundleID)
+      #expect(export.tables.map(\.table) == ["devices"])
+      let report = try await harness.erase(child, of: ScreenTime.bundleID)
+      #expect(report.erased.map(\.pairingsOfOthers) == [1])
+      #expect(try await harness.count("devices") == 0)
+      #expect(try await harness.erase(child).erased.map(\.bundleIDs) == [[Heatlab.bundleID]])
+      #expect(try await harness.tables(with: child, except: ["outbox"]) == [])
+    }
+  }
+
+  @Test(arguments: [
+    [SwiftClimb.bundleID, Thaqalayn.bundleID], [Thaqalayn.bundleID, SwiftClimb.bundleID],
+  ])
+  func `the last erasure of a user of two apps with one table leaves no claim and no notification`(
+    order: [String]
+  ) async throws {
+    func change(_ configuration: String) -> String {
+      configuration.replacing(#""writeTo": ["user_preferences"]"#, with: #""writeTo": ["profiles"]"#)
+    }
+    try await withShippedApps(change) { harness in
+      let ada = try #require(Harness.ada)
+      let user = UUID()
+      let id = user.uuidString.lowercased()
+      for app in order {
+        _ = try await harness.desk.grant(
+          to: id, bundleID: app, tier: "premium", days: 9, by: ada, isForced: true)
+      }
+      let other = harness.user(of: order[1])
+      let product = order[1] == SwiftClimb.bundleID ? SwiftClimb.annual : Thaqalayn.tafsir
+      let known = try await other.buys(product).originalTransactionID
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO client_writes (table_name, user_id, original_transaction_id, mode, next_attempt_at)
+        SELECT 'profiles', \(user)::uuid, claim, 'accept', now() FROM unnest(\(["555000111", "", known])::text[]) AS claim
+        """)
+      try await harness.keepWaiting(1, naming: user, of: "com.example.foreign", because: .unknownApp)
+      let claims = "client_writes WHERE user_id = '\(id)'"
+      try await harness.erase(id, of: order[0])
+      // A purchase that is known to be of the other app stays with its customer.
+      #expect(try await harness.count(claims + " AND original_transaction_id <> '\(known)'") == 0)
+      #expect(try await harness.count(claims) == 1)
+      #expect(try await harness.count("notifications WHERE outcome = 'unknown_app'") == 1)
+      try await harness.erase(id, of: order[1])
+      #expect(try await harness.tables(with: id, except: ["profiles", "user_preferences"]) == [])
+    }
+  }
+
   @Test(arguments: ["user_preferences", "profiles"])
   func `a user of two apps who is erased in one keeps the premium status of the other`(table: String)
     async throws

@@ -104,6 +104,45 @@ import Testing
     }
   }
 
+  @Test func `an erasure replaces the id in what receiptd recorded of a look-up of another customer's order`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let id = user.uuidString.lowercased()
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, actor, reason, details)
+        SELECT 'find', \(TestApps.climbing), '910000000000001', 'receiptd', 'receiptd', 'asked the App Store about an order id',
+          jsonb_build_object('910000000000001', ARRAY['owner: ' || \(id)::text || ' -> ' || gen_random_uuid()])
+        """)
+      #expect(try await harness.erase(id).erased.first?.rowsOfOthers == 1)
+      #expect(try await harness.tables(with: id) == [])
+      #expect(try await harness.count("support_actions WHERE details::text LIKE '%owner: %'") == 1)
+    }
+  }
+
+  @Test func `an erasure ends calls with the user's id about purchases that another user got at once`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, _) = try await harness.customer()
+      let (other, bought) = try await harness.customer()
+      for caller in [user, other] {
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO store_calls (kind, key, bundle_id, environment, original_transaction_id, transaction_id, user_id,
+            asked_at, deadline, next_attempt_at)
+          VALUES ('account_token', \(caller.uuidString), \(TestApps.climbing), 'Production',
+            \(bought.originalTransactionID), \(bought.transactionID), \(caller), now(), now(), now())
+          """)
+      }
+      try await harness.erase(user.uuidString)
+      #expect(try await harness.count("store_calls WHERE outcome = 'not_needed' AND user_id IS NULL") == 1)
+      #expect(try await harness.count("store_calls WHERE settled_at IS NULL AND user_id = '\(other)'") == 1)
+    }
+  }
+
   @Test func `a pairing of another customer, and a place that another device took, count as theirs`()
     async throws
   {

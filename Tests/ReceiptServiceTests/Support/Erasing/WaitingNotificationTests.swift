@@ -3,6 +3,7 @@ import AppStore
 import AppStoreSimulator
 import Configuration
 import Foundation
+import HTTP
 import HTTPTypes
 import Postgres
 import Subscriptions
@@ -121,6 +122,33 @@ import Testing
       let row = "\(try #require(notifications.rows.first))".lowercased()
       #expect(row.contains(waiting.uuid))
       #expect(row.contains(user.uuidString.lowercased()))
+    }
+  }
+
+  @Test func `the export has the claims of a transaction whose notification failed, and no signature`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let uuid = UUID().uuidString.lowercased()
+      let failed = try harness.notification(uuid, with: bought.signedTransaction, renewal: "x.y.z")
+      try await harness.receives(failed, uuid, under: .unknownRoot)
+      // Clients may send proofs in their events.
+      let properties = #"{"proof": "shown: \#(bought.signedTransaction)"}"#
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO events (bundle_id, customer_id, id, name, at, received_at, properties)
+        VALUES (\(TestApps.climbing), \(user.uuidString.lowercased()), gen_random_uuid(), 'shown', now(), now(),
+          \(properties)::text::jsonb)
+        """)
+      let export = try await harness.desk.exportCustomer(user.uuidString)
+      let json = String(decoding: try JSONCoding.encode(export), as: UTF8.self)
+      #expect(!json.contains(bought.signedTransaction.split(separator: ".")[2]))
+      #expect(json.firstMatch(of: /[\w-]{8,}\.[\w-]{8,}\.[\w-]{43,}/) == nil)
+      let rows = export.tables.filter { $0.table == "notifications" }.flatMap(\.rows)
+      let row = try #require(rows.first { "\($0)".contains(uuid) })
+      #expect("\(row)".contains(bought.transactionID))
+      #expect(export.tables.contains { $0.table == "events" && "\($0.rows)".contains(bought.transactionID) })
     }
   }
 
@@ -343,6 +371,35 @@ import Testing
     }
   }
 
+  @Test
+  func `a dry run counts many waiting notifications of another customer's purchase as the erasure does`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      let user = UUID()
+      let count = ErasedCustomer.batchSize * 2 + 10
+      try await harness.keepWaiting(
+        count, naming: user, of: TestApps.climbing, because: .unknownProduct,
+        about: bought.originalTransactionID)
+      let ada = try #require(Harness.ada)
+      let dry = try #require(
+        try await harness.desk.eraseCustomer(user.uuidString, by: ada, isDryRun: true).erased.first)
+      let erased = try #require(try await harness.erase(user.uuidString).erased.first)
+      for report in [dry, erased] {
+        #expect(report.rows == ["subscriptions": 1])
+        #expect(report.notificationsOfOthers == count)
+      }
+      let recorded = try await harness.value(
+        """
+        SELECT (details ->> 'notificationsOfOthers')::bigint AS value FROM support_actions
+        WHERE action = 'erase-customer'
+        """, as: Int.self)
+      #expect(recorded == count)
+      #expect(try await refusal { try await harness.erase(user.uuidString) } == .notFound)
+    }
+  }
+
   @Test func `a replay that read the notification before the erasure writes nothing`() async throws {
     try await withHarness { harness in
       let user = UUID()
@@ -390,10 +447,13 @@ extension Harness {
   }
 
   /// A signed notification of the app for users.
-  fileprivate func notification(_ uuid: String, with signedTransaction: String) throws -> String {
+  fileprivate func notification(
+    _ uuid: String, with signedTransaction: String, renewal: String? = nil
+  ) throws -> String {
     var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
     data.appAppleId = 1_500_000_001
     data.signedTransactionInfo = signedTransaction
+    data.signedRenewalInfo = renewal
     var payload = NotificationPayload(
       notificationType: .subscribed, notificationUUID: uuid, signedDate: clock.now)
     payload.data = data
@@ -414,9 +474,11 @@ extension Harness {
     #expect(try await outcome(of: uuid) == cause.rawValue)
   }
 
-  /// Inserts notifications that wait, each about a purchase of its own whose token is a user's.
-  fileprivate func keepWaiting(
-    _ count: Int, naming user: UUID, of bundleID: String, because cause: WaitingNotificationTests.Cause
+  /// Inserts notifications that wait and whose token is a user's.
+  /// - Parameter purchase: the purchase of all, which only the claims name; `nil`: each is about a purchase of its own.
+  func keepWaiting(
+    _ count: Int, naming user: UUID, of bundleID: String, because cause: WaitingNotificationTests.Cause,
+    about purchase: String? = nil
   ) async throws {
     _ = try await pool.query(
       "INSERT INTO jws_headers (header, sha256) VALUES ('h', 'h') ON CONFLICT DO NOTHING")
@@ -425,11 +487,12 @@ extension Harness {
       INSERT INTO notifications (notification_uuid, type, bundle_id, environment, original_transaction_id, signed_at,
         received_at, outcome, envelope_header, envelope_claims, envelope_signature, transaction_header,
         transaction_claims, transaction_signature)
-      SELECT gen_random_uuid(), 'SUBSCRIBED', \(bundleID)::text, 'Production', purchase, now(), now(),
+      SELECT gen_random_uuid(), 'SUBSCRIBED', \(bundleID)::text, 'Production',
+        CASE WHEN \(purchase)::text IS NULL THEN purchase END, now(), now(),
         \(cause.rawValue)::text, header, '{"notificationType": "SUBSCRIBED"}', 'x', header,
         jsonb_build_object('originalTransactionId', purchase, 'appAccountToken', \(user)::uuid)::text, 'x'
       FROM (
-        SELECT (910000000000000 + n)::text AS purchase, (SELECT max(id) FROM jws_headers) AS header
+        SELECT coalesce(\(purchase)::text, (910000000000000 + n)::text) AS purchase, (SELECT max(id) FROM jws_headers) AS header
         FROM generate_series(1, \(count)) AS n) AS new
       """)
   }
