@@ -79,10 +79,9 @@ struct ProfileSync: Sendable {
     // Also a user whose purchase is refused below.
     for purchase in purchases { authenticator.note(user, of: purchase.app) }
     let receipts = try await claim(purchases, for: user)
-    let isAwarded =
-      if let download {
-        try await grandfathering.award(for: download.signed.payload, of: download.app, to: user)
-      } else { false }
+    if let download {
+      try await grandfathering.award(for: download.signed.payload, of: download.app, to: user)
+    }
     // A refused purchase does not affect the others: they are stored.
     if receipts.contains(where: \.isRefused) { throw ServiceError.belongsToAnotherCustomer }
     if let unknown = purchases.first(where: { $0.app.product(named: $0.productID) == nil }) {
@@ -90,8 +89,9 @@ struct ProfileSync: Sendable {
     }
     let app = try await app(
       of: request, among: apps, preferring: purchases.last?.app ?? download?.app, for: user)
-    // Several purchases may be committed one after another, and each receipt has the records of its commit.
-    let only = receipts.count == 1 && !isAwarded ? receipts.first : nil
+    // Several purchases may be committed one after another, and each receipt has the records of its commit. An award comes later,
+    // also by another request.
+    let only = receipts.count == 1 && download == nil ? receipts.first : nil
     return try await answer(user, app, only?.records(of: .user(user), in: app))
   }
 

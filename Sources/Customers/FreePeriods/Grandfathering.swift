@@ -30,23 +30,22 @@ package struct Grandfathering: Sendable {
   ///
   /// - Parameter transaction: verified, and of the app. Without an `appTransactionId` there is no grant: the transaction
   ///   could not be bound to an account, and any number of users could send it.
-  /// - Returns: whether the user has a new grant.
-  package func award(for transaction: AppTransaction, of app: App, to user: UUID) async throws -> Bool {
+  package func award(for transaction: AppTransaction, of app: App, to user: UUID) async throws {
     guard let rule = app.grandfather, let account = transaction.appTransactionId?.storable,
       rule.includes(transaction),
       // In the sandbox the purchase date is always in 2013.
       transaction.receiptType == .production || app.sandboxGrants.include(.user(user), at: clock.now())
-    else { return false }
+    else { return }
     // Apps send this at every launch, so check before opening a transaction.
     let environment: StoreEnvironment = transaction.receiptType == .production ? .production : .sandbox
     let known = try await pool.query(
       GrandfatherRows.known(user, account: account, in: environment, bundleID: app.bundleID))
     guard try !known.contains(where: { try $0.decode("app_transaction_id", as: String?.self) != nil }) else {
-      return false
+      return
     }
     let instant = clock.now()
     let author = SupportAuthor.grandfather(before: rule.before.rfc3339)
-    return try await transactions.run(
+    try await transactions.run(
       locking: [Customer.user(user).lockName, "\(app.bundleID)/\(account)"],
       [
         GrandfatherRows.insert(
@@ -59,7 +58,6 @@ package struct Grandfathering: Sendable {
         _ = try await connection.query(
           GrandfatherRows.bind(user, to: account, in: environment, bundleID: app.bundleID))
       }
-      return awarded > 0
     }
   }
 
