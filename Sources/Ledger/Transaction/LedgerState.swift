@@ -277,12 +277,14 @@ extension LedgerState.Purchase {
     isChanged = true
     isValidation = isValidation || entry.isValidation
     receipt.subscription = now
-    if receipt.isNews || now.isCounted != before?.isCounted || now.owner != before?.owner
-      || now.customers != before?.customers
-    {
+    // A repeated proof is one customer's: a purchase that many devices share must not make it read all their records.
+    let isRepeated =
+      entry.isValidation && !receipt.isNews && now.isCounted == before?.isCounted
+      && now.owner == before?.owner
+      && now.customers == before?.customers && subscription.gives(asMuchAs: before?.subscription)
+    if !isRepeated {
       concerned.formUnion(now.customers.union(before?.customers ?? []).union([former].compactMap(\.self)))
     } else if let asked = entry.asks(about: receipt) {
-      // A repeated proof is one customer's: a purchase that many devices share must not make it read all their records.
       concerned.insert(asked)
     }
     return receipt
@@ -359,6 +361,13 @@ extension LedgerState.Purchase {
       isProven: isProven,
       mayDisplace: moves.allowsMove(limit: app.devicesPerPurchase, at: entry.instant))
     return SharedClaim(outcome: outcome, holders: holders)
+  }
+}
+
+extension Subscription {
+  /// Whether a stored row gives the same: the configuration may have changed since.
+  fileprivate func gives(asMuchAs stored: Subscription?) -> Bool {
+    stored.map { $0.productID == productID && $0.tier == tier && $0.phases == phases } ?? false
   }
 }
 

@@ -1,10 +1,14 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Postgres
+import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Ledger
+@testable import Proofs
 @testable import ReceiptService
 @testable import Support
 
@@ -82,6 +86,39 @@ import Testing
       #expect(try await harness.profileRow(of: tester)?.product == TestApps.annual)
       #expect(try await other.sweep.run() == 0)
       await other.close()
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a changed configuration reaches every device that shares a purchase`(byProof: Bool) async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      let devices = ["phone", "tablet", "watch"]
+      for device in devices { _ = try await harness.device(device, shows: bought) }
+      let other = try await harness.service(
+        configuration: ScreenTime.configuration().replacing(
+          #"family.monthly": { "tier": "family""#, with: #"family.monthly": { "tier": "individual""#))
+      _ = try await harness.pool.query(
+        "UPDATE outbox SET next_attempt_at = 'infinity', done_at = \(harness.clock.now)")
+      _ = try await harness.pool.query("UPDATE subscriptions SET next_change_at = \(harness.clock.now)")
+      if byProof {
+        let app = try #require(other.support.catalog[ScreenTime.bundleID])
+        let record = try #require(other.support.signed.transaction(bought.signedTransaction, in: app))
+        var entry = LedgerEntry(
+          app: app, originalTransactionID: bought.originalTransactionID, transactions: [record],
+          claimant: .device("tablet"), isValidation: true, instant: harness.clock.now)
+        entry.claim = .proof
+        _ = try await other.proofs.oldProofs.ledger.record(entry)
+      } else {
+        #expect(try await other.sweep.run() == 1)
+      }
+      await other.close()
+      #expect(try await harness.row(of: bought.originalTransactionID).tier == "individual")
+      let told = try await harness.pool.query(
+        "SELECT DISTINCT key FROM outbox WHERE done_at IS NULL ORDER BY 1"
+      )
+      .map { try $0.decode("key", as: String.self) }
+      #expect(told == devices)
     }
   }
 
