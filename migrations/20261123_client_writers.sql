@@ -224,7 +224,12 @@ BEGIN
       stored := jsonb_populate_record(NULL::public.profiles, replaced);
     END IF;
     -- A sign-up has the columns' defaults, such as '' and 'free', which claim nothing. In accept the row keeps them, and a note.
+    -- An upsert that writes back what the user's row has stays as it is: its ON CONFLICT would else change the row to NULL.
     IF TG_OP = 'INSERT' AND mode_now <> 'accept' AND NEW.premium_expires_at IS NULL
+      AND NOT (stored.id IS NOT NULL AND (mode_now <> 'refuse' OR NEW.id::text IS NOT DISTINCT FROM public.receiptd_caller())
+        AND stored.premium_expires_at IS NULL
+        AND (NEW.premium_product_id, NEW.premium_original_transaction_id)
+          IS NOT DISTINCT FROM (stored.premium_product_id, stored.premium_original_transaction_id))
       AND (coalesce(NEW.premium_product_id, '') = ''
         OR public.receiptd_is_default(TG_RELID, 'premium_product_id', NEW.premium_product_id))
       AND (coalesce(NEW.premium_original_transaction_id, '') = ''

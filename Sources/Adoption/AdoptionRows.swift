@@ -1,3 +1,4 @@
+import Configuration
 import Customers
 import Foundation
 import Postgres
@@ -78,16 +79,14 @@ enum AdoptionRows {
 
   /// What receiptd has decided about these users (`user_id`): whether they have access (`has_access`). No row: nothing.
   ///
-  /// A row of `user_preferences` does not say what made it premium: a purchase or a grant of any app that writes to the table, or
-  /// wrote to it before it left the configuration, may have done so. So may one that is over: a server that did not run has not
-  /// cleared the row. A row of `profiles` names the purchase or the grant. One in which an earlier run found a transaction gets no
-  /// award without it: a foreign key can remove it.
-  /// - Parameter others: the apps that do not write to the table.
+  /// A row does not always say what made it premium: a purchase or a grant of any app that writes or wrote to the table may have done
+  /// so. So may one that is over: a server that did not run has not cleared the row. A row of `profiles` in which an earlier run found
+  /// a transaction gets no award without it: a foreign key can remove it.
+  /// - Parameter modes: has the apps of the configuration.
   static func standing(
-    of users: [UUID], in app: App, on table: ProfileTable, others: [String], at instant: Date
+    of users: [UUID], in app: App, on table: ProfileTable, modes: ClientWriteModes, at instant: Date
   ) -> Query {
-    let isOfTable: Query =
-      table.claimsNameTransactions ? "bundle_id = \(app.bundleID)" : "bundle_id <> ALL(\(others))"
+    let isOfTable = wrote("bundle_id", to: table, modes: modes)
     return """
       SELECT user_id, coalesce(bool_or(has_access), false) AS has_access FROM (
         SELECT user_id, status IN ('trial', 'active', 'grace') AS has_access FROM subscriptions
@@ -107,6 +106,22 @@ enum AdoptionRows {
           AND outcome IN ('expired', 'refunded', 'another_customer', 'unknown')) AS decided
       GROUP BY user_id
       """
+  }
+
+  /// A condition: the app writes to the table, or wrote to it. An app that has left the configuration, and of which no server of this
+  /// version knows the tables, may have written to any.
+  /// - Parameter bundleID: the column with the app.
+  private static func wrote(
+    _ bundleID: StaticString, to table: ProfileTable, modes: ClientWriteModes
+  ) -> Query {
+    """
+    (\(unescaped: bundleID) = ANY(\(modes.apps(writingTo: table).map(\.bundleID)))
+      OR EXISTS (
+        SELECT FROM client_write_modes m WHERE m.table_name = \(table.destination.rawValue)
+          AND \(unescaped: bundleID) = ANY(m.bundle_ids || m.former_bundle_ids))
+      OR \(unescaped: bundleID) <> ALL(\(modes.catalog.apps.map(\.bundleID))) AND NOT EXISTS (
+        SELECT FROM client_write_modes m WHERE \(unescaped: bundleID) = ANY(m.bundle_ids || m.former_bundle_ids)))
+    """
   }
 
   /// The outcomes that leave a claim open.

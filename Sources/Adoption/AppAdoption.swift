@@ -244,7 +244,7 @@ struct AppAdoption: Sendable {
     return try await pool.withTransaction { connection in
       let answers = try await connection.pipeline([
         CustomerStatusWriter.lock([customer]),
-        AdoptionRows.standing(of: users, in: app, on: table, others: others, at: instant),
+        AdoptionRows.standing(of: users, in: app, on: table, modes: modes, at: instant),
         AdoptionRows.waiting(users),
         claim.source == .profiles
           ? AdoptionRows.profiles(of: customer.userID, others: others, at: instant)

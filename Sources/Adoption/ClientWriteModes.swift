@@ -91,7 +91,9 @@ package struct ClientWriteModes: Sendable {
       _ = try await pool.query(
         """
         UPDATE client_write_modes
-        SET mode = \(mode.rawValue), free_bookmark_limit = \(limit), bundle_ids = \(bundleIDs), writers = trusted.roles
+        SET mode = \(mode.rawValue), free_bookmark_limit = \(limit), bundle_ids = \(bundleIDs), writers = trusted.roles,
+          former_bundle_ids = ARRAY(
+            SELECT unnest(bundle_ids || former_bundle_ids) EXCEPT SELECT unnest(\(bundleIDs)::text[]) ORDER BY 1)
         FROM (SELECT ARRAY(
           SELECT unnest(\(writers(to: table))::text[]) UNION SELECT current_user ORDER BY 1) AS roles) AS trusted
         WHERE table_name = \(stored.table)

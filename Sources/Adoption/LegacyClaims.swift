@@ -159,7 +159,7 @@ struct LegacyClaims: Sendable {
       if let user = claim.key.customer.userID { hasAccess[user] = false }
     }
     let standing = AdoptionRows.standing(
-      of: users, in: app, on: table, others: modes.bundleIDs(notWritingTo: [table]), at: clock.now())
+      of: users, in: app, on: table, modes: modes, at: clock.now())
     for row in try await pool.query(standing) {
       hasAccess[try row.decode("user_id")] = try row.decode("has_access", as: Bool.self)
     }

@@ -68,6 +68,29 @@ import Testing
     }
   }
 
+  @Test func `a status counts as receiptd's after its app has stopped writing to the table`() async throws {
+    try await LiveApps.with(configuration: Self.twoApps("refuse")) { live in
+      let (buyer, guest) = (live[8], live[9])
+      try await live.harness.arrives(live.buy(Self.monthly, bundleID: Self.second, token: buyer))
+      _ = try await live.harness.desk.grant(
+        to: guest.uuidString, bundleID: Self.second, tier: "premium", days: 1,
+        by: SupportAuthor(by: .operatorNamed("ben"), reason: "ticket 811"))
+      var root = try #require(
+        JSONSerialization.jsonObject(with: Data(Self.twoApps("refuse").utf8)) as? [String: Any])
+      var apps = try #require(root["apps"] as? [[String: Any]])
+      let place = try #require(apps.firstIndex { $0["bundleID"] as? String == Self.second })
+      apps[place]["writeTo"] = ["profiles"]
+      root["apps"] = apps
+      let moved = try await live.harness.service(
+        configuration: String(decoding: JSONSerialization.data(withJSONObject: root), as: UTF8.self))
+      try await moved.adoption.modes.write(to: live.pool)
+      let report = try #require(
+        try await moved.adoption.adopt(bundleID: Thaqalayn.bundleID, isDryRun: false).first)
+      await moved.close()
+      #expect(report.outcomes == ["awarded": 3])
+    }
+  }
+
   @Test func `the first adoption of a table counts after its app has left the configuration`() async throws {
     try await LiveApps.with([Thaqalayn.bundleID: "accept"]) { live in
       #expect(try await live.adopt(Thaqalayn.bundleID).outcomes == ["awarded": 3])
