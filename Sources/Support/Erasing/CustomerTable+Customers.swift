@@ -152,7 +152,7 @@ extension CustomerTable {
     export: { customer in
       """
       SELECT to_jsonb(a) AS row FROM added_profile_rows a
-      WHERE user_id = \(customer.user) AND table_name = ANY(\(customer.profileTables))
+      WHERE user_id = \(customer.user) AND table_name = ANY(\(customer.profileTables + customer.sharedTables))
       """
     },
     erase: {
@@ -187,7 +187,7 @@ extension CustomerTable {
       """
       SELECT jsonb_build_object('id', id, 'premium_expires_at', premium_expires_at, 'premium_product_id',
         premium_product_id, 'premium_original_transaction_id', premium_original_transaction_id) AS row
-      FROM profiles WHERE id = \(customer.user) AND 'profiles' = ANY(\(customer.profileTables))
+      FROM profiles WHERE id = \(customer.user) AND 'profiles' = ANY(\(customer.profileTables + customer.sharedTables))
       """
     },
     erase: { _ in [] })
@@ -199,7 +199,7 @@ extension CustomerTable {
       """
       SELECT jsonb_build_object('user_id', user_id, 'is_premium', is_premium, 'bookmark_limit', bookmark_limit) AS row
       FROM user_preferences
-      WHERE user_id = \(customer.user) AND 'user_preferences' = ANY(\(customer.profileTables))
+      WHERE user_id = \(customer.user) AND 'user_preferences' = ANY(\(customer.profileTables + customer.sharedTables))
       """
     },
     erase: { _ in [] })

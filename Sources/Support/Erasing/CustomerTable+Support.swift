@@ -40,7 +40,9 @@ extension CustomerTable {
       """
       SELECT to_jsonb(c) || CASE WHEN user_id IS NULL OR user_id = \(customer.user) THEN '{}'::jsonb
         ELSE '{"user_id": "another customer", "body": null}' END AS row
-      FROM store_calls c WHERE original_transaction_id = ANY(\(customer.purchases)) ORDER BY asked_at
+      FROM store_calls c
+      WHERE original_transaction_id = ANY(\(customer.purchases)) OR user_id = \(customer.user) AND \(customer.isOfApp())
+      ORDER BY asked_at
       """
     },
     erase: { customer in

@@ -82,11 +82,13 @@ extension String {
     let signed = compactJWS
     // JSON may have any character of a JWS as an escape.
     guard !signed.isEmpty || contains("\\u") else { return .string(self) }
-    if let first = first(where: { !$0.isWhitespace }), "{[\"".contains(first),
-      let value = try? JSONDecoder().decode(JSONValue.self, from: Data(utf8))
-    {
-      let cut = value.withoutSignatures
-      return .string(cut == value ? self : cut.encoded)
+    if let first = first(where: { !$0.isWhitespace }), "{[\"".contains(first) {
+      // Clients choose texts, and Foundation decodes deep ones slowly.
+      guard isShallow(utf8) else { return .string("(signed data)") }
+      if let value = try? JSONDecoder().decode(JSONValue.self, from: Data(utf8)) {
+        let cut = value.withoutSignatures
+        return .string(cut == value ? self : cut.encoded)
+      }
     }
     if signed == [startIndex..<endIndex] { return claims }
     var text = ""
@@ -96,6 +98,20 @@ extension String {
       end = range.upperBound
     }
     return .string(text + String(self[end...]))
+  }
+
+  /// Whether JSON has at most as many levels as a request may have. Brackets in strings count, too.
+  private func isShallow(_ json: some Sequence<UInt8>) -> Bool {
+    var depth = 0
+    for byte in json {
+      switch byte {
+      case UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
+      case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+      default: continue
+      }
+      if depth > 32 { return false }
+    }
+    return true
   }
 
   /// The parts of the text that may be a JWS in compact serialization.
@@ -120,8 +136,9 @@ extension String {
   /// The claims of a text that may be a JWS.
   private var claims: JSONValue {
     let claims = split(separator: ".").dropFirst().lazy.compactMap { segment in
-      Base64.decode(String(segment), .url)
-        .flatMap { try? JSONDecoder().decode(JSONValue.self, from: Data($0)) }
+      Base64.decode(String(segment), .url).flatMap { bytes in
+        isShallow(bytes) ? try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) : nil
+      }
     }
     return claims.first?.withoutSignatures ?? .string("(signed data)")
   }

@@ -84,9 +84,7 @@ extension SupportDesk {
       search.purchases.isEmpty, try await UserDirectory.canRead("id", connection),
       try await UserDirectory.has(user, connection)
     {
-      let isAlone = search.isEmpty
-      search.add(matches(of: user), as: .user, isKnownOnly: isAlone)
-      search.isSignUpAlone = isAlone
+      search.add(signUp: user, of: matches(of: user).map(\.bundleID))
     }
     guard !search.isEmpty else { return nil }
     let words = search.kinds.map(\.words).sorted().joined(separator: ", ")

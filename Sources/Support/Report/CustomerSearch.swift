@@ -36,7 +36,7 @@ struct CustomerSearch: Sendable {
   /// Devices of the id that are not among ``customers`` where it leads to others: a paired device, and one of which receiptd has
   /// a trace alone, such as its secret or a place that it lost. Any paired device may have a secret, so support sees its parent.
   private var unlisted: [Match] = []
-  /// The apps that nothing names but the user's row in a table to which they write.
+  /// The apps that nothing names but the user's row in a table to which they write, or the sign-up, which is of all apps.
   private(set) var profileApps: Set<String> = []
   /// The original transaction ids of purchases with that id, with or without an owner.
   private(set) var purchases: [String] = []
@@ -50,7 +50,7 @@ struct CustomerSearch: Sendable {
   /// token, an event or the app's own table names the user.
   private(set) var isKnownOnly = false
   /// Whether the id is of a sign-up that no record names.
-  var isSignUpAlone = false
+  private(set) var isSignUpAlone = false
 
   var isEmpty: Bool { customers.isEmpty && purchases.isEmpty && refusals.isEmpty }
 
@@ -116,6 +116,13 @@ struct CustomerSearch: Sendable {
       + unlisted.filter { match in isNamed(match) && !own.contains { $0.bundleID == match.bundleID } }
   }
 
+  /// Adds the user of a sign-up, whom no record names.
+  mutating func add(signUp user: UUID, of apps: [String]) {
+    isSignUpAlone = isEmpty
+    add(apps.map { Match(.user(user), of: $0) }, as: .user, isKnownOnly: isSignUpAlone)
+    profileApps.formUnion(apps)
+  }
+
   /// Whether a record names the customer. A refused request does not: any client can name any id.
   func records(_ match: Match) -> Bool { kinds != [.request] && customers.contains(match) }
 
@@ -133,8 +140,13 @@ struct CustomerSearch: Sendable {
     _ id: String, in catalog: AppCatalog, _ connection: PostgresConnection
   ) async throws {
     let id = DeviceID.normalized(id)
+    // A person who reads with SQL's rights of `receiptd_support` does not read secrets, also not whose they are.
+    let readsSecrets = try await connection.query(
+      "SELECT has_table_privilege('device_secrets', 'SELECT') AS reads")[0].decode("reads", as: Bool.self)
     let answers = try await connection.pipeline([
-      Self.purchases(id), Self.customers(id, UUID(rfc9562: id), in: catalog), Self.parents(id, in: catalog),
+      Self.purchases(id),
+      Self.customers(id, UUID(rfc9562: id), in: catalog, readsSecrets: readsSecrets),
+      Self.parents(id, in: catalog),
     ])
     purchases = Set(
       purchases + (try answers[0].map { try $0.decode("original_transaction_id", as: String.self) })
@@ -198,10 +210,16 @@ struct CustomerSearch: Sendable {
 
   /// The rows of all tables that name the customer, the app's own tables, clients' events and valid tokens too. A refused request makes no
   /// customer: any client can name any id.
-  private static func customers(_ id: String, _ user: UUID?, in catalog: AppCatalog) -> Query {
+  private static func customers(
+    _ id: String, _ user: UUID?, in catalog: AppCatalog, readsSecrets: Bool
+  ) -> Query {
     let apps = catalog.apps.map(\.bundleID)
     let userApps = catalog.apps.filter { $0.customer == .user }
     let deviceApps = catalog.apps.filter { $0.customer == .device }.map(\.bundleID)
+    let ofSecret: Query =
+      readsSecrets
+      ? "UNION ALL SELECT bundle_id FROM device_secrets WHERE bundle_id = ANY(\(deviceApps)) AND device_id = \(id)"
+      : ""
     return """
       SELECT 'user' AS kind, bundle_id, user_id, NULL AS device_id FROM subscriptions
       WHERE user_id = \(user) AND bundle_id IS NOT NULL
@@ -245,7 +263,7 @@ struct CustomerSearch: Sendable {
         \(traces(of: "\(user)::uuid::text", in: userApps.map(\.bundleID)))) AS trace
       UNION SELECT \(trace)::text, bundle_id, NULL, \(id)::text FROM (
         \(traces(of: "\(id)", in: deviceApps))
-        UNION ALL SELECT bundle_id FROM device_secrets WHERE bundle_id = ANY(\(deviceApps)) AND device_id = \(id)
+        \(ofSecret)
         UNION ALL SELECT bundle_id FROM outbox
         WHERE key = \(id) AND destination NOT IN ('profiles', 'event', 'notification') AND NOT payload ? 'erased'
         UNION ALL SELECT bundle_id FROM purchase_devices WHERE device_id = \(id)

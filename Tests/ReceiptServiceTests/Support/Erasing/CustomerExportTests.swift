@@ -121,6 +121,17 @@ import Testing
     }
   }
 
+  @Test func `texts of deep JSON are not decoded for an export`() {
+    let deep = String(repeating: "[", count: 511) + #""\u0041""# + String(repeating: "]", count: 511)
+    let payload = Data(deep.utf8).base64EncodedString().replacing("=", with: "")
+    let signature = String(repeating: "s", count: 86)
+    let shown = JSONValue.string("(signed data)")
+    #expect(JSONValue.string(deep).withoutSignatures == shown)
+    #expect(JSONValue.string("e30.\(payload).\(signature)").withoutSignatures == shown)
+    let bounded = String(repeating: "[", count: 32) + #""\u0041""# + String(repeating: "]", count: 32)
+    #expect(JSONValue.string(bounded).withoutSignatures == .string(bounded))
+  }
+
   @Test func `the export of a device names no paired device`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.device("parent", buys: ScreenTime.family)
