@@ -11,12 +11,12 @@ import Testing
 /// Roles of the database beside Supabase's and receiptd's, with rights on the app's own tables: those of other kinds of clients,
 /// as which PostgREST acts, and the app's own backend, which signs in.
 @Suite struct PremiumWriterTests {
-  private static let member = "receiptdtest_member"
-  private static let backend = "receiptdtest_backend"
-  private static let receipt = "2000000000001005"
+  static let member = "receiptdtest_member"
+  static let backend = "receiptdtest_backend"
+  static let receipt = "2000000000001005"
 
   /// Runs a test where both roles may read and write the tables.
-  private static func with(
+  static func with(
     _ mode: String, _ body: (LiveApps) async throws -> Void
   ) async throws {
     try await LiveApps.with([SwiftClimb.bundleID: mode, Thaqalayn.bundleID: mode]) { live in
@@ -39,7 +39,7 @@ import Testing
   /// Runs a statement with a role and commits it.
   /// - Parameter user: the user for whom PostgREST acts; `nil` for a role that signs in itself.
   @discardableResult
-  private static func run(
+  static func run(
     _ statement: String, as role: String, for user: UUID? = nil, on pool: PostgresPool
   ) async throws -> Rows {
     try await pool.withTransaction { connection in
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  private static func premium(_ user: UUID) -> [String] {
+  static func premium(_ user: UUID) -> [String] {
     let values = "premium_product_id = 'forged', premium_original_transaction_id = '\(receipt)'"
     return [
       "UPDATE profiles SET \(values) WHERE id = '\(user)'",
@@ -358,7 +358,7 @@ import Testing
   // MARK: Doctor
 
   /// The doctor's lines about the writers of `profiles`, and about its triggers.
-  private static func lines(_ live: LiveApps, configuration: String? = nil) async throws -> [String] {
+  static func lines(_ live: LiveApps, configuration: String? = nil) async throws -> [String] {
     var environment = live.harness.environment
     let file = FileManager.default.temporaryDirectory.appending(path: "doctor-\(UUID()).json")
     defer { try? FileManager.default.removeItem(at: file) }
@@ -373,168 +373,6 @@ import Testing
       }
     }
     return lines
-  }
-
-  @Test func `doctor names every other role that may write premium columns`() async throws {
-    let subject = "premium writers of profiles"
-    try await Self.with("accept") { live in
-      #expect(
-        try await Self.lines(live) == [
-          "warn  \(subject): \(Self.backend), \(Self.member) has rights on them and counts as a client; if it is your own "
-            + "backend's role, list it in premiumWriters before clientWrites is refuse"
-        ])
-      let listed = try LiveApps.configuration([SwiftClimb.bundleID: "accept"]).replacing(
-        #""bundleID": "\#(SwiftClimb.bundleID)","#,
-        with: #""bundleID": "\#(SwiftClimb.bundleID)", "premiumWriters": ["\#(Self.backend)", "nosuchrole"],"#
-      )
-      let lines = try await Self.lines(live, configuration: listed)
-      #expect(lines.contains { $0.hasPrefix("warn  \(subject): premiumWriters names nosuchrole") })
-      #expect(lines.contains { $0.hasPrefix("ok    \(subject): \(Self.backend) may write them too") })
-      #expect(lines.contains { $0.hasPrefix("warn  \(subject): \(Self.member) has rights") })
-
-      _ = try await live.pool.query("GRANT TRIGGER ON profiles TO \(unescaped: Self.member)")
-      #expect(
-        try await Self.lines(live).first
-          == "FAIL  \(subject): \(Self.member) may add triggers to the table, which would run with the server's rights; "
-          + "REVOKE TRIGGER ON public.profiles FROM \(Self.member)")
-      try await LiveTables.run(
-        "REVOKE TRIGGER ON profiles FROM \(Self.member); GRANT TRIGGER ON profiles TO PUBLIC", on: live.pool)
-      let ofPublic = try await Self.lines(live)
-      #expect(
-        ofPublic.first?.hasSuffix("REVOKE TRIGGER ON public.profiles FROM PUBLIC") == true, "\(ofPublic)")
-      _ = try await live.pool.query("REVOKE TRIGGER ON public.profiles FROM PUBLIC")
-      #expect(try await !Self.lines(live).contains { $0.hasPrefix("FAIL") })
-    }
-    try await Self.with("refuse") { live in
-      let lines = try await Self.lines(live)
-      #expect(
-        lines == [
-          "ok    \(subject): \(Self.backend), \(Self.member) has rights on them and counts as a client: its writes are refused"
-        ])
-    }
-  }
-
-  @Test func `doctor names the roles that can get around a mode`() async throws {
-    try await Self.with("refuse") { live in
-      let stored = try #require(
-        try await ClientWriteModes.read(live.pool).first { $0.table == "profiles" })
-      let version = try await live.pool.query(
-        "SELECT current_setting('server_version_num')::bigint AS number")[0].decode("number", as: Int.self)
-      var statements = [
-        "CREATE ROLE receiptdtest_undone_takes NOINHERIT IN ROLE receiptd_app",
-        "CREATE ROLE receiptdtest_undone_makes CREATEROLE",
-        "CREATE ROLE receiptdtest_undone_moves", "GRANT UPDATE (id) ON profiles TO receiptdtest_undone_moves",
-        "CREATE ROLE receiptdtest_undone_stops", "GRANT UPDATE (id) ON profiles TO receiptdtest_undone_stops",
-      ]
-      if version >= 150_000 {
-        statements.append(
-          "GRANT SET ON PARAMETER session_replication_role TO receiptdtest_undone_stops")
-      }
-      let lines = try await Self.undone(statements, on: live.pool) { connection in
-        try await PremiumWriters.read(stored, configured: [], on: connection).results.map(\.line)
-      }
-      let subject = "premium writers of profiles"
-      let taking = (version < 160_000 ? ["makes", "takes"] : ["takes"]).map { "receiptdtest_undone_\($0)" }
-      #expect(
-        lines.contains {
-          $0.hasPrefix("warn  \(subject): \(taking.joined(separator: ", ")) may act as a writer")
-        }, "\(lines)")
-      let clients = [Self.backend, Self.member, "receiptdtest_undone_moves"].joined(separator: ", ")
-      if version >= 150_000 {
-        #expect(
-          lines.first?.hasPrefix(
-            "FAIL  \(subject): receiptdtest_undone_stops may set session_replication_role")
-            == true, "\(lines)")
-        #expect(lines.last?.hasPrefix("ok    \(subject): \(clients) has rights on them") == true, "\(lines)")
-      }
-    }
-  }
-
-  @Test func `doctor fails where sessions of clients begin without the triggers`() async throws {
-    try await Self.with("refuse") { live in
-      let stored = try #require(
-        try await ClientWriteModes.read(live.pool).first { $0.table == "profiles" })
-      let database = try await live.pool.query("SELECT quote_ident(current_database()) AS name")[0]
-        .decode("name", as: String.self)
-      let role = "receiptdtest_undone_signs_in"
-      for subject in ["DATABASE \(database)", "ROLE \(role)", "ROLE \(role) IN DATABASE \(database)"] {
-        let statements = [
-          "CREATE ROLE \(role) LOGIN NOINHERIT IN ROLE authenticated",
-          "ALTER \(subject) SET session_replication_role = replica",
-        ]
-        let lines = try await Self.undone(statements, on: live.pool) { connection in
-          try await PremiumWriters.read(stored, configured: [], on: connection).results.map(\.line)
-        }
-        #expect(
-          lines.contains {
-            $0.hasPrefix(
-              "FAIL  premium writers of profiles: sessions begin with session_replication_role set")
-              && $0.hasSuffix("ALTER \(subject) RESET session_replication_role")
-          }, "\(lines)")
-      }
-    }
-  }
-
-  /// Runs statements and reads what they make of the roles, which belong to the cluster, and undoes all.
-  private static func undone(
-    _ statements: [String], on pool: PostgresPool, _ read: (PostgresConnection) async throws -> [String]
-  ) async throws -> [String] {
-    struct Undo: Error {
-      let lines: [String]
-    }
-    do {
-      try await pool.withTransaction { connection in
-        for statement in statements { _ = try await connection.query(Query(unescaped: statement)) }
-        throw Undo(lines: try await read(connection))
-      }
-    } catch let undo as Undo {
-      return undo.lines
-    }
-    return []
-  }
-
-  @Test func `doctor names the functions by which clients may write with a writer's rights`() async throws {
-    try await Self.with("refuse") { live in
-      try await LiveTables.run(
-        """
-        CREATE FUNCTION give(product text) RETURNS void LANGUAGE sql SECURITY DEFINER AS
-          $$ UPDATE profiles SET premium_product_id = product WHERE id = auth.uid() $$;
-        CREATE FUNCTION run_text(query text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS
-          $$ BEGIN EXECUTE query; END $$;
-        CREATE FUNCTION has_profile() RETURNS boolean LANGUAGE sql SECURITY DEFINER AS
-          $$ SELECT EXISTS (SELECT FROM profiles WHERE id = auth.uid()) $$;
-        CREATE FUNCTION own_rights(query text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE query; END $$;
-        CREATE FUNCTION signs_up() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
-          $$ BEGIN INSERT INTO profiles (id) VALUES (NEW.id); RETURN NEW; END $$;
-        """, on: live.pool)
-      let start = "warn  premium writers of profiles: clients may call"
-      let lines = try await Self.lines(live).filter { $0.hasPrefix(start) }
-      #expect(lines.count == 1)
-      #expect(
-        lines.first?.hasPrefix("\(start) give(text), run_text(text), SECURITY DEFINER") == true, "\(lines)")
-      // The names of many functions do not hide how many there are.
-      try await LiveTables.run(
-        """
-        DO $many$ BEGIN
-          FOR number IN 10..34 LOOP
-            EXECUTE format('CREATE FUNCTION a_%s() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS '
-              '$body$ BEGIN EXECUTE ''SELECT 1''; END $body$', number);
-          END LOOP;
-        END $many$;
-        """, on: live.pool)
-      let many = try await Self.lines(live).filter { $0.hasPrefix(start) }
-      #expect(many.first?.contains(", a_29() and 7 more, SECURITY DEFINER") == true, "\(many)")
-      try await LiveTables.run(
-        """
-        DO $many$ BEGIN
-          FOR number IN 10..34 LOOP EXECUTE format('DROP FUNCTION a_%s()', number); END LOOP;
-        END $many$;
-        """, on: live.pool)
-      try await LiveTables.run(
-        "REVOKE EXECUTE ON FUNCTION give(text), run_text(text) FROM PUBLIC, anon, authenticated, service_role",
-        on: live.pool)
-      #expect(try await !Self.lines(live).contains { $0.hasPrefix(start) })
-    }
   }
 
   @Test func `a former owner of the table is a client, and the new owner is not`() async throws {
@@ -575,41 +413,4 @@ import Testing
     }
   }
 
-  @Test func `doctor fails where a role may not run the function that the guards ask`() async throws {
-    try await Self.with("refuse") { live in
-      _ = try await live.pool.query(
-        "REVOKE EXECUTE ON FUNCTION receiptd_writes_premium(regclass, text) FROM PUBLIC")
-      let lines = try await Self.lines(live)
-      #expect(
-        lines.first
-          == "FAIL  table profiles: its triggers ask receiptd_writes_premium(), which not every role may run: writes of other "
-          + "roles fail; as the tables' owner, run SELECT receiptd_set_common_rights()", "\(lines)")
-      _ = try await live.pool.query("SELECT receiptd_set_common_rights()")
-      #expect(try await Self.lines(live).allSatisfy { $0.hasPrefix("ok ") })
-    }
-  }
-
-  @Test func `doctor fails where the former migration's triggers came back, and the later one mends them`()
-    async throws
-  {
-    try await Self.with("refuse") { live in
-      func apply(_ file: String) async throws {
-        let script = try String(contentsOfFile: "\(Harness.migrations)/\(file).sql", encoding: .utf8)
-        try await LiveTables.run("BEGIN; \(script); COMMIT", on: live.pool)
-      }
-      try await apply("20260420_client_writes")
-      let lines = try await Self.lines(live)
-      #expect(
-        lines.contains {
-          $0.contains("the trigger receiptd_guard_premium_update is missing or disabled")
-            && $0.contains("and then migrations/20261123_client_writers.sql")
-        })
-      try await apply("20261123_client_writers")
-      #expect(try await Self.lines(live).allSatisfy { $0.hasPrefix("ok ") })
-      #expect(
-        try await live.isRefused {
-          try await Self.run(Self.premium(live[9])[0], as: Self.member, for: live[9], on: live.pool)
-        })
-    }
-  }
 }
