@@ -29,8 +29,8 @@ import Testing
         #expect(found.detail == "device \(device), known, without purchase")
         let export = try await harness.desk.exportCustomer(device)
         #expect(Set(export.tables.map(\.table)).isSuperset(of: ["device_secrets", "trials"]))
-        let trial = export.tables.first { $0.table == "trials" }
-        #expect("\(trial?.rows ?? [])".contains(device))
+        let trial = try #require(export.tables.first { $0.table == "trials" })
+        #expect("\(trial.rows)".contains(device))
         for other in devices where other != device { #expect(!"\(export.tables)".contains(other)) }
         try await harness.erase(device)
         #expect(try await harness.tables(with: device, except: ["outbox"]) == [])
