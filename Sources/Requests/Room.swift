@@ -1,7 +1,7 @@
 import HTTP
 import Work
 
-/// What a module of the product gives to the service, which lists the rooms and knows no more of most of their parts.
+/// The routes and jobs of one module. `Service` lists the rooms.
 package protocol Room: Sendable {
   /// Adds the routes for clients that have the usual limits and keep refusals for support.
   func addRoutes(to router: inout Router)

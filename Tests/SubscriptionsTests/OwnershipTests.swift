@@ -40,7 +40,7 @@ import Testing
   }
 
   @Test(arguments: TransferPolicy.allCases)
-  func `a customer without a proof takes a purchase from nobody who proved it or whom a token names`(
+  func `a claim by a bare id is refused if the owner proved the purchase, or its token names the owner`(
     policy: TransferPolicy
   ) {
     for owner in [
@@ -60,8 +60,7 @@ import Testing
         == .moved(owned(by: boris, .unprovenClaim), from: .user(anna)))
   }
 
-  @Test func `an owner whose proof brings another user's token keeps the purchase where the policy moves it`()
-  {
+  @Test func `an owner whose proof has another user's token keeps the purchase if the policy is transfer`() {
     let annas = owned(by: anna)
     #expect(
       settle(claimant: anna, owner: annas, token: boris, policy: .transfer)

@@ -277,7 +277,7 @@ extension LedgerState.Purchase {
     isChanged = true
     isValidation = isValidation || entry.isValidation
     receipt.subscription = now
-    // A repeated proof is one customer's: a purchase that many devices share must not make it read all their records.
+    // A proof that changes nothing reads the records of the customer who asks, not those of all devices that share the purchase.
     let isRepeated =
       entry.isValidation && !receipt.isNews && now.isCounted == before?.isCounted
       && now.owner == before?.owner
@@ -365,7 +365,7 @@ extension LedgerState.Purchase {
 }
 
 extension Subscription {
-  /// Whether a stored row gives the same: the configuration may have changed since.
+  /// Whether the stored row has the same product, tier and phases. The configuration may have changed since it was written.
   fileprivate func gives(asMuchAs stored: Subscription?) -> Bool {
     stored.map { $0.productID == productID && $0.tier == tier && $0.phases == phases } ?? false
   }

@@ -90,8 +90,8 @@ extension Subscription {
 }
 
 extension TransactionFact {
-  /// Whether its signature, of any age, may not show that it ended: another transaction replaced it, or it is the copy of a restored
-  /// purchase, of which Apple signs a refund on one transaction.
+  /// Whether the access may have ended by another transaction: an upgrade replaced this one, or this one is the copy of a restored
+  /// purchase, and Apple signs a refund on only one of its copies.
   fileprivate var mayEndByAnother: Bool {
     isUpgraded || kind == .nonConsumable && transactionID != originalTransactionID
   }

@@ -101,13 +101,13 @@ public func settle(
   if settled.customer == claimant { return outcome(settled, movedFrom: previous) }
   // The former owner's app proves the purchase at every start, which must not undo the decision of support.
   if settled.reason == .support(takenFrom: claimant) { return .refused(owner: settled) }
-  // The id of a transaction may be known to others, so it displaces nobody who proved the purchase or whom a token names.
+  // Other people may know a transaction's id. So a claimant with the id alone replaces only an owner who had the id alone.
   guard isProven || settled.reason == .unprovenClaim, policy.moves(whileActive: isActive) else {
     return .refused(owner: settled)
   }
   guard mayDisplace else { return .postponed(owner: settled) }
   let joined = Ownership(joining: claimant, isProven: isProven)
-  // The token has just named another user, and the policy gives the purchase to the former owner, whose proof it is.
+  // The new token names another user, but the former owner sent the proof, and the policy lets the former owner keep the purchase.
   if previous == claimant { return .settled(joined) }
   return .moved(joined, from: previous ?? settled.customer)
 }

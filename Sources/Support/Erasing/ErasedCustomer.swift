@@ -45,8 +45,8 @@ struct ErasedCustomer: Sendable {
   /// ``othersPurchases``, and those of a device that has a place without a proof and inherits nothing. A refund that waits must
   /// end that access too.
   var sharedPurchases: Set<String> = []
-  /// The purchases out of which an earlier transaction of the same erasure has kept the user: their other notifications that wait
-  /// are not settled yet.
+  /// The purchases that an earlier transaction of this erasure has marked, so that the user's token never owns them again. Other
+  /// notifications about them still wait.
   private(set) var keptOut: Set<String> = []
   /// The most events that the transaction of the erasure changes; `nil` for all. A dry run counts the others.
   private(set) var mostEvents: Int?
@@ -169,7 +169,7 @@ struct ErasedCustomer: Sendable {
     Set(waiting.compactMap(\.purchase)).subtracting(namedPurchases).sorted()
   }
 
-  /// Those of ``waitingPurchases`` out of which no earlier transaction has kept the user.
+  /// The ``waitingPurchases`` that no earlier transaction of this erasure has marked.
   var newWaitingPurchases: [String] { waitingPurchases.filter { !keptOut.contains($0) } }
 
   /// The names of the locks of all purchases and waiting notifications.
@@ -190,7 +190,7 @@ struct ErasedCustomer: Sendable {
   }
 
   /// The customer after transactions of the same erasure.
-  /// - Parameter keptOut: the purchases out of which these have kept the user.
+  /// - Parameter keptOut: the purchases that these transactions have marked.
   func after(_ keptOut: Set<String>) -> ErasedCustomer {
     var later = self
     later.keptOut = keptOut
@@ -288,7 +288,7 @@ struct ErasedCustomer: Sendable {
     """
   }
 
-  /// The places that the device lost to other devices, without these and without the purchase.
+  /// The places that the device lost to other devices. The rows name neither the other devices nor the purchase.
   func lostPlaces(in table: StaticString) -> Query {
     """
     SELECT jsonb_build_object('bundle_id', bundle_id, 'device_id', 'another customer', 'displaced_device_id', \(device)::text,

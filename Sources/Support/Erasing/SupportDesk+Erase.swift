@@ -104,7 +104,7 @@ extension SupportDesk {
     var counts: [String: Int] = [:]
     /// The notifications of other customers' purchases, which stay.
     var kept: [UUID] = []
-    /// The purchases out of which the user is kept.
+    /// See ``ErasedCustomer/keptOut``.
     var keptOut: Set<String> = []
 
     init() {}

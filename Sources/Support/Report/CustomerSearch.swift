@@ -140,7 +140,7 @@ struct CustomerSearch: Sendable {
     _ id: String, in catalog: AppCatalog, _ connection: PostgresConnection
   ) async throws {
     let id = DeviceID.normalized(id)
-    // A person who reads with SQL's rights of `receiptd_support` does not read secrets, also not whose they are.
+    // The role `receiptd_support` may not read this table.
     let readsSecrets = try await connection.query(
       "SELECT has_table_privilege('device_secrets', 'SELECT') AS reads")[0].decode("reads", as: Bool.self)
     let answers = try await connection.pipeline([
@@ -193,7 +193,7 @@ struct CustomerSearch: Sendable {
   private static let knownUser = "known user"
   /// The same, where the app's own table has the user's row, or a client's claim of it.
   private static let knownByProfile = "known by profile"
-  /// The kind of a row that names a device, and nothing that the device has.
+  /// The kind of a row that names a device and gives it no access.
   private static let trace = "trace"
 
   private static func purchases(_ id: String) -> Query {
