@@ -41,6 +41,7 @@ struct ConfigurationTests {
       let uri = database.uri + "?options=-c%20work_mem%3D1MB%20-c%20lock_timeout%3D7s"
       for (isPooled, silence) in [(false, "10s"), (true, "0")] {
         let settings = try await TestDatabase(uri: uri).withPool {
+          $0.queryTimeout = .seconds(10)
           $0.setsOptions = !isPooled
         } _: {
           try await $0.query(

@@ -54,6 +54,30 @@ struct OutageTests {
     }
   }
 
+  @Test func `the error after an idle transaction's timeout is the server's reason`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool {
+        $0.queryTimeout = .seconds(1)
+      } _: { pool in
+        let error = try await postgresError {
+          try await pool.withTransaction { connection in
+            let process = try await connection.query("select pg_backend_pid()::int").first!.decode(
+              0, as: Int.self)
+            let hasEnded = try await database.withPool { other in
+              try await other.wait(
+                until:
+                  "select not exists (select from pg_stat_activity where pid = \(unescaped: "\(process)"))")
+            }
+            #expect(hasEnded)
+            _ = try await connection.query("select 1")
+          }
+        }
+        #expect(error?.isUnavailable == true)
+        #expect(error?.description.contains("idle-in-transaction timeout") == true)
+      }
+    }
+  }
+
   @Test func `sessions that were terminated while idle are not leased again`() async throws {
     try await withTestDatabase { database in
       try await database.withPool {

@@ -207,8 +207,8 @@ final class NoticeCollector {
     notices.append(notice)
   }
 
-  /// Whether the server has ended the session with one of the notices.
-  var endSession: Bool { notices.contains(where: \.endsSession) }
+  /// The notice with which the server ended the session, such as the one of an idle transaction's timeout.
+  var lastWords: ServerReport? { notices.last(where: \.endsSession) }
 
   /// Removes and returns the notices.
   func take() -> [ServerReport] {

@@ -113,7 +113,7 @@ struct PipelineState {
     guard var awaited else {
       // Parses notices. While no query runs, libpq reports a fatal error as a notice, and the end of file may come later.
       _ = session.hasResult
-      return isConnected && !session.isBroken && !notices.endSession
+      return isConnected && !session.isBroken && notices.lastWords == nil
     }
     self.awaited = nil
     while !awaited.isFinished, !awaited.isUnusable, session.hasResult {

@@ -264,7 +264,8 @@ final class PipelinedConnection: Sendable {
   /// not the reason.
   private func connectionLost(_ state: inout State) -> Outcome? {
     let failure = state.pipeline.awaited?.failure.flatMap { $0.report == nil || $0.endedSession ? $0 : nil }
-    let reason = PostgresError.Kind.unavailable(state.pipeline.session.errorMessage)
+    let reason = PostgresError.Kind.unavailable(
+      state.pipeline.notices.lastWords?.message ?? state.pipeline.session.errorMessage)
     // The server responds in order: if its last message is the first response, nothing of the batch is committed.
     let isUnread =
       failure?.report?.interruptsSession ?? false && !(state.pipeline.awaited?.hasProgress ?? true)
