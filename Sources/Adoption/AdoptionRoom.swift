@@ -53,16 +53,20 @@ package struct AdoptionRoom: Room {
     guard csv == nil || apps.count == 1 else {
       throw SupportRefusal.invalid("a file is for one app: name it with --bundle")
     }
-    var reports: [AdoptionReport] = []
-    for app in apps {
-      let file = try csv.map { try ClaimFile($0, of: app, proofs: proofs) }
-      let adoption = AppAdoption(
+    func adoption(of app: App) -> AppAdoption {
+      AppAdoption(
         app: app, modes: modes, check: verification.check,
         statusWriter: CustomerStatusWriter(
           catalog: catalog, clock: verification.clock, logger: verification.logger),
         pool: verification.pool, clock: verification.clock, isDryRun: isDryRun,
         clientAwardDays: clientAwardDays)
-      var report = try await adoption.run(file: file?.claims) { progress(app.bundleID, $0, $1) }
+    }
+    let files = try csv.map { csv in try apps.map { try ClaimFile(csv, of: $0, proofs: proofs) } }
+    if !isDryRun { for app in catalog.apps { try await adoption(of: app).noteClaims() } }
+    var reports: [AdoptionReport] = []
+    for app in apps {
+      let file = files?.first
+      var report = try await adoption(of: app).run(file: file?.claims) { progress(app.bundleID, $0, $1) }
       report.skipped = file?.skipped ?? [:]
       reports.append(report)
     }

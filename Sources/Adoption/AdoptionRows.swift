@@ -182,6 +182,18 @@ enum AdoptionRows {
     """
   }
 
+  /// Writes down claims that have no row yet, as `failed` until they are decided.
+  static func note(_ claims: [LegacyClaim], of app: App, at instant: Date) -> Query {
+    """
+    INSERT INTO adoptions (bundle_id, customer, original_transaction_id, source, outcome, detail, at)
+    SELECT \(app.bundleID)::text, customer, id, source, \(ClaimVerdict.failed.rawValue), \(DecidedClaim.open.detail),
+      \(instant)::timestamptz
+    FROM unnest(\(claims.map(\.key.customer.id))::text[], \(claims.map(\.key.transactionID))::text[],
+      \(claims.map(\.source.rawValue))::text[]) AS claim (customer, id, source)
+    ON CONFLICT (bundle_id, customer, original_transaction_id) DO NOTHING
+    """
+  }
+
   /// The users among these whose row of `profiles` still has the claim.
   static func stillClaiming(_ users: [UUID], _ transactionIDs: [String]) -> Query {
     """

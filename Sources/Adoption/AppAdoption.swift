@@ -54,7 +54,7 @@ struct AppAdoption: Sendable {
       for page in open.chunked(by: AdoptionRows.page) {
         try await write(
           page.filter { $0.award == nil && book.former[$0.key] == nil }
-            .map { ($0, DecidedClaim(.failed, "not decided yet")) }, in: run)
+            .map { ($0, DecidedClaim.open) }, in: run)
       }
     }
     progress(total - open.count, total)
@@ -86,6 +86,18 @@ struct AppAdoption: Sendable {
     if app.customer == .user { try await correctRows(book, &report) }
     try await run.finish(in: pool)
     return report
+  }
+
+  /// Writes down the claims of `profiles` that name a transaction and have no row in `adoptions` yet: an award or a purchase of
+  /// another app of the table may replace them there before this app's claims are decided.
+  func noteClaims() async throws {
+    guard app.customer == .user, app.writeTo.contains(.profiles) else { return }
+    let legacy = LegacyClaims(
+      app: app, modes: modes, pool: pool, clock: clock, firstRun: nil, clientAwardDays: nil)
+    let named = try await legacy.profiles().claims.filter { !$0.key.transactionID.isEmpty }
+    for page in named.chunked(by: AdoptionRows.page) {
+      _ = try await pool.query(AdoptionRows.note(page, of: app, at: clock.now()))
+    }
   }
 
   // MARK: Read
@@ -129,7 +141,7 @@ struct AppAdoption: Sendable {
           decided = DecidedClaim(stored, for: customer, at: instant)
         }
         if try row.decode("is_award_over", as: Bool.self) { decided.verdict = .awardEnded }
-        let isOfThisRun = try run.id.map { try row.decode("run_id", as: Int64.self) == $0 } ?? false
+        let isOfThisRun = try run.id.map { try row.decode("run_id", as: Int64?.self) == $0 } ?? false
         if decided.verdict.mayHaveChanged && !isOfThisRun {
           book.former[key] = decided
         } else if decided.verdict.isFinal {
@@ -325,25 +337,29 @@ struct AdoptionRun: Sendable {
   ) async throws -> AdoptionRun {
     let names = tables.map(\.destination.rawValue)
     let others = modes.bundleIDs(notWritingTo: tables)
-    if !isDryRun {
-      _ = try await pool.query(
+    let isOfRun: Postgres.Query = "is_of_file = \(isOfFile) AND bundle_id = \(app.bundleID) AND finished_at IS NULL"
+    return try await pool.withTransaction { connection in
+      if !isDryRun {
+        _ = try await connection.pipeline([
+          // Two runs that begin at once would each insert a row, and only one of them would end.
+          AdvisoryLock.acquire(.adoption, [app.bundleID]),
+          """
+          INSERT INTO adoption_runs (bundle_id, is_of_file) SELECT \(app.bundleID), \(isOfFile)
+          WHERE NOT EXISTS (SELECT FROM adoption_runs WHERE \(isOfRun))
+          """,
+        ])
+      }
+      let row = try await connection.query(
         """
-        INSERT INTO adoption_runs (bundle_id, is_of_file) SELECT \(app.bundleID), \(isOfFile)
-        WHERE NOT EXISTS (
-          SELECT FROM adoption_runs
-          WHERE bundle_id = \(app.bundleID) AND is_of_file = \(isOfFile) AND finished_at IS NULL)
-        """)
+        SELECT max(id) FILTER (WHERE \(isOfRun)) AS id,
+          min(started_at) FILTER (WHERE NOT is_of_file AND finished_at IS NOT NULL
+            AND coalesce(tables && \(names)::text[], bundle_id <> ALL(\(others)))) AS first_start
+        FROM adoption_runs
+        """)[0]
+      return AdoptionRun(
+        id: try isDryRun ? nil : row.decode("id", as: Int64.self), tables: names,
+        firstStart: try row.decode("first_start"))
     }
-    let row = try await pool.query(
-      """
-      SELECT max(id) FILTER (WHERE is_of_file = \(isOfFile) AND bundle_id = \(app.bundleID)) AS id,
-        min(started_at) FILTER (WHERE NOT is_of_file AND finished_at IS NOT NULL
-          AND coalesce(tables && \(names)::text[], bundle_id <> ALL(\(others)))) AS first_start
-      FROM adoption_runs
-      """)[0]
-    return AdoptionRun(
-      id: try isDryRun ? nil : row.decode("id", as: Int64.self), tables: names,
-      firstStart: try row.decode("first_start"))
   }
 
   func finish(in pool: PostgresPool) async throws {

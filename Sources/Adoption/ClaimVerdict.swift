@@ -66,6 +66,9 @@ struct DecidedClaim: Sendable, Hashable {
   /// The purchase that the claimed transaction belongs to; `nil` if none is known.
   var purchaseID: String?
 
+  /// Of a claim that was read and not looked up.
+  static let open = DecidedClaim(.failed, "not decided yet")
+
   init(_ verdict: ClaimVerdict, _ detail: String? = nil, purchaseID: String? = nil) {
     self.verdict = verdict
     self.detail = detail

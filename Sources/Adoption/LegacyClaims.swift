@@ -48,7 +48,7 @@ struct LegacyClaims: Sendable {
     return claims
   }
 
-  private func profiles() async throws -> Reading {
+  func profiles() async throws -> Reading {
     var claims = Reading()
     var last: UUID?
     let instant = clock.now()

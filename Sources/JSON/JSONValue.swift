@@ -55,6 +55,49 @@ extension JSONValue: Codable {
   }
 }
 
+extension JSONValue: JSONReadable {
+  /// Any value. Of several members with one name the first counts. It takes time in proportion to the bytes, whereas decoding
+  /// through `Codable` tries each kind at each level.
+  package init(reading json: inout JSONReader) throws(JSONFailure) {
+    switch json.peek() {
+    case UInt8(ascii: "{"):
+      var values: [String: JSONValue] = [:]
+      var members = try json.beginObject()
+      while try json.hasNextMember(&members) {
+        let name = try json.string()
+        try json.colon()
+        let value = try JSONValue(reading: &json)
+        if values[name] == nil { values[name] = value }
+      }
+      self = .object(values)
+    case UInt8(ascii: "["): self = .array(try json.read())
+    case UInt8(ascii: "\""): self = .string(try json.string())
+    case UInt8(ascii: "t"), UInt8(ascii: "f"): self = .bool(try json.boolean())
+    case UInt8(ascii: "n"):
+      _ = try json.takeNull()
+      self = .null
+    default: self = try json.anyNumber()
+    }
+  }
+}
+
+extension JSONReader {
+  /// A whole number that fits, else the nearest of 64 bits.
+  fileprivate mutating func anyNumber() throws(JSONFailure) -> JSONValue {
+    _ = peek()
+    let start = position
+    _ = try number()
+    let end = position
+    position = start
+    if let whole = try? integer() { return .integer(Int(whole)) }
+    position = end
+    guard let value = Double(String(decoding: bytes[start..<end], as: UTF8.self)), value.isFinite else {
+      throw JSONFailure(.malformed, at: start)
+    }
+    return .number(value)
+  }
+}
+
 /// A member that is encoded as `null` if it has no value, so that every key is present.
 @propertyWrapper
 package struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {

@@ -11,8 +11,9 @@ import Postgres
 /// | 1 | a purchase, or a notification about none | the transaction |
 /// | 2 | a customer, or the Apple Account of an app's customer | the transaction |
 /// | 3 | the counting of KPIs | the transaction |
+/// | 4 | the begin of an adoption | the transaction |
 ///
-/// A fixed order prevents deadlocks: purchases before customers. "migrate", "forget" and KPIs are locked alone. A
+/// A fixed order prevents deadlocks: purchases before customers. "migrate", "forget", KPIs and adoptions are locked alone. A
 /// transaction takes all keys of one kind in one statement, in ascending order.
 package enum AdvisoryLock {
   /// The kind of thing that is locked.
@@ -20,6 +21,7 @@ package enum AdvisoryLock {
     case purchase = 1
     case customer = 2
     case figures = 3
+    case adoption = 4
 
     /// The keys that locks of this kind can have.
     var keys: ClosedRange<Int64> {

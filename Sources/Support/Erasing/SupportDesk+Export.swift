@@ -34,11 +34,11 @@ extension SupportDesk {
       }
       return tables
     }
-    let decoder = JSONDecoder()
     for table in tables {
       let rows = try table.rows.prefix(CustomerExport.maximumRows).map { row in
-        try decoder.decode(JSONValue.self, from: Data(row.decode("row", as: JSONText.self).text.utf8))
-          .withoutSignatures
+        try JSONReader.read(
+          JSONValue.self, from: Array(row.decode("row", as: JSONText.self).text.utf8), maximumDepth: 512
+        ).withoutSignatures
       }
       try export.add(
         rows, to: table.name, hasMore: table.rows.count > CustomerExport.maximumRows,
@@ -74,6 +74,8 @@ extension JSONValue {
 }
 
 extension String {
+  /// The most levels of JSON in a text: as many as a request may have.
+  private static let maximumDepth = 32
   /// The shortest text that counts as a signature: base64url of 256 bits.
   private static let shortestSignature = 43
 
@@ -83,11 +85,12 @@ extension String {
     // JSON may have any character of a JWS as an escape.
     guard !signed.isEmpty || contains("\\u") else { return .string(self) }
     if let first = first(where: { !$0.isWhitespace }), "{[\"".contains(first) {
-      // Clients choose texts, and Foundation decodes deep ones slowly.
-      guard isShallow(utf8) else { return .string("(signed data)") }
-      if let value = try? JSONDecoder().decode(JSONValue.self, from: Data(utf8)) {
+      do {
+        let value = try JSONReader.read(JSONValue.self, from: Array(utf8), maximumDepth: Self.maximumDepth)
         let cut = value.withoutSignatures
         return .string(cut == value ? self : cut.encoded)
+      } catch {
+        if error.reason == .tooDeep { return .string("(signed data)") }
       }
     }
     if signed == [startIndex..<endIndex] { return claims }
@@ -98,20 +101,6 @@ extension String {
       end = range.upperBound
     }
     return .string(text + String(self[end...]))
-  }
-
-  /// Whether JSON has at most as many levels as a request may have. Brackets in strings count, too.
-  private func isShallow(_ json: some Sequence<UInt8>) -> Bool {
-    var depth = 0
-    for byte in json {
-      switch byte {
-      case UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
-      case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
-      default: continue
-      }
-      if depth > 32 { return false }
-    }
-    return true
   }
 
   /// The parts of the text that may be a JWS in compact serialization.
@@ -136,8 +125,8 @@ extension String {
   /// The claims of a text that may be a JWS.
   private var claims: JSONValue {
     let claims = split(separator: ".").dropFirst().lazy.compactMap { segment in
-      Base64.decode(String(segment), .url).flatMap { bytes in
-        isShallow(bytes) ? try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) : nil
+      Base64.decode(String(segment), .url).flatMap {
+        try? JSONReader.read(JSONValue.self, from: $0, maximumDepth: Self.maximumDepth)
       }
     }
     return claims.first?.withoutSignatures ?? .string("(signed data)")

@@ -108,7 +108,9 @@ extension SupportDesk {
     }
     var search = CustomerSearch()
     for user in try await UserDirectory.users(withEmail: email, connection) {
+      // A device may be named like the user, or be paired as the user's UUID: it has no address.
       let own = try await CustomerSearch(user.uuidString.lowercased(), in: catalog, connection).customers
+        .filter { $0.customer == .user(user) }
       search.add(own.isEmpty ? matches(of: user) : own, as: .email)
     }
     guard !search.customers.isEmpty else {

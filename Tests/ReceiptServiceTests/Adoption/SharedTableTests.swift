@@ -1,11 +1,13 @@
 import Actions
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Postgres
 import Testing
 
 @testable import Adoption
+@testable import Customers
 @testable import ReceiptService
 @testable import Support
 
@@ -109,6 +111,60 @@ import Testing
       }
       await other.close()
       #expect(try await live.harness.count("grants") == 3)
+    }
+  }
+
+  @Test func `an award of one app leaves the claim that another app has in the same row`() async throws {
+    var root = try #require(
+      JSONSerialization.jsonObject(with: Data(LiveApps.configuration([:]).utf8)) as? [String: Any])
+    var apps = try #require(root["apps"] as? [[String: Any]])
+    let place = try #require(apps.firstIndex { $0["bundleID"] as? String == Thaqalayn.bundleID })
+    // It is adopted first, and writes to both tables.
+    var first = apps.remove(at: place)
+    first["writeTo"] = ["profiles", "user_preferences"]
+    apps.insert(first, at: 0)
+    root["apps"] = apps
+    let text = String(decoding: try JSONSerialization.data(withJSONObject: root), as: UTF8.self)
+    for adoptsAlone in [false, true] {
+      try await LiveApps.with(configuration: text) { live in
+        // The user has premium of the first app, and a running purchase of the second one.
+        let user = live[1]
+        let bought = try await live.legacyCustomer(user)
+        try await live.harness.pool.withConnection { connection in
+          _ = try await connection.query(
+            "INSERT INTO user_preferences (user_id, is_premium) VALUES (\(user), true) ON CONFLICT (user_id) DO UPDATE SET is_premium = true"
+          )
+        }
+        if adoptsAlone {
+          _ = try await live.adopt(Thaqalayn.bundleID)
+          _ = try await live.adopt(SwiftClimb.bundleID)
+        } else {
+          _ = try await live.harness.service.adoption.adopt(isDryRun: false)
+        }
+        #expect(try await live.harness.row(of: bought.originalTransactionID).userID == user)
+      }
+    }
+  }
+
+  @Test func `runs that begin at once are one run`() async throws {
+    try await LiveApps.with { live in
+      let adoption = live.harness.service.adoption
+      let app = try #require(adoption.modes.catalog[SwiftClimb.bundleID])
+      for _ in 0..<5 {
+        let runs = try await withThrowingTaskGroup(of: AdoptionRun.self) { group in
+          for _ in 0..<8 {
+            group.addTask {
+              try await AdoptionRun.begin(
+                for: app, on: [.profiles], modes: adoption.modes, isOfFile: false, isDryRun: false,
+                in: live.pool)
+            }
+          }
+          return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(Set(runs.map(\.id)).count == 1)
+        for run in runs { try await run.finish(in: live.pool) }
+        #expect(try await live.pool.query("SELECT FROM adoption_runs WHERE finished_at IS NULL").isEmpty)
+      }
     }
   }
 }
