@@ -77,9 +77,8 @@ struct ClaimCheck: Sendable {
     _ purchase: ProvenPurchase, for claimant: Customer, binding winner: Customer?, isDryRun: Bool
   ) async -> DecidedClaim {
     do {
-      var entry = LedgerEntry(purchase, claimant: winner, instant: clock.now())
-      entry.claim = .name
-      entry.isValidation = false
+      let entry = LedgerEntry(
+        purchase, because: .adoption(winner.map { Claim(by: $0, .name) }), instant: clock.now())
       if isDryRun { return try await foresee(entry, for: claimant) }
       let receipt = try await ledger.record(entry)
       if receipt.isContradiction {

@@ -193,10 +193,9 @@ package struct OldProofs: Sendable {
           throw AppStoreServerError.undecodableAnswer(
             status: 200, detail: "about another transaction, or older than the proof")
         }
-        var answer = LedgerEntry(
+        let answer = LedgerEntry(
           app: app, originalTransactionID: state.originalTransactionID, transactions: state.transactions,
-          renewals: state.renewals, instant: clock.now())
-        answer.action = .oldProof
+          renewals: state.renewals, because: .answer(.oldProof), instant: clock.now())
         let receipt = try await ledger.record(answer)
         hasAccess =
           receipt.subscription?.subscription.phase(at: answer.instant).status.grantsAccess ?? hasAccess

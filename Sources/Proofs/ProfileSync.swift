@@ -130,7 +130,7 @@ struct ProfileSync: Sendable {
     let instant = clock.now()
     let entries = Dictionary(grouping: purchases, by: \.originalTransactionID).values.compactMap { same in
       same.first.map { first in
-        var entry = LedgerEntry(first, claimant: .user(user), instant: instant)
+        var entry = LedgerEntry(first, because: .proof(Claim(by: .user(user))), instant: instant)
         entry.transactions = same.flatMap(\.transactions)
         return entry
       }

@@ -72,17 +72,18 @@ struct Validation: Sendable {
     if case .user(let user) = claimant { try traffic.admit(user: user) }
 
     let instant = clock.now()
-    var entry = LedgerEntry(purchase, claimant: claimant, instant: instant)
-    entry.admission = admission
-    entry.claim = possession.claim(in: purchase.app)
-    if entry.claim == .name || entry.claim == .oldBuild, let claimant,
-      try await pool.isClaimedByAnother(purchase, than: claimant)
-    {
-      entry.claim = .nothing
-    }
     // A device of another Apple Account gets nothing, also of a purchase that has no owner yet.
     let isForeign = possession == .disproven && claimant?.deviceID != nil
-    if isForeign { entry.claimant = nil }
+    var claim = claimant.map { customer in
+      Claim(
+        by: customer, isForeign ? .foreign : possession.claim(in: purchase.app), admission: admission)
+    }
+    if let claimant, claim?.strength == .name || claim?.strength == .oldBuild,
+      try await pool.isClaimedByAnother(purchase, than: claimant)
+    {
+      claim?.strength = .nothing
+    }
+    let entry = LedgerEntry(purchase, because: .proof(claim), instant: instant)
     let receipt = try await oldProofs.confirmed(try await ledger.record(entry), of: entry)
     guard purchase.app.product(named: purchase.productID) != nil else {
       throw ServiceError.unknownProduct(purchase.productID)
@@ -99,7 +100,7 @@ struct Validation: Sendable {
     let isPostponed = if case .postponed = receipt.claim { true } else { false }
     if isPostponed, purchase.app.customer == .user { throw ServiceError.movedTooOften }
     // The same answer whether the purchase has an owner or none: it tells nothing of another customer.
-    if entry.claim == .name || entry.claim == .nothing, let claimant,
+    if let claimant, claim?.strength == .name || claim?.strength == .nothing,
       receipt.subscription?.customers.contains(claimant) == false
     {
       throw ServiceError.needsProof
@@ -193,12 +194,11 @@ extension ClaimOutcome {
 }
 
 extension LedgerEntry {
-  /// The entry of a purchase that a client proved.
-  package init(_ purchase: ProvenPurchase, claimant: Customer?, instant: Date) {
+  /// The entry of a proven purchase.
+  package init(_ purchase: ProvenPurchase, because cause: Cause, instant: Date) {
     self.init(
       app: purchase.app, originalTransactionID: purchase.originalTransactionID,
-      transactions: purchase.transactions, renewals: purchase.renewals, claimant: claimant,
-      isValidation: true, instant: instant)
+      transactions: purchase.transactions, renewals: purchase.renewals, because: cause, instant: instant)
   }
 }
 

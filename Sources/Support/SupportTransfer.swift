@@ -40,10 +40,12 @@ extension SupportDesk {
           + "purchaser's purchase, or grant access.")
     }
     try await checkSeen(customer, of: app, isForced: isForced)
-    var entry = LedgerEntry(app: app, originalTransactionID: originalTransactionID, instant: clock.now())
-    entry.transfer = SupportTransfer(customer: customer, author: author) {
+    let transfer = SupportTransfer(customer: customer, author: author) {
       try await checkSeen(customer, of: app, isForced: isForced, on: $0)
     }
+    let entry = LedgerEntry(
+      app: app, originalTransactionID: originalTransactionID, because: .transfer(transfer),
+      instant: clock.now())
     let (before, after) = try await isDryRun ? (stored, stored.foreseen(entry, in: app)) : moved(by: entry)
     return TransferResult(
       originalTransactionID: originalTransactionID, productID: before.subscription.productID,

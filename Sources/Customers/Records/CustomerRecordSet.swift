@@ -67,7 +67,7 @@ package struct FreeAccessByApp: Sendable {
   package init() {}
 
   /// - Parameter rows: of ``CustomerRecordRows/freeAccessByApp``.
-  package init(_ rows: Rows) throws {
+  package init(_ rows: some Sequence<Row>) throws {
     for row in rows {
       periods[try row.decode("bundle_id"), default: []].append(
         FreeAccess.Period(startsAt: try row.decode("starts_at"), endsAt: try row.decode("ends_at")))

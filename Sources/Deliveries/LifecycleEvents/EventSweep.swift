@@ -63,7 +63,8 @@ struct EventSweep: Sendable {
     for row in due {
       let id = try row.decode("original_transaction_id", as: String.self)
       do {
-        _ = try await ledger.record(LedgerEntry(app: app, originalTransactionID: id, instant: instant))
+        _ = try await ledger.record(
+          LedgerEntry(app: app, originalTransactionID: id, because: .time, instant: instant))
       } catch {
         failures += 1
         failure = error

@@ -281,28 +281,3 @@ extension NotificationRows.PageKey {
     self.init(receivedAt: try row.decode("received_at"), uuid: try row.decode("notification_uuid"))
   }
 }
-
-/// The outbox rows of forwarded notifications.
-enum ForwardedNotificationRows {
-  /// Queues new notifications of apps that have a second server. Runs in the transaction that writes the notifications.
-  /// - Returns: `nil` if there are none.
-  static func insert(_ notifications: [KeptNotification], in catalog: AppCatalog, at instant: Date) -> Query?
-  {
-    let rows = notifications.compactMap {
-      notification -> (key: String, bundleID: String, endpoint: String)? in
-      guard let bundleID = notification.bundleID, let endpoint = catalog[bundleID]?.forwardedNotifications
-      else { return nil }
-      return (notification.uuid.uuidString.lowercased(), bundleID, endpoint.name)
-    }
-    guard !rows.isEmpty else { return nil }
-    return """
-      INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
-      SELECT \(OutboxDestination.Kind.notification.rawValue)::text, new.*, '{}', \(instant)::timestamptz,
-        \(instant)::timestamptz
-      FROM \(rows: rows.count) \(each: rows.map(\.key)), \(each: rows.map(\.bundleID)),
-        \(each: rows.map(\.endpoint)))) AS new
-      ORDER BY 1, 2, 3, 4
-      ON CONFLICT (destination, key, bundle_id, endpoint) DO NOTHING
-      """
-  }
-}

@@ -131,7 +131,7 @@ package struct NotificationIntake: Sendable {
       logger.error(
         "a notification cannot be processed; it is stored until a replay",
         metadata: ["notification": "\(kept.uuid.uuidString.lowercased())", "reason": "\(error)"])
-      return LedgerEntry(notification: kept, instant: instant)
+      return LedgerEntry(because: .notification(kept), instant: instant)
     }
   }
 
@@ -157,16 +157,16 @@ package struct NotificationIntake: Sendable {
       logger.error(
         "a notification cannot be processed yet; it is stored until a replay", metadata: metadata)
     }
-    var entry = LedgerEntry(
-      app: reading.app, originalTransactionID: reading.originalTransactionID,
-      transactions: reading.transactions, renewals: reading.renewals, notification: kept,
-      instant: instant)
+    var refundRequest: RefundRequest?
     if payload.notificationType == .consumptionRequest, let fact = reading.transactions.first?.fact {
-      entry.refundRequest = RefundRequest(
+      refundRequest = RefundRequest(
         transactionID: fact.transactionID, environment: fact.environment,
         reason: payload.data?.consumptionRequestReason?.rawValue.storable, askedAt: payload.signedDate)
     }
-    return entry
+    return LedgerEntry(
+      app: reading.app, originalTransactionID: reading.originalTransactionID,
+      transactions: reading.transactions, renewals: reading.renewals,
+      because: .notification(kept, refundRequest), instant: instant)
   }
 
   private struct Reading {
@@ -227,4 +227,16 @@ extension UUID {
     let hash = Array(SHA256.hash(data: Array(notificationUUID.utf8)))
     self = hash.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
   }
+}
+
+/// The App Store's question about a refund, from a notification `CONSUMPTION_REQUEST`.
+package struct RefundRequest: Sendable {
+  package var transactionID: String
+  package var environment: StoreEnvironment
+  /// The customer's reason, in Apple's words.
+  package var reason: String?
+  package var askedAt: Date
+
+  /// Apple's limit for an answer.
+  package static let timeToAnswer: TimeInterval = 12 * 3_600
 }

@@ -1,3 +1,4 @@
+import Actions
 import AppStore
 import Configuration
 import Foundation
@@ -33,19 +34,20 @@ package struct Replay: Sendable {
   }
 
   /// Replays one notification, whatever its outcome was.
-  /// - Parameter action: the support action to record; `nil` for an automatic replay.
+  /// - Parameter author: the person who asked for it, whose replay is recorded; `nil` for an automatic replay.
   /// - Throws: ``ReplayFailure``; errors of the database and the ledger.
-  package func run(_ uuid: UUID, as action: LedgerAction? = nil) async throws -> ReplayResult {
+  package func run(_ uuid: UUID, by author: SupportAuthor? = nil) async throws -> ReplayResult {
     guard let row = try await pool.query(NotificationRows.payload(of: uuid)).first else {
       throw ReplayFailure.notKept
     }
     let kept = try KeptPayload(row)
     if kept.isErased { throw ReplayFailure.erased }
     var entry = try entry(for: kept)
-    // Keep the stored UUID: it may differ from the payload's.
-    entry.notification?.uuid = uuid
-    entry.isReplay = true
-    entry.action = action
+    if var notification = entry.notification {
+      // Keep the stored UUID: it may differ from the payload's.
+      notification.uuid = uuid
+      entry.cause = .replay(notification, entry.refundRequest, by: author)
+    }
     let receipt = try await ledger.record(entry)
     if receipt.outcome == "erased" { throw ReplayFailure.erased }
     return ReplayResult(

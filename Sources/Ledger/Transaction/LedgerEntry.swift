@@ -7,7 +7,7 @@ import Logging
 import Postgres
 import Subscriptions
 
-/// A unit of work for the ledger: signed facts about one purchase, with the notification or the claim that came with them.
+/// A unit of work for the ledger: signed facts about one purchase, and why they come.
 package struct LedgerEntry: Sendable {
   /// The app from the catalog; `nil` if it is not configured.
   package var app: App?
@@ -17,41 +17,88 @@ package struct LedgerEntry: Sendable {
   package var transactions: [TransactionRecord] = []
   /// Signed renewal infos, all of that purchase.
   package var renewals: [RenewalRecord] = []
-  /// The notification that carried the facts; stored in the same commit.
-  package var notification: KeptNotification? = nil
-  /// Whether the notification is stored already and is processed again.
-  var isReplay = false
-  /// The record for `support_actions`, written in the same commit.
-  package var action: LedgerAction?
-  /// The App Store's question about a refund, to be answered later; `nil` for none.
-  var refundRequest: RefundRequest?
-  /// The customer who claims the purchase; `nil` for none.
-  package var claimant: Customer?
-  /// How the claimant's request was admitted, if the claimant is a device.
-  package var admission: DeviceAdmission?
-  /// The right that the claimant's evidence gives.
-  package var claim = ClaimStrength.proof
-  /// The transfer that support has ordered; `nil` for none.
-  package var transfer: SupportTransfer?
-  /// Whether a client sent the facts, which sets `last_validated_at`.
-  package var isValidation = false
+  /// Why the facts come.
+  package var cause: Cause
   /// When the entry was made, by the service's clock.
   package var instant: Date
 
   package init(
     app: App? = nil, originalTransactionID: String? = nil, transactions: [TransactionRecord] = [],
-    renewals: [RenewalRecord] = [], notification: KeptNotification? = nil, claimant: Customer? = nil,
-    isValidation: Bool = false, instant: Date
+    renewals: [RenewalRecord] = [], because cause: Cause, instant: Date
   ) {
     self.app = app
     self.originalTransactionID = originalTransactionID
     self.transactions = transactions
     self.renewals = renewals
-    self.notification = notification
-    self.claimant = claimant
-    self.isValidation = isValidation
+    self.cause = cause
     self.instant = instant
   }
+
+  /// Why facts come to the ledger, with what this kind of entry has beside them.
+  package enum Cause: Sendable {
+    /// The App Store sent a notification, which is stored in the same commit.
+    case notification(KeptNotification, RefundRequest? = nil)
+    /// A stored notification is processed again, for a person or by receiptd itself.
+    case replay(KeptNotification, RefundRequest?, by: SupportAuthor?)
+    /// A client sent a proof, which sets `last_validated_at`; without a claim it binds the purchase to nobody.
+    case proof(Claim?)
+    /// A table or a file of the app names the purchase as a customer's.
+    case adoption(Claim?)
+    /// The App Store answered a question.
+    case answer(Question)
+    /// Support gives the purchase to another customer.
+    case transfer(SupportTransfer)
+    /// Time has passed: there are no new facts.
+    case time
+  }
+
+  /// What receiptd asked the App Store about.
+  package enum Question: Sendable {
+    /// A purchase whose renewal is overdue; recorded in `support_actions` where the answer changed the purchase's row.
+    case overdueRenewal
+    /// A purchase that only an old proof told of; recorded likewise.
+    case oldProof
+    /// An order that support looked up; recorded where the answer changed something. The changes are those beside the purchase's row.
+    case lookup(by: SupportActor, changes: [FieldChange])
+    /// All purchases of a customer, for `refresh`, which makes its own record.
+    case refresh
+  }
+
+  /// The notification that carried the facts; `nil` for none.
+  package var notification: KeptNotification? {
+    switch cause {
+    case .notification(let notification, _), .replay(let notification, _, _): notification
+    default: nil
+    }
+  }
+
+  /// The App Store's question about a refund, to be answered later; `nil` for none.
+  package var refundRequest: RefundRequest? {
+    switch cause {
+    case .notification(_, let request), .replay(_, let request, _): request
+    default: nil
+    }
+  }
+
+  /// Whether the notification is stored already and is processed again.
+  var isReplay: Bool { if case .replay = cause { true } else { false } }
+
+  /// Whether a client sent the facts.
+  package var isValidation: Bool { if case .proof = cause { true } else { false } }
+
+  /// The transfer that support has ordered; `nil` for none.
+  package var transfer: SupportTransfer? { if case .transfer(let transfer) = cause { transfer } else { nil } }
+
+  /// `nil` for none.
+  package var claim: Claim? {
+    switch cause {
+    case .proof(let claim), .adoption(let claim): claim
+    default: nil
+    }
+  }
+
+  /// The customer who claims the purchase; `nil` for none.
+  package var claimant: Customer? { claim.flatMap { $0.strength == .foreign ? nil : $0.customer } }
 
   /// The name of the lock that serializes writes: the purchase's id, or the notification's uuid if it has no purchase.
   package var lockName: String? { originalTransactionID ?? notification?.uuid.uuidString }
@@ -69,6 +116,20 @@ enum LedgerLockKey: Sendable, Hashable {
   case customer(Customer)
 }
 
+/// A customer's claim to a purchase.
+package struct Claim: Sendable {
+  package var customer: Customer
+  package var strength: ClaimStrength
+  /// How the request was admitted, if the customer is a device.
+  package var admission: DeviceAdmission?
+
+  package init(by customer: Customer, _ strength: ClaimStrength = .proof, admission: DeviceAdmission? = nil) {
+    self.customer = customer
+    self.strength = strength
+    self.admission = admission
+  }
+}
+
 /// The right to a purchase that the evidence of a claimant gives.
 package enum ClaimStrength: Sendable, Hashable {
   /// The claimant shows possession: the app's rules decide.
@@ -81,18 +142,8 @@ package enum ClaimStrength: Sendable, Hashable {
   case name
   /// The claimant names the id, and the app refuses old builds: it gets nothing that it does not have.
   case nothing
-}
-
-/// An action that is recorded in `support_actions`.
-package enum LedgerAction: Sendable {
-  /// A person replayed a stored notification.
-  case replay(by: SupportAuthor)
-  /// A status request for an overdue renewal; recorded where it changed the purchase's row.
-  case overdueRenewal
-  /// A look-up by support at the App Store; recorded where it changed something. The changes are those beside the purchase's row.
-  case lookup(by: SupportActor, changes: [FieldChange])
-  /// A request about a purchase that only an old proof told of; recorded where it changed the purchase's row.
-  case oldProof
+  /// The claimant is shown to belong to another Apple Account: it gets nothing, and is not even taken for a holder.
+  case foreign
 }
 
 /// The result of an entry, as committed.
@@ -152,13 +203,15 @@ package struct SignedPurchases: Sendable {
   }
 
   /// The entry of a subscription's latest transaction and renewal info; `nil` if the transaction does not verify.
-  package func entry(of item: LastTransactionsItem, in app: App, at instant: Date) -> LedgerEntry? {
+  package func entry(
+    of item: LastTransactionsItem, in app: App, to question: LedgerEntry.Question, at instant: Date
+  ) -> LedgerEntry? {
     guard let jws = item.signedTransactionInfo, let transaction = transaction(jws, in: app) else {
       return nil
     }
     var entry = LedgerEntry(
       app: app, originalTransactionID: transaction.fact.originalTransactionID,
-      transactions: [transaction], instant: instant)
+      transactions: [transaction], because: .answer(question), instant: instant)
     if let jws = item.signedRenewalInfo, let signed = try? verifier.renewalInfo(jws),
       (try? app.identity.check(signed.payload)) != nil, let record = try? RenewalRecord(signed),
       record.fact.originalTransactionID == entry.originalTransactionID

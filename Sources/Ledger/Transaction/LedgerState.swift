@@ -1,3 +1,4 @@
+import Configuration
 import Customers
 import FoundationEssentials
 import Subscriptions
@@ -24,8 +25,10 @@ struct LedgerState {
   private(set) var replayedNotifications: [NewNotification] = []
   /// Changes of ownership.
   private(set) var moves: [OwnershipMove] = []
-  /// Lifecycle events of apps that receive them.
-  private(set) var lifecycleEvents: [LifecycleEvent] = []
+  /// What entries changed about the purchases of followed apps.
+  private(set) var purchaseChanges: [PurchaseChange] = []
+  /// Whether an effect follows the purchases of an app.
+  var follows: @Sendable (App) -> Bool = { _ in false }
 
   struct NewNotification {
     var notification: KeptNotification
@@ -109,14 +112,17 @@ struct LedgerState {
     if let notification = entry.notification, erasedNotifications.contains(notification.uuid) {
       return LedgerReceipt(isDuplicate: true, outcome: "erased")
     }
-    if !changedAdmissions.isEmpty, let admission = entry.admission, changedAdmissions.contains(admission) {
+    if !changedAdmissions.isEmpty, let admission = entry.claim?.admission,
+      changedAdmissions.contains(admission)
+    {
       return LedgerReceipt(isSecretChanged: true)
     }
     var receipt = LedgerReceipt()
     // Without an app there is no catalog, so the purchase stays as it is.
     if let id = entry.originalTransactionID, let app = entry.app {
       receipt = purchases[id, default: Purchase()].record(
-        entry, freeAccess: freeAccessByApp[app], moves: &moves, lifecycleEvents: &lifecycleEvents)
+        entry, freeAccess: freeAccessByApp[app], isFollowed: follows(app), moves: &moves,
+        changes: &purchaseChanges)
     }
     if let notification = entry.notification {
       let outcome = outcome(of: notification, entry, receipt)
@@ -214,8 +220,8 @@ extension LedgerState.Purchase {
   fileprivate var erasure: PurchaseErasure? { stored?.erasure ?? formerErasure }
 
   fileprivate mutating func record(
-    _ entry: LedgerEntry, freeAccess: FreeAccess, moves: inout [OwnershipMove],
-    lifecycleEvents: inout [LifecycleEvent]
+    _ entry: LedgerEntry, freeAccess: FreeAccess, isFollowed: Bool, moves: inout [OwnershipMove],
+    changes: inout [PurchaseChange]
   ) -> LedgerReceipt {
     var receipt = LedgerReceipt()
     receipt.freeAccess = freeAccess
@@ -223,9 +229,8 @@ extension LedgerState.Purchase {
       receipt.isContradiction = true
       return receipt
     }
-    let hasLifecycleEvents = entry.app?.hasLifecycleEvents == true
     // Copied only where they are needed.
-    let formerFacts = hasLifecycleEvents || entry.hasOldProofs ? facts : nil
+    let formerFacts = isFollowed || entry.hasOldProofs ? facts : nil
     receipt.previousFirstPaidAt = facts.firstPaidAt
     for record in entry.transactions
     where add(erasure?.stripped(record) ?? record, at: entry.instant, &receipt) {
@@ -258,7 +263,7 @@ extension LedgerState.Purchase {
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
       holders: claim.holders, erasure: erasure, moves: stored?.moves, unprovenMoves: stored?.unprovenMoves)
     if claim.isCounted {
-      if entry.claim == .proof {
+      if entry.claim?.strength ?? .proof == .proof {
         now.moves = now.moves.counting(moveAt: entry.instant)
       } else {
         now.unprovenMoves = now.unprovenMoves.counting(moveAt: entry.instant)
@@ -266,11 +271,10 @@ extension LedgerState.Purchase {
     }
     let newMoves = OwnershipMove.moves(to: now, from: before, by: entry, claim.outcome)
     moves += newMoves
-    if hasLifecycleEvents, let formerFacts, let app = entry.app {
-      lifecycleEvents +=
+    if isFollowed, let formerFacts, let app = entry.app {
+      changes.append(
         PurchaseChange(
-          app: app, entry: entry, before: formerFacts, after: facts, stored: now, moves: newMoves
-        ).events
+          app: app, entry: entry, before: formerFacts, after: facts, stored: now, moves: newMoves))
     }
     if now.holders != before?.holders ?? [] { hasNewHolders = true }
     stored = now
@@ -336,9 +340,10 @@ extension LedgerState.Purchase {
     let owner = stored?.owner ?? formerOwner(in: entry.app)
     let holders = stored?.holders ?? []
     let claimant = claimant(of: entry, owner, subscription)
-    let isProven = entry.claim == .proof
+    let strength = entry.claim?.strength ?? .proof
+    let isProven = strength == .proof
     let moves = isProven ? stored?.moves : stored?.unprovenMoves
-    let mayJoin = isProven || entry.claim == .oldBuild
+    let mayJoin = isProven || strength == .oldBuild
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {
       return transfer.claim(owner: owner, holders: holders, in: app, at: entry.instant)
@@ -382,7 +387,8 @@ extension LedgerState.Purchase {
     let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
     // The id of a transaction may be known to others; the purchase of an erased customer takes a signed proof.
     let isErased = erasure?.ownerErasedAt != nil
-    return switch entry.claim {
+    return switch entry.claim?.strength {
+    case nil, .foreign: nil
     case .proof: entry.claimant
     case .oldBuild: isKnown || !isErased ? entry.claimant : nil
     case .name: isKnown || !isTaken && !isErased ? entry.claimant : nil

@@ -1,4 +1,3 @@
-import Actions
 import Configuration
 import CoreMetrics
 import Customers
@@ -24,6 +23,7 @@ struct LedgerTransaction {
   var lockTimeout = LockTimeout.alone
   let headerIDs: JWSHeaderIDs
   let catalog: AppCatalog
+  let effects: [any LedgerEffect]
   let clock: ServiceClock
   let logger: Logger
   let metrics: LedgerMetrics
@@ -59,61 +59,76 @@ struct LedgerTransaction {
     let shared = Set(
       withApp.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
     ).sorted()
-    var queries = [
-      AdvisoryLock.acquireForLookups(
-        .purchase, Set(news.compactMap(\.lockName)), lockTimeout: lockTimeout)
-    ]
-    if !notifications.isEmpty { queries.append(NotificationRows.existing(notifications)) }
-    if !ids.isEmpty {
-      queries.append(TransactionRows.select(ids, or: transactionIDs))
-      queries.append(RenewalRows.select(ids))
-      queries.append(SubscriptionRows.selectWithFormer(ids))
-      queries.append(CustomerRecordRows.freeAccessByApp)
-      if !shared.isEmpty { queries.append(HolderRows.select(shared)) }
-    }
-    let assumed = withApp.compactMap(\.admission).filter(\.isAssumed)
-    if !assumed.isEmpty { queries.append(DeviceSecretRows.changed(assumed)) }
-    var answers = try await connection.pipeline(queries).dropFirst()
+    let assumed = withApp.compactMap { $0.claim?.admission }.filter(\.isAssumed)
+    var reads = Reads()
+    reads.add(
+      AdvisoryLock.acquireForLookups(.purchase, Set(news.compactMap(\.lockName)), lockTimeout: lockTimeout))
+    let kept =
+      notifications.isEmpty
+      ? nil
+      : reads.add(NotificationRows.existing(notifications)) {
+        (
+          uuid: try $0.decode("notification_uuid", as: UUID.self),
+          isErased: try $0.decode("is_erased", as: Bool.self)
+        )
+      }
+    let purchases = ids.isEmpty ? nil : PurchaseReads(of: ids, transactionIDs, shared: shared, in: &reads)
+    let changed =
+      assumed.isEmpty
+      ? nil : reads.add(DeviceSecretRows.changed(assumed), reading: DeviceSecretRows.decodeChanged)
+    let answers = try await connection.answers(to: reads)
 
     var state = LedgerState()
-    if !notifications.isEmpty, let rows = answers.popFirst() {
-      for row in rows {
-        let uuid = try row.decode("notification_uuid", as: UUID.self)
-        state.keptNotifications.insert(uuid)
-        if try row.decode("is_erased") { state.erasedNotifications.insert(uuid) }
-      }
+    state.follows = { [effects] app in effects.contains { $0.follows(app) } }
+    for (uuid, isErased) in try answers[kept] {
+      state.keptNotifications.insert(uuid)
+      if isErased { state.erasedNotifications.insert(uuid) }
     }
     guard supposedlyKept.isSubset(of: state.keptNotifications) else { throw NotificationsNotKept() }
-    guard !ids.isEmpty, let transactions = answers.popFirst(), let renewals = answers.popFirst(),
-      let subscriptions = answers.popFirst(), let freeAccessByApp = answers.popFirst()
-    else { return (state, []) }
-    var former: Set<UUID> = []
-    state.freeAccessByApp = try FreeAccessByApp(freeAccessByApp)
-    let known = try transactions.map { try TransactionRows.decode($0) }
+    state.changedAdmissions = Set(try answers[changed])
+    guard let purchases else { return (state, []) }
+    let known = try answers[purchases.transactions]
     try checkHomes(of: known)
     for fact in known { state.load(fact) }
-    for row in renewals { state.load(try RenewalRows.decode(row)) }
-    for row in subscriptions {
-      if let device = try SubscriptionRows.formerDevice(row) {
-        let id = try row.decode("original_transaction_id", as: String.self)
-        state.load(formerDevice: device, of: id)
-        state.load(try PurchaseErasure(row), of: id)
-      } else {
-        let stored = try SubscriptionRows.decode(row)
-        if stored.isCounted, let user = stored.owner?.customer.userID { former.insert(user) }
-        state.load(stored, unconfirmedProof: try row.decode("unconfirmed_proof"))
+    return (state, try purchases.load(answers, into: &state))
+  }
+
+  /// The reads of a batch's purchases.
+  private struct PurchaseReads {
+    let transactions: Reads.Handle<TransactionFact>
+    private let renewals: Reads.Handle<RenewalFact>
+    private let subscriptions: Reads.Handle<Row>
+    private let freeAccess: Reads.Handle<Row>
+    private let holders: Reads.Handle<(String, Holder)>?
+
+    init(of ids: [String], _ transactionIDs: [String], shared: [String], in reads: inout Reads) {
+      transactions = reads.add(
+        TransactionRows.select(ids, or: transactionIDs), reading: { try TransactionRows.decode($0) })
+      renewals = reads.add(RenewalRows.select(ids), reading: RenewalRows.decode)
+      subscriptions = reads.add(SubscriptionRows.selectWithFormer(ids), reading: \.self)
+      freeAccess = reads.add(CustomerRecordRows.freeAccessByApp, reading: \.self)
+      holders = shared.isEmpty ? nil : reads.add(HolderRows.select(shared), reading: HolderRows.decode)
+    }
+
+    /// - Returns: the users who have those of the purchases that count.
+    func load(_ answers: Reads.Answers, into state: inout LedgerState) throws -> Set<UUID> {
+      var former: Set<UUID> = []
+      state.freeAccessByApp = try FreeAccessByApp(answers[freeAccess])
+      for fact in try answers[renewals] { state.load(fact) }
+      for row in try answers[subscriptions] {
+        if let device = try SubscriptionRows.formerDevice(row) {
+          let id = try row.decode("original_transaction_id", as: String.self)
+          state.load(formerDevice: device, of: id)
+          state.load(try PurchaseErasure(row), of: id)
+        } else {
+          let stored = try SubscriptionRows.decode(row)
+          if stored.isCounted, let user = stored.owner?.customer.userID { former.insert(user) }
+          state.load(stored, unconfirmedProof: try row.decode("unconfirmed_proof"))
+        }
       }
+      for (id, holder) in try answers[holders] { state.load(holder, of: id) }
+      return former
     }
-    if !shared.isEmpty, let holders = answers.popFirst() {
-      for row in holders {
-        let (id, holder) = try HolderRows.decode(row)
-        state.load(holder, of: id)
-      }
-    }
-    if !assumed.isEmpty, let changed = answers.popFirst() {
-      state.changedAdmissions = try Set(changed.map(DeviceSecretRows.decodeChanged))
-    }
-    return (state, former)
   }
 
   private func isSupposedlyKept(_ entry: LedgerEntry) -> Bool {
@@ -143,14 +158,10 @@ struct LedgerTransaction {
     let instant = entries.map(\.instant).max() ?? Date()
     let changed = state.changedSubscriptions
     var (queries, update) = statements(for: state, changed, at: instant)
-    queries += zip(entries, receipts).compactMap(SupportActionRows.insert)
-    if let events = LifecycleEventRows.insert(state.lifecycleEvents, in: catalog, at: instant) {
-      queries.append(events)
-    }
-    let forwarded = state.newNotifications.map(\.notification)
-    if let rows = ForwardedNotificationRows.insert(forwarded, in: catalog, at: instant) {
-      queries.append(rows)
-    }
+    let news = LedgerChanges(
+      entries: Array(zip(entries, receipts)), purchases: state.purchaseChanges,
+      notifications: state.newNotifications.map(\.notification), moves: state.moves, instant: instant)
+    queries += effects.flatMap { $0.statements(for: news) }
     let erased = state.erasedPurchases
     if !erased.isEmpty {
       queries.append(ImpersonalFacts.subscriptions(erased))
@@ -158,8 +169,6 @@ struct LedgerTransaction {
     }
     let returned = state.purchasesWithErasedTokens
     if !returned.isEmpty { queries.append(ImpersonalFacts.renewalsWithoutTokens(returned)) }
-    let calls = zip(entries, receipts).compactMap(NewStoreCall.init)
-    if !calls.isEmpty { queries.append(StoreCallRows.insert(calls, at: instant)) }
     let changes = state.customerChanges
     let users = Set(changes.compactMap(\.customer.userID)).sorted()
     let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
@@ -171,7 +180,7 @@ struct LedgerTransaction {
       for transfer in transfers { try await transfer.check(connection) }
       queries.append(locks)
       let admissions = zip(entries, receipts).compactMap { entry, receipt in
-        receipt.isSecretChanged ? nil : entry.admission
+        receipt.isSecretChanged ? nil : entry.claim?.admission
       }.filter { devices.contains($0.device) }
       if !admissions.isEmpty { queries.append(DeviceSecretRows.require(admissions)) }
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
@@ -268,7 +277,6 @@ struct LedgerTransaction {
     }
     let oldProofs = state.oldProofs
     if !oldProofs.isEmpty { queries.append(OldProofRows.mark(oldProofs, at: instant)) }
-    if !state.moves.isEmpty { queries.append(SupportActionRows.insertMoves(state.moves, at: instant)) }
     return (queries, update)
   }
 }

@@ -22,6 +22,7 @@ package final class LedgerWriter: Sendable {
   private let clock: ServiceClock
   private let logger: Logger
   private let metrics: LedgerMetrics
+  let effects: [any LedgerEffect]
   private let queue: Mutex<CommitQueue<Waiting>>
   private let timeout: Duration
 
@@ -40,17 +41,18 @@ package final class LedgerWriter: Sendable {
   }
 
   package convenience init(
-    pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog, clock: ServiceClock,
-    logger: Logger, metrics: LedgerMetrics
+    pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog,
+    effects: [any LedgerEffect], clock: ServiceClock, logger: Logger, metrics: LedgerMetrics
   ) {
     self.init(
-      pool: pool, recentNotifications: recentNotifications, catalog: catalog, clock: clock, logger: logger,
-      metrics: metrics, queue: CommitQueue())
+      pool: pool, recentNotifications: recentNotifications, catalog: catalog, effects: effects, clock: clock,
+      logger: logger, metrics: metrics, queue: CommitQueue())
   }
 
   init(
-    pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog, clock: ServiceClock,
-    logger: Logger, metrics: LedgerMetrics, queue: sending CommitQueue<Waiting>
+    pool: PostgresPool, recentNotifications: RecentNotifications, catalog: AppCatalog,
+    effects: [any LedgerEffect], clock: ServiceClock, logger: Logger, metrics: LedgerMetrics,
+    queue: sending CommitQueue<Waiting>
   ) {
     self.pool = pool
     self.recentNotifications = recentNotifications
@@ -58,6 +60,7 @@ package final class LedgerWriter: Sendable {
     self.clock = clock
     self.logger = logger
     self.metrics = metrics
+    self.effects = effects
     timeout = queue.timeout
     self.queue = Mutex(queue)
     metrics.registry.beforeRendering { [weak self] in
@@ -206,7 +209,7 @@ package final class LedgerWriter: Sendable {
     } catch let refusal as SupportRefusal {
       for waiting in batch { waiting.continuation.resume(throwing: refusal) }
     } catch let error as PostgresError
-      where batch[0].entry.admission != nil && DeviceSecretRows.isChange(error)
+      where batch[0].entry.claim?.admission != nil && DeviceSecretRows.isChange(error)
     {
       for waiting in batch { waiting.continuation.resume(throwing: DeviceSecretChanged()) }
     } catch let error as PostgresError where error.isLockNotGranted {
@@ -252,7 +255,7 @@ package final class LedgerWriter: Sendable {
     }
     notification.pendingReason = .failed
     let entry = LedgerEntry(
-      app: nil, originalTransactionID: waiting.entry.originalTransactionID, notification: notification,
+      originalTransactionID: waiting.entry.originalTransactionID, because: .notification(notification),
       instant: waiting.entry.instant)
     await commit([Waiting(entry: entry, continuation: waiting.continuation)])
   }
@@ -268,7 +271,7 @@ package final class LedgerWriter: Sendable {
         let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
         let transaction = LedgerTransaction(
           entries: entries, supposedlyKept: supposedlyKept, lockTimeout: lockTimeout, headerIDs: headerIDs,
-          catalog: catalog, clock: clock, logger: logger, metrics: metrics)
+          catalog: catalog, effects: effects, clock: clock, logger: logger, metrics: metrics)
         let start = ContinuousClock.now
         let receipts = try await transaction.commit(in: pool)
         metrics.commitTime.record((.now - start).inSeconds)

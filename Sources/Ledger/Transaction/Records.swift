@@ -9,7 +9,7 @@ import Text
 package struct TransactionRecord: Sendable {
   package var fact: TransactionFact
   /// Whether it is an automatic renewal (Apple's `transactionReason`) and not a purchase.
-  var isRenewal: Bool
+  package var isRenewal: Bool
   /// The reason and extent of a refund.
   package var revocation: Revocation
   /// The claims without a column, as a JSON object; `nil` if there are none.

@@ -71,7 +71,8 @@ struct ExpirySweep: Sendable {
       let failures = await withTaskGroup(of: (any Error)?.self) { group in
         for purchase in fresh {
           let entry = LedgerEntry(
-            app: catalog[purchase.bundleID], originalTransactionID: purchase.id, instant: instant)
+            app: catalog[purchase.bundleID], originalTransactionID: purchase.id, because: .time,
+            instant: instant)
           group.addTask {
             do {
               _ = try await ledger.record(entry)

@@ -64,9 +64,10 @@ struct OverdueRenewals: Sendable {
   ) async throws {
     let answer = try await api.subscriptionStatuses(anyTransactionID: id, in: environment)
     for item in (answer.data ?? []).flatMap({ $0.lastTransactions ?? [] }) {
-      guard var entry = signed.entry(of: item, in: app, at: clock.now()) else { continue }
+      guard var entry = signed.entry(of: item, in: app, to: .overdueRenewal, at: clock.now()) else {
+        continue
+      }
       entry.transactions += try await earlier(api, than: entry, app, environment)
-      entry.action = .overdueRenewal
       report.addRepair(try await ledger.record(entry), cause: "status", at: entry.instant)
     }
   }

@@ -38,7 +38,7 @@ extension Service {
   /// Processes a kept notification again, and records the author and the reason in the same transaction.
   /// - Throws: ``ReplayFailure``, and errors of the database.
   package func replay(_ notificationUUID: UUID, by author: SupportAuthor) async throws -> ReplayResult {
-    try await replay.run(notificationUUID, as: .replay(by: author))
+    try await replay.run(notificationUUID, by: author)
   }
 
   /// Processes waiting notifications again, until one attempt has reached all of them.

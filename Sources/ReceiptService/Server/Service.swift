@@ -105,8 +105,9 @@ package final class Service: Sendable {
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
       metrics: metrics.authentication, seenUsers: sharedResources.seenUsers, after: former?.authenticator)
     let ledger = LedgerWriter(
-      pool: pool, recentNotifications: sharedResources.recentNotifications, catalog: catalog, clock: clock,
-      logger: logger, metrics: metrics.ledger)
+      pool: pool, recentNotifications: sharedResources.recentNotifications, catalog: catalog,
+      effects: [LedgerRecord(), DeliveryEffect(catalog: catalog)], clock: clock, logger: logger,
+      metrics: metrics.ledger)
     apps = AppOfRequest(catalog: catalog)
     let apis = try Self.storeAPIs(settings, catalog, client, clock, metrics)
     metrics.store.watch(apis)

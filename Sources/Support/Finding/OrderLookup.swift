@@ -84,10 +84,11 @@ struct OrderLookup: Sendable {
     for (purchase, records) in Dictionary(grouping: transactions, by: \.fact.originalTransactionID)
       .sorted(by: { $0.key < $1.key })
     {
-      var entry = LedgerEntry(
-        app: app, originalTransactionID: purchase, transactions: records, instant: instant)
-      entry.action = .lookup(by: actor, changes: try await refresh.news(in: entry))
-      _ = try await ledger.record(entry)
+      let changes = try await refresh.news(in: records)
+      _ = try await ledger.record(
+        LedgerEntry(
+          app: app, originalTransactionID: purchase, transactions: records,
+          because: .answer(.lookup(by: actor, changes: changes)), instant: instant))
     }
     _ = try await pool.query(OrderRows.insert(transactions, of: orderID, at: instant))
   }

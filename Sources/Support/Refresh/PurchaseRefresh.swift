@@ -26,7 +26,7 @@ struct PurchaseRefresh: Sendable {
     var refreshed: [RefreshedPurchase] = []
     var told: [(originalTransactionID: String, fact: TransactionFact)] = []
     for entry in try await entries(about: transactionID, of: app, in: environment, from: api) {
-      let news = try await news(in: entry)
+      let news = try await news(in: entry.transactions, entry.renewals.first)
       let receipt = try await ledger.record(entry)
       guard let stored = receipt.subscription else { continue }
       told += entry.transactions.map { (originalTransactionID: stored.originalTransactionID, fact: $0.fact) }
@@ -48,13 +48,17 @@ struct PurchaseRefresh: Sendable {
     var entries: [String: LedgerEntry] = [:]
     let statuses = try await statuses(of: transactionID, in: environment, from: api)
     for item in statuses {
-      guard let entry = signed.entry(of: item, in: app, at: instant), let id = entry.originalTransactionID
+      guard let entry = signed.entry(of: item, in: app, to: .refresh, at: instant),
+        let id = entry.originalTransactionID
       else { continue }
       entries[id] = entry
     }
     for record in try await history(of: transactionID, app, in: environment, from: api) {
       let id = record.fact.originalTransactionID
-      var entry = entries[id] ?? LedgerEntry(app: app, originalTransactionID: id, instant: instant)
+      var entry =
+        entries[id]
+        ?? LedgerEntry(
+          app: app, originalTransactionID: id, because: .answer(.refresh), instant: instant)
       if !entry.transactions.contains(where: { $0.fact.transactionID == record.fact.transactionID }) {
         entry.transactions.append(record)
       }
@@ -109,9 +113,11 @@ struct PurchaseRefresh: Sendable {
     return before == after ? [] : [FieldChange(field: "renewalPrice", before: before, after: after)]
   }
 
-  /// The transactions of an entry that are not recorded yet, and the refunds that differ from what is recorded.
-  func news(in entry: LedgerEntry) async throws -> [FieldChange] {
-    let facts = entry.transactions.map(\.fact)
+  /// The transactions that are not recorded yet, and the refunds and the price that differ from what is recorded.
+  func news(
+    in transactions: [TransactionRecord], _ renewal: RenewalRecord? = nil
+  ) async throws -> [FieldChange] {
+    let facts = transactions.map(\.fact)
     let rows = try await pool.query(
       "SELECT transaction_id, revoked_at FROM transactions WHERE transaction_id = ANY(\(facts.map(\.transactionID)))"
     )
@@ -125,7 +131,7 @@ struct PurchaseRefresh: Sendable {
       changes.append(
         FieldChange(field: "recorded transactions", before: "\(known.count)", after: "\(facts.count)"))
     }
-    if let renewal = entry.renewals.first { changes += try await news(in: renewal) }
+    if let renewal { changes += try await news(in: renewal) }
     for fact in facts {
       let revocation = fact.revocationDate?.rfc3339
       guard let recorded = known[fact.transactionID], recorded != revocation else { continue }

@@ -104,10 +104,9 @@ import Testing
       if byProof {
         let app = try #require(other.support.catalog[ScreenTime.bundleID])
         let record = try #require(other.support.signed.transaction(bought.signedTransaction, in: app))
-        var entry = LedgerEntry(
+        let entry = LedgerEntry(
           app: app, originalTransactionID: bought.originalTransactionID, transactions: [record],
-          claimant: .device("tablet"), isValidation: true, instant: harness.clock.now)
-        entry.claim = .proof
+          because: .proof(Claim(by: .device("tablet"))), instant: harness.clock.now)
         _ = try await other.proofs.oldProofs.ledger.record(entry)
       } else {
         #expect(try await other.sweep.run() == 1)

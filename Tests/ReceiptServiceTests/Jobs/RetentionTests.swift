@@ -144,7 +144,7 @@ import Testing
           let app = harness.service.notifications.catalog.apps[0]
           for id in life.purchases {
             _ = try await harness.service.notifications.ledger.record(
-              LedgerEntry(app: app, originalTransactionID: id, instant: harness.clock.now))
+              LedgerEntry(app: app, originalTransactionID: id, because: .time, instant: harness.clock.now))
           }
           // `status_since` follows from the former period, which may be deleted.
           return try await harness.pool.query(

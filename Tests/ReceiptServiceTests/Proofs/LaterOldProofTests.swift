@@ -174,7 +174,7 @@ import Text
       let receipt = try await other.proofs.oldProofs.ledger.record(
         LedgerEntry(
           app: climbing, originalTransactionID: bought.originalTransactionID, transactions: [record],
-          instant: harness.clock.now))
+          because: .answer(.refresh), instant: harness.clock.now))
       await other.close()
       #expect(receipt.unconfirmedProof == bought.transaction.signedDate)
       #expect(try await OldProof.mark(bought.originalTransactionID, harness).isDue)

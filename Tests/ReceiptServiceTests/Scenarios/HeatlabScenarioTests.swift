@@ -218,7 +218,7 @@ import Testing
       let shared = try await harness.service(configuration: ScreenTime.configuration())
       let entry = LedgerEntry(
         app: shared.sweep.catalog[Heatlab.bundleID], originalTransactionID: bought.originalTransactionID,
-        claimant: .device("watch"), isValidation: true, instant: harness.clock.now)
+        because: .proof(Claim(by: .device("watch"))), instant: harness.clock.now)
       let receipt = try await shared.sweep.ledger.record(entry)
       #expect(receipt.subscription?.customers == [.device("phone"), .device("watch")])
       await shared.close()

@@ -46,7 +46,7 @@ import Testing
       let results = Mutex<[String: Bool]>([:])
       try await SharedCommit.with(harness) { commit in
         try await commit.record(Array(entries.prefix(2)), after: entries[2]) { _, entry in
-          let device = try #require(entry.admission?.device)
+          let device = try #require(entry.claim?.admission?.device)
           do {
             let receipt = try await commit.ledger.record(entry)
             results.withLock { $0[device] = receipt.isNews }
@@ -123,9 +123,8 @@ extension Harness {
     let bought = try buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
     let purchase = try service.proofs.verifier.purchase(
       signedTransaction: bought.signedTransaction, signedRenewalInfo: nil, bundleID: nil)
-    var entry = LedgerEntry(purchase, claimant: .device(device), instant: clock.now)
-    entry.admission = .assumed(device, in: purchase.app, secret: nil)
-    return entry
+    let claim = Claim(by: .device(device), admission: .assumed(device, in: purchase.app, secret: nil))
+    return LedgerEntry(purchase, because: .proof(claim), instant: clock.now)
   }
 
   /// Sends a request, stores ``ScreenTime/secret(_:)`` 1 for the device `phone` once the request waits for the device's lock,

@@ -211,7 +211,7 @@ extension Harness {
     let bought = try known ?? buy()
     let purchase = try service.proofs.verifier.purchase(
       signedTransaction: bought.signedTransaction, signedRenewalInfo: bought.signedRenewalInfo, bundleID: nil)
-    return LedgerEntry(purchase, claimant: .user(user), instant: clock.now)
+    return LedgerEntry(purchase, because: .proof(Claim(by: .user(user))), instant: clock.now)
   }
 
   fileprivate func customers(_ count: Int) async throws -> [HeldCustomer] {

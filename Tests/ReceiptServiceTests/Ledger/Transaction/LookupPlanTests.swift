@@ -102,7 +102,7 @@ extension Harness {
   fileprivate func entry(of bought: SignedOutcome, by user: UUID) throws -> LedgerEntry {
     let purchase = try service.proofs.verifier.purchase(
       signedTransaction: bought.signedTransaction, signedRenewalInfo: bought.signedRenewalInfo, bundleID: nil)
-    return LedgerEntry(purchase, claimant: .user(user), instant: clock.now)
+    return LedgerEntry(purchase, because: .proof(Claim(by: .user(user))), instant: clock.now)
   }
 
   /// Records entries in one transaction, which may be committed at the end.
@@ -111,6 +111,7 @@ extension Harness {
   ) async throws -> (receipts: [LedgerReceipt], before: LookupPlanTests.Work, after: LookupPlanTests.Work) {
     let batch = LedgerTransaction(
       entries: entries, headerIDs: JWSHeaderIDs(), catalog: service.notifications.catalog,
+      effects: service.notifications.ledger.effects,
       clock: clock.service,
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: service.notifications.metrics
     )

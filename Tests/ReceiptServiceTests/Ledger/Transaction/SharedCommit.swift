@@ -27,6 +27,7 @@ struct SharedCommit {
       let notifications = harness.service.notifications
       let ledger = LedgerWriter(
         pool: pool, recentNotifications: RecentNotifications(), catalog: notifications.catalog,
+        effects: notifications.ledger.effects,
         clock: harness.clock.service, logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() },
         metrics: notifications.metrics, queue: CommitQueue(timeout: timeout))
       return try await body(SharedCommit(ledger: ledger, pool: pool))

@@ -61,6 +61,7 @@ import Testing
     let notifications = harness.service.notifications
     let batch = LedgerTransaction(
       entries: entries, headerIDs: JWSHeaderIDs(), catalog: notifications.catalog,
+      effects: notifications.ledger.effects,
       clock: harness.clock.service,
       logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: notifications.metrics)
     return try await harness.pool.withTransaction { connection in try await batch.run(on: connection) }
@@ -80,8 +81,8 @@ extension Harness {
   /// The entry of a client that sends a fact of a life.
   fileprivate func entry(of fact: LifeFact, in app: App, claimant: Customer?) throws -> LedgerEntry {
     var entry = LedgerEntry(
-      app: app, originalTransactionID: fact.originalTransactionID, claimant: claimant, isValidation: true,
-      instant: clock.now)
+      app: app, originalTransactionID: fact.originalTransactionID,
+      because: .proof(claimant.map { Claim(by: $0) }), instant: clock.now)
     let signer = store.identity.authority.signer
     let verifier = service.notifications.verifier
     switch fact {

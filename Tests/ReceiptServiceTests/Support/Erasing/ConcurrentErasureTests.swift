@@ -1,5 +1,6 @@
 import Actions
 import AppStoreSimulator
+import Deliveries
 import Foundation
 import Postgres
 import Subscriptions

@@ -405,7 +405,7 @@ import Testing
       let user = UUID()
       let waiting = try await harness.waits(.unknownApp, token: user)
       var entry = try harness.service.notifications.entry(for: waiting.bought.notification.signedPayload)
-      entry.isReplay = true
+      entry.cause = .replay(try #require(entry.notification), nil, by: nil)
       try await harness.erase(user.uuidString)
       let receipt = try await harness.service.replay.ledger.record(entry)
       #expect(receipt.outcome == "erased")

@@ -1,22 +1,15 @@
 import AppStore
 import Customers
 import Foundation
+import Ledger
 import Subscriptions
 
-/// What an entry of the ledger changed about a purchase: the input of its lifecycle events.
+/// The lifecycle events of what an entry of the ledger changed about a purchase.
 ///
 /// The events follow from signed facts and, for those that time causes, from the entry's instant. An event about a state (a
 /// failed charge, a cancellation, an end) needs that state to be the present one, so that an old fact that arrives late
 /// tells nothing that is over. An event about a transaction is told whenever the transaction is new.
-package struct PurchaseChange {
-  let app: App
-  let entry: LedgerEntry
-  let before: SubscriptionFacts
-  let after: SubscriptionFacts
-  /// The purchase now.
-  let stored: StoredSubscription
-  let moves: [OwnershipMove]
-
+extension PurchaseChange {
   var subscription: Subscription { stored.subscription }
   var current: TransactionFact { subscription.current }
 

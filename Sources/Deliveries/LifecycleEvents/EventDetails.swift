@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import Identifiers
 import JSON
+import Ledger
 import Postgres
 import Subscriptions
 

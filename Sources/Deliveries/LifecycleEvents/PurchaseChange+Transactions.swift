@@ -1,6 +1,7 @@
 import AppStore
 import Customers
 import Foundation
+import Ledger
 import Subscriptions
 
 /// The events of new and changed transactions.

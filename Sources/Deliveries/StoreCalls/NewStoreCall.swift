@@ -1,19 +1,8 @@
 import Customers
 import Foundation
+import Ledger
 import Postgres
 import Subscriptions
-
-/// The App Store's question about a refund, from a notification `CONSUMPTION_REQUEST`.
-package struct RefundRequest: Sendable {
-  package var transactionID: String
-  package var environment: StoreEnvironment
-  /// The customer's reason, in Apple's words.
-  package var reason: String?
-  package var askedAt: Date
-
-  /// Apple's limit for an answer.
-  static let timeToAnswer: TimeInterval = 12 * 3_600
-}
 
 /// The kinds of calls in the queue.
 package enum StoreCallKind: String, Sendable, CaseIterable {

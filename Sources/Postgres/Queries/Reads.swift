@@ -1,0 +1,50 @@
+/// The statements of one round trip, each with the way to read its rows.
+///
+/// ``add(_:reading:)`` gives a handle, by which the rows are found in the answers: no statement is known by its position.
+public struct Reads {
+  /// In the order in which they were added.
+  public private(set) var queries: [Query] = []
+
+  public init() {}
+
+  /// A statement of these, whose rows are values of one type.
+  public struct Handle<Value> {
+    fileprivate let place: Int
+    fileprivate let read: (Row) throws -> Value
+  }
+
+  /// Adds a statement whose rows nobody reads, such as a lock.
+  public mutating func add(_ query: Query) { queries.append(query) }
+
+  /// Adds a statement.
+  /// - Parameter read: the value of a row.
+  public mutating func add<Value>(
+    _ query: Query, reading read: @escaping (Row) throws -> Value
+  ) -> Handle<Value> {
+    queries.append(query)
+    return Handle(place: queries.count - 1, read: read)
+  }
+
+  /// The rows of the statements.
+  public struct Answers {
+    fileprivate let rows: [Rows]
+
+    /// The values of a statement's rows, in order.
+    /// - Throws: the error of the handle's reading.
+    public subscript<Value>(handle: Handle<Value>) -> [Value] {
+      get throws { try rows[handle.place].map(handle.read) }
+    }
+
+    /// The values of a statement that was perhaps not added; none without it.
+    public subscript<Value>(handle: Handle<Value>?) -> [Value] {
+      get throws { try handle.map { try self[$0] } ?? [] }
+    }
+  }
+}
+
+extension PostgresConnection {
+  /// Runs the statements as ``pipeline(_:timeout:)`` does.
+  nonisolated(nonsending) public func answers(to reads: Reads) async throws -> Reads.Answers {
+    Reads.Answers(rows: try await pipeline(reads.queries))
+  }
+}
