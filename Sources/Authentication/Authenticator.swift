@@ -1,9 +1,11 @@
 import Configuration
+import CoreMetrics
 import Curl
 import Foundation
 import HTTP
 import HTTPTypes
 import Logging
+import PrometheusText
 import Requests
 import Subscriptions
 import Work
@@ -108,7 +110,7 @@ package struct Authenticator: Sendable {
   }
 
   private func refuse(_ token: RefusedToken) -> Problem {
-    metrics.tokenRefusals.count(token.reason)
+    metrics.tokenRefusals[token.reason].increment()
     var problem = ServiceError.invalidToken(token.reason)
     problem.logFields = token.logFields
     return problem

@@ -1,3 +1,4 @@
+import CoreMetrics
 import Curl
 import Foundation
 import HTTP
@@ -5,6 +6,7 @@ import JSON
 import JWTKit
 import Logging
 import Platform
+import PrometheusText
 import Requests
 import Text
 import Work
@@ -55,7 +57,8 @@ actor PublicKeys {
 
   /// Reports metrics for these apps from now on, and for no others.
   func serve(_ apps: Set<String>) {
-    for app in self.apps.subtracting(apps) { metrics.publicKeys.forget(app) }
+    // Reset, so that no alert of an app that a reload removed keeps firing.
+    for app in self.apps.subtracting(apps) { metrics.showKeys(app, fetchedAt: nil, isFailing: false) }
     self.apps = apps
     updateMetrics()
   }
@@ -162,7 +165,7 @@ actor PublicKeys {
     consecutiveFailures = 0
     hasLoggedExpiry = false
     nextAttempt = clock.uptime().advanced(by: .seconds(Self.minimumDelay))
-    for app in apps { metrics.publicKeys.fetched(app) }
+    for app in apps { metrics.keyRefreshes[app, "ok"].increment() }
     updateMetrics()
   }
 
@@ -183,7 +186,7 @@ actor PublicKeys {
     consecutiveFailures += 1
     let delay = Self.backoff.seconds(afterFailures: consecutiveFailures, random: jitter())
     nextAttempt = clock.uptime().advanced(by: .seconds(max(delay, Self.minimumDelay)))
-    for app in apps { metrics.publicKeys.failed(app) }
+    for app in apps { metrics.keyRefreshes[app, "failed"].increment() }
     updateMetrics()
   }
 
@@ -196,7 +199,7 @@ actor PublicKeys {
 
   private func updateMetrics() {
     for app in apps {
-      metrics.publicKeys.show(app, fetchedAt: lastFetch?.date, isFailing: consecutiveFailures > 0)
+      metrics.showKeys(app, fetchedAt: lastFetch?.date, isFailing: consecutiveFailures > 0)
     }
   }
 

@@ -1,9 +1,10 @@
 import HTTP
 import HTTPTypes
+import PrometheusText
 import Requests
 
 /// A reason why an access token is refused, for clients, logs and metrics. The order is that of the checks.
-enum TokenRefusal: String, Error, CaseIterable {
+enum TokenRefusal: String, Error, CaseIterable, LabelValue {
   /// The token is not a JWT with plain values.
   case malformed
   /// No secret or public keys are configured for the token's `alg`.

@@ -103,35 +103,29 @@ package struct EventIntake: Sendable {
 
 /// The metrics of clients' events.
 package struct EventMetrics: Sendable {
-  private let events: HandleTable<Key, Counter>
-  private let refused: HandleTable<String, Counter>
-
-  private struct Key: Hashable {
-    var app: String
-    var name: String
-  }
+  private let events: MetricFamily<Counter, String, String>
+  private let refused: MetricFamily<Counter, String>
 
   package init(_ registry: PrometheusRegistry) {
-    events = HandleTable { key in
-      Counter(
-        label: "receiptd_events_total", dimensions: [("app", key.app), ("name", key.name)], factory: registry)
-    }
-    refused = HandleTable { app in
-      Counter(label: "receiptd_events_refused_total", dimensions: [("app", app)], factory: registry)
-    }
+    events = registry.counters(
+      "receiptd_events_total", "Events that clients reported, by app and name; a retried event counts once.",
+      "app", "name")
+    refused = registry.counters(
+      "receiptd_events_refused_total",
+      "Requests with events that were refused because the app's daily bytes are used up.", "app")
   }
 
   /// Creates the counters of these apps with value 0, so that an alert sees the first increase.
   package func expect(_ apps: [App]) {
     for app in apps {
       _ = refused[app.bundleID]
-      for name in EventRows.Kept.names { _ = events[Key(app: app.bundleID, name: name)] }
+      for name in EventRows.Kept.names { _ = events[app.bundleID, name] }
     }
   }
 
   /// Counts new events of clients. Names other than the usual ones are `other`: a client's text does not become a label.
   func kept(_ kept: EventRows.Kept, of app: App) {
-    for (name, count) in kept.byName { events[Key(app: app.bundleID, name: name)].increment(by: count) }
+    for (name, count) in kept.byName { events[app.bundleID, name].increment(by: count) }
   }
 
   /// Counts a request with events that was refused because the app's daily bytes are used up.

@@ -1,169 +1,185 @@
-public import CoreMetrics
+import CoreMetrics
 import Synchronization
 
-/// A backend for swift-metrics that keeps its values in memory and writes them in Prometheus text format.
+/// The metrics of a process: a backend of swift-metrics that writes Prometheus's text format.
 ///
-/// Make each handle (`Counter`, `Meter`, `Recorder`, `Timer`) once with this factory, because that needs a table lookup. To
-/// use a handle costs an atomic addition or, for a histogram, a short lock.
+/// The type that counts a metric declares it here, once. To use a handle costs an atomic addition or, for a histogram, a
+/// short lock.
 ///
-/// The number of series per metric is limited. Values beyond the limit are counted in a series whose labels are all
+/// The number of series of a metric is limited. Values beyond the limit are counted in a series whose labels are all
 /// `overflow`, so that sums stay correct and memory stays bounded for any label values.
-public final class PrometheusRegistry: Sendable {
-  private let state: Mutex<State>
+package final class PrometheusRegistry: Sendable {
+  private let state = Mutex(State())
+  private let maximumSeries: Int
 
   private struct State {
-    var families: [String: Family] = [:]
+    var metrics: [String: Metric] = [:]
     var collectors: [@Sendable () -> Void] = []
   }
 
-  /// - Parameters:
-  ///   - descriptions: the metrics that are written even without values.
-  ///   - seriesPerMetric: the limit of label combinations of one metric.
-  public init(_ descriptions: [MetricDescription] = [], seriesPerMetric: Int = 1_000) {
-    maximumSeries = seriesPerMetric
-    var state = State()
-    for description in descriptions {
-      var described = description
-      described.name = MetricName.sanitized(description.name)
-      state.families[described.name] = Family(described, isDescribed: true)
-    }
-    self.state = Mutex(state)
+  private struct Metric {
+    var type: any Series.Type
+    var help: String
+    var bounds: [Double]
+    /// By their labels as text.
+    var series: [String: any Series] = [:]
   }
 
-  let maximumSeries: Int
+  /// - Parameter seriesPerMetric: the limit of label combinations of one metric.
+  package init(seriesPerMetric: Int = 1_000) { maximumSeries = seriesPerMetric }
+
+  /// Declares counters: numbers that only increase until the process restarts. A declared metric is written even without
+  /// values.
+  /// - Parameters:
+  ///   - name: with its unit and `_total`.
+  ///   - help: one sentence.
+  ///   - labels: the names of the labels, at most four.
+  package func counters<each Label>(
+    _ name: String, _ help: String, _ labels: repeat LabelName<each Label>
+  ) -> MetricFamily<Counter, repeat each Label> {
+    declare(CounterSeries.self, name, help)
+    return MetricFamily(repeat each labels, atMost: maximumSeries) {
+      Counter(label: name, dimensions: $0, factory: self)
+    }
+  }
+
+  /// Declares gauges: numbers that increase and decrease.
+  package func gauges<each Label>(
+    _ name: String, _ help: String, _ labels: repeat LabelName<each Label>
+  ) -> MetricFamily<Meter, repeat each Label> {
+    declare(GaugeSeries.self, name, help)
+    return MetricFamily(repeat each labels, atMost: maximumSeries) {
+      Meter(label: name, dimensions: $0, factory: self)
+    }
+  }
+
+  /// Declares histograms, which count and sum observations in buckets.
+  /// - Parameter buckets: the inclusive upper bounds in ascending order; `+Inf` is added.
+  package func histograms<each Label>(
+    _ name: String, _ help: String, buckets: [Double] = latencyBuckets,
+    _ labels: repeat LabelName<each Label>
+  ) -> MetricFamily<Recorder, repeat each Label> {
+    declare(HistogramSeries.self, name, help, buckets)
+    return MetricFamily(repeat each labels, atMost: maximumSeries) {
+      Recorder(label: name, dimensions: $0, factory: self)
+    }
+  }
+
+  /// Declares histograms of durations, in seconds. `recordNanoseconds(_:)` is the fastest method of all: it is not generic.
+  package func timers<each Label>(
+    _ name: String, _ help: String, _ labels: repeat LabelName<each Label>
+  ) -> MetricFamily<CoreMetrics.Timer, repeat each Label> {
+    declare(HistogramSeries.self, name, help, Self.latencyBuckets)
+    return MetricFamily(repeat each labels, atMost: maximumSeries) {
+      Timer(label: name, dimensions: $0, factory: self)
+    }
+  }
+
+  /// Buckets for the duration of a request, in seconds.
+  package static let latencyBuckets: [Double] = [
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+  ]
+
+  /// Declares a counter without labels.
+  package func counter(_ name: String, _ help: String) -> Counter { counters(name, help)[] }
+
+  /// Declares a gauge without labels.
+  package func gauge(_ name: String, _ help: String) -> Meter { gauges(name, help)[] }
+
+  func declare(_ type: any Series.Type, _ name: String, _ help: String, _ bounds: [Double] = []) {
+    let former = state.withLock {
+      $0.metrics.updateValue(Metric(type: type, help: help, bounds: bounds), forKey: name)
+    }
+    precondition(former == nil, "The metric \(name) is declared twice.")
+  }
 
   /// Adds a function that runs before each rendering, to update values on demand. It must not block.
-  public func beforeRendering(_ collect: @escaping @Sendable () -> Void) {
+  package func beforeRendering(_ collect: @escaping @Sendable () -> Void) {
     state.withLock { $0.collectors.append(collect) }
   }
 
   /// All metrics, sorted by name, in text format 0.0.4 (Prometheus documentation, "Exposition formats").
-  public func render() -> [UInt8] {
+  package func render() -> [UInt8] {
     for collect in state.withLock({ $0.collectors }) { collect() }
-    let families = state.withLock { Array($0.families.values) }
-    var writer = TextWriter()
-    for family in families.sorted(by: { $0.description.name < $1.description.name }) {
-      writer.write(family)
+    var text = ""
+    for (name, metric) in state.withLock({ $0.metrics }).sorted(by: { $0.key < $1.key }) {
+      // Quotation marks need no escapes in a help text.
+      let help = metric.help.replacing("\\", with: #"\\"#).replacing("\n", with: #"\n"#)
+      text += "# HELP \(name) \(help)\n# TYPE \(name) \(metric.type.name)\n"
+      for (labels, series) in metric.series.sorted(by: { $0.key < $1.key }) {
+        for sample in series.samples {
+          let all = [labels, sample.bound.map { "le=\"\($0)\"" } ?? ""].filter { !$0.isEmpty }
+          let braces = all.isEmpty ? "" : "{\(all.joined(separator: ","))}"
+          text += "\(name)\(sample.suffix)\(braces) \(sample.value)\n"
+        }
+      }
     }
-    return writer.bytes
+    return Array(text.utf8)
   }
 
   /// The `Content-Type` of ``render()``.
-  public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+  package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-  /// The series of a metric with these labels, created if it does not exist.
-  ///
-  /// For a name with another type of metric, the series is not written: two types under one name would make the output
-  /// invalid.
-  func series(_ kind: MetricDescription.Kind, _ label: String, _ dimensions: [(String, String)]) -> Series {
-    let name = MetricName.sanitized(label)
-    let labels = LabelSet(dimensions)
-    return state.withLock { state in
-      var family = state.families[name] ?? Family(MetricDescription(kind, name, help: ""), isDescribed: false)
-      guard family.description.kind == kind else { return Series(kind, buckets: []) }
-      let series = family.series(labels, atMost: maximumSeries)
-      state.families[name] = family
-      return series
-    }
-  }
-
-  /// Removes a series.
-  func remove(_ handler: AnyObject) {
+  /// The series of a metric with these labels in any order, created if it does not exist. That of an undeclared metric, or of
+  /// one of another type, is not written: two types under one name would make the output invalid.
+  private func series<Wanted: Series>(_ name: String, _ dimensions: [(String, String)]) -> Wanted {
     state.withLock { state in
-      for name in state.families.keys { state.families[name]?.remove(handler) }
+      guard var metric = state.metrics[name], metric.type == Wanted.self else { return Wanted(bounds: []) }
+      var labels = labelText(dimensions)
+      if metric.series[labels] == nil, metric.series.count >= maximumSeries {
+        labels = labelText(dimensions.map { ($0.0, "overflow") })
+      }
+      if let known = metric.series[labels] as? Wanted { return known }
+      let made = Wanted(bounds: metric.bounds)
+      metric.series[labels] = made
+      state.metrics[name] = metric
+      return made
     }
   }
+}
+
+/// The labels of a series in text format, without braces.
+private func labelText(_ dimensions: [(String, String)]) -> String {
+  dimensions.sorted { $0.0 < $1.0 }.map { name, value in
+    // By scalars, because "\r\n" is one Character.
+    let escaped = value.unicodeScalars.reduce(into: "") { text, scalar in
+      if scalar == "\\" || scalar == "\"" { text += "\\" }
+      text += scalar == "\n" ? #"\n"# : String(scalar)
+    }
+    return "\(name)=\"\(escaped)\""
+  }.joined(separator: ",")
 }
 
 extension PrometheusRegistry: MetricsFactory {
-  /// A counter of integers.
-  public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-    counter(label, dimensions)
+  package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+    series(label, dimensions) as CounterSeries
   }
 
-  /// A floating-point counter.
-  public func makeFloatingPointCounter(
+  package func makeFloatingPointCounter(
     label: String, dimensions: [(String, String)]
   ) -> any FloatingPointCounterHandler {
-    counter(label, dimensions)
+    series(label, dimensions) as CounterSeries
   }
 
-  /// A gauge.
-  public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
-    gauge(label, dimensions)
+  package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+    series(label, dimensions) as GaugeSeries
   }
 
-  /// A histogram, or a gauge of the last value if `aggregate` is false.
-  public func makeRecorder(
+  package func makeRecorder(
     label: String, dimensions: [(String, String)], aggregate: Bool
   ) -> any RecorderHandler {
-    aggregate ? histogram(label, dimensions) : gauge(label, dimensions)
+    series(label, dimensions) as HistogramSeries
   }
 
   /// A histogram in seconds.
-  public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-    histogram(label, dimensions)
+  package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+    series(label, dimensions) as HistogramSeries
   }
 
-  /// Removes the series.
-  public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
-  /// Removes the series.
-  public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
-  /// Removes the series.
-  public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
-  /// Removes the series.
-  public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
-  /// Removes the series.
-  public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
-
-  private func counter(_ label: String, _ dimensions: [(String, String)]) -> CounterSeries {
-    if case .counter(let series) = series(.counter, label, dimensions) { series } else { CounterSeries() }
-  }
-
-  private func gauge(_ label: String, _ dimensions: [(String, String)]) -> GaugeSeries {
-    if case .gauge(let series) = series(.gauge, label, dimensions) { series } else { GaugeSeries() }
-  }
-
-  private func histogram(_ label: String, _ dimensions: [(String, String)]) -> HistogramSeries {
-    if case .histogram(let series) = series(.histogram, label, dimensions) {
-      series
-    } else {
-      HistogramSeries(bounds: [])
-    }
-  }
-}
-
-/// The metadata of a metric.
-public struct MetricDescription: Sendable, Hashable {
-  /// The supported Prometheus types.
-  public enum Kind: String, Sendable {
-    /// A number that only increases until the process restarts.
-    case counter
-    /// A number that increases and decreases.
-    case gauge
-    /// Counts and sums observations in buckets.
-    case histogram
-  }
-
-  /// The name, with its unit and, for a counter, `_total`.
-  public var name: String
-  /// The type of the metric.
-  public var kind: Kind
-  /// The help text, one sentence.
-  public var help: String
-  /// The inclusive upper bounds of a histogram's buckets in ascending order; `+Inf` is added.
-  public var buckets: [Double]
-
-  /// Buckets for the duration of a request, in seconds: from half a millisecond to half a minute.
-  public static let latencyBuckets: [Double] = [
-    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
-  ]
-
-  /// Describes a metric.
-  public init(_ kind: Kind, _ name: String, buckets: [Double] = Self.latencyBuckets, help: String) {
-    self.name = name
-    self.kind = kind
-    self.help = help
-    self.buckets = buckets
-  }
+  // A series lives as long as the registry: a counter that starts again looks like a restart.
+  package func destroyCounter(_ handler: any CounterHandler) {}
+  package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
+  package func destroyMeter(_ handler: any MeterHandler) {}
+  package func destroyRecorder(_ handler: any RecorderHandler) {}
+  package func destroyTimer(_ handler: any TimerHandler) {}
 }

@@ -1,61 +1,31 @@
 import CoreMetrics
 import Synchronization
 
-/// A metric family: all series of one metric.
-struct Family: Sendable {
-  let description: MetricDescription
-  /// Whether the family has a help text.
-  let isDescribed: Bool
-  private(set) var series: [LabelSet: Series] = [:]
-
-  init(_ description: MetricDescription, isDescribed: Bool) {
-    self.description = description
-    self.isDescribed = isDescribed
-  }
-
-  /// The series with these labels, or the overflow series beyond the limit.
-  mutating func series(_ labels: LabelSet, atMost maximum: Int) -> Series {
-    if let known = series[labels] { return known }
-    let wanted = series.count < maximum ? labels : labels.overflowing
-    if let known = series[wanted] { return known }
-    let made = Series(description.kind, buckets: description.buckets)
-    series[wanted] = made
-    return made
-  }
-
-  mutating func remove(_ handler: AnyObject) {
-    series = series.filter { $0.value.handler !== handler }
-  }
+/// The values of one combination of labels.
+protocol Series: AnyObject, Sendable {
+  /// The name of the Prometheus type.
+  static var name: String { get }
+  /// - Parameter bounds: the inclusive upper bounds of a histogram's buckets.
+  init(bounds: [Double])
+  /// The lines to write.
+  var samples: [Sample] { get }
 }
 
-/// The values of one combination of labels.
-enum Series: Sendable {
-  case counter(CounterSeries)
-  case gauge(GaugeSeries)
-  case histogram(HistogramSeries)
-
-  init(_ kind: MetricDescription.Kind, buckets: [Double]) {
-    switch kind {
-    case .counter: self = .counter(CounterSeries())
-    case .gauge: self = .gauge(GaugeSeries())
-    case .histogram: self = .histogram(HistogramSeries(bounds: buckets))
-    }
-  }
-
-  var handler: AnyObject {
-    switch self {
-    case .counter(let series): series
-    case .gauge(let series): series
-    case .histogram(let series): series
-    }
-  }
+/// A line of a series: the end of its name, the label `le` and the value.
+struct Sample {
+  var suffix = ""
+  var bound: String?
+  var value: String
 }
 
 /// A counter. Integers are counted with one atomic addition.
-final class CounterSeries: CounterHandler, FloatingPointCounterHandler {
+final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
+  static let name = "counter"
   private let whole = Atomic<UInt64>(0)
   /// The sum of the floating-point increments, as the bits of a `Double`.
   private let amount = Atomic<UInt64>(0)
+
+  init(bounds: [Double]) {}
 
   /// Ignores negative increments: a counter that decreases looks like a restart.
   func increment(by count: Int64) {
@@ -74,9 +44,11 @@ final class CounterSeries: CounterHandler, FloatingPointCounterHandler {
     amount.store(0, ordering: .relaxed)
   }
 
-  /// The sums of the integer and of the floating-point increments.
-  var value: (whole: UInt64, amount: Double) {
-    (whole.load(ordering: .relaxed), Double(bitPattern: amount.load(ordering: .relaxed)))
+  var samples: [Sample] {
+    let (whole, amount) = (
+      whole.load(ordering: .relaxed), Double(bitPattern: amount.load(ordering: .relaxed))
+    )
+    return [Sample(value: amount == 0 ? "\(whole)" : (Double(whole) + amount).metricText)]
   }
 }
 
@@ -94,9 +66,12 @@ extension Atomic where Value == UInt64 {
 }
 
 /// A gauge.
-final class GaugeSeries: MeterHandler, RecorderHandler {
+final class GaugeSeries: Series, MeterHandler {
+  static let name = "gauge"
   /// The value as the bits of a `Double`.
   private let bits = Atomic<UInt64>(0)
+
+  init(bounds: [Double]) {}
 
   func set(_ value: Int64) { set(Double(value)) }
 
@@ -106,31 +81,21 @@ final class GaugeSeries: MeterHandler, RecorderHandler {
 
   func decrement(by amount: Double) { bits.update { $0 - amount } }
 
-  func record(_ value: Int64) { set(value) }
-
-  func record(_ value: Double) { set(value) }
-
-  var value: Double { Double(bitPattern: bits.load(ordering: .relaxed)) }
+  var samples: [Sample] { [Sample(value: Double(bitPattern: bits.load(ordering: .relaxed)).metricText)] }
 }
 
 /// A histogram.
 ///
 /// It has a lock instead of atomics, because count, sum and buckets must be consistent to compute quantiles.
-final class HistogramSeries: RecorderHandler, TimerHandler {
-  /// The inclusive upper bounds of the buckets.
-  let bounds: [Double]
-  private let state: Mutex<Snapshot>
-
-  /// The state of a histogram.
-  struct Snapshot: Sendable {
-    /// The count of each bucket, not cumulative; the last one has no bound.
-    var counts: [UInt64]
-    var sum = 0.0
-  }
+final class HistogramSeries: Series, RecorderHandler, TimerHandler {
+  static let name = "histogram"
+  private let bounds: [Double]
+  /// The count of each bucket, not cumulative; the last one has no bound.
+  private let state: Mutex<(counts: [UInt64], sum: Double)>
 
   init(bounds: [Double]) {
     self.bounds = bounds
-    state = Mutex(Snapshot(counts: Array(repeating: 0, count: bounds.count + 1)))
+    state = Mutex((Array(repeating: 0, count: bounds.count + 1), 0))
   }
 
   func record(_ value: Int64) { record(Double(value)) }
@@ -148,23 +113,26 @@ final class HistogramSeries: RecorderHandler, TimerHandler {
 
   func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1_000_000_000) }
 
-  var snapshot: Snapshot { state.withLock { $0 } }
+  var samples: [Sample] {
+    let (counts, sum) = state.withLock { $0 }
+    var total: UInt64 = 0
+    let buckets = zip(counts, bounds + [.infinity]).map { count, bound in
+      total += count
+      return Sample(suffix: "_bucket", bound: bound.metricText, value: "\(total)")
+    }
+    return buckets + [
+      Sample(suffix: "_sum", value: sum.metricText), Sample(suffix: "_count", value: "\(total)"),
+    ]
+  }
 }
 
-/// A cache of metric handles by key. The key is a small value, so a lookup builds no string.
-package final class HandleTable<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
-  private let handles = Mutex<[Key: Handle]>([:])
-  private let make: @Sendable (Key) -> Handle
-
-  package init(_ make: @escaping @Sendable (Key) -> Handle) { self.make = make }
-
-  package subscript(key: Key) -> Handle {
-    handles.withLock { handles in
-      if let known = handles[key] { return known }
-      let made = make(key)
-      handles[key] = made
-      return made
-    }
+extension Double {
+  /// A number as Go parses it; whole numbers without a fraction.
+  fileprivate var metricText: String {
+    if isNaN { return "NaN" }
+    if isInfinite { return self < 0 ? "-Inf" : "+Inf" }
+    if let whole = Int64(exactly: self), abs(whole) < 1 << 53 { return "\(whole)" }
+    return "\(self)"
   }
 }
 

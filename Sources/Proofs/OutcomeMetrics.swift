@@ -8,33 +8,25 @@ import Subscriptions
 
 /// The outcomes of clients' requests: `ok` or the public error code.
 package struct OutcomeMetrics: Sendable {
-  private let validations: HandleTable<Key, Counter>
-  private let profileSyncs: HandleTable<Key, Counter>
-  private let bareIDJoins: HandleTable<String, Counter>
-
-  private struct Key: Hashable {
-    var app: String
-    var outcome: String
-  }
+  private let validations: MetricFamily<Counter, String, String>
+  private let profileSyncs: MetricFamily<Counter, String, String>
+  private let bareIDJoins: MetricFamily<Counter, String>
 
   package init(_ registry: PrometheusRegistry) {
-    func table(_ name: String) -> HandleTable<Key, Counter> {
-      HandleTable { key in
-        Counter(label: name, dimensions: [("app", key.app), ("outcome", key.outcome)], factory: registry)
-      }
-    }
-    validations = table("receiptd_validations_total")
-    profileSyncs = table("receiptd_profile_syncs_total")
-    bareIDJoins = HandleTable { app in
-      Counter(label: "receiptd_bare_id_joins_total", dimensions: [("app", app)], factory: registry)
-    }
+    validations = registry.counters(
+      "receiptd_validations_total", "Responses to validate, by app and ok or the error code.", "app",
+      "outcome")
+    profileSyncs = registry.counters(
+      "receiptd_profile_syncs_total", "Responses to profile syncs, by app and ok or the error code.", "app",
+      "outcome")
+    bareIDJoins = registry.counters(
+      "receiptd_bare_id_joins_total",
+      "Devices that joined another device's purchase with a bare transaction id or a legacy receipt.", "app")
   }
 
   /// Creates the counters of these apps with value 0, so that an alert sees the first increase.
   package func expect(_ apps: [App]) {
-    for app in apps {
-      if app.customer == .device { _ = bareIDJoins[app.bundleID] }
-    }
+    for app in apps where app.customer == .device { _ = bareIDJoins[app.bundleID] }
   }
 
   /// Counts a device that joined another device's purchase with a bare transaction id or a legacy receipt.
@@ -43,14 +35,14 @@ package struct OutcomeMetrics: Sendable {
   /// Counts a response to validate.
   /// - Parameter app: `nil` if no proof verified: a client's claim does not become a label.
   func validated(_ app: App?, _ error: (any Error)? = nil) {
-    validations[Key(app: app?.bundleID ?? "unknown", outcome: Self.label(for: error))].increment()
+    validations[app?.bundleID ?? "unknown", Self.label(for: error)].increment()
   }
 
   /// Counts a response to a profile sync.
   /// - Parameter apps: the apps for which the client's token is valid.
   func synced(_ apps: [App], _ error: (any Error)? = nil) {
     let app = apps.count == 1 ? apps[0].bundleID : "several"
-    profileSyncs[Key(app: app, outcome: Self.label(for: error))].increment()
+    profileSyncs[app, Self.label(for: error)].increment()
   }
 
   private static func label(for error: (any Error)?) -> String {

@@ -10,23 +10,25 @@ extension PrometheusRegistry {
 
 @Suite struct RenderingTests {
   @Test func `every kind of metric is rendered in the Prometheus text format`() {
-    let registry = PrometheusRegistry([
-      MetricDescription(.counter, "things_total", help: "Things\nseen, in a \\ \"box\"."),
-      MetricDescription(.gauge, "level", help: "How high."),
-      MetricDescription(.histogram, "wait_seconds", buckets: [0.1, 1], help: "How long."),
-      MetricDescription(.counter, "never_total", help: "Nobody measured it."),
-    ])
-    Counter(label: "things_total", dimensions: [("kind", "b"), ("app", "x")], factory: registry).increment(
-      by: 3)
-    Counter(label: "things_total", dimensions: [("app", "x"), ("kind", "a")], factory: registry).increment()
-    Meter(label: "level", factory: registry).set(-1.5)
+    let registry = PrometheusRegistry()
+    let things: MetricFamily<Counter, String, String> = registry.counters(
+      "things_total", "Things\nseen, in a \\ \"box\".", "kind", "app")
+    let waits: MetricFamily<Recorder, String> = registry.histograms(
+      "wait_seconds", "How long.", buckets: [0.1, 1], "route")
+    let _: MetricFamily<Counter, String> = registry.counters(
+      "never_total", "Nobody measured it.", "kind")
+    things["b", "x"].increment(by: 3)
+    things["a", "x"].increment()
+    registry.gauge("level", "How high.").set(-1.5)
+    waits["/a"].record(0.05)
     let timer = Timer(label: "wait_seconds", dimensions: [("route", "/a")], factory: registry)
-    timer.recordNanoseconds(50_000_000)
     timer.recordNanoseconds(500_000_000)
     timer.recordNanoseconds(2_000_000_000)
-    FloatingPointCounter(label: "cpu.seconds", factory: registry).increment(by: 0.25)
+    _ = registry.counter("cpu_seconds", "How busy.")
+    FloatingPointCounter(label: "cpu_seconds", factory: registry).increment(by: 0.25)
     #expect(
       registry.text == #"""
+        # HELP cpu_seconds How busy.
         # TYPE cpu_seconds counter
         cpu_seconds 0.25
         # HELP level How high.
@@ -51,24 +53,18 @@ extension PrometheusRegistry {
 
   @Test(arguments: [
     ("plain", "plain"), ("a\"b", #"a\"b"#), (#"a\b"#, #"a\\b"#), ("a\nb", #"a\nb"#), ("ü", "ü"),
-    ("\"}\nevil 1\n", #"\"}\nevil 1\n"#),
+    ("a\r\nb", "a\r\\nb"), ("\"}\nevil 1\n", #"\"}\nevil 1\n"#),
   ])
   func `a label value is escaped in the Prometheus text`(value: String, written: String) {
     let registry = PrometheusRegistry()
-    Counter(label: "c", dimensions: [("l", value)], factory: registry).increment()
-    #expect(registry.lines == ["# TYPE c counter", "c{l=\"\(written)\"} 1"])
-  }
-
-  @Test(arguments: [("http.requests", "http_requests"), ("1st", "_1st"), ("a:b", "a:b"), ("", "_")])
-  func `characters that a metric or label name may not have become underscores`(label: String, name: String) {
-    let registry = PrometheusRegistry()
-    Counter(label: label, dimensions: [("x-y", "1"), ("le", "2")], factory: registry).increment()
-    #expect(registry.lines.last == "\(name){exported_le=\"2\",x_y=\"1\"} 1")
+    let counters: MetricFamily<Counter, String> = registry.counters("c", "C.", "l")
+    counters[value].increment()
+    #expect(registry.lines == ["# HELP c C.", "# TYPE c counter", "c{l=\"\(written)\"} 1"])
   }
 
   @Test func `metric values are rendered as Prometheus parses them`() {
     let registry = PrometheusRegistry()
-    let meter = Meter(label: "m", factory: registry)
+    let meter = registry.gauge("m", "M.")
     for (value, text) in [
       (0, "0"), (1e15, "1000000000000000"), (0.1, "0.1"), (1e300, "1e+300"), (.infinity, "+Inf"),
       (-.infinity, "-Inf"), (.nan, "NaN"),
@@ -80,7 +76,7 @@ extension PrometheusRegistry {
 
   @Test func `the beforeRendering collectors run before each rendering`() {
     let registry = PrometheusRegistry()
-    let counter = Counter(label: "renderings", factory: registry)
+    let counter = registry.counter("renderings", "R.")
     registry.beforeRendering { counter.increment() }
     #expect(registry.lines.last == "renderings 1")
     #expect(registry.lines.last == "renderings 2")

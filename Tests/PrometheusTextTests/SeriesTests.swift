@@ -3,22 +3,38 @@ import PrometheusText
 import Testing
 
 @Suite struct SeriesTests {
+  private enum Size: String, CaseIterable, LabelValue {
+    case small = "s"
+    case large = "l"
+  }
+
+  @Test func `all series of closed labels exist from the declaration on`() {
+    let registry = PrometheusRegistry()
+    let counters: MetricFamily<Counter, Size, Size> = registry.counters("c", "C.", "b", "a")
+    counters[.large, .small].increment()
+    #expect(
+      registry.lines.dropFirst(2) == [
+        #"c{a="l",b="l"} 0"#, #"c{a="l",b="s"} 0"#, #"c{a="s",b="l"} 1"#, #"c{a="s",b="s"} 0"#,
+      ])
+  }
+
   @Test func `metric handles with the same labels share a series, in any order of the labels`() {
     let registry = PrometheusRegistry()
-    Counter(label: "c", dimensions: [("a", "1"), ("b", "2")], factory: registry).increment()
+    let counters: MetricFamily<Counter, String, String> = registry.counters("c", "C.", "b", "a")
+    counters["2", "1"].increment()
     Counter(label: "c", dimensions: [("b", "2"), ("a", "1")], factory: registry).increment()
     #expect(registry.lines.last == #"c{a="1",b="2"} 2"#)
   }
 
   @Test func `a metric beyond its maximum of series counts in the series overflow`() {
     let registry = PrometheusRegistry(seriesPerMetric: 3)
-    for user in 0..<1_000 {
-      Counter(label: "c", dimensions: [("user", "\(user)"), ("kind", "k")], factory: registry).increment()
-    }
-    Counter(label: "c", dimensions: [("user", "1"), ("kind", "k")], factory: registry).increment()
-    Counter(label: "other", dimensions: [("user", "1")], factory: registry).increment()
+    let counters: MetricFamily<Counter, String, String> = registry.counters("c", "C.", "user", "kind")
+    let others: MetricFamily<Counter, String> = registry.counters("other", "O.", "user")
+    for user in 0..<1_000 { counters["\(user)", "k"].increment() }
+    counters["1", "k"].increment()
+    others["1"].increment()
     #expect(
-      registry.lines == [
+      registry.lines.filter { !$0.hasPrefix("# HELP") } == [
         "# TYPE c counter", #"c{kind="k",user="0"} 1"#, #"c{kind="k",user="1"} 2"#,
         #"c{kind="k",user="2"} 1"#,
         #"c{kind="overflow",user="overflow"} 997"#, "# TYPE other counter", #"other{user="1"} 1"#,
@@ -26,25 +42,19 @@ import Testing
   }
 
   @Test func `a metric name has one kind, and handles of another kind do nothing`() {
-    let registry = PrometheusRegistry([MetricDescription(.counter, "c", help: "C.")])
-    Meter(label: "c", factory: registry).set(5)
-    Counter(label: "c", factory: registry).increment()
-    #expect(registry.lines == ["# HELP c C.", "# TYPE c counter", "c 1"])
-  }
-
-  @Test func `a destroyed series is no longer rendered`() {
     let registry = PrometheusRegistry()
-    let meter = Meter(label: "m", dimensions: [("a", "1")], factory: registry)
-    Meter(label: "m", dimensions: [("a", "2")], factory: registry).set(2)
-    meter.destroy()
-    #expect(registry.lines == ["# TYPE m gauge", #"m{a="2"} 2"#])
+    registry.counter("c", "C.").increment()
+    Meter(label: "c", factory: registry).set(5)
+    Counter(label: "undeclared", factory: registry).increment()
+    #expect(registry.lines == ["# HELP c C.", "# TYPE c counter", "c 1"])
   }
 
   @Test func `a counter ignores negative and invalid increments`() {
     let registry = PrometheusRegistry()
-    let counter = Counter(label: "c", factory: registry)
+    let counter = registry.counter("c", "C.")
     counter.increment(by: 5)
     counter.increment(by: -3)
+    _ = registry.counter("f", "F.")
     let amounts = FloatingPointCounter(label: "f", factory: registry)
     amounts.increment(by: 0.5)
     amounts.increment(by: -0.25)
@@ -56,28 +66,25 @@ import Testing
     (0.0, 0), (0.1, 0), (0.1.nextUp, 1), (1.0, 1), (1.0.nextUp, 2), (Double.infinity, 2), (-1.0, 0),
   ])
   func `a histogram bucket includes its upper bound`(value: Double, bucket: Int) {
-    let registry = PrometheusRegistry([
-      MetricDescription(.histogram, "h", buckets: [0.1, 1], help: "H.")
-    ])
-    Recorder(label: "h", factory: registry).record(value)
+    let registry = PrometheusRegistry()
+    registry.histograms("h", "H.", buckets: [0.1, 1])[].record(value)
     let counts = registry.lines.filter { $0.hasPrefix("h_bucket") }.map { $0.hasSuffix(" 1") }
     #expect(counts == (0..<3).map { $0 >= bucket })
   }
 
   @Test func `concurrent updates lose no count, and a rendered histogram is consistent`() async {
-    let registry = PrometheusRegistry([
-      MetricDescription(.histogram, "h", buckets: [0.5], help: "H.")
-    ])
+    let registry = PrometheusRegistry()
+    let counters: MetricFamily<Counter, String> = registry.counters("c", "C.", "l")
+    let meter = registry.gauge("m", "M.")
+    let recorder = registry.histograms("h", "H.", buckets: [0.5])[]
+    _ = registry.counter("f", "F.")
     let (tasks, each) = (8, 5_000)
     await withTaskGroup { group in
       for task in 0..<tasks {
         group.addTask {
-          let counter = Counter(label: "c", factory: registry)
           let amounts = FloatingPointCounter(label: "f", factory: registry)
-          let meter = Meter(label: "m", factory: registry)
-          let recorder = Recorder(label: "h", factory: registry)
           for _ in 0..<each {
-            counter.increment()
+            counters["1"].increment()
             amounts.increment(by: 0.5)
             meter.increment(by: 2)
             meter.decrement(by: 1)
@@ -99,7 +106,7 @@ import Testing
       }
     }
     let expected = tasks * each
-    #expect(registry.lines.contains("c \(expected)"))
+    #expect(registry.lines.contains("c{l=\"1\"} \(expected)"))
     #expect(registry.lines.contains("f \(expected / 2)"))
     #expect(registry.lines.contains("m \(expected)"))
     #expect(registry.lines.contains("h_bucket{le=\"0.5\"} \(expected / 2)"))

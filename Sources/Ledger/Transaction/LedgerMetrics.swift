@@ -18,71 +18,70 @@ package final class LedgerMetrics: Sendable {
   let unavailable: Counter
   let failed: Counter
   private let lag: Recorder
-  private let notifications: HandleTable<NotificationKey, Counter>
-  private let business: HandleTable<String, BusinessMetrics>
-
-  private struct NotificationKey: Hashable {
-    var type: String
-    var subtype: String
-    var outcome: String
-  }
+  private let notifications: MetricFamily<Counter, String, String, String>
+  private let business: BusinessMetrics
 
   package init(_ registry: PrometheusRegistry) {
     self.registry = registry
-    profileWriteFailures = Counter(label: "receiptd_profile_write_failures_total", factory: registry)
-    queue = Meter(label: "receiptd_ledger_queue_entries", factory: registry)
-    commitTime = Recorder(label: "receiptd_ledger_commit_seconds", factory: registry)
-    func entries(_ outcome: String) -> Counter {
-      Counter(label: "receiptd_ledger_entries_total", dimensions: [("outcome", outcome)], factory: registry)
-    }
-    committed = entries("committed")
-    unavailable = entries("unavailable")
-    failed = entries("failed")
-    lag = Recorder(label: "receiptd_notification_lag_seconds", factory: registry)
-    notifications = HandleTable { key in
-      Counter(
-        label: "receiptd_notifications_total",
-        dimensions: [("type", key.type), ("subtype", key.subtype), ("outcome", key.outcome)],
-        factory: registry)
-    }
-    business = HandleTable { BusinessMetrics(registry, app: $0) }
+    profileWriteFailures = registry.counter(
+      "receiptd_profile_write_failures_total",
+      "Failed writes of premium statuses to an app's own table; they are retried.")
+    queue = registry.gauge("receiptd_ledger_queue_entries", "Ledger entries that wait for their commit.")
+    commitTime =
+      registry.histograms(
+        "receiptd_ledger_commit_seconds",
+        "From the begin to the commit of a ledger transaction, in seconds.")[]
+    let entries: MetricFamily<Counter, String> = registry.counters(
+      "receiptd_ledger_entries_total", "Ledger entries, by outcome.", "outcome")
+    committed = entries["committed"]
+    unavailable = entries["unavailable"]
+    failed = entries["failed"]
+    lag =
+      registry.histograms(
+        "receiptd_notification_lag_seconds",
+        "From the signing of a posted notification to its arrival, in seconds.",
+        buckets: [0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400])[]
+    notifications = registry.counters(
+      "receiptd_notifications_total", "App Store notifications, by type, subtype and outcome.",
+      "type", "subtype", "outcome")
+    business = BusinessMetrics(registry)
   }
 
   /// Creates the counters of these apps with value 0, so that alerts see the first increase.
-  package func expect(_ apps: [String]) { for app in apps { _ = business[app] } }
+  package func expect(_ apps: [String]) {
+    for app in apps { for family in business.all { _ = family[app] } }
+  }
 
   /// Counts a committed entry.
   func record(_ entry: LedgerEntry, _ receipt: LedgerReceipt) {
     committed.increment()
     if let notification = entry.notification, !entry.isReplay { record(notification, receipt) }
     // The entry's app is from the catalog, so clients cannot create labels.
-    if let app = entry.app { business[app.bundleID].record(entry, receipt) }
+    if let app = entry.app { business.record(entry, receipt, of: app.bundleID) }
   }
 
   /// Counts a notification without Apple's signature.
   func recordRefusedNotification() {
-    notifications[NotificationKey(type: "unknown", subtype: "", outcome: "refused")].increment()
+    notifications["unknown", "", "refused"].increment()
   }
 
   /// Counts a notification of version 1, which is refused.
   func recordVersion1Notification() {
-    notifications[NotificationKey(type: "version 1", subtype: "", outcome: "refused")].increment()
+    notifications["version 1", "", "refused"].increment()
   }
 
   /// Counts a refused notification of an app that is not configured and has sent too many.
   func recordLimitedNotification() {
-    notifications[NotificationKey(type: "unknown", subtype: "", outcome: "rate_limited")].increment()
+    notifications["unknown", "", "rate_limited"].increment()
   }
 
-  package func recordTrial(of app: App) { business[app.bundleID].trialsStarted.increment() }
+  package func recordTrial(of app: App) { business.trialsStarted[app.bundleID].increment() }
 
   private func record(_ notification: KeptNotification, _ receipt: LedgerReceipt) {
     let outcome = receipt.isDuplicate ? "duplicate" : receipt.outcome ?? "recorded"
     notifications[
-      NotificationKey(
-        type: NotificationType.known.contains(notification.type) ? notification.type : "other",
-        subtype: notification.subtype.map { Subtype.known.contains($0) ? $0 : "other" } ?? "",
-        outcome: outcome)
+      NotificationType.known.contains(notification.type) ? notification.type : "other",
+      notification.subtype.map { Subtype.known.contains($0) ? $0 : "other" } ?? "", outcome
     ].increment()
     // A notification from the history says nothing about the delay of the App Store's posts.
     guard !receipt.isDuplicate, notification.source == .webhook else { return }
@@ -90,45 +89,56 @@ package final class LedgerMetrics: Sendable {
   }
 }
 
-/// The business metrics of an app, for production purchases only.
+/// The business metrics by app, for production purchases only.
 struct BusinessMetrics: Sendable {
-  let trialsStarted: Counter
-  private let trialsConverted: Counter
-  private let purchases: Counter
-  private let charges: Counter
-  private let renewals: Counter
-  private let renewalsDue: Counter
-  private let refunds: Counter
+  let trialsStarted: MetricFamily<Counter, String>
+  private let trialsConverted: MetricFamily<Counter, String>
+  private let purchases: MetricFamily<Counter, String>
+  private let charges: MetricFamily<Counter, String>
+  private let renewals: MetricFamily<Counter, String>
+  private let renewalsDue: MetricFamily<Counter, String>
+  private let refunds: MetricFamily<Counter, String>
 
   /// The oldest event that counts, in seconds. Older ones are restored purchases, or a history that is read for the first
   /// time.
   private static let recent: TimeInterval = 7 * 86_400
 
-  init(_ registry: PrometheusRegistry, app: String) {
-    func counter(_ name: String) -> Counter {
-      Counter(label: name, dimensions: [("app", app)], factory: registry)
-    }
-    trialsStarted = counter("receiptd_trials_started_total")
-    trialsConverted = counter("receiptd_trials_converted_total")
-    purchases = counter("receiptd_purchases_total")
-    charges = counter("receiptd_charges_total")
-    renewals = counter("receiptd_renewals_total")
-    renewalsDue = counter("receiptd_renewals_due_total")
-    refunds = counter("receiptd_refunds_total")
+  init(_ registry: PrometheusRegistry) {
+    trialsStarted = registry.counters(
+      "receiptd_trials_started_total",
+      "Trials in production that began: of the app's own, and free first periods of the App Store.", "app")
+    trialsConverted = registry.counters(
+      "receiptd_trials_converted_total", "Trials in production that were paid for.", "app")
+    purchases = registry.counters(
+      "receiptd_purchases_total", "Purchases in production that were not known before.", "app")
+    charges = registry.counters(
+      "receiptd_charges_total",
+      "Purchases and renewals in production that were paid for and not known before.", "app")
+    renewals = registry.counters(
+      "receiptd_renewals_total", "Renewals of paid periods in production that were not known before.", "app")
+    renewalsDue = registry.counters(
+      "receiptd_renewals_due_total",
+      "Paid periods in production that ended: renewals, and subscriptions that expired instead.", "app")
+    refunds = registry.counters(
+      "receiptd_refunds_total", "Refunds in production that were not known before.", "app")
   }
 
-  func record(_ entry: LedgerEntry, _ receipt: LedgerReceipt) {
+  var all: [MetricFamily<Counter, String>] {
+    [trialsStarted, trialsConverted, purchases, charges, renewals, renewalsDue, refunds]
+  }
+
+  func record(_ entry: LedgerEntry, _ receipt: LedgerReceipt, of app: String) {
     for event in receipt.storeEvents where event.isProduction && entry.instant - event.at < Self.recent {
-      if event.isPaid { charges.increment() }
-      if event.startsTrial { trialsStarted.increment() }
-      if event.isPaid && event.followsFreePeriods { trialsConverted.increment() }
+      if event.isPaid { charges[app].increment() }
+      if event.startsTrial { trialsStarted[app].increment() }
+      if event.isPaid && event.followsFreePeriods { trialsConverted[app].increment() }
       switch event.kind {
-      case .purchase: purchases.increment()
+      case .purchase: purchases[app].increment()
       case .renewal where event.followsFreePeriods: break
       case .renewal:
-        renewals.increment()
-        renewalsDue.increment()
-      case .refund: refunds.increment()
+        renewals[app].increment()
+        renewalsDue[app].increment()
+      case .refund: refunds[app].increment()
       }
     }
     if let notification = entry.notification, !entry.isReplay, !receipt.isDuplicate,
@@ -136,9 +146,9 @@ struct BusinessMetrics: Sendable {
       notification.environment == Environment.production.rawValue,
       entry.instant - notification.signedAt < Self.recent, !hasOnlyFreePeriods(receipt)
     {
-      renewalsDue.increment()
+      renewalsDue[app].increment()
     }
-    if isConversion(receipt) { trialsConverted.increment() }
+    if isConversion(receipt) { trialsConverted[app].increment() }
   }
 
   /// Whether the purchase has only free periods, whose end is not a lost renewal.

@@ -14,34 +14,29 @@ struct BusinessGauges: Sendable {
   let clock: ServiceClock
   let meters: Meters
 
-  /// The handles of the gauges.
+  /// The metrics of the gauges.
   struct Meters: Sendable {
-    fileprivate let active: HandleTable<Key, Meter>
-    fileprivate let mrr: HandleTable<Key, Meter>
-    fileprivate let charges: HandleTable<Key, Meter>
-    fileprivate let revenue: HandleTable<Key, Meter>
-    fileprivate let refunds: HandleTable<Key, Meter>
-
-    fileprivate struct Key: Hashable {
-      var app: String
-      var other: String
-      var day = ""
-    }
+    fileprivate let active: MetricFamily<Meter, String, String>
+    fileprivate let mrr: MetricFamily<Meter, String, String>
+    fileprivate let charges: MetricFamily<Meter, String, String, String>
+    fileprivate let revenue: MetricFamily<Meter, String, String, String>
+    fileprivate let refunds: MetricFamily<Meter, String, String, String>
 
     init(_ registry: PrometheusRegistry) {
-      func table(_ name: String, _ label: String) -> HandleTable<Key, Meter> {
-        HandleTable { key in
-          Meter(
-            label: name,
-            dimensions: [("app", key.app), (label, key.other)] + (key.day.isEmpty ? [] : [("day", key.day)]),
-            factory: registry)
-        }
-      }
-      active = table("receiptd_active_subscribers", "plan")
-      mrr = table("receiptd_mrr", "currency")
-      charges = table("receiptd_charges_daily", "currency")
-      revenue = table("receiptd_revenue_daily", "currency")
-      refunds = table("receiptd_refunds_daily", "currency")
+      active = registry.gauges(
+        "receiptd_active_subscribers",
+        "Subscriptions and lifetime purchases in production, as kpi_daily counts them.", "app", "plan")
+      mrr = registry.gauges(
+        "receiptd_mrr", "Monthly recurring revenue, as kpi_revenue_daily counts it.", "app", "currency")
+      charges = registry.gauges(
+        "receiptd_charges_daily", "Paid purchases of yesterday, and the mean of the seven days before.",
+        "app", "currency", "day")
+      revenue = registry.gauges(
+        "receiptd_revenue_daily", "Revenue of yesterday, and the mean of the seven days before.", "app",
+        "currency", "day")
+      refunds = registry.gauges(
+        "receiptd_refunds_daily", "Refunds of yesterday, and the mean of the seven days before.", "app",
+        "currency", "day")
     }
   }
 
@@ -58,17 +53,16 @@ struct BusinessGauges: Sendable {
     for row in answers[0] {
       let app = try row.decode("app", as: String.self)
       for plan in ["paying", "in_trial", "lifetime"] {
-        meters.active[Meters.Key(app: app, other: plan)].set(try row.decode(plan, as: Int.self))
+        meters.active[app, plan].set(try row.decode(plan, as: Int.self))
       }
     }
     for row in answers[1] {
-      let key = Meters.Key(app: try row.decode("app"), other: try row.decode("currency"))
-      meters.mrr[key].set(try row.decode("mrr", as: Double.self))
+      let (app, currency): (String, String) = (try row.decode("app"), try row.decode("currency"))
+      meters.mrr[app, currency].set(try row.decode("mrr", as: Double.self))
       for day in ["yesterday", "usual"] {
-        let key = Meters.Key(app: key.app, other: key.other, day: day)
-        meters.charges[key].set(try row.decode("charges_\(day)", as: Double.self))
-        meters.revenue[key].set(try row.decode("revenue_\(day)", as: Double.self))
-        meters.refunds[key].set(try row.decode("refunds_\(day)", as: Double.self))
+        meters.charges[app, currency, day].set(try row.decode("charges_\(day)", as: Double.self))
+        meters.revenue[app, currency, day].set(try row.decode("revenue_\(day)", as: Double.self))
+        meters.refunds[app, currency, day].set(try row.decode("refunds_\(day)", as: Double.self))
       }
     }
   }

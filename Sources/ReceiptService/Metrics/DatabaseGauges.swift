@@ -21,57 +21,43 @@ struct DatabaseGauges: Sendable {
   let clock: ServiceClock
   let meters: Meters
 
-  /// The handles of the gauges.
+  /// The metrics of the gauges.
   struct Meters: Sendable {
     let isUp: Meter
     let readAt: Meter
     let sweepLag: Meter
     let waitingNotifications: Meter
-    let outboxRows: HandleTable<OutboxKey, Meter>
-    let outboxAge: HandleTable<OutboxKey, Meter>
-    let clientWrites: HandleTable<ClientWritesKey, Meter>
-    let trialsEnded: HandleTable<String, Meter>
-    let trialsConverted: HandleTable<String, Meter>
-
-    struct OutboxKey: Hashable {
-      var destination: String
-      var app: String
-      var state = ""
-    }
-
-    struct ClientWritesKey: Hashable {
-      var table: String
-      var mode: String
-    }
+    let outboxRows: MetricFamily<Meter, String, String, String>
+    let outboxAge: MetricFamily<Meter, String, String>
+    let clientWrites: MetricFamily<Meter, String, ClientWrites>
+    let trialsEnded: MetricFamily<Meter, String>
+    let trialsConverted: MetricFamily<Meter, String>
 
     init(_ registry: PrometheusRegistry) {
-      isUp = Meter(label: "receiptd_database_up", factory: registry)
-      readAt = Meter(label: "receiptd_database_figures_read_seconds", factory: registry)
-      sweepLag = Meter(label: "receiptd_sweep_lag_seconds", factory: registry)
-      waitingNotifications = Meter(label: "receiptd_notifications_waiting", factory: registry)
-      outboxRows = HandleTable { key in
-        Meter(
-          label: "receiptd_outbox_rows",
-          dimensions: [("destination", key.destination), ("app", key.app), ("state", key.state)],
-          factory: registry)
-      }
-      outboxAge = HandleTable { key in
-        Meter(
-          label: "receiptd_outbox_oldest_seconds",
-          dimensions: [("destination", key.destination), ("app", key.app)], factory: registry)
-      }
-      clientWrites = HandleTable { key in
-        Meter(
-          label: "receiptd_client_writes_recently", dimensions: [("table", key.table), ("mode", key.mode)],
-          factory: registry)
-      }
-      trialsEnded = HandleTable { app in
-        Meter(label: "receiptd_trials_ended_recently", dimensions: [("app", app)], factory: registry)
-      }
-      trialsConverted = HandleTable { app in
-        Meter(
-          label: "receiptd_trials_ended_recently_converted", dimensions: [("app", app)], factory: registry)
-      }
+      isUp = registry.gauge(
+        "receiptd_database_up", "1 if the last read of the gauges from the database succeeded.")
+      readAt = registry.gauge(
+        "receiptd_database_figures_read_seconds",
+        "Time of the last read of the gauges from the database, in seconds since 1970.")
+      sweepLag = registry.gauge(
+        "receiptd_sweep_lag_seconds",
+        "Time for which the most overdue row has waited for the sweep, in seconds.")
+      waitingNotifications = registry.gauge(
+        "receiptd_notifications_waiting", "Notifications that wait for a replay.")
+      outboxRows = registry.gauges(
+        "receiptd_outbox_rows", "Rows of the outbox, by destination, app and state.", "destination", "app",
+        "state")
+      outboxAge = registry.gauges(
+        "receiptd_outbox_oldest_seconds", "Age of the oldest undelivered change, in seconds.", "destination",
+        "app")
+      clientWrites = registry.gauges(
+        "receiptd_client_writes_recently",
+        "Writes of clients to the premium columns of the app's own tables within the last 30 days.", "table",
+        "mode")
+      trialsEnded = registry.gauges(
+        "receiptd_trials_ended_recently", "Trials in production that ended within the last 30 days.", "app")
+      trialsConverted = registry.gauges(
+        "receiptd_trials_ended_recently_converted", "Trials of these that were paid for.", "app")
     }
   }
 
@@ -122,14 +108,17 @@ struct DatabaseGauges: Sendable {
     for stored in modes {
       let writes = recent.first { $0.table == stored.table }?.writes ?? 0
       for mode in ClientWrites.allCases {
-        meters.clientWrites[Meters.ClientWritesKey(table: stored.table, mode: mode.rawValue)]
-          .set(mode == stored.mode ? writes : 0)
+        meters.clientWrites[stored.table, mode].set(mode == stored.mode ? writes : 0)
       }
     }
   }
 
   private func show(_ waiting: [GaugeRows.Waiting], _ dead: [GaugeRows.Dead], at instant: Date) {
-    typealias Key = Meters.OutboxKey
+    struct Key: Hashable {
+      var destination: String
+      var app: String
+      var state = ""
+    }
     var rows: [Key: Int] = [:]
     var ages: [Key: TimeInterval] = [:]
     // A destination without rows gets zeros, so that its last value does not stay.
@@ -145,10 +134,12 @@ struct DatabaseGauges: Sendable {
       ages[Key(destination: row.destination, app: row.app)] = max(0, instant.timeIntervalSince(row.oldest))
     }
     for row in dead { rows[Key(destination: row.destination, app: row.app, state: "dead")] = row.rows }
-    for (key, count) in rows { meters.outboxRows[key].set(count) }
-    for (key, age) in ages { meters.outboxAge[key].set(age) }
+    for (key, count) in rows { meters.outboxRows[key.destination, key.app, key.state].set(count) }
+    for (key, age) in ages { meters.outboxAge[key.destination, key.app].set(age) }
   }
 }
+
+extension ClientWrites: LabelValue {}
 
 /// The queries of ``DatabaseGauges``.
 enum GaugeRows {

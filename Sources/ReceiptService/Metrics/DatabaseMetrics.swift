@@ -5,39 +5,33 @@ import PrometheusText
 /// The metrics of the connection pool.
 struct DatabaseMetrics: PostgresPoolObserver {
   private let acquire: Recorder
-  private let errors: HandleTable<String, Counter>
-  private let idle: Meter
-  private let inUse: Meter
-  private let maximum: Meter
-  private let waiting: Meter
+  private let errors: MetricFamily<Counter, String>
   private let registry: PrometheusRegistry
 
   init(_ registry: PrometheusRegistry) {
     self.registry = registry
-    acquire = Recorder(label: "receiptd_database_acquire_seconds", factory: registry)
-    errors = HandleTable { kind in
-      Counter(label: "receiptd_database_errors_total", dimensions: [("kind", kind)], factory: registry)
-    }
-    func connections(_ state: String) -> Meter {
-      Meter(label: "receiptd_database_connections", dimensions: [("state", state)], factory: registry)
-    }
-    idle = connections("idle")
-    inUse = connections("in_use")
-    maximum = Meter(label: "receiptd_database_connections_max", factory: registry)
-    waiting = Meter(label: "receiptd_database_waiting", factory: registry)
+    acquire =
+      registry.histograms(
+        "receiptd_database_acquire_seconds", "Wait for a connection of the pool, in seconds.")[]
+    errors = registry.counters("receiptd_database_errors_total", "Database errors, by kind.", "kind")
   }
 
   func acquired(after wait: Duration) { acquire.record(wait.inSeconds) }
 
   func failed(_ error: PostgresError) { errors[error.label].increment() }
 
-  /// Updates the gauges from a pool's state at each scrape.
+  /// Updates gauges from a pool's state at each scrape.
   func watch(_ pool: PostgresPool) {
-    registry.beforeRendering { [weak pool, idle, inUse, maximum, waiting] in
+    let connections: MetricFamily<Meter, String> = registry.gauges(
+      "receiptd_database_connections", "Open connections of the pool, by state.", "state")
+    let maximum = registry.gauge(
+      "receiptd_database_connections_max", "Maximum number of connections of the pool.")
+    let waiting = registry.gauge("receiptd_database_waiting", "Tasks that wait for a connection.")
+    registry.beforeRendering { [weak pool] in
       guard let pool else { return }
       let status = pool.status
-      idle.set(status.idle)
-      inUse.set(status.inUse)
+      connections["idle"].set(status.idle)
+      connections["in_use"].set(status.inUse)
       maximum.set(status.maximum)
       waiting.set(status.waiting)
     }

@@ -3,46 +3,38 @@ import PrometheusText
 
 /// The metrics of the background jobs.
 struct JobMetrics: Sendable {
-  private let sweepRows: HandleTable<String, Counter>
-  private let sweepRuns: HandleTable<Labels, Counter>
-  private let reconcileRuns: HandleTable<Labels, Counter>
-  private let missed: HandleTable<Labels, Counter>
-  private let repaired: HandleTable<Labels, Counter>
-
-  private struct Labels: Hashable {
-    var first: String
-    var second: String
-    var third = ""
-  }
+  private let sweepRows: MetricFamily<Counter, String>
+  private let sweepRuns: MetricFamily<Counter, String, String>
+  private let reconcileRuns: MetricFamily<Counter, String, String, String>
+  private let missed: MetricFamily<Counter, String, String>
+  private let repaired: MetricFamily<Counter, String, String>
 
   init(_ registry: PrometheusRegistry) {
-    func table(_ name: String, _ labels: String...) -> HandleTable<Labels, Counter> {
-      HandleTable { key in
-        let values = [key.first, key.second, key.third]
-        return Counter(label: name, dimensions: Array(zip(labels, values)), factory: registry)
-      }
-    }
-    sweepRows = HandleTable { sweep in
-      Counter(label: "receiptd_sweep_rows_total", dimensions: [("sweep", sweep)], factory: registry)
-    }
-    sweepRuns = table("receiptd_sweep_runs_total", "sweep", "outcome")
-    reconcileRuns = table("receiptd_reconcile_runs_total", "app", "environment", "outcome")
-    missed = table("receiptd_reconcile_missed_total", "app", "environment")
-    repaired = table("receiptd_reconcile_repaired_total", "app", "environment")
+    sweepRows = registry.counters("receiptd_sweep_rows_total", "Rows that a sweep updated.", "sweep")
+    sweepRuns = registry.counters(
+      "receiptd_sweep_runs_total", "Runs of a sweep, by outcome.", "sweep", "outcome")
+    reconcileRuns = registry.counters(
+      "receiptd_reconcile_runs_total", "Reconciliations of an app, by outcome.", "app", "environment",
+      "outcome")
+    missed = registry.counters(
+      "receiptd_reconcile_missed_total", "Missed notifications that were found in the App Store's history.",
+      "app", "environment")
+    repaired = registry.counters(
+      "receiptd_reconcile_repaired_total", "Purchases that a reconciliation corrected.", "app",
+      "environment")
   }
 
   /// Counts a run of a sweep.
   /// - Parameter rows: the number of rows that it updated; `nil` if it failed.
   func swept(_ sweep: String, rows: Int?) {
-    sweepRuns[Labels(first: sweep, second: rows == nil ? "failed" : "ok")].increment()
+    sweepRuns[sweep, rows == nil ? "failed" : "ok"].increment()
     sweepRows[sweep].increment(by: rows ?? 0)
   }
 
   func reconciled(_ report: ReconcileReport) {
     let (app, environment) = (report.bundleID, report.environment)
-    let outcome = report.failure == nil ? "ok" : "incomplete"
-    reconcileRuns[Labels(first: app, second: environment, third: outcome)].increment()
-    missed[Labels(first: app, second: environment)].increment(by: report.notificationsMissed)
-    repaired[Labels(first: app, second: environment)].increment(by: report.repairCount)
+    reconcileRuns[app, environment, report.failure == nil ? "ok" : "incomplete"].increment()
+    missed[app, environment].increment(by: report.notificationsMissed)
+    repaired[app, environment].increment(by: report.repairCount)
   }
 }

@@ -9,18 +9,14 @@ import Synchronization
 /// It is called for every request, so it finds a counter by the indices of the route and of the status, without a lock and
 /// without building a string.
 package final class RequestMetrics: Sendable {
-  private let registry: PrometheusRegistry
-  private let server: String
   private let routes: [RouteMetrics]
   private let unmatched: RouteMetrics
 
-  init(_ registry: PrometheusRegistry, server: String, router: Router) {
-    self.registry = registry
-    self.server = server
+  fileprivate init(_ families: RequestFamilies, server: String, router: Router) {
     routes = router.routes.map { route in
-      RouteMetrics(registry, server: server, method: route.method.rawValue, route: route.pattern)
+      RouteMetrics(families, server: server, method: route.method.rawValue, route: route.pattern)
     }
-    unmatched = RouteMetrics(registry, server: server, method: "any", route: "unmatched")
+    unmatched = RouteMetrics(families, server: server, method: "any", route: "unmatched")
   }
 
   /// Records a response; the server calls it as `onResponse`.
@@ -31,22 +27,36 @@ package final class RequestMetrics: Sendable {
   }
 }
 
+/// The metrics of responses and connections, by server.
+struct RequestFamilies: Sendable {
+  fileprivate let responses: MetricFamily<Counter, String, String, String, String>
+  fileprivate let durations: MetricFamily<CoreMetrics.Timer, String, String, String>
+  fileprivate let connections: MetricFamily<Meter, String>
+
+  init(_ registry: PrometheusRegistry) {
+    responses = registry.counters(
+      "receiptd_http_requests_total", "Responses, by route, method and status code.", "server", "method",
+      "route", "code")
+    durations = registry.timers(
+      "receiptd_http_request_seconds",
+      "From the first byte of a request to the hand-over of the response, in seconds.", "server", "method",
+      "route")
+    connections = registry.gauges("receiptd_http_connections", "Open connections.", "server")
+  }
+}
+
 private final class RouteMetrics: Sendable {
   private let duration: CoreMetrics.Timer
   private let codes: [CodeCounter]
   private let make: @Sendable (_ code: String) -> Counter
 
-  init(_ registry: PrometheusRegistry, server: String, method: String, route: String) {
-    let labels = [("server", server), ("method", method), ("route", route)]
-    duration = Timer(label: "receiptd_http_request_seconds", dimensions: labels, factory: registry)
+  init(_ families: RequestFamilies, server: String, method: String, route: String) {
+    duration = families.durations[server, method, route]
     codes = Self.statuses.map { _ in CodeCounter() } + [CodeCounter()]
-    make = { code in
-      Counter(label: "receiptd_http_requests_total", dimensions: labels + [("code", code)], factory: registry)
-    }
+    make = { code in families.responses[server, method, route, code] }
   }
 
   func record(_ summary: RequestSummary) {
-    // The only method of the timer that is not generic, and by far the fastest.
     duration.recordNanoseconds(Int64(clamping: summary.nanoseconds))
     let place = (0..<600).contains(summary.status) ? Int(Self.places[summary.status]) : Self.statuses.count
     codes[place].counter { make(place < Self.statuses.count ? "\(Self.statuses[place])" : "other") }
@@ -75,13 +85,12 @@ extension ServiceMetrics {
   /// The metrics of a server's responses.
   /// - Parameter name: the label `server`: `clients` or `operators`.
   package func requests(of router: Router, server name: String) -> RequestMetrics {
-    RequestMetrics(registry, server: name, router: router)
+    RequestMetrics(requests, server: name, router: router)
   }
 
   /// Updates the gauge of a server's connections at each scrape.
   package func watch(_ server: HTTPServer, named name: String) {
-    let connections = Meter(
-      label: "receiptd_http_connections", dimensions: [("server", name)], factory: registry)
+    let connections = requests.connections[name]
     registry.beforeRendering { [weak server] in connections.set(server?.connectionCount ?? 0) }
   }
 }

@@ -12,10 +12,13 @@ import Proofs
 import Support
 import Synchronization
 
-/// The metrics of receiptd. ``MetricCatalog`` lists their names.
+/// The metrics of receiptd, each declared where it is counted.
+///
+/// Every label has a bounded set of values: route patterns, configured apps, and lists in the code.
 package final class ServiceMetrics: Sendable {
   /// Keeps the metrics and writes them as text.
   package let registry: PrometheusRegistry
+  let requests: RequestFamilies
   let configuration: ConfigurationMetrics
   let verifications: VerificationMetrics
   let outcomes: OutcomeMetrics
@@ -24,15 +27,21 @@ package final class ServiceMetrics: Sendable {
   let refusedAttempts: RefusedAttemptMetrics
   let ledger: LedgerMetrics
   let database: DatabaseMetrics
+  let databaseGauges: DatabaseGauges.Meters
+  let businessGauges: BusinessGauges.Meters
   let store: StoreMetrics
   let jobs: JobMetrics
   let deliveries: DeliveryMetrics
+  private let rootsValidUntil: Meter
+  private let lostLogLines: Counter
 
   init() {
-    registry = PrometheusRegistry(MetricCatalog.all + PrometheusRegistry.processDescriptions)
+    registry = PrometheusRegistry()
     registry.watchProcess()
-    Meter(label: "receiptd_build_info", dimensions: [("version", BuildInfo.version)], factory: registry).set(
-      1)
+    let build: MetricFamily<Meter, String> = registry.gauges(
+      "receiptd_build_info", "Always 1; the label has the version.", "version")
+    build[BuildInfo.version].set(1)
+    requests = RequestFamilies(registry)
     configuration = ConfigurationMetrics(registry)
     verifications = VerificationMetrics(registry)
     outcomes = OutcomeMetrics(registry)
@@ -41,24 +50,51 @@ package final class ServiceMetrics: Sendable {
     refusedAttempts = RefusedAttemptMetrics(registry)
     ledger = LedgerMetrics(registry)
     database = DatabaseMetrics(registry)
+    databaseGauges = DatabaseGauges.Meters(registry)
+    businessGauges = BusinessGauges.Meters(registry)
     store = StoreMetrics(registry)
     jobs = JobMetrics(registry)
     deliveries = DeliveryMetrics(registry)
+    rootsValidUntil = registry.gauge(
+      "receiptd_roots_valid_until_seconds",
+      "End of the validity of the first trusted root to expire, in seconds since 1970.")
+    lostLogLines = registry.counter(
+      "receiptd_log_lines_lost_total", "Log lines that were dropped because the reader was too slow.")
+  }
+
+  /// Sets the gauge of the time until which all roots are valid.
+  func show(_ roots: TrustedRoots) {
+    guard let end = roots.validity.map(\.until).min() else { return }
+    rootsValidUntil.set(end.timeIntervalSince1970)
+  }
+
+  /// Counts the lost lines of the log.
+  /// - Parameter lostLines: returns the total, without waiting.
+  package func watchLog(_ lostLines: @escaping @Sendable () -> Int) {
+    let counted = Mutex(0)
+    registry.beforeRendering { [lostLogLines] in
+      counted.withLock { counted in
+        let count = lostLines()
+        lostLogLines.increment(by: count - counted)
+        counted = count
+      }
+    }
   }
 }
 
 /// The configuration in use and the outcome of the last reload, so that servers with different configurations are noticed.
 struct ConfigurationMetrics: Sendable {
-  private let digests: HandleTable<String, Meter>
+  private let digests: MetricFamily<Meter, String>
   private let loadedAt: Meter
   private let isFailing: Meter
 
   init(_ registry: PrometheusRegistry) {
-    digests = HandleTable { digest in
-      Meter(label: "receiptd_configuration_info", dimensions: [("digest", digest)], factory: registry)
-    }
-    loadedAt = Meter(label: "receiptd_configuration_loaded_seconds", factory: registry)
-    isFailing = Meter(label: "receiptd_configuration_failing", factory: registry)
+    digests = registry.gauges(
+      "receiptd_configuration_info", "1 for the digest of the configuration in use.", "digest")
+    loadedAt = registry.gauge(
+      "receiptd_configuration_loaded_seconds", "When the configuration in use was read, as UNIX time.")
+    isFailing = registry.gauge(
+      "receiptd_configuration_failing", "1 if the last reload of the configuration failed.")
   }
 
   /// - Parameters:
@@ -80,30 +116,6 @@ extension Service {
     router.onImmediate(.get, "/metrics") { _ in
       Response(
         headers: [.contentType: PrometheusRegistry.contentType], body: self.metrics.registry.render())
-    }
-  }
-}
-
-extension ServiceMetrics {
-  /// Sets the gauge of the time until which all roots are valid.
-  func show(_ roots: TrustedRoots) {
-    guard let end = roots.validity.map(\.until).min() else { return }
-    Meter(label: "receiptd_roots_valid_until_seconds", factory: registry).set(end.timeIntervalSince1970)
-  }
-}
-
-extension ServiceMetrics {
-  /// Counts the lost lines of the log.
-  /// - Parameter lostLines: returns the total, without waiting.
-  package func watchLog(_ lostLines: @escaping @Sendable () -> Int) {
-    let counter = Counter(label: "receiptd_log_lines_lost_total", factory: registry)
-    let counted = Mutex(0)
-    registry.beforeRendering {
-      counted.withLock { counted in
-        let count = lostLines()
-        counter.increment(by: count - counted)
-        counted = count
-      }
     }
   }
 }

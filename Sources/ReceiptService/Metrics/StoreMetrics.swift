@@ -4,116 +4,77 @@ import PrometheusText
 import Synchronization
 
 /// The metrics of requests to the App Store Server API.
-struct StoreMetrics: Sendable {
-  private let circuitGauges: CircuitGauges
-  private let calls: HandleTable<Call, Counter>
-  private let durations: HandleTable<Endpoint, Recorder>
-
-  private struct Endpoint: Hashable {
-    var environment: Environment
-    var name: String
-  }
-
-  private struct Call: Hashable {
-    var endpoint: Endpoint
-    var outcome: StoreCallReport.Outcome
-  }
+final class StoreMetrics: Sendable {
+  private let calls: MetricFamily<Counter, Environment, String, StoreCallReport.Outcome>
+  private let durations: MetricFamily<Recorder, Environment, String>
+  private let circuits: MetricFamily<Meter, String, Environment>
+  private let apis = Mutex<[String: AppStoreServerAPI]>([:])
 
   init(_ registry: PrometheusRegistry) {
-    circuitGauges = CircuitGauges(registry)
-    calls = HandleTable { call in
-      Counter(
-        label: "receiptd_store_calls_total",
-        dimensions: [
-          ("environment", call.endpoint.environment.rawValue), ("endpoint", call.endpoint.name),
-          ("outcome", call.outcome.rawValue),
-        ], factory: registry)
-    }
-    durations = HandleTable { endpoint in
-      Recorder(
-        label: "receiptd_store_call_seconds",
-        dimensions: [("environment", endpoint.environment.rawValue), ("endpoint", endpoint.name)],
-        factory: registry)
-    }
+    calls = registry.counters(
+      "receiptd_store_calls_total", "Requests to the App Store Server API, by outcome.", "environment",
+      "endpoint", "outcome")
+    durations = registry.histograms(
+      "receiptd_store_call_seconds", "Duration of a request to the App Store Server API, in seconds.",
+      "environment", "endpoint")
+    circuits = registry.gauges(
+      "receiptd_store_circuit_open",
+      "1 while no requests are sent to the App Store because it does not answer.", "app", "environment")
+    registry.beforeRendering { [weak self] in self?.showCircuits() }
   }
 
   @Sendable
   func record(_ report: StoreCallReport) {
-    let endpoint = Endpoint(environment: report.environment, name: report.endpoint)
-    calls[Call(endpoint: endpoint, outcome: report.outcome)].increment()
-    if let duration = report.duration { durations[endpoint].record(duration.inSeconds) }
+    calls[report.environment, report.endpoint, report.outcome].increment()
+    if let duration = report.duration {
+      durations[report.environment, report.endpoint].record(duration.inSeconds)
+    }
   }
 
   /// Updates the gauges of the circuit breakers at each scrape.
   /// - Parameter apis: the APIs by app, which replace the former ones.
-  func watch(_ apis: [String: AppStoreServerAPI]) { circuitGauges.replace(with: apis) }
-}
+  func watch(_ apis: [String: AppStoreServerAPI]) { self.apis.withLock { $0 = apis } }
 
-/// The gauges of the circuit breakers.
-private final class CircuitGauges: Sendable {
-  private let apis = Mutex<[String: AppStoreServerAPI]>([:])
-  private let circuits: HandleTable<Circuit, Meter>
-
-  private struct Circuit: Hashable {
-    var app: String
-    var environment: Environment
-  }
-
-  init(_ registry: PrometheusRegistry) {
-    circuits = HandleTable { circuit in
-      Meter(
-        label: "receiptd_store_circuit_open",
-        dimensions: [("app", circuit.app), ("environment", circuit.environment.rawValue)], factory: registry)
-    }
-    registry.beforeRendering { [weak self] in self?.show() }
-  }
-
-  func replace(with apis: [String: AppStoreServerAPI]) { self.apis.withLock { $0 = apis } }
-
-  private func show() {
+  private func showCircuits() {
     for (app, api) in apis.withLock({ $0 }) {
       for environment in [Environment.production, .sandbox] {
-        circuits[Circuit(app: app, environment: environment)].set(api.isCircuitOpen(environment) ? 1 : 0)
+        circuits[app, environment].set(api.isCircuitOpen(environment) ? 1 : 0)
       }
     }
   }
 }
 
+extension Environment: LabelValue {}
+extension StoreCallReport.Outcome: LabelValue {}
+
 /// The outcomes of verifications of signed data.
 struct VerificationMetrics: Sendable {
-  /// The counters of successes by subject.
-  private let good: [VerificationFailure.Subject: Counter]
-  private let bad: HandleTable<Failure, Counter>
-
-  private struct Failure: Hashable {
-    var subject: VerificationFailure.Subject
-    var code: VerificationFailure.Code
-  }
+  private let outcomes: MetricFamily<Counter, VerificationFailure.Subject, String>
+  /// The counters of successes, which most requests increment.
+  private let notifications: Counter
+  private let transactions: Counter
+  private let renewalInfos: Counter
+  private let appTransactions: Counter
 
   init(_ registry: PrometheusRegistry) {
-    func counter(_ subject: VerificationFailure.Subject, _ outcome: String) -> Counter {
-      Counter(
-        label: "receiptd_verifications_total",
-        dimensions: [("subject", subject.rawValue), ("outcome", outcome)], factory: registry)
-    }
-    let subjects: [VerificationFailure.Subject] = [
-      .notification, .transaction, .renewalInfo, .appTransaction,
-    ]
-    good = Dictionary(uniqueKeysWithValues: subjects.map { ($0, counter($0, "ok")) })
-    bad = HandleTable { failure in
-      Counter(
-        label: "receiptd_verifications_total",
-        dimensions: [("subject", failure.subject.rawValue), ("outcome", failure.code.rawValue)],
-        factory: registry)
-    }
+    outcomes = registry.counters(
+      "receiptd_verifications_total", "Verifications of signed data, by outcome.", "subject", "outcome")
+    notifications = outcomes[.notification, "ok"]
+    transactions = outcomes[.transaction, "ok"]
+    renewalInfos = outcomes[.renewalInfo, "ok"]
+    appTransactions = outcomes[.appTransaction, "ok"]
   }
 
   @Sendable
   func record(_ subject: VerificationFailure.Subject, _ failure: VerificationFailure.Code?) {
-    if let failure {
-      bad[Failure(subject: subject, code: failure)].increment()
-    } else {
-      good[subject]?.increment()
+    if let failure { return outcomes[subject, failure.rawValue].increment() }
+    switch subject {
+    case .notification: notifications.increment()
+    case .transaction: transactions.increment()
+    case .renewalInfo: renewalInfos.increment()
+    case .appTransaction: appTransactions.increment()
     }
   }
 }
+
+extension VerificationFailure.Subject: LabelValue {}

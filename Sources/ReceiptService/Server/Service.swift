@@ -170,10 +170,10 @@ package final class Service: Sendable {
     databaseGauges = DatabaseGauges(
       pool: pool, apps: catalog.apps.map(\.bundleID),
       destinations: catalog.apps.flatMap(\.outboxDestinations), clock: clock,
-      meters: DatabaseGauges.Meters(metrics.registry))
+      meters: metrics.databaseGauges)
     businessGauges = BusinessGauges(
       pool: pool, apps: catalog.apps.map(\.bundleID), clock: clock,
-      meters: BusinessGauges.Meters(metrics.registry))
+      meters: metrics.businessGauges)
     jobRunner = JobRunner(logger: logger, countRun: metrics.jobs.swept)
     supportToken = settings.supportToken
     people = People(pool: pool, clock: clock)

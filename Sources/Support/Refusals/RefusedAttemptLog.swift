@@ -105,7 +105,7 @@ package final class RefusedAttemptLog: Sendable {
 /// Counts refused requests that are not kept for support.
 package struct RefusedAttemptMetrics: Sendable {
   /// The limit that an attempt exceeded.
-  enum Limit: String, CaseIterable, Sendable {
+  enum Limit: String, CaseIterable, LabelValue {
     /// Of one address and day, on this server.
     case address
     /// Of the attempts that wait for the next write.
@@ -114,19 +114,13 @@ package struct RefusedAttemptMetrics: Sendable {
     case day
   }
 
-  private let dropped: [Limit: Counter]
+  private let dropped: MetricFamily<Counter, Limit>
 
   package init(_ registry: PrometheusRegistry) {
-    dropped = Dictionary(
-      uniqueKeysWithValues: Limit.allCases.map { limit in
-        (
-          limit,
-          Counter(
-            label: "receiptd_refused_attempts_dropped_total", dimensions: [("limit", limit.rawValue)],
-            factory: registry)
-        )
-      })
+    dropped = registry.counters(
+      "receiptd_refused_attempts_dropped_total",
+      "Refused requests that were not kept for support, by the limit that they exceeded.", "limit")
   }
 
-  func drop(_ limit: Limit, _ count: Int = 1) { dropped[limit]?.increment(by: count) }
+  func drop(_ limit: Limit, _ count: Int = 1) { dropped[limit].increment(by: count) }
 }
