@@ -337,7 +337,8 @@ struct AdoptionRun: Sendable {
   ) async throws -> AdoptionRun {
     let names = tables.map(\.destination.rawValue)
     let others = modes.bundleIDs(notWritingTo: tables)
-    let isOfRun: Postgres.Query = "is_of_file = \(isOfFile) AND bundle_id = \(app.bundleID) AND finished_at IS NULL"
+    let isOfRun: Postgres.Query =
+      "is_of_file = \(isOfFile) AND bundle_id = \(app.bundleID) AND finished_at IS NULL"
     return try await pool.withTransaction { connection in
       if !isDryRun {
         _ = try await connection.pipeline([

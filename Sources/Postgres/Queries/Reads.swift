@@ -5,6 +5,7 @@ public struct Reads {
   /// In the order in which they were added.
   public private(set) var queries: [Query] = []
 
+  /// No statements.
   public init() {}
 
   /// A statement of these, whose rows are values of one type.
