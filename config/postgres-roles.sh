@@ -6,6 +6,8 @@ psql -v ON_ERROR_STOP=1 -v app="$RECEIPTD_APP_PASSWORD" -v numbers="${RECEIPTD_N
 CREATE ROLE receiptd_app LOGIN PASSWORD :'app';
 -- An empty password lets nothing log in.
 CREATE ROLE receiptd_numbers LOGIN PASSWORD :'numbers';
+ALTER ROLE receiptd_app SET search_path = receiptd, public;
+ALTER ROLE receiptd_numbers SET search_path = receiptd, public;
 ALTER ROLE receiptd_numbers SET statement_timeout = '30s';
 ALTER ROLE receiptd_numbers SET default_transaction_read_only = on;
 SQL

@@ -127,7 +127,7 @@ enum PersonRows {
   static let mayActWithoutToken: Query = """
     SELECT NOT EXISTS (SELECT FROM people WHERE removed_at IS NULL)
       OR pg_has_role(relowner, 'USAGE') AS may_act
-    FROM pg_class WHERE oid = 'public.people'::regclass
+    FROM pg_class WHERE oid = 'people'::regclass
     """
 
   /// Adds a person, or a removed one again. Returns no row if the person is there.

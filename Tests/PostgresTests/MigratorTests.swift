@@ -204,6 +204,31 @@ struct MigratorTests {
     }
   }
 
+  @Test func `a migration moves schema_migrations, and it is found before and after`() async throws {
+    let files = [
+      "20260101_first.sql": "create table a (n int);",
+      "20260102_move.sql": """
+      create table b (n int);
+      -- migrate: new transaction
+      create schema if not exists receiptd;
+      alter table if exists public.schema_migrations set schema receiptd;
+      """,
+      "20260103_later.sql": "create table public.c (n int);",
+    ]
+    try await withMigrations(files) { folder, pool in
+      // An administrator may have made the schema, which is the first one in which tables are looked for.
+      _ = try await pool.query("create schema receiptd")
+      let migrator = Migrator(pool: pool, folder: folder.path)
+      #expect(try await migrator.dryRun().count == 3)
+      #expect(try await migrator.apply().count == 3)
+      #expect(try await migrator.pending().isEmpty)
+      #expect(try await migrator.apply().isEmpty)
+      let schema = try await pool.query(
+        "select schemaname from pg_tables where tablename = 'schema_migrations'")
+      #expect(try schema.map { try $0.decode("schemaname", as: String.self) } == ["receiptd"])
+    }
+  }
+
   @Test func `migrations run without prepared statements`() async throws {
     let folder = try MigrationsFolder(twoMigrations)
     defer { folder.remove() }

@@ -157,13 +157,13 @@ extension LibpqSession {
   }
 
   /// Makes the server end a transaction whose client has vanished; its locks would be held for hours. And looks for tables
-  /// and functions in `public` alone: PostgreSQL's default is `"$user", public`, so a role that may create schemas could make one
-  /// that is named like the server's role, with functions that the server would run.
+  /// and functions in the schemas `receiptd` and `public` alone: PostgreSQL's default is `"$user", public`, so a role that may
+  /// create schemas could make one that is named like the server's role, with functions that the server would run.
   ///
   /// PgBouncer refuses these options. The options of the URI come last, so they override these.
   private static func options(_ configuration: PostgresConfiguration, _ silence: Int64) -> String {
     guard configuration.setsOptions else { return configuration.serverOptions }
-    return "-c idle_in_transaction_session_timeout=\(silence) -c search_path=public "
+    return "-c idle_in_transaction_session_timeout=\(silence) -c search_path=receiptd,public "
       + configuration.serverOptions
   }
 

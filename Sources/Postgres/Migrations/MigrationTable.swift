@@ -2,7 +2,7 @@ public import Foundation
 
 /// The SQL of `schema_migrations`, the table of applied migrations.
 ///
-/// The table is in the connection's current schema. Its name is qualified, because a migration may change `search_path`.
+/// A migration may change `search_path` or move the table to another schema, so it is known by its OID.
 struct MigrationTable {
   /// A row.
   struct Applied: Sendable {
@@ -12,28 +12,24 @@ struct MigrationTable {
     let appliedAt: Date
   }
 
-  /// `"schema".schema_migrations`
-  private let table: String
+  private let oid: Int64
 
-  init(schema: String) {
-    table = "\"\(schema.replacing("\"", with: "\"\""))\".schema_migrations"
-  }
-
-  static func find(_ connection: PostgresConnection) async throws -> MigrationTable {
-    let rows = try await connection.query("select current_schema() as schema")
-    return MigrationTable(schema: try rows.first?.decode("schema", as: String?.self) ?? "public")
+  /// The table in the first schema of `search_path` that has one, or nil.
+  static func find(_ connection: PostgresConnection) async throws -> MigrationTable? {
+    let rows = try await connection.query("select to_regclass('schema_migrations')::oid::bigint as oid")
+    return try rows.first?.decode("oid", as: Int64?.self).map(MigrationTable.init)
   }
 
   /// A lock of the transaction: a pooler in transaction mode would pass a session's lock to another client. The number is
   /// "migrate" in ASCII; `AdvisoryLock` lists it with all other keys.
   static let lock: Query = "select pg_advisory_xact_lock(30796665482998885)"
 
-  func exists(_ connection: PostgresConnection) async throws -> Bool {
-    let rows = try await connection.query("select to_regclass(\(table)) is not null as found")
-    return try rows.first?.decode("found") ?? false
-  }
-
-  func create(_ connection: PostgresConnection) async throws {
+  /// Makes the table in the last schema of `search_path`, which is `public` by default: the first migrations may find one for
+  /// later ones.
+  static func create(_ connection: PostgresConnection) async throws -> MigrationTable {
+    let rows = try await connection.query(
+      "select quote_ident((current_schemas(false))[array_upper(current_schemas(false), 1)]) as schema")
+    let table = "\(try rows.first?.decode("schema", as: String?.self) ?? "public").schema_migrations"
     try await connection.execute(
       script: """
         create table if not exists \(table) (
@@ -50,10 +46,26 @@ struct MigrationTable {
         comment on column \(table).applied_at is 'When its last transaction began.';
         comment on column \(table).duration_ms is 'How long its last transaction took, in milliseconds.';
         """)
+    guard let made = try await find(connection) else {
+      throw PostgresError(.misuse("schema_migrations is not in search_path"))
+    }
+    return made
+  }
+
+  /// The name of the table, with its schema.
+  private func name(_ connection: PostgresConnection) async throws -> String {
+    let rows = try await connection.query(
+      """
+      select pg_catalog.format('%I.%I', n.nspname, c.relname) as name
+      from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = \(oid)::bigint::oid
+      """)
+    guard let row = rows.first else { throw PostgresError(.misuse("schema_migrations was dropped")) }
+    return try row.decode("name")
   }
 
   func applied(_ connection: PostgresConnection) async throws -> [Applied] {
-    try await connection.query(
+    let table = try await name(connection)
+    return try await connection.query(
       "select version, name, checksum, applied_at from \(unescaped: table) order by version, name"
     ).map { row in
       Applied(
@@ -64,7 +76,8 @@ struct MigrationTable {
 
   /// The checksum with which a version was applied, or nil.
   func checksum(of version: String, _ connection: PostgresConnection) async throws -> String? {
-    try await connection.query(
+    let table = try await name(connection)
+    return try await connection.query(
       "select checksum from \(unescaped: table) where version = \(version)"
     ).first?.decode("checksum")
   }
@@ -73,6 +86,7 @@ struct MigrationTable {
   ///
   /// - Returns: when its transaction began.
   func insert(_ file: MigrationFile, _ connection: PostgresConnection) async throws -> Date {
+    let table = try await name(connection)
     let rows = try await connection.query(
       """
       insert into \(unescaped: table) (version, name, checksum, duration_ms)

@@ -49,8 +49,7 @@ public struct Migrator: Sendable {
   public func status() async throws -> [MigrationEntry] {
     let files = try MigrationFile.read(folder: folder)
     return try await pool.withConnection { connection in
-      let table = try await MigrationTable.find(connection)
-      let rows = try await table.exists(connection) ? table.applied(connection) : []
+      let rows = try await MigrationTable.find(connection)?.applied(connection) ?? []
       return MigrationEntry.compare(files, rows)
     }
   }
@@ -136,10 +135,9 @@ public struct Migrator: Sendable {
     if files.isEmpty { return [] }
     do {
       try await withScriptConnection { connection in
-        let table = try await MigrationTable.find(connection)
         try await connection.transaction { connection in
           try await takeLock(connection)
-          try await table.create(connection)
+          let table = try await foundOrNewTable(connection)
           var entries: [MigrationEntry] = []
           for file in files {
             for step in file.steps.dropLast() { _ = try await run(step, of: file, table, connection) }
@@ -174,14 +172,16 @@ public struct Migrator: Sendable {
 
   /// The table of applied migrations, created if it does not exist.
   private func openTable(_ connection: PostgresConnection) async throws -> MigrationTable {
-    let table = try await MigrationTable.find(connection)
-    if try await !table.exists(connection) {
-      try await connection.transaction { connection in
-        try await takeLock(connection)
-        try await table.create(connection)
-      }
+    if let table = try await MigrationTable.find(connection) { return table }
+    return try await connection.transaction { connection in
+      try await takeLock(connection)
+      return try await foundOrNewTable(connection)
     }
-    return table
+  }
+
+  private func foundOrNewTable(_ connection: PostgresConnection) async throws -> MigrationTable {
+    if let table = try await MigrationTable.find(connection) { return table }
+    return try await MigrationTable.create(connection)
   }
 
   /// Runs `body` with a connection that is closed afterwards, because a script may change its settings.

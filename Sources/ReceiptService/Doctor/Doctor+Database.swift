@@ -26,7 +26,9 @@ extension Doctor {
       results.append(try await clockOfDatabase(pool))
       let migrations = await migrations(pool, settings)
       results.append(migrations)
-      if migrations.isOK {
+      let fault = migrations.isOK ? try await searchPath(pool) : nil
+      if let fault { results.append(fault) }
+      if migrations.isOK, fault == nil {
         let privileges = try await privileges(pool)
         results.append(privileges)
         if privileges.isOK {
@@ -48,7 +50,9 @@ extension Doctor {
         results.append(try await supportRole(pool))
         if let result = try await otherRoles(pool) { results.append(result) }
         if let result = try await rightsBeyondTheList(pool) { results.append(result) }
-        if let result = try await creators(pool) { results.append(result) }
+        for schema in ["receiptd", "public"] {
+          if let result = try await creators(in: schema, pool) { results.append(result) }
+        }
         if let result = try await schemaOfRole(pool) { results.append(result) }
         results.append(try await entitlementKey(settings, pool))
         if let result = try await Self.publicPremium(pool) { results.append(result) }

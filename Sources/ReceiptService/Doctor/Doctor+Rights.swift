@@ -34,7 +34,7 @@ private enum RightsRows {
     WITH granted AS (
       SELECT t.relation, t.app, t.support, t.relation IN ('profiles', 'user_preferences') AS is_apps,
         role.name AS role, a.privilege_type AS privilege, a.is_grantable, a.attname::text AS attribute
-      FROM receiptd_rights() AS t JOIN pg_class c ON c.oid = to_regclass('public.' || t.relation)
+      FROM receiptd_rights() AS t JOIN pg_class c ON c.oid = to_regclass(t.relation)
       CROSS JOIN LATERAL (
         SELECT x.grantee, x.privilege_type, x.is_grantable, NULL::name AS attname FROM aclexplode(c.relacl) AS x
         UNION ALL SELECT x.grantee, x.privilege_type, x.is_grantable, att.attname
@@ -64,7 +64,7 @@ private enum RightsRows {
       role.name = 'receiptd_app' AS is_of_server
     FROM pg_proc p CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
     JOIN \(unescaped: roles) AS role ON role.oid = a.grantee
-    WHERE p.pronamespace = 'public'::regnamespace AND p.proname LIKE 'receiptd\\_%' AND p.prorettype <> 'trigger'::regtype
+    WHERE p.pronamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND p.proname LIKE 'receiptd\\_%' AND p.prorettype <> 'trigger'::regtype
       AND a.grantee <> p.proowner AND NOT (p.proname = 'receiptd_writes_premium' AND a.grantee = 0) AND CASE
         WHEN role.name IN ('receiptd_support', 'receiptd_numbers') THEN p.proname <> 'receiptd_currency_digits'
         ELSE role.name <> 'receiptd_app' END

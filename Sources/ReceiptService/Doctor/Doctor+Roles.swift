@@ -1,42 +1,6 @@
 import Postgres
 
 extension Doctor {
-  /// The privileges on receiptd's tables that `serve` needs. The function `receiptd_set_rights()` grants them.
-  private static let needed: [(privileges: String, relations: [String])] = [
-    (
-      "SELECT INSERT UPDATE DELETE",
-      [
-        "outbox", "devices", "purchase_devices", "event_bytes_daily", "customer_event_bytes",
-        "device_secrets",
-      ]
-    ),
-    (
-      "SELECT INSERT UPDATE",
-      [
-        "adoptions", "adoption_runs", "subscriptions", "transactions", "renewals", "notifications", "trials",
-        "grants",
-        "free_access",
-        "reconcile_positions", "outbox_destinations", "entitlement_keys", "kpi_days", "configured_apps",
-        "people",
-      ]
-    ),
-    (
-      "SELECT INSERT DELETE",
-      [
-        "events", "kpi_daily_figures", "kpi_daily_money", "kpi_daily_cohorts", "kpi_daily_trials",
-        "kpi_daily_value", "kpi_daily_prices", "kpi_losses_daily", "kpi_late_facts", "kpi_events_daily",
-        "people_tokens",
-      ]
-    ),
-    ("SELECT UPDATE", ["client_write_modes"]),
-    ("SELECT UPDATE DELETE", ["client_writes"]),
-    ("SELECT INSERT", ["jws_headers", "support_actions", "reconcile_runs"]),
-    ("SELECT INSERT DELETE", ["added_profile_rows", "store_orders"]),
-  ]
-
-  /// The tables that `serve` needs.
-  static let tables = needed.flatMap(\.relations)
-
   /// The functions that `serve` calls. They run with the rights of the tables' owner.
   private static let neededFunctions = [
     "receiptd_forget_notifications(integer)", "receiptd_forget_transactions(integer)",
@@ -58,23 +22,21 @@ extension Doctor {
 
   /// Checks that the role has the privileges that `serve` needs, and reports whether it owns the tables.
   func privileges(_ pool: PostgresPool) async throws -> CheckResult {
-    var missing: [String] = []
-    for (privileges, relations) in Self.needed {
-      let names = privileges.split(separator: " ").map(String.init)
-      missing += try await pool.query(
-        """
-        SELECT relation || ' (' || privilege || ')' AS missing
-        FROM unnest(\(relations)::text[]) AS relation, unnest(\(names)::text[]) AS privilege,
-          to_regclass('public.' || relation) AS guarded
-        WHERE NOT coalesce(has_table_privilege(guarded, privilege), false) OR \(unescaped: Self.hidesRows)
-        ORDER BY 1
-        """
-      ).map { try $0.decode("missing", as: String.self) }
-    }
+    var missing = try await pool.query(
+      """
+      SELECT relation || ' (' || privilege || ')' AS missing
+      FROM receiptd_rights(), to_regclass(relation) AS guarded,
+        -- The privileges on all columns.
+        regexp_matches(app, '([A-Z]+)(?! ?\\(|[A-Z])', 'g') AS found, unnest(found) AS privilege
+      WHERE relation NOT IN ('profiles', 'user_preferences')
+        AND (NOT coalesce(has_table_privilege(guarded, privilege), false) OR \(unescaped: Self.hidesRows))
+      ORDER BY 1
+      """
+    ).map { try $0.decode("missing", as: String.self) }
     missing += try await pool.query(
       """
       SELECT name || ' (EXECUTE)' AS missing FROM unnest(\(Self.neededFunctions)::text[]) AS name
-      WHERE NOT coalesce(has_function_privilege(to_regprocedure('public.' || name), 'EXECUTE'), false)
+      WHERE NOT coalesce(has_function_privilege(to_regprocedure(name), 'EXECUTE'), false)
       """
     ).map { try $0.decode("missing", as: String.self) }
     if let first = missing.first {
@@ -105,7 +67,7 @@ extension Doctor {
         (SELECT string_agg(view, ', ') FROM unnest(ARRAY['support_customers', 'support_subscriptions',
            'support_timeline', 'grants', 'support_actions']) AS v (view)
          WHERE EXISTS (SELECT FROM pg_roles
-           WHERE rolname = 'receiptd_support' AND NOT has_table_privilege(oid, 'public.' || view, 'SELECT')))
+           WHERE rolname = 'receiptd_support' AND NOT has_table_privilege(oid, view, 'SELECT')))
            AS hidden_views
       """)[0]
     if try !row.decode("exists", as: Bool.self) {
@@ -125,7 +87,7 @@ extension Doctor {
           OR oid = ANY (receiptd_client_roles()::oid[])
         UNION ALL SELECT 'public') AS role
       CROSS JOIN receiptd_secret_columns() AS s
-      WHERE has_column_privilege(role.name, 'public.' || s.relation, s.name, 'SELECT')
+      WHERE has_column_privilege(role.name, s.relation, s.name, 'SELECT')
       GROUP BY role.name ORDER BY role.name
       """
     ).map { try $0.decode("line", as: String.self) }
@@ -153,35 +115,55 @@ extension Doctor {
             AND known.rolname IN ('receiptd_app', 'pg_read_all_data', 'pg_write_all_data'))
         AND (EXISTS (
             SELECT FROM receiptd_secret_columns() AS s
-            WHERE has_column_privilege(r.oid, 'public.' || s.relation, s.name, 'SELECT'))
+            WHERE has_column_privilege(r.oid, s.relation, s.name, 'SELECT'))
           OR EXISTS (
             SELECT FROM receiptd_rights() AS t
             WHERE t.relation NOT IN ('profiles', 'user_preferences')
-              AND (has_any_column_privilege(r.oid, 'public.' || t.relation, 'INSERT, UPDATE')
-                OR has_table_privilege(r.oid, 'public.' || t.relation, 'DELETE, TRUNCATE, TRIGGER'))))
+              AND (has_any_column_privilege(r.oid, t.relation, 'INSERT, UPDATE')
+                OR has_table_privilege(r.oid, t.relation, 'DELETE, TRUNCATE, TRIGGER'))))
       ORDER BY 1 LIMIT 10
       """
     ).map { try $0.decode("name", as: String.self) }
     guard !names.isEmpty else { return nil }
     return .warn(
       "other roles", "\(names.joined(separator: ", ")) may read secrets of receiptd or write its tables",
-      "unless a server of receiptd signs in with it, REVOKE ALL ON ALL TABLES IN SCHEMA public, and grant what it needs"
+      "unless a server of receiptd signs in with it, REVOKE ALL ON ALL TABLES IN SCHEMA receiptd, public, and grant what it needs"
     )
   }
 }
 
 extension Doctor {
-  /// Checks that no role without the rights of a server may create functions in the schema `public`, which servers would run.
+  /// Checks that a session looks for tables in the schemas `receiptd` and `public`, in this order. Behind a pooler, the settings
+  /// of the role decide.
+  /// - Returns: `nil` if it does.
+  func searchPath(_ pool: PostgresPool) async throws -> CheckResult? {
+    let row = try await pool.query(
+      """
+      SELECT current_schemas(false) = ARRAY['receiptd', 'public']::name[] AS is_right, current_setting('search_path') AS path,
+        has_schema_privilege('receiptd', 'USAGE') AS may_use, quote_ident(current_user) AS role
+      """)[0]
+    if try row.decode("is_right", as: Bool.self) { return nil }
+    if try !row.decode("may_use", as: Bool.self) {
+      return .fail("search_path", "the role may not use the schema receiptd", Self.rightsRemedy)
+    }
+    return .fail(
+      "search_path",
+      "it is \(try row.decode("path", as: String.self)), so this role does not find receiptd's tables",
+      "ALTER ROLE \(try row.decode("role", as: String.self)) SET search_path = receiptd, public; then RECONNECT in PgBouncer"
+    )
+  }
+
+  /// Checks that no role without the rights of a server may create functions in a schema in which servers look for them.
   ///
   /// The owner of one of the app's own tables may add triggers to it, so it has the server's rights anyway.
   /// - Returns: `nil` if no role may.
-  func creators(_ pool: PostgresPool) async throws -> CheckResult? {
+  func creators(in name: String, _ pool: PostgresPool) async throws -> CheckResult? {
     let row = try await pool.query(
       """
       WITH schema AS (
         SELECT n.nspowner, pg_get_userbyid(n.nspowner)::text AS owner, granted.grantee
         FROM pg_namespace n CROSS JOIN LATERAL aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) AS granted
-        WHERE n.nspname = 'public' AND granted.privilege_type = 'CREATE'),
+        WHERE n.nspname = \(name) AND granted.privilege_type = 'CREATE'),
       tables AS (
         SELECT oid, relname, relowner, quote_ident(pg_get_userbyid(relowner)) AS owner FROM pg_class
         WHERE oid IN (to_regclass('public.subscriptions'), to_regclass('public.profiles'),
@@ -199,11 +181,11 @@ extension Doctor {
     let owner = try row.decode("owner", as: String.self)
     // The owner of the tables may have the right by PUBLIC alone.
     let byPublic = try row.decode("owner_by_public", as: String?.self)
-    let grant = byPublic.map { "GRANT CREATE ON SCHEMA public TO \($0); " } ?? ""
+    let grant = byPublic.map { "GRANT CREATE ON SCHEMA \(name) TO \($0); " } ?? ""
     return .fail(
-      "schema public",
+      "schema \(name)",
       "\(roles) may create functions in it, which servers would run instead of PostgreSQL's own",
-      "as \(owner) or a superuser, \(grant)REVOKE CREATE ON SCHEMA public FROM \(roles)"
+      "as \(owner) or a superuser, \(grant)REVOKE CREATE ON SCHEMA \(name) FROM \(roles)"
     )
   }
 
@@ -215,7 +197,7 @@ extension Doctor {
       """
       SELECT quote_ident(n.nspname) AS name, quote_ident(owner.rolname) AS owner
       FROM pg_namespace n JOIN pg_roles owner ON owner.oid = n.nspowner
-      WHERE n.nspname <> 'public' AND n.nspname <> owner.rolname AND NOT owner.rolsuper AND (
+      WHERE n.nspname NOT IN ('public', 'receiptd') AND n.nspname <> owner.rolname AND NOT owner.rolsuper AND (
         n.nspname IN (current_user, session_user, 'receiptd_app') OR n.nspname = (
           SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('public.subscriptions')))
       ORDER BY 1

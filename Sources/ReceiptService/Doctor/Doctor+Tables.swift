@@ -19,9 +19,8 @@ extension Doctor {
           shape,
           "the trigger \(trigger) is missing or disabled, so the rules for clients' writes do not hold",
           """
-          ALTER TABLE public.\(shape.name) ENABLE TRIGGER \(trigger); if there is none, run \
-          migrations/20260420_client_writes.sql again with psql, then migrations/20261121_erasing.sql, \
-          and then migrations/20261123_client_writers.sql
+          ALTER TABLE public.\(shape.name) ENABLE TRIGGER \(trigger); if there is none, as the tables' owner, run \
+          SELECT receiptd_set_guards()
           """))
     }
     guard !shape.triggers.isEmpty else { return faults }

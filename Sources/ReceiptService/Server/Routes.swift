@@ -165,8 +165,8 @@ struct Readiness: Sendable {
   private func missingTables() async throws -> String {
     try await sharedResources.pool.query(
       """
-      SELECT coalesce(string_agg(name, ', ' ORDER BY name), '') AS tables FROM unnest(\(Doctor.tables)::text[]) AS name
-      WHERE to_regclass(name) IS NULL
+      SELECT coalesce(string_agg(relation, ', ' ORDER BY relation), '') AS tables FROM receiptd_rights()
+      WHERE to_regclass(relation) IS NULL
       """
     )[0].decode("tables")
   }

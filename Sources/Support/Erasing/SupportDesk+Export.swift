@@ -26,7 +26,7 @@ extension SupportDesk {
         let answers = try await connection.pipeline(
           [
             "SELECT set_config('timezone', 'UTC', true)",
-            "SELECT obj_description(to_regclass('public.' || \(table.name))) AS description",
+            "SELECT obj_description(to_regclass(\(table.name)::text)) AS description",
             // No array of all rows: PostgreSQL limits its size.
             "SELECT exported.row FROM (\(rows)) AS exported LIMIT \(CustomerExport.maximumRows + 1)",
           ], timeout: ErasedCustomer.timeout)

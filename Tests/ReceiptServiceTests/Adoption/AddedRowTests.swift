@@ -113,7 +113,7 @@ import Text
     try await LiveApps.with { live in
       _ = try await live.harness.pool.query("ALTER TABLE user_preferences ADD COLUMN theme text")
       _ = try await live.harness.pool.query(
-        "CREATE TABLE bookmarks (owner uuid REFERENCES user_preferences ON DELETE CASCADE)")
+        "CREATE TABLE public.bookmarks (owner uuid REFERENCES user_preferences ON DELETE CASCADE)")
       for change in ["UPDATE user_preferences SET theme = 'dark'", "bookmark"] {
         let user = try await Self.newUser(live)
         try await Self.grant(live, user, of: Thaqalayn.bundleID)
@@ -137,7 +137,7 @@ import Text
       _ = try await live.pool.query(
         "ALTER TABLE user_preferences ADD COLUMN serial text UNIQUE DEFAULT gen_random_uuid()")
       _ = try await live.pool.query(
-        "CREATE TABLE themes (owner text REFERENCES user_preferences (serial) ON DELETE CASCADE)")
+        "CREATE TABLE public.themes (owner text REFERENCES user_preferences (serial) ON DELETE CASCADE)")
       let user = try await Self.newUser(live)
       try await Self.grant(live, user, of: Thaqalayn.bundleID)
       _ = try await live.pool.query(
@@ -154,7 +154,7 @@ import Text
     try await LiveApps.with { live in
       try await LiveTables.run(
         """
-        CREATE FUNCTION welcome() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+        CREATE FUNCTION public.welcome() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
           UPDATE public.profiles SET handle = 'welcome' WHERE id = NEW.id; RETURN NULL; END $$;
         CREATE TRIGGER \(trigger) AFTER INSERT ON profiles FOR EACH ROW EXECUTE FUNCTION welcome();
         """, on: live.pool)
@@ -179,7 +179,7 @@ import Text
         EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
         DO $role$ BEGIN CREATE ROLE receiptdtest_tables;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
-        CREATE TABLE bookmarks (owner uuid REFERENCES user_preferences ON DELETE CASCADE);
+        CREATE TABLE public.bookmarks (owner uuid REFERENCES user_preferences ON DELETE CASCADE);
         """, on: live.pool)
       let user = try await Self.newUser(live)
       try await Self.grant(live, user, of: Thaqalayn.bundleID)
@@ -189,7 +189,7 @@ import Text
         """
         \(change)
         GRANT SELECT, DELETE ON user_preferences, added_profile_rows TO receiptdtest_tables;
-        GRANT USAGE ON SCHEMA public TO receiptdtest_tables;
+        GRANT USAGE ON SCHEMA public, receiptd TO receiptdtest_tables;
         GRANT EXECUTE ON FUNCTION receiptd_make_room(text, uuid), receiptd_caller() TO receiptdtest_tables;
         \(change.contains("ROW LEVEL") ? "GRANT SELECT ON bookmarks TO receiptdtest_tables;" : "")
         ALTER TABLE user_preferences DISABLE ROW LEVEL SECURITY;

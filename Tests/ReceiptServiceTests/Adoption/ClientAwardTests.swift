@@ -218,7 +218,7 @@ import Testing
 
   /// A trigger that runs after receiptd's, and makes each row that of the client's user.
   private static let setsUser = """
-    CREATE FUNCTION sets_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+    CREATE FUNCTION public.sets_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
       NEW.user_id := coalesce(auth.uid(), NEW.user_id); RETURN NEW; END $$;
     CREATE TRIGGER sets_user BEFORE INSERT OR UPDATE ON user_preferences
       FOR EACH ROW EXECUTE FUNCTION sets_user();
@@ -291,7 +291,7 @@ import Testing
       let (payer, other) = (live[1], live[9])
       try await LiveTables.run(
         """
-        CREATE FUNCTION sets_id() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+        CREATE FUNCTION public.sets_id() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
           NEW.id := coalesce(auth.uid(), NEW.id); RETURN NEW; END $$;
         CREATE TRIGGER sets_id BEFORE INSERT ON profiles FOR EACH ROW EXECUTE FUNCTION sets_id();
         DELETE FROM profiles WHERE id = '\(other)';

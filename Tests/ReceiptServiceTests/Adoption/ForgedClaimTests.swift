@@ -19,7 +19,7 @@ import Testing
   private static func addReceipts(_ live: LiveApps, with id: String) async throws {
     try await LiveTables.run(
       """
-      CREATE TABLE receipts (id text PRIMARY KEY);
+      CREATE TABLE public.receipts (id text PRIMARY KEY);
       GRANT SELECT, DELETE ON receipts TO authenticated;
       INSERT INTO receipts VALUES ('\(id)');
       ALTER TABLE profiles ADD CONSTRAINT receipt FOREIGN KEY (premium_original_transaction_id)

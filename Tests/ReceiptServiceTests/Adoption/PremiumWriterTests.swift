@@ -193,7 +193,7 @@ import Testing
       """
       ALTER TABLE user_preferences ADD COLUMN plan text;
       CREATE POLICY "the backend writes" ON user_preferences TO \(backend) USING (true) WITH CHECK (true);
-      CREATE FUNCTION set_premium() RETURNS trigger LANGUAGE plpgsql AS
+      CREATE FUNCTION public.set_premium() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN NEW.is_premium := coalesce(NEW.plan = 'pro', false); RETURN NEW; END $$;
       CREATE TRIGGER set_premium BEFORE INSERT OR UPDATE ON user_preferences
         FOR EACH ROW EXECUTE FUNCTION set_premium();
@@ -243,7 +243,7 @@ import Testing
     try await LiveTables.run(
       """
       INSERT INTO user_preferences (user_id, plan) VALUES ('\(live[8])', 'free') ON CONFLICT DO NOTHING;
-      CREATE FUNCTION count_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+      CREATE FUNCTION public.count_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
         IF NEW.user_id <> '\(live[8])' THEN
           UPDATE public.user_preferences SET bookmark_limit = bookmark_limit WHERE user_id = '\(live[8])';
         END IF;
@@ -308,7 +308,7 @@ import Testing
         EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
         GRANT USAGE ON SCHEMA public TO receiptdtest_bypass;
         GRANT SELECT, UPDATE ON profiles TO receiptdtest_bypass;
-        CREATE FUNCTION give(product text) RETURNS void LANGUAGE sql SECURITY DEFINER AS
+        CREATE FUNCTION public.give(product text) RETURNS void LANGUAGE sql SECURITY DEFINER AS
           $$ UPDATE profiles SET premium_product_id = product WHERE id = auth.uid() $$;
         """, on: live.pool)
       let product = "SELECT premium_product_id FROM profiles WHERE id = '\(live[9])'"

@@ -136,14 +136,14 @@ import Testing
     try await PremiumWriterTests.with("refuse") { live in
       try await LiveTables.run(
         """
-        CREATE FUNCTION give(product text) RETURNS void LANGUAGE sql SECURITY DEFINER AS
+        CREATE FUNCTION public.give(product text) RETURNS void LANGUAGE sql SECURITY DEFINER AS
           $$ UPDATE profiles SET premium_product_id = product WHERE id = auth.uid() $$;
-        CREATE FUNCTION run_text(query text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS
+        CREATE FUNCTION public.run_text(query text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS
           $$ BEGIN EXECUTE query; END $$;
-        CREATE FUNCTION has_profile() RETURNS boolean LANGUAGE sql SECURITY DEFINER AS
+        CREATE FUNCTION public.has_profile() RETURNS boolean LANGUAGE sql SECURITY DEFINER AS
           $$ SELECT EXISTS (SELECT FROM profiles WHERE id = auth.uid()) $$;
-        CREATE FUNCTION own_rights(query text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE query; END $$;
-        CREATE FUNCTION signs_up() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+        CREATE FUNCTION public.own_rights(query text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE query; END $$;
+        CREATE FUNCTION public.signs_up() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
           $$ BEGIN INSERT INTO profiles (id) VALUES (NEW.id); RETURN NEW; END $$;
         """, on: live.pool)
       let start = "warn  premium writers of profiles: clients may call"
@@ -156,7 +156,7 @@ import Testing
         """
         DO $many$ BEGIN
           FOR number IN 10..34 LOOP
-            EXECUTE format('CREATE FUNCTION a_%s() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS '
+            EXECUTE format('CREATE FUNCTION public.a_%s() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS '
               '$body$ BEGIN EXECUTE ''SELECT 1''; END $body$', number);
           END LOOP;
         END $many$;
@@ -190,22 +190,25 @@ import Testing
     }
   }
 
-  @Test func `doctor fails where the former migration's triggers came back, and the later one mends them`()
+  @Test func `doctor fails where the former migration's triggers came back, and its remedy mends them`()
     async throws
   {
     try await PremiumWriterTests.with("refuse") { live in
-      func apply(_ file: String) async throws {
-        let script = try String(contentsOfFile: "\(Harness.migrations)/\(file).sql", encoding: .utf8)
-        try await LiveTables.run("BEGIN; \(script); COMMIT", on: live.pool)
+      for table in ["profiles", "user_preferences"] {
+        try await LiveTables.run(
+          """
+          DROP TRIGGER receiptd_guard_premium_update ON \(table);
+          CREATE TRIGGER receiptd_guard_premium_update BEFORE UPDATE ON \(table) FOR EACH ROW
+            WHEN (current_user IN ('anon', 'authenticated')) EXECUTE FUNCTION receiptd_guard_\(table)();
+          """, on: live.pool)
       }
-      try await apply("20260420_client_writes")
       let lines = try await PremiumWriterTests.lines(live)
       #expect(
         lines.contains {
           $0.contains("the trigger receiptd_guard_premium_update is missing or disabled")
-            && $0.contains("and then migrations/20261123_client_writers.sql")
+            && $0.contains("run SELECT receiptd_set_guards()")
         })
-      try await apply("20261123_client_writers")
+      _ = try await live.pool.query("SELECT receiptd_set_guards()")
       #expect(try await PremiumWriterTests.lines(live).allSatisfy { $0.hasPrefix("ok ") })
       #expect(
         try await live.isRefused {

@@ -27,7 +27,7 @@ import Testing
       "receiptd_support may read jws_headers.header"
     ),
     (
-      "GRANT SELECT ON ALL TABLES IN SCHEMA public TO receiptd_numbers",
+      "GRANT SELECT ON ALL TABLES IN SCHEMA public, receiptd TO receiptd_numbers",
       "receiptd_numbers may read device_secrets.secret_hash"
     ),
     ("GRANT SELECT ON log_keys TO PUBLIC", "public may read log_keys.key"),
@@ -149,6 +149,28 @@ import Testing
       #expect(await line()?.hasPrefix("FAIL  schema public: receiptdtest_other may create") == true)
       _ = try await harness.pool.query("REVOKE CREATE ON SCHEMA public FROM receiptdtest_other")
       #expect(await line() == nil)
+
+      _ = try await harness.pool.query("GRANT CREATE ON SCHEMA receiptd TO receiptdtest_other")
+      #expect(
+        await Self.lines(harness).last?.hasSuffix("REVOKE CREATE ON SCHEMA receiptd FROM receiptdtest_other")
+          == true)
+      _ = try await harness.pool.query("SELECT receiptd_set_rights()")
+      #expect(await !Self.lines(harness).contains { $0.contains("schema receiptd: ") })
+    }
+  }
+
+  @Test func `a session that does not look into the schema receiptd is reported, with a remedy`() async throws
+  {
+    try await withHarness { harness in
+      var environment = harness.environment
+      environment["DATABASE_POOLER"] = "session"
+      var lines: [String] = []
+      _ = await Doctor(environment: environment).check { lines.append($0.line) }
+      #expect(
+        lines.contains {
+          $0.hasPrefix("FAIL  search_path: it is \"$user\", public, so this role does not find")
+            && $0.contains("SET search_path = receiptd, public")
+        }, "\(lines)")
     }
   }
 
@@ -169,7 +191,7 @@ import Testing
           == "FAIL  schema receiptd_app: it is receiptdtest_other's and named like a role of the server: sessions of "
           + "that role look for functions in it first; ALTER SCHEMA receiptd_app RENAME TO …", "\(lines)")
       let path = try await harness.pool.query("SELECT current_setting('search_path') AS path")
-      #expect(try path[0].decode("path", as: String.self) == "public")
+      #expect(try path[0].decode("path", as: String.self) == "receiptd,public")
     }
   }
 }

@@ -69,7 +69,7 @@ import Testing
     Case(
       change: "DROP TRIGGER receiptd_guard_premium_insert ON user_preferences",
       line: "table user_preferences: the trigger receiptd_guard_premium_insert is missing",
-      remedy: "run migrations/20260420_client_writes.sql again"),
+      remedy: "run SELECT receiptd_set_guards()"),
     Case(
       change: """
         CREATE TABLE products (id text PRIMARY KEY);

@@ -10,7 +10,7 @@ import Testing
 @Suite struct ApplicationRoleTests {
   private static let tables: Query = """
     SELECT relname::text FROM pg_class
-    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1
+    WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind IN ('r', 'p') ORDER BY 1
     """
 
   /// Runs a test with a pool of the owner and one of the role.
@@ -63,7 +63,7 @@ import Testing
         }
       }
       let opened = try await owner.query(
-        "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname NOT IN ('profiles', 'user_preferences') AND has_table_privilege('anon', oid, 'SELECT')"
+        "SELECT relname::text FROM pg_class WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind = 'r' AND relname NOT IN ('profiles', 'user_preferences') AND has_table_privilege('anon', oid, 'SELECT')"
       )
       #expect(opened.isEmpty)
     }
@@ -97,7 +97,7 @@ import Testing
       let forgotten = try await owner.query(
         """
         SELECT relname::text FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+        WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind IN ('r', 'p')
           AND NOT has_any_column_privilege('receiptd_app', oid, 'SELECT')
         """
       ).map { try $0.decode("relname", as: String.self) }
@@ -106,7 +106,7 @@ import Testing
         """
         SELECT guarded::text FROM (
           SELECT oid::regclass AS guarded FROM pg_class
-          WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')) AS tables
+          WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind IN ('r', 'p')) AS tables
         WHERE \(unescaped: Doctor.hidesRows)
         """
       ).map { try $0.decode("guarded", as: String.self) }

@@ -138,13 +138,13 @@ import Testing
         SELECT c.relname || coalesce('.' || a.attname, '') AS name
         FROM pg_class c
         LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+        WHERE c.relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND c.relkind IN ('r', 'p')
           AND (obj_description(c.oid) IS NULL OR col_description(c.oid, a.attnum) IS NULL)
         """)
       #expect(try bare.map { try $0.decode("name", as: String.self) } == [])
       let views = try await pool.query(
         """
-        SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'v'
+        SELECT relname FROM pg_class WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind = 'v'
           AND obj_description(oid) IS NULL
         """)
       #expect(views.isEmpty)

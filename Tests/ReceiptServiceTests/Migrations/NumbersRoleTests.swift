@@ -20,7 +20,7 @@ import Testing
     let relations = try await pool.query(
       """
       SELECT relname::text AS name FROM pg_class
-      WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v') ORDER BY 1
+      WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind IN ('r', 'p', 'v') ORDER BY 1
       """
     ).map { try $0.decode("name", as: String.self) }
     #expect(relations.count > 30)

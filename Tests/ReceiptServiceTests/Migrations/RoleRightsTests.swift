@@ -46,14 +46,14 @@ import Testing
       for role in ["receiptd_support", "receiptd_numbers", "anon", "authenticated", "service_role"] {
         try await LiveTables.run(
           """
-          GRANT ALL ON ALL TABLES IN SCHEMA public TO \(role), PUBLIC;
-          GRANT ALL ON ALL FUNCTIONS IN SCHEMA public TO \(role), PUBLIC;
-          GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO \(role), PUBLIC;
+          GRANT ALL ON ALL TABLES IN SCHEMA public, receiptd TO \(role), PUBLIC;
+          GRANT ALL ON ALL FUNCTIONS IN SCHEMA public, receiptd TO \(role), PUBLIC;
+          GRANT ALL ON ALL SEQUENCES IN SCHEMA public, receiptd TO \(role), PUBLIC;
           """, on: supabase.pool)
       }
       try await LiveTables.run(
         """
-        ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO receiptd_support;
+        ALTER DEFAULT PRIVILEGES IN SCHEMA public, receiptd GRANT SELECT ON TABLES TO receiptd_support;
         ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO receiptd_numbers;
         REVOKE ALL ON profiles, user_preferences FROM PUBLIC;
         SELECT receiptd_set_rights();
@@ -65,11 +65,13 @@ import Testing
         Self.expect(try await Self.rights(of: role, supabase.pool), try Self.listed("clients"))
       }
       Self.expect(try await Self.rights(of: "public", supabase.pool), [Self.decision])
-      try await LiveTables.run("CREATE TABLE later (secret text)", on: supabase.pool)
-      for role in ["receiptd_support", "receiptd_numbers"] {
-        let later = try await supabase.pool.query(
-          "SELECT has_table_privilege(\(role), 'later', 'SELECT') AS may")[0]
-        #expect(try !later.decode("may", as: Bool.self))
+      for schema in ["public", "receiptd"] {
+        try await LiveTables.run("CREATE TABLE \(schema).later (secret text)", on: supabase.pool)
+        for role in ["receiptd_support", "receiptd_numbers"] {
+          let later = try await supabase.pool.query(
+            "SELECT has_table_privilege(\(role), \(schema + ".later"), 'SELECT') AS may")[0]
+          #expect(try !later.decode("may", as: Bool.self))
+        }
       }
     }
   }
@@ -93,7 +95,8 @@ import Testing
     }
   }
 
-  @Test func `PUBLIC, clients and receiptd's roles cannot create functions that a server would run`()
+  @Test(arguments: ["public", "receiptd"])
+  func `PUBLIC, clients and receiptd's roles cannot create functions that a server would run`(schema: String)
     async throws
   {
     try await Supabase.with(.own) { supabase in
@@ -102,16 +105,16 @@ import Testing
         try await supabase.pool.query(
           """
           SELECT name FROM unnest(\(roles)::text[]) WITH ORDINALITY AS role (name, n)
-          WHERE has_schema_privilege(name::name, 'public', 'CREATE') ORDER BY n
+          WHERE has_schema_privilege(name::name, \(schema), 'CREATE') ORDER BY n
           """
         ).map { try $0.decode("name", as: String.self) }
       }
       #expect(try await creators() == [])
       try await LiveTables.run(
         """
-        GRANT CREATE ON SCHEMA public TO \(roles.joined(separator: ", "));
-        ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON FUNCTIONS TO receiptd_support;
-        ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON SEQUENCES TO receiptd_numbers;
+        GRANT CREATE ON SCHEMA \(schema) TO \(roles.joined(separator: ", "));
+        ALTER DEFAULT PRIVILEGES IN SCHEMA \(schema) GRANT ALL ON FUNCTIONS TO receiptd_support;
+        ALTER DEFAULT PRIVILEGES IN SCHEMA \(schema) GRANT ALL ON SEQUENCES TO receiptd_numbers;
         """, on: supabase.pool)
       #expect(try await creators() == roles)
       _ = try await supabase.pool.query("SELECT receiptd_set_rights()")
@@ -159,7 +162,7 @@ import Testing
         return try await connection.query(
           """
           SELECT l.relation::regclass::text AS name FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
-          WHERE l.pid = pg_backend_pid() AND l.mode = 'AccessExclusiveLock' AND c.relnamespace = 'public'::regnamespace
+          WHERE l.pid = pg_backend_pid() AND l.mode = 'AccessExclusiveLock' AND c.relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace)
           """
         ).map { try $0.decode("name", as: String.self) }
       }
@@ -173,20 +176,20 @@ import Testing
     async throws
   {
     try await Supabase.with(.own) { supabase in
-      _ = try await supabase.pool.query("DELETE FROM schema_migrations WHERE version = '20261125'")
+      _ = try await supabase.pool.query("DELETE FROM schema_migrations WHERE version = '20261126'")
       try await supabase.pool.withTransaction { connection in
         _ = try await connection.query("SET LOCAL idle_in_transaction_session_timeout = 0")
         _ = try await connection.query(
           """
           DO $$ DECLARE name text; BEGIN
             FOR name IN SELECT relation FROM receiptd_rights() LOOP
-              EXECUTE format('LOCK TABLE public.%I IN ROW EXCLUSIVE MODE', name);
+              EXECUTE format('LOCK TABLE %I IN ROW EXCLUSIVE MODE', name);
             END LOOP;
           END $$
           """)
         // Also a lock that is released at once, which pg_locks no longer shows, would not be granted.
         let applied = try await Self.impatient(supabase.pool).apply()
-        #expect(applied.map(\.version) == ["20261125"])
+        #expect(applied.map(\.version) == ["20261126"])
       }
     }
   }
@@ -201,7 +204,7 @@ import Testing
             EXECUTE format('DROP POLICY %I ON %s', found.polname, found.target);
           END LOOP;
         END $$;
-        DELETE FROM schema_migrations WHERE version = '20261125';
+        DELETE FROM schema_migrations WHERE version = '20261126';
         """, on: pool)
       let tables = try await Self.tablesWithoutPolicy(pool)
       #expect(tables.count > 40)
@@ -218,7 +221,7 @@ import Testing
         }
         #expect(try await Self.tablesWithoutPolicy(pool) == ["events"])
       }
-      #expect(try await Self.impatient(pool).apply().map(\.version) == ["20261125"])
+      #expect(try await Self.impatient(pool).apply().map(\.version) == ["20261126"])
       #expect(try await Self.tablesWithoutPolicy(pool) == [])
     }
   }
@@ -248,6 +251,7 @@ import Testing
         """
         DO $role$ BEGIN CREATE ROLE receiptdtest_other;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $role$;
+        GRANT USAGE ON SCHEMA receiptd TO receiptdtest_other;
         GRANT SELECT ON trials TO receiptd_support WITH GRANT OPTION;
         GRANT SELECT (outcome) ON notifications TO receiptd_numbers WITH GRANT OPTION;
         GRANT USAGE ON SEQUENCE outbox_changes TO receiptd_support WITH GRANT OPTION;
@@ -284,7 +288,7 @@ import Testing
       try await LiveTables.run(
         """
         \(Supabase.member)
-        GRANT ALL ON ALL TABLES IN SCHEMA public TO receiptdtest_member;
+        GRANT ALL ON ALL TABLES IN SCHEMA public, receiptd TO receiptdtest_member;
         SELECT receiptd_set_rights();
         """, on: supabase.pool)
       let kept = try await Self.rights(of: "receiptdtest_member", supabase.pool)
@@ -308,7 +312,7 @@ import Testing
   private static func tablesWithoutPolicy(_ pool: PostgresPool) async throws -> [String] {
     try await pool.query(
       """
-      SELECT r.relation AS name FROM receiptd_rights() r JOIN pg_class c ON c.oid = to_regclass('public.' || r.relation)
+      SELECT r.relation AS name FROM receiptd_rights() r JOIN pg_class c ON c.oid = receiptd_relation(r.relation)
       WHERE c.relkind IN ('r', 'p')
         AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = c.oid AND polname = 'receiptd serves')
       ORDER BY 1
@@ -342,13 +346,15 @@ import Testing
     return lines
   }
 
-  /// The rights of a role in `public`: a line for each relation and set of columns, such as `trials: SELECT: id device_id`.
+  /// The rights of a role in `receiptd` and `public`: a line for each relation and set of columns, such as `trials: SELECT: id device_id`.
   private static func rights(of role: String, _ pool: PostgresPool) async throws -> [String] {
     try await pool.query(
       """
       WITH relations AS (
-        SELECT oid, relname, relkind FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S'))
+        SELECT oid, CASE WHEN relname = 'schema_migrations' AND relkind = 'v' THEN 'public.' ELSE '' END || relname AS relname,
+          relkind
+        FROM pg_class
+        WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S'))
       SELECT relname || ': ' || string_agg(privilege, ', ' ORDER BY n) || coalesce(': ' || columns, '') AS line FROM (
         SELECT c.relname, p.n, p.privilege, string_agg(a.attname, ' ' ORDER BY a.attname) AS columns
         FROM relations c
@@ -367,7 +373,7 @@ import Testing
       ) AS rights GROUP BY relname, columns
       UNION ALL
       SELECT 'function ' || oid::regprocedure FROM pg_proc
-      WHERE pronamespace = 'public'::regnamespace AND has_function_privilege(\(role)::name, oid, 'EXECUTE')
+      WHERE pronamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND has_function_privilege(\(role)::name, oid, 'EXECUTE')
       ORDER BY 1
       """
     ).map { try $0.decode("line", as: String.self) }

@@ -20,15 +20,18 @@ import Testing
     var columns: [String]
   }
 
-  /// All relations in `public` except the app's own tables, also those of future migrations.
+  /// All relations in `receiptd` and `public` except the app's own tables, also those of future migrations.
+  ///
+  /// Opens the schema `receiptd` to clients, so that their rights on each relation count.
   private func own(_ supabase: Supabase) async throws -> [Relation] {
-    try await supabase.pool.query(
+    _ = try await supabase.pool.query("GRANT USAGE ON SCHEMA receiptd TO anon, authenticated")
+    return try await supabase.pool.query(
       """
       SELECT c.relname::text AS name, c.relkind::text AS kind, ARRAY(
         SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attidentity = ''
         ORDER BY attnum) AS columns
       FROM pg_class c
-      WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+      WHERE c.relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
       ORDER BY c.relname
       """
     ).map {
@@ -70,7 +73,8 @@ import Testing
     try await Supabase.with(.own) { supabase in
       _ = try await supabase.pool.query(
         "INSERT INTO subscriptions (original_transaction_id, bundle_id) VALUES ('1', 'com.example')")
-      _ = try await supabase.pool.query("GRANT ALL ON ALL TABLES IN SCHEMA public TO anon, authenticated")
+      _ = try await supabase.pool.query(
+        "GRANT ALL ON ALL TABLES IN SCHEMA public, receiptd TO anon, authenticated")
       for caller in [Supabase.Caller.anon, .authenticated(supabase.users[0])] {
         for relation in try await own(supabase) where relation.kind != "S" {
           let rows = try await supabase.run("SELECT * FROM \(relation.name)", as: caller)
@@ -91,7 +95,7 @@ import Testing
       let open = try await supabase.pool.query(
         """
         SELECT relname::text FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND (
+        WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND (
           relkind = 'v' AND NOT coalesce('security_invoker=true' = ANY(reloptions), false)
           OR relkind IN ('r', 'p') AND NOT relrowsecurity)
         """
@@ -111,7 +115,7 @@ import Testing
         SELECT p.oid::regprocedure::text AS name, role.name AS role,
           has_function_privilege(role.name, p.oid, 'EXECUTE') AS is_executable
         FROM pg_proc p, unnest(ARRAY['anon', 'authenticated', 'public']) AS role (name)
-        WHERE p.pronamespace = 'public'::regnamespace AND p.proname <> 'receiptd_writes_premium'
+        WHERE p.pronamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND p.proname <> 'receiptd_writes_premium'
         """)
       #expect(functions.count >= 3)
       for row in functions {

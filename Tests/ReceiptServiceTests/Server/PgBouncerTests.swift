@@ -15,6 +15,15 @@ import Testing
     in mode: PrivatePgBouncer.Mode = .transaction, _ body: (Harness) async throws -> Void
   ) async throws {
     try await withTestDatabase { database in
+      try await database.withPool { pool in
+        // As on the role of the server: a pooler passes no settings on.
+        _ = try await pool.query(
+          """
+          DO $$ BEGIN
+            EXECUTE format('ALTER DATABASE %I SET search_path = receiptd, public', current_database());
+          END $$
+          """)
+      }
       let pooler = try await PrivatePgBouncer.start(before: database, in: mode)
       let harness = try await Harness(
         databaseURL: database.uri(port: pooler.port), configuration: TestApps.json,

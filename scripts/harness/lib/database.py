@@ -140,7 +140,7 @@ class Database:
         """The rows as lists of strings; NULL is the empty string."""
         found = subprocess.run(
             ["psql", self.url, "-X", "-q", "-A", "-t", "-F", "\t", "-c", sql], capture_output=True, text=True,
-            env={**os.environ, "PGCONNECT_TIMEOUT": "5"})
+            env={**os.environ, "PGCONNECT_TIMEOUT": "5", "PGOPTIONS": "-c search_path=receiptd,public"})
         if found.returncode:
             raise RuntimeError(f"psql: {found.stderr}")
         return [line.split("\t") for line in found.stdout.splitlines()]

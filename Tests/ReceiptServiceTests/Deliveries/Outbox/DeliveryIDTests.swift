@@ -74,7 +74,7 @@ import Testing
         CREATE FUNCTION change_state() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
         BEGIN
           DELETE FROM public.subscriptions;
-          UPDATE public.outbox SET change = nextval('public.outbox_changes'), attempts = 0 WHERE id = NEW.id;
+          UPDATE receiptd.outbox SET change = nextval('receiptd.outbox_changes'), attempts = 0 WHERE id = NEW.id;
           RETURN NULL;
         END
         $$

@@ -20,7 +20,7 @@ import Text
         """
         SELECT c.relname::text AS name, string_agg(a.attname, ' ' ORDER BY a.attname) AS columns
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') GROUP BY 1
+        WHERE c.relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND c.relkind IN ('r', 'p') GROUP BY 1
         """)
       var rules: [String: CustomerTable] = [:]
       for table in CustomerTable.all {

@@ -20,7 +20,7 @@ extension Harness {
     let tables = try await pool.query(
       """
       SELECT relname::text FROM pg_class
-      WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1
+      WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind IN ('r', 'p') ORDER BY 1
       """
     ).map { try $0.decode("relname", as: String.self) }
     // Base64 of a text has three forms, by its place in a group of three bytes. Their inner characters are the text's own.

@@ -56,7 +56,7 @@ import Testing
     let tables = try await harness.pool.query(
       """
       SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'bundle_id'
-      WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+      WHERE c.relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND c.relkind IN ('r', 'p')
       """
     ).map { try $0.decode("relname", as: String.self) }
     var rows: [String: [String]] = [:]
