@@ -90,7 +90,8 @@ struct LedgerTransaction {
     let known = try answers[purchases.transactions]
     try checkHomes(of: known)
     for fact in known { state.load(fact) }
-    return (state, try purchases.load(answers, into: &state))
+    let former = try purchases.load(answers, into: &state)
+    return (state, former)
   }
 
   /// The reads of a batch's purchases.

@@ -122,14 +122,14 @@ struct PremiumWriters: Sendable {
         "sessions begin with session_replication_role set, which stops the triggers that watch clients' writes",
         statement)
     }
-    if let role = roles.first(where: { $0.addsTriggers && !$0.writes }) {
+    for role in roles where role.addsTriggers && !role.writes {
       results.append(
         .fail(
           subject, "\(role.name) may add triggers to the table, which would run with the server's rights",
           "REVOKE TRIGGER ON public.\(stored.table) FROM \(role.addsTriggersByPublic ? "PUBLIC" : role.name)"
         ))
     }
-    if let role = roles.first(where: { $0.stopsTriggers && $0.mayWrite && !$0.writes }) {
+    for role in roles where role.stopsTriggers && role.mayWrite && !role.writes {
       results.append(
         .fail(
           subject,

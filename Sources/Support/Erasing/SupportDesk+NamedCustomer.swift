@@ -92,7 +92,7 @@ extension SupportDesk {
     let recordedApps = apps.filter { !found.search.profileApps.contains($0) }
     // A sign-up alone is of all apps, and has no record in any.
     let chosen =
-      matches.isEmpty || found.search.isSignUpAlone && bundleID == nil
+      matches.isEmpty || found.search.isSignUpAlone && namesakes.isEmpty && bundleID == nil
       ? own : try Self.chosen(bundleID, from: apps, of: found.id)
     if let waiting, userApps.contains(where: chosen.contains) {
       return named(.user(waiting.user), of: chosen, among: waiting.apps)

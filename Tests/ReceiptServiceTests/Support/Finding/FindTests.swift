@@ -99,6 +99,19 @@ import Text
       #expect(
         try await refusal { _ = try await harness.desk.eraseCustomer("anna@example.com", by: ada) }
           == .invalid)
+      // Any client may name a device like a user, or pair it as a child: it does not have the user's address.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, reason, granted_by)
+        VALUES (\(TestApps.family), \(other.uuidString.lowercased()), 'family', now(), 'x', 'y')
+        """)
+      let boris = try await harness.desk.find("boris@example.com")
+      #expect(Set(boris.search.customers.map(\.customer)) == [.user(other)])
+      // In upper case it is the user's id alone, but a device has it too.
+      #expect(
+        try await refusal { _ = try await harness.desk.exportCustomer(other.uuidString) } == .invalid)
+      _ = try await harness.pool.query(
+        "DELETE FROM grants WHERE device_id = \(other.uuidString.lowercased())")
       // A user who signed up and never bought is known.
       for id in ["boris@example.com", other.uuidString] {
         let report = try await harness.desk.customer(id)
