@@ -49,7 +49,9 @@ package struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     self.isDryRun = isDryRun
     claims = book.claims.count
     outcomes = Dictionary(grouping: book.decisions.values, by: \.verdict.rawValue).mapValues(\.count)
-    awardsToClientWrites = book.claims.values.filter { $0.isOfClient && book.decisions[$0.key]?.verdict == .awarded }.map(\.key.customer.id).sorted()
+    awardsToClientWrites = book.claims.values.filter {
+      $0.isOfClient && book.decisions[$0.key]?.verdict == .awarded
+    }.map(\.key.customer.id).sorted()
     awardsWithheld = book.withheld.map { Customer.user($0).id }.sorted()
     awardsDenied = book.denied.map { Customer.user($0).id }.sorted()
     waitingForStatus = book.waiting.map { Customer.user($0).id }.sorted()
