@@ -62,10 +62,10 @@ struct ProfileCorrection: Sendable {
     return try await pool.withTransaction { connection in
       _ = try await connection.query(CustomerStatusWriter.lock(customers, timeout: timeout))
       let before = try await values(of: users, in: tables, on: connection)
-      let answers = try await connection.pipeline(CustomerRecordRows.select(users: users, devices: []))
+      let records = try await connection.customerRecords(users: users)
       _ = try await writer.write(
         customers.map { CustomerChange(bundleID: app.bundleID, customer: $0) },
-        customerRecords: CustomerRecordRows.decode(answers), on: connection)
+        customerRecords: records, on: connection)
       let after = try await values(of: users, in: tables, on: connection)
       return after.subtracting(before).count
     }

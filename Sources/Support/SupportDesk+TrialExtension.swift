@@ -28,7 +28,7 @@ extension SupportDesk {
     let instant = clock.now()
     return try await customerTransactions.run(
       locking: [Customer.device(device).lockName],
-      [TrialExtensionRows.select(device, bundleID: bundleID), CustomerRecordRows.freeAccessByApp]
+      [TrialExtensionRows.select(device, bundleID: bundleID), FreeAccessByApp.select]
     ) { connection, answers in
       guard let stored = answers.first, let periods = answers.last else { throw ServiceError.internalError }
       let trials = try stored.map { (id: try $0.decode("id", as: UUID.self), trial: try Trial($0)) }

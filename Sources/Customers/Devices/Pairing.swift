@@ -75,13 +75,9 @@ package struct Pairing: Sendable {
     at instant: Date
   ) async throws -> (Bool, [PairedDevice], Int?) {
     try await authenticator.change(
-      device, of: app, secret: secret,
-      reading: CustomerRecordRows.select(users: [], devices: [device])
-        + [DeviceRows.select(bundleID: app.bundleID, deviceID: device)]
-    ) { connection, answers async throws -> (Bool, [PairedDevice], Int?) in
-      let limit = try deviceLimit(
-        answers.prefix(CustomerRecordRows.count), of: device, in: app, at: instant)
-      let paired = try answers.last.map { try $0.map(PairedDevice.init) } ?? []
+      device, of: app, secret: secret
+    ) { connection, _ async throws -> (Bool, [PairedDevice], Int?) in
+      let (paired, limit) = try await children(of: device, in: app, at: instant, connection)
       let isNew = !paired.contains { $0.childDeviceID == child }
       let most = min(limit ?? Self.mostPairings, Self.mostPairings)
       if isNew, paired.count >= most {
@@ -128,23 +124,25 @@ package struct Pairing: Sendable {
 
   private func list(_ app: App, _ device: String) async throws -> Response {
     let instant = clock.now()
-    let answers = try await pool.withConnection { connection in
-      try await connection.pipeline(
-        CustomerRecordRows.select(users: [], devices: [device])
-          + [DeviceRows.select(bundleID: app.bundleID, deviceID: device)])
+    let (paired, limit) = try await pool.withConnection { connection in
+      try await children(of: device, in: app, at: instant, connection)
     }
-    let limit = try deviceLimit(answers.prefix(CustomerRecordRows.count), of: device, in: app, at: instant)
-    let paired = try answers.last.map { try $0.map(PairedDevice.init) } ?? []
     return try answer(.ok, paired, limit, at: instant)
   }
 
-  private func deviceLimit(
-    _ answers: some Sequence<Rows>, of device: String, in app: App, at instant: Date
-  ) throws -> Int? {
-    let customerRecords = try CustomerRecordRows.decode(answers).customerRecords(
+  /// The paired devices, and how many the device's tier allows.
+  private nonisolated(nonsending) func children(
+    of device: String, in app: App, at instant: Date, _ connection: PostgresConnection
+  ) async throws -> (paired: [PairedDevice], limit: Int?) {
+    var reads = Statements()
+    let pairedReads = reads.add(
+      DeviceRows.select(bundleID: app.bundleID, deviceID: device), reading: PairedDevice.init)
+    let recordReads = AllCustomerRecordReads(devices: [device], in: &reads)
+    let answers = try await connection.answers(to: reads)
+    let records = try recordReads.records(in: answers).customerRecords(
       of: .device(device), in: app, at: instant)
-    let entitlements = app.entitlements(of: customerRecords, for: .device(device), at: instant)
-    return entitlements.features.limit(for: Self.limitFeature)
+    let entitlements = app.entitlements(of: records, for: .device(device), at: instant)
+    return (try answers[pairedReads], entitlements.features.limit(for: Self.limitFeature))
   }
 
   private func answer(

@@ -55,7 +55,7 @@ package struct FreeAccessSweep: Sendable {
   /// The longest time between the end of a paid period and the end of its grace: earlier periods of free access may have
   /// postponed the end too.
   private func reach(of grace: Allowance, before start: Date, in app: App) async throws -> TimeInterval {
-    let freeAccess = try FreeAccessByApp(try await pool.query(CustomerRecordRows.freeAccessByApp))[app]
+    let freeAccess = try FreeAccessByApp(try await pool.query(FreeAccessByApp.select))[app]
     return freeAccess.periods.reduce(grace.duration) { reach, period in
       guard let end = period.endsAt, end <= start else { return reach }
       return reach + end.timeIntervalSince(period.startsAt)

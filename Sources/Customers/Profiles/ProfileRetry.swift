@@ -86,10 +86,10 @@ struct ProfileRetry: Sendable {
   private func write(
     _ user: UUID, decided: Set<String>, _ connection: PostgresConnection
   ) async throws -> String? {
-    let answers = try await connection.pipeline(
-      [AdvisoryLock.acquire(.customer, [user.uuidString])]
-        + CustomerRecordRows.select(users: [user], devices: []))
-    let customerRecords = try CustomerRecordRows.decode(answers.dropFirst())
+    var reads = Statements()
+    reads.add(AdvisoryLock.acquire(.customer, [user.uuidString]))
+    let recordReads = AllCustomerRecordReads(users: [user], in: &reads)
+    let customerRecords = try recordReads.records(in: await connection.answers(to: reads))
     let changes = catalog.apps.map { CustomerChange(bundleID: $0.bundleID, customer: .user(user)) }
     var reason: String?
     for isDecided in [true, false] {

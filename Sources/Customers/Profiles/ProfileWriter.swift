@@ -297,8 +297,8 @@ package struct CustomerStatusWriter: Sendable {
     }
     let users = customers.compactMap(\.userID).sorted()
     guard !users.isEmpty else { return }
-    let answers = try await connection.pipeline(CustomerRecordRows.select(users: users, devices: []))
+    let records = try await connection.customerRecords(users: users)
     let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
-    _ = try await writer.write(changes, customerRecords: CustomerRecordRows.decode(answers), on: connection)
+    _ = try await writer.write(changes, customerRecords: records, on: connection)
   }
 }

@@ -66,7 +66,7 @@ package struct FreeAccessByApp: Sendable {
 
   package init() {}
 
-  /// - Parameter rows: of ``CustomerRecordRows/freeAccessByApp``.
+  /// - Parameter rows: of ``select``.
   package init(_ rows: some Sequence<Row>) throws {
     for row in rows {
       periods[try row.decode("bundle_id"), default: []].append(
@@ -77,28 +77,56 @@ package struct FreeAccessByApp: Sendable {
   package subscript(app: App) -> FreeAccess { periods[app.bundleID].map { FreeAccess($0) } ?? .never }
 }
 
-/// Reads customers' records: `subscriptions`, `purchase_devices`, `grants`, `trials` and `free_access`.
-package enum CustomerRecordRows {
-  /// The number of queries of ``select(users:devices:)`` with devices.
-  package static let count = 5
+/// The reads of customers' records: `subscriptions`, `purchase_devices`, `grants`, `trials` and `free_access`.
+package struct CustomerRecordReads {
+  private let subscriptions: Statements.Handle<Row>
+  private let grants: Statements.Handle<Row>
+  private let trials: Statements.Handle<Row>?
 
-  /// All queries; ``decode(_:)`` takes their results in the same order.
-  package static func select(users: [UUID], devices: [String]) -> [Query] {
-    [LookupPlans.useIndexScans, freeAccessByApp] + lookups(users: users, devices: devices)
-  }
-
-  /// The queries after ``LookupPlans`` and ``freeAccessByApp``; ``decodeLookups(_:freeAccessByApp:)`` takes their
-  /// results.
+  /// Adds the statements to the others of a round trip.
   /// - Parameters:
   ///   - known: purchases that need not be read.
   ///   - sharing: whether to read purchases that are shared with the devices.
-  package static func lookups(
-    users: [UUID], devices: [String], except known: [String] = [], sharing: Bool = true
-  ) -> [Query] {
-    [
-      SubscriptionRows.select(users: users, devices: devices, except: known, sharing: sharing),
-      grants(users: users, devices: devices),
-    ] + (devices.isEmpty ? [] : [trials(devices)])
+  package init(
+    users: [UUID] = [], devices: [String] = [], except known: [String] = [], sharing: Bool = true,
+    in reads: inout Statements
+  ) {
+    subscriptions = reads.add(
+      SubscriptionRows.select(users: users, devices: devices, except: known, sharing: sharing))
+    grants = reads.add(Self.grants(users: users, devices: devices))
+    trials = devices.isEmpty ? nil : reads.add(Self.trials(devices))
+  }
+
+  /// The records in the answers.
+  package func records(in answers: Statements.Answers, _ freeAccess: FreeAccessByApp) throws
+    -> RecordsByCustomer
+  {
+    var records = RecordsByCustomer()
+    records.freeAccessByApp = freeAccess
+    // A purchase has a row for each device that shares it, and a row is expensive to decode.
+    var sharedPurchases: [String: StoredSubscription] = [:]
+    for row in try answers[subscriptions] {
+      if let sharer = try SubscriptionRows.sharer(row) {
+        let id = try row.decode("original_transaction_id", as: String.self)
+        let stored = try sharedPurchases[id] ?? SubscriptionRows.decode(row)
+        sharedPurchases[id] = stored
+        records.customers[sharer, default: .init()].shared.append(stored)
+        continue
+      }
+      let stored = try SubscriptionRows.decode(row)
+      guard let owner = stored.owner?.customer else { continue }
+      records.customers[owner, default: .init()].subscriptions.append(stored)
+    }
+    for row in try answers[grants] {
+      guard let customer = try Customer(row) else { continue }
+      records.customers[customer, default: .init()]
+        .grants[try row.decode("bundle_id"), default: []].append(try Grant(row))
+    }
+    for row in try answers[trials] {
+      records.customers[.device(try row.decode("device_id")), default: .init()]
+        .trials[try row.decode("bundle_id"), default: []].append(try Trial(row))
+    }
+    return records
   }
 
   private static func grants(users: [UUID], devices: [String]) -> Query {
@@ -124,56 +152,41 @@ package enum CustomerRecordRows {
     WHERE own.device_id = ANY(\(devices))
     """
   }
+}
 
+extension FreeAccessByApp {
   /// The periods of free access of all apps; there are few.
-  package static let freeAccessByApp: Query = "SELECT bundle_id, starts_at, ends_at FROM free_access"
+  package static let select: Query = "SELECT bundle_id, starts_at, ends_at FROM free_access"
+}
 
-  /// - Parameter answers: the results of ``select(users:devices:)``.
-  package static func decode(_ answers: some Sequence<Rows>) throws -> RecordsByCustomer {
-    let answers = Array(answers)
-    return try decodeLookups(answers.dropFirst(2), freeAccessByApp: FreeAccessByApp(answers[1]))
+/// The reads of customers' records, with the settings and the periods of free access that the ledger has read already.
+package struct AllCustomerRecordReads {
+  private let records: CustomerRecordReads
+  private let freeAccess: Statements.Handle<Row>
+
+  package init(users: [UUID] = [], devices: [String] = [], in reads: inout Statements) {
+    reads.add(LookupPlans.useIndexScans)
+    freeAccess = reads.add(FreeAccessByApp.select)
+    records = CustomerRecordReads(users: users, devices: devices, in: &reads)
   }
 
-  /// - Parameter answers: the results of ``lookups(users:devices:except:sharing:)``.
-  package static func decodeLookups(
-    _ answers: some Sequence<Rows>, freeAccessByApp: FreeAccessByApp
-  ) throws -> RecordsByCustomer {
-    let answers = Array(answers)
-    var customerRecords = RecordsByCustomer()
-    customerRecords.freeAccessByApp = freeAccessByApp
-    // A purchase has a row for each device that shares it, and a row is expensive to decode.
-    var sharedPurchases: [String: StoredSubscription] = [:]
-    for row in answers[0] {
-      if let sharer = try SubscriptionRows.sharer(row) {
-        let id = try row.decode("original_transaction_id", as: String.self)
-        let stored = try sharedPurchases[id] ?? SubscriptionRows.decode(row)
-        sharedPurchases[id] = stored
-        customerRecords.customers[sharer, default: .init()].shared.append(stored)
-        continue
-      }
-      let stored = try SubscriptionRows.decode(row)
-      guard let owner = stored.owner?.customer else { continue }
-      customerRecords.customers[owner, default: .init()].subscriptions.append(stored)
-    }
-    for row in answers[1] {
-      guard let customer = try Customer(row) else { continue }
-      customerRecords.customers[customer, default: .init()]
-        .grants[try row.decode("bundle_id"), default: []].append(try Grant(row))
-    }
-    for row in answers.dropFirst(2).joined() {
-      customerRecords.customers[.device(try row.decode("device_id")), default: .init()]
-        .trials[try row.decode("bundle_id"), default: []].append(try Trial(row))
-    }
-    return customerRecords
+  package func records(in answers: Statements.Answers) throws -> RecordsByCustomer {
+    try records.records(in: answers, FreeAccessByApp(answers[freeAccess]))
+  }
+}
+
+extension PostgresConnection {
+  /// Reads the records of these customers.
+  package func customerRecords(users: [UUID] = [], devices: [String] = []) async throws -> RecordsByCustomer {
+    var reads = Statements()
+    let records = AllCustomerRecordReads(users: users, devices: devices, in: &reads)
+    return try records.records(in: await answers(to: reads))
   }
 }
 
 extension PostgresPool {
   /// Reads the records of these customers.
   package func customerRecords(users: [UUID] = [], devices: [String] = []) async throws -> RecordsByCustomer {
-    let answers = try await withConnection { connection in
-      try await connection.pipeline(CustomerRecordRows.select(users: users, devices: devices))
-    }
-    return try CustomerRecordRows.decode(answers)
+    try await withConnection { try await $0.customerRecords(users: users, devices: devices) }
   }
 }

@@ -76,7 +76,7 @@ struct EventSweep: Sendable {
 
   private func sweepTrials(of app: App) async throws -> Int {
     let instant = clock.now()
-    let freeAccess = try FreeAccessByApp(await pool.query(CustomerRecordRows.freeAccessByApp))[app]
+    let freeAccess = try FreeAccessByApp(await pool.query(FreeAccessByApp.select))[app]
     let pause = freeAccess.periods.reduce(0) { $0 + ($1.endsAt ?? instant).timeIntervalSince($1.startsAt) }
     var place = EventSweepRows.TrialPlace.start
     var count = 0
@@ -113,14 +113,15 @@ struct EventSweep: Sendable {
       ).map(PauseCause.init)
       guard !causes.isEmpty else { return 0 }
       let devices = causes.compactMap(\.deviceID)
-      let answers = try await connection.pipeline(
-        CustomerRecordRows.select(users: [], devices: devices)
-          + devices.map { DeviceRows.select(bundleID: app.bundleID, deviceID: $0) })
-      let records = try CustomerRecordRows.decode(answers.prefix(CustomerRecordRows.count))
-      var paired: [String: [PairedDevice]] = [:]
-      for (device, rows) in zip(devices, answers.dropFirst(CustomerRecordRows.count)) {
-        paired[device] = try rows.map(PairedDevice.init)
+      var reads = Statements()
+      let recordReads = AllCustomerRecordReads(devices: devices, in: &reads)
+      let pairings = devices.map {
+        reads.add(DeviceRows.select(bundleID: app.bundleID, deviceID: $0), reading: PairedDevice.init)
       }
+      let answers = try await connection.answers(to: reads)
+      let records = try recordReads.records(in: answers)
+      var paired: [String: [PairedDevice]] = [:]
+      for (device, pairing) in zip(devices, pairings) { paired[device] = try answers[pairing] }
       let events = causes.compactMap { cause in
         cause.event(in: app, records, paired: cause.deviceID.flatMap { paired[$0] } ?? [], at: instant)
       }

@@ -60,7 +60,7 @@ struct LedgerTransaction {
       withApp.filter { $0.app?.sharesPurchases ?? false }.compactMap(\.originalTransactionID)
     ).sorted()
     let assumed = withApp.compactMap { $0.claim?.admission }.filter(\.isAssumed)
-    var reads = Reads()
+    var reads = Statements()
     reads.add(
       AdvisoryLock.acquireForLookups(.purchase, Set(news.compactMap(\.lockName)), lockTimeout: lockTimeout))
     let kept =
@@ -96,23 +96,23 @@ struct LedgerTransaction {
 
   /// The reads of a batch's purchases.
   private struct PurchaseReads {
-    let transactions: Reads.Handle<TransactionFact>
-    private let renewals: Reads.Handle<RenewalFact>
-    private let subscriptions: Reads.Handle<Row>
-    private let freeAccess: Reads.Handle<Row>
-    private let holders: Reads.Handle<(String, Holder)>?
+    let transactions: Statements.Handle<TransactionFact>
+    private let renewals: Statements.Handle<RenewalFact>
+    private let subscriptions: Statements.Handle<Row>
+    private let freeAccess: Statements.Handle<Row>
+    private let holders: Statements.Handle<(String, Holder)>?
 
-    init(of ids: [String], _ transactionIDs: [String], shared: [String], in reads: inout Reads) {
+    init(of ids: [String], _ transactionIDs: [String], shared: [String], in reads: inout Statements) {
       transactions = reads.add(
         TransactionRows.select(ids, or: transactionIDs), reading: { try TransactionRows.decode($0) })
       renewals = reads.add(RenewalRows.select(ids), reading: RenewalRows.decode)
-      subscriptions = reads.add(SubscriptionRows.selectWithFormer(ids), reading: \.self)
-      freeAccess = reads.add(CustomerRecordRows.freeAccessByApp, reading: \.self)
+      subscriptions = reads.add(SubscriptionRows.selectWithFormer(ids))
+      freeAccess = reads.add(FreeAccessByApp.select)
       holders = shared.isEmpty ? nil : reads.add(HolderRows.select(shared), reading: HolderRows.decode)
     }
 
     /// - Returns: the users who have those of the purchases that count.
-    func load(_ answers: Reads.Answers, into state: inout LedgerState) throws -> Set<UUID> {
+    func load(_ answers: Statements.Answers, into state: inout LedgerState) throws -> Set<UUID> {
       var former: Set<UUID> = []
       state.freeAccessByApp = try FreeAccessByApp(answers[freeAccess])
       for fact in try answers[renewals] { state.load(fact) }
@@ -158,18 +158,19 @@ struct LedgerTransaction {
   ) async throws -> [LedgerReceipt] {
     let instant = entries.map(\.instant).max() ?? Date()
     let changed = state.changedSubscriptions
-    var (queries, update) = statements(for: state, changed, at: instant)
+    var writes = Statements()
+    let update = addFacts(of: state, changed, at: instant, to: &writes)
     let news = LedgerChanges(
       entries: Array(zip(entries, receipts)), purchases: state.purchaseChanges,
       notifications: state.newNotifications.map(\.notification), moves: state.moves, instant: instant)
-    queries += effects.flatMap { $0.statements(for: news) }
+    for effect in effects { writes.add(effect.statements(for: news)) }
     let erased = state.erasedPurchases
     if !erased.isEmpty {
-      queries.append(ImpersonalFacts.subscriptions(erased))
-      queries += ImpersonalFacts.reduce(erased, includesWaiting: false, at: instant)
+      writes.add(ImpersonalFacts.subscriptions(erased))
+      writes.add(ImpersonalFacts.reduce(erased, includesWaiting: false, at: instant))
     }
     let returned = state.purchasesWithErasedTokens
-    if !returned.isEmpty { queries.append(ImpersonalFacts.renewalsWithoutTokens(returned)) }
+    if !returned.isEmpty { writes.add(ImpersonalFacts.renewalsWithoutTokens(returned)) }
     let changes = state.customerChanges
     let users = Set(changes.compactMap(\.customer.userID)).sorted()
     let devices = Set(changes.compactMap(\.customer.deviceID)).sorted()
@@ -179,44 +180,42 @@ struct LedgerTransaction {
       let transfers = entries.compactMap(\.transfer)
       if !transfers.isEmpty { _ = try await connection.query(locks) }
       for transfer in transfers { try await transfer.check(connection) }
-      queries.append(locks)
+      writes.add(locks)
       let admissions = zip(entries, receipts).compactMap { entry, receipt in
         receipt.isSecretChanged ? nil : entry.claim?.admission
       }.filter { devices.contains($0.device) }
-      if !admissions.isEmpty { queries.append(DeviceSecretRows.require(admissions)) }
-      if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { queries.append(notes) }
+      if !admissions.isEmpty { writes.add(DeviceSecretRows.require(admissions)) }
+      if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { writes.add(notes) }
     }
     // The customers' other records: the rows written here need not be read back. Devices are read for the responses
     // alone, which are about the entries' apps.
-    let lookups =
+    let recordReads =
       readsCustomers
-      ? CustomerRecordRows.lookups(
+      ? CustomerRecordReads(
         users: users, devices: devices, except: changed.map(\.stored.originalTransactionID),
-        sharing: entries.contains { $0.app?.sharesPurchases ?? false }) : []
-    queries += lookups
-    guard !queries.isEmpty else { return receipts }
+        sharing: entries.contains { $0.app?.sharesPurchases ?? false }, in: &writes) : nil
+    guard !writes.queries.isEmpty else { return receipts }
     let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
     let hasProfiles = writer.isNeeded(for: changes)
     // If the UPDATE finds fewer rows than expected, the transaction must not commit: COMMIT is sent after its response.
-    let answers: [Rows]
+    let answers: Statements.Answers
     var ahead: Result<SavepointAttempt, PostgresError>?
     if hasProfiles {
-      (answers, ahead) = try await connection.pipeline(
-        queries, attempting: writer.selectsAhead(for: changes), within: ProfileWriter.timeout)
+      (answers, ahead) = try await connection.answers(
+        to: writes, attempting: writer.selectsAhead(for: changes), within: ProfileWriter.timeout)
     } else if update != nil {
-      answers = try await connection.pipeline(queries)
+      answers = try await connection.answers(to: writes)
     } else {
-      answers = try await connection.commit(after: queries)
+      answers = try await connection.commit(after: writes)
     }
-    if let update, answers[update.place].affected < update.count {
+    if let update, answers.affected(by: update.handle) < update.count {
       throw RowsChanged()
     }
-    guard readsCustomers else { return receipts }
+    guard let recordReads else { return receipts }
 
     var customerRecords: RecordsByCustomer
     do {
-      customerRecords = try CustomerRecordRows.decodeLookups(
-        answers.suffix(lookups.count), freeAccessByApp: state.freeAccessByApp)
+      customerRecords = try recordReads.records(in: answers, state.freeAccessByApp)
     } catch  where connection.isCommitted {
       logger.error("a customer's records cannot be read", metadata: ["reason": "\(error)"])
       return receipts.map { receipt in
@@ -241,44 +240,45 @@ struct LedgerTransaction {
     }
   }
 
-  /// The statements that write notifications, facts and subscriptions, with the index of the one that updates stored
-  /// transactions and the number of rows that it must touch.
-  private func statements(
-    for state: LedgerState, _ changed: [LedgerState.ChangedSubscription], at instant: Date
-  ) -> (queries: [Query], update: (place: Int, count: Int)?) {
-    var queries: [Query] = []
+  /// Adds the statements that write notifications, facts and subscriptions.
+  /// - Returns: the one that updates stored transactions, and the number of rows that it must touch.
+  private func addFacts(
+    of state: LedgerState, _ changed: [LedgerState.ChangedSubscription], at instant: Date,
+    to writes: inout Statements
+  ) -> (handle: Statements.Handle<Row>, count: Int)? {
     let notifications = state.newNotifications.map {
       NotificationRows.NewRow(
         notification: $0.notification, originalTransactionID: $0.originalTransactionID,
         outcome: $0.outcome, isProcessed: $0.isProcessed)
     }
-    if !notifications.isEmpty { queries.append(NotificationRows.insert(notifications, headers: headerIDs)) }
+    if !notifications.isEmpty { writes.add(NotificationRows.insert(notifications, headers: headerIDs)) }
     let unusable = notifications.map(\.notification).filter { $0.failure != nil }
-    if !unusable.isEmpty { queries.append(NotificationRows.explain(unusable)) }
+    if !unusable.isEmpty { writes.add(NotificationRows.explain(unusable)) }
     for replayed in state.replayedNotifications {
-      queries.append(
+      writes.add(
         NotificationRows.markReplayed(
           replayed.notification, originalTransactionID: replayed.originalTransactionID,
           outcome: replayed.outcome, isProcessed: replayed.isProcessed, at: instant))
     }
     let (known, unknown) = state.newTransactions
-    if !unknown.isEmpty { queries.append(TransactionRows.insert(unknown, at: instant)) }
-    let update = known.isEmpty ? nil : (place: queries.count, count: known.count)
-    if !known.isEmpty { queries.append(TransactionRows.update(known, at: instant)) }
+    if !unknown.isEmpty { writes.add(TransactionRows.insert(unknown, at: instant)) }
+    let update =
+      known.isEmpty
+      ? nil : (handle: writes.add(TransactionRows.update(known, at: instant)), count: known.count)
     let late = state.lateFacts
-    if !late.isEmpty { queries.append(LateFactRows.insert(late)) }
+    if !late.isEmpty { writes.add(LateFactRows.insert(late)) }
     let renewals = state.newRenewals
-    if !renewals.isEmpty { queries.append(RenewalRows.upsert(renewals, at: instant)) }
+    if !renewals.isEmpty { writes.add(RenewalRows.upsert(renewals, at: instant)) }
     if !changed.isEmpty {
-      queries.append(
+      writes.add(
         SubscriptionRows.upsert(
           changed.map(\.stored), validated: changed.map(\.isValidation), at: instant))
       let shared = changed.filter(\.hasNewHolders).map(\.stored)
-      if !shared.isEmpty { queries += HolderRows.replace(shared) }
+      if !shared.isEmpty { writes.add(HolderRows.replace(shared)) }
     }
     let oldProofs = state.oldProofs
-    if !oldProofs.isEmpty { queries.append(OldProofRows.mark(oldProofs, at: instant)) }
-    return (queries, update)
+    if !oldProofs.isEmpty { writes.add(OldProofRows.mark(oldProofs, at: instant)) }
+    return update
   }
 }
 

@@ -284,8 +284,7 @@ extension SupportDesk {
     _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts), timeout: ErasedCustomer.timeout)
     if let user = customer.user {
       // The status is that of a free user, unless an app that writes to the same table knows the user too.
-      let records = try await CustomerRecordRows.decode(
-        connection.pipeline(CustomerRecordRows.select(users: [user], devices: [])))
+      let records = try await connection.customerRecords(users: [user])
       let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
       let before = try await profileValues(of: user, connection)
       _ = try await writer.write(changes, customerRecords: records, former: [user], on: connection)

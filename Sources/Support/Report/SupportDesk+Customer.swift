@@ -56,15 +56,22 @@ extension SupportDesk {
   ) async throws -> ReportedCustomer {
     let users = [customer.userID].compactMap(\.self)
     let devices = [customer.deviceID].compactMap(\.self)
-    let answers = try await connection.pipeline(
-      [
-        TimelineRows.last(Self.events, of: customer, bundleID: app.bundleID),
-        GrantRows.select(of: [customer]), PastAccess.lastMove(from: customer, bundleID: app.bundleID),
-        DeviceRows.select(bundleID: app.bundleID, deviceID: customer.deviceID ?? ""),
-        RefusedAttemptRows.last(Self.refusals, of: customer, bundleID: app.bundleID),
-        SeenUserRows.select(customer, of: app.bundleID),
-      ] + CustomerRecordRows.select(users: users, devices: devices))
-    let all = try CustomerRecordRows.decode(answers.dropFirst(6))
+    var reads = Statements()
+    let timelineRead = reads.add(TimelineRows.last(Self.events, of: customer, bundleID: app.bundleID))
+    let grantReads = reads.add(GrantRows.select(of: [customer]), reading: StoredGrant.init)
+    let moveRead = reads.add(
+      PastAccess.lastMove(from: customer, bundleID: app.bundleID), reading: PastAccess.init(move:))
+    let pairedReads = reads.add(
+      DeviceRows.select(bundleID: app.bundleID, deviceID: customer.deviceID ?? ""), reading: PairedDevice.init
+    )
+    let refusalReads = reads.add(
+      RefusedAttemptRows.last(Self.refusals, of: customer, bundleID: app.bundleID),
+      reading: RefusedAttempt.init)
+    let seenRead = reads.add(SeenUserRows.select(customer, of: app.bundleID), reading: SeenTimes.init)
+    let recordReads = AllCustomerRecordReads(users: users, devices: devices, in: &reads)
+    let answers = try await connection.answers(to: reads)
+    let timeline = try answers[timelineRead]
+    let all = try recordReads.records(in: answers)
     let customerRecords = all.customerRecords(of: customer, in: app, at: instant)
     let entitlements = app.entitlements(of: customerRecords, for: customer, at: instant)
     let stored = all[customer].purchases(of: app)
@@ -76,14 +83,14 @@ extension SupportDesk {
       ReportedPurchase(
         $0, in: app, of: customer, with: details, hasStoreKey: apis[app.bundleID] != nil, at: instant)
     }
-    let storedGrants = try answers[1].map(StoredGrant.init).filter { $0.bundleID == app.bundleID }
+    let storedGrants = try answers[grantReads].filter { $0.bundleID == app.bundleID }
     let grants = storedGrants.map { ReportedGrant($0, in: app, at: instant) }
     let past =
-      try answers[2].map(PastAccess.init(move:)) + storedGrants.compactMap { PastAccess($0, at: instant) }
+      try answers[moveRead] + storedGrants.compactMap { PastAccess($0, at: instant) }
     let trial = customerRecords.trial.map {
       ReportedTrial($0, of: customer, in: app, honoring: customerRecords.freeAccess, at: instant)
     }
-    let paired = try answers[3].map(PairedDevice.init)
+    let paired = try answers[pairedReads]
     return ReportedCustomer(
       kind: customer.kindWord, customer: customer.id, bundleID: app.bundleID, app: app.name,
       entitlements: EntitlementsResponse(entitlements),
@@ -91,7 +98,7 @@ extension SupportDesk {
       because: entitlements.explanation(
         notes: purchases.compactMap(\.note) + grants.compactMap(\.note) + [trial?.note].compactMap(\.self),
         past: past.max { $0.at < $1.at }, plans: details.plans, at: instant),
-      seen: try answers[5].first.map(SeenTimes.init),
+      seen: try answers[seenRead].first,
       purchases: purchases,
       doublePurchases: [DoublePurchase](stored, others, in: app, details.plans, at: instant),
       grants: grants, trial: trial,
@@ -101,9 +108,9 @@ extension SupportDesk {
       .startsAt,
       children: [ReportedChild](paired.prefix(Self.children), under: entitlements),
       childrenHidden: max(0, paired.count - Self.children),
-      refusedAttempts: try answers[4].map(RefusedAttempt.init).reversed(),
-      events: try answers[0].map(TimelineEvent.init).reversed(),
-      eventsHidden: try answers[0].first.map { try $0.decode("total", as: Int.self) - answers[0].count } ?? 0)
+      refusedAttempts: try answers[refusalReads].reversed(),
+      events: try timeline.map(TimelineEvent.init).reversed(),
+      eventsHidden: try timeline.first.map { try $0.decode("total", as: Int.self) - timeline.count } ?? 0)
   }
 
   /// What the report says of these purchases beside their rows.

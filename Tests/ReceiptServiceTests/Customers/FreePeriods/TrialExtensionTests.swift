@@ -59,7 +59,7 @@ import Testing
       let trial = try #require(customerRecords[.device("over")].trials[TestApps.family]?.first)
       let app = try #require(harness.service.notifications.catalog[TestApps.family])
       let freeAccessByApp = try await FreeAccessByApp(
-        harness.pool.query(CustomerRecordRows.freeAccessByApp))
+        harness.pool.query(FreeAccessByApp.select))
       #expect(trial.end(honoring: freeAccessByApp[app]) == now + 10 * 86_400)
     }
   }

@@ -89,8 +89,7 @@ import Testing
     try await withHarness { harness in
       let (before, after) = try await harness.pool.withTransaction { connection in
         let before = try await Self.work(of: connection)
-        let answers = try await connection.pipeline(CustomerRecordRows.select(users: users, devices: devices))
-        _ = try CustomerRecordRows.decode(answers)
+        _ = try await connection.customerRecords(users: users, devices: devices)
         return (before, try await Self.work(of: connection))
       }
       #expect(after.scans == before.scans)

@@ -1,7 +1,7 @@
 /// The statements of one round trip, each with the way to read its rows.
 ///
 /// ``add(_:reading:)`` gives a handle, by which the rows are found in the answers: no statement is known by its position.
-public struct Reads {
+public struct Statements {
   /// In the order in which they were added.
   public private(set) var queries: [Query] = []
 
@@ -14,8 +14,12 @@ public struct Reads {
     fileprivate let read: (Row) throws -> Value
   }
 
-  /// Adds a statement whose rows nobody reads, such as a lock.
-  public mutating func add(_ query: Query) { queries.append(query) }
+  /// Adds a statement whose rows are read as they are, or not at all.
+  @discardableResult
+  public mutating func add(_ query: Query) -> Handle<Row> { add(query) { $0 } }
+
+  /// Adds statements whose rows nobody reads.
+  public mutating func add(_ more: [Query]) { queries += more }
 
   /// Adds a statement.
   /// - Parameter read: the value of a row.
@@ -40,12 +44,30 @@ public struct Reads {
     public subscript<Value>(handle: Handle<Value>?) -> [Value] {
       get throws { try handle.map { try self[$0] } ?? [] }
     }
+
+    /// The number of rows that a statement inserted, updated or deleted.
+    public func affected<Value>(by handle: Handle<Value>) -> Int { rows[handle.place].affected }
   }
 }
 
 extension PostgresConnection {
   /// Runs the statements as ``pipeline(_:timeout:)`` does.
-  nonisolated(nonsending) public func answers(to reads: Reads) async throws -> Reads.Answers {
-    Reads.Answers(rows: try await pipeline(reads.queries))
+  nonisolated(nonsending) public func answers(to statements: Statements) async throws -> Statements.Answers {
+    Statements.Answers(rows: try await pipeline(statements.queries))
+  }
+
+  /// Runs the statements and commits, as ``commit(after:)`` does.
+  nonisolated(nonsending) public func commit(
+    after statements: Statements
+  ) async throws -> Statements.Answers {
+    Statements.Answers(rows: try await commit(after: statements.queries))
+  }
+
+  /// Runs the statements and an attempt, as ``pipeline(_:attempting:within:)`` does.
+  nonisolated(nonsending) public func answers(
+    to statements: Statements, attempting more: [Query], within time: Duration = .zero
+  ) async throws -> (answers: Statements.Answers, attempt: Result<SavepointAttempt, PostgresError>) {
+    let (rows, attempt) = try await pipeline(statements.queries, attempting: more, within: time)
+    return (Statements.Answers(rows: rows), attempt)
   }
 }
