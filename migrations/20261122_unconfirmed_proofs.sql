@@ -29,8 +29,6 @@ ALTER TABLE public.adoption_runs ADD COLUMN IF NOT EXISTS is_of_file boolean NOT
 COMMENT ON COLUMN public.adoption_runs.is_of_file IS 'Whether the run read a file (--from) in place of the legacy tables.';
 ALTER TABLE public.adoption_runs ADD COLUMN IF NOT EXISTS tables text[];
 COMMENT ON COLUMN public.adoption_runs.tables IS 'Those of profiles and user_preferences to which the app wrote. NULL: the run has not ended, or ended before there was this column.';
-ALTER TABLE public.adoptions ALTER COLUMN run_id DROP NOT NULL;
-COMMENT ON COLUMN public.adoptions.run_id IS 'The run that decided it: adoption_runs.id. NULL: a run of another app wrote the claim down.';
 ALTER TABLE public.client_write_modes ADD COLUMN IF NOT EXISTS former_bundle_ids text[] NOT NULL DEFAULT '{}';
 COMMENT ON COLUMN public.client_write_modes.former_bundle_ids IS 'The apps that wrote their status to the table and do so no more: a row may still have it.';
 UPDATE public.adoption_runs r SET is_of_file = true

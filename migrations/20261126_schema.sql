@@ -159,7 +159,8 @@ END
 $$;
 
 -- For this file. Leaves a view where a table was. A role can do no more to the view than to the table: it runs with the rights of
--- its reader (PostgreSQL 15 and later), and is granted no more than the table.
+-- its reader, and is granted no more than the table. Before PostgreSQL 15 it runs with the rights of its owner, so there it is left
+-- for schema_migrations alone, and nothing can be written through it.
 CREATE OR REPLACE FUNCTION public.receiptd_leave_name(relation text, comment text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -169,11 +170,11 @@ DECLARE
   entry record;
 BEGIN
   -- Statements that delete a part of a table name the place of a row.
-  EXECUTE format('CREATE VIEW %s %s AS SELECT *%s FROM %s', name,
+  EXECUTE format('CREATE VIEW %s %s AS SELECT *%s FROM %s%s', name,
     CASE WHEN current_setting('server_version_num')::integer >= 150000 THEN 'WITH (security_invoker = true)' ELSE '' END,
     CASE WHEN relation IN ('consents', 'customer_event_bytes', 'events', 'refused_attempts', 'seen_users')
       THEN ', ctid' ELSE '' END,
-    target);
+    target, CASE WHEN current_setting('server_version_num')::integer >= 150000 THEN '' ELSE ' OFFSET 0' END);
   EXECUTE format('ALTER VIEW %s OWNER TO %s', name, (SELECT relowner::regrole FROM pg_class WHERE oid = target));
   EXECUTE format('COMMENT ON VIEW %s IS %L', name, comment);
   FOR entry IN SELECT attname, col_description(target, attnum) AS comment FROM pg_attribute WHERE attrelid = target AND attnum > 0 LOOP
@@ -222,7 +223,7 @@ BEGIN
     IF relation = 'schema_migrations' THEN
       PERFORM public.receiptd_leave_name(relation,
         'The applied migrations. Without it, a server of a build before the schema receiptd would migrate the database anew.');
-    ELSIF has_servers THEN
+    ELSIF has_servers AND current_setting('server_version_num')::integer >= 150000 THEN
       PERFORM public.receiptd_leave_name(relation,
         'The former name of receiptd.' || relation || ', for servers of the build before. receiptd_drop_former_names() drops it.');
     END IF;

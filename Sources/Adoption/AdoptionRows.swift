@@ -99,7 +99,8 @@ enum AdoptionRows {
         UNION ALL
         SELECT customer::uuid, false FROM adoptions
         WHERE bundle_id = \(app.bundleID) AND customer = ANY(\(users.map { $0.uuidString.lowercased() }))
-          AND original_transaction_id <> '' AND (outcome <> ALL(\(undecided)) OR source = \(table.destination.rawValue))
+          AND original_transaction_id <> '' AND (outcome <> ALL(\(undecided))
+            OR source = \(table.destination.rawValue) AND run_id IS NOT NULL)
         UNION ALL
         SELECT user_id, false FROM client_writes
         WHERE user_id = ANY(\(users)) AND table_name = 'profiles' AND \(app.writeTo.contains(.profiles))
@@ -137,7 +138,8 @@ enum AdoptionRows {
     """
   }
 
-  /// All decisions on claims of an app, in the order of customers and transactions.
+  /// All decisions on claims of an app, in the order of customers and transactions. A claim that ``note(_:of:at:)`` wrote down ends with
+  /// its user's row.
   static func decided(
     in app: App, after last: (customer: String, transactionID: String), at instant: Date, limit: Int = page
   ) -> Query {
@@ -146,6 +148,7 @@ enum AdoptionRows {
       coalesce(award.revoked_at IS NOT NULL OR award.ends_at <= \(instant), false) AS is_award_over
     FROM adoptions LEFT JOIN grants AS award ON award.id = grant_id
     WHERE adoptions.bundle_id = \(app.bundleID)
+      AND (run_id IS NOT NULL OR EXISTS (SELECT FROM profiles p WHERE p.id::text = customer))
       AND (customer, original_transaction_id) > (\(last.customer), \(last.transactionID))
     ORDER BY customer, original_transaction_id LIMIT \(limit)
     """

@@ -49,8 +49,8 @@ package enum CustomerChanges {
       """
   }
 
-  /// Adds rows for every customer of an app that has a purchase, a grant or a trial, for example when free access begins. The
-  /// pseudonyms of erased customers are none.
+  /// Adds rows for every customer of an app that has a purchase, a grant or a trial, or whose state a destination has, for example
+  /// when free access begins. The pseudonyms of erased customers are none.
   /// - Parameter destination: the only destination to add rows for; `nil` for all.
   /// - Returns: `nil` if the app has no destination.
   package static func enqueueEveryone(
@@ -64,7 +64,10 @@ package enum CustomerChanges {
     let id = isUser ? "user_id::text" : "device_id"
     // Only devices have trials and shared purchases.
     let sources = ["subscriptions", "grants"] + (isUser ? [] : ["trials", "purchase_devices"])
-    let customers = sources.map { "SELECT \(id), bundle_id FROM \($0)" }.joined(separator: " UNION ")
+    let customers =
+      sources.map { "SELECT \(id), bundle_id FROM \($0)" }.joined(separator: " UNION ")
+      // A customer who lost the last record may be told of free access, and then of its end.
+      + " UNION SELECT key, bundle_id FROM outbox WHERE destination IN ('cloudkit', 'webhook') AND NOT payload ? 'erased'"
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
       SELECT place.destination, customer.id, customer.bundle_id, place.endpoint, '{}', \(instant)::timestamptz,

@@ -146,6 +146,35 @@ import Testing
     }
   }
 
+  @Test func `a claim that another app's run wrote down ends with its user, and denies no award`()
+    async throws
+  {
+    var root = try #require(
+      JSONSerialization.jsonObject(with: Data(LiveApps.configuration([:]).utf8)) as? [String: Any])
+    var apps = try #require(root["apps"] as? [[String: Any]])
+    let place = try #require(apps.firstIndex { $0["bundleID"] as? String == Thaqalayn.bundleID })
+    apps[place]["writeTo"] = ["profiles"]
+    root["apps"] = apps
+    let text = String(decoding: try JSONSerialization.data(withJSONObject: root), as: UTF8.self)
+    try await LiveApps.with(configuration: text) { live in
+      let (payer, owner) = (live[1], live[2])
+      let former = try await live.legacyCustomer(live[3])
+      _ = try await live.legacyCustomer(owner)
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      // The backend makes one user's premium one without end; another user deletes the account and opens a new one.
+      try await live.setProfile(owner, nil, product: SwiftClimb.monthly, until: nil)
+      try await LiveTables.run(
+        "DELETE FROM profiles WHERE id = '\(live[3].uuidString)'", on: live.pool)
+      try await live.setProfile(
+        payer, former.originalTransactionID, product: SwiftClimb.monthly,
+        until: former.transaction.expiresDate)
+      let report = try await live.adopt(SwiftClimb.bundleID)
+      #expect(report.outcomes["awarded"] == 1, "\(report.outcomes)")
+      #expect(report.awardsDenied == [])
+      #expect(try await live.harness.row(of: former.originalTransactionID).userID == payer)
+    }
+  }
+
   @Test func `runs that begin at once are one run`() async throws {
     try await LiveApps.with { live in
       let adoption = live.harness.service.adoption
