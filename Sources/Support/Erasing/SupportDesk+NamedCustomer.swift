@@ -115,7 +115,7 @@ extension SupportDesk {
   private func namesakes(of id: String) async throws -> [CustomerSearch.Match] {
     guard let stored = UUID(rfc9562: id)?.uuidString.lowercased(), stored != id else { return [] }
     return try await pool.withConnection { connection in
-      try await CustomerSearch(stored, in: catalog, connection).customers(named: stored, withUnlisted: true)
+      try await CustomerSearch(stored, in: catalog, connection).customers(named: stored)
     }
   }
 
