@@ -66,7 +66,7 @@ package enum CustomerChanges {
     let sources = ["subscriptions", "grants"] + (isUser ? [] : ["trials", "purchase_devices"])
     let customers =
       sources.map { "SELECT \(id), bundle_id FROM \($0)" }.joined(separator: " UNION ")
-      // A customer who lost the last record may be told of free access, and then of its end.
+      // A customer without a record has free access too, and must be told when it ends.
       + " UNION SELECT key, bundle_id FROM outbox WHERE destination IN ('cloudkit', 'webhook') AND NOT payload ? 'erased'"
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)

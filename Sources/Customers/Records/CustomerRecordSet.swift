@@ -159,7 +159,8 @@ extension FreeAccessByApp {
   package static let select: Query = "SELECT bundle_id, starts_at, ends_at FROM free_access"
 }
 
-/// The reads of customers' records, with the settings and the periods of free access that the ledger has read already.
+/// The reads of customers' records, with the planner's settings and the apps' periods of free access. The ledger needs
+/// ``CustomerRecordReads`` alone, because its first statements have read the other two.
 package struct AllCustomerRecordReads {
   private let records: CustomerRecordReads
   private let freeAccess: Statements.Handle<Row>

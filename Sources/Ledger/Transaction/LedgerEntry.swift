@@ -40,7 +40,7 @@ package struct LedgerEntry: Sendable {
     case notification(KeptNotification, RefundRequest? = nil)
     /// A stored notification is processed again, for a person or by receiptd itself.
     case replay(KeptNotification, RefundRequest?, by: SupportAuthor?)
-    /// A client sent a proof, which sets `last_validated_at`; without a claim it binds the purchase to nobody.
+    /// A client sent a proof, which sets `last_validated_at`. Without a claim, no customer gets the purchase.
     case proof(Claim?)
     /// A table or a file of the app names the purchase as a customer's.
     case adoption(Claim?)
@@ -142,7 +142,7 @@ package enum ClaimStrength: Sendable, Hashable {
   case name
   /// The claimant names the id, and the app refuses old builds: it gets nothing that it does not have.
   case nothing
-  /// The claimant is shown to belong to another Apple Account: it gets nothing, and is not even taken for a holder.
+  /// The claimant is shown to belong to another Apple Account: it gets nothing, also where it had the purchase.
   case foreign
 }
 

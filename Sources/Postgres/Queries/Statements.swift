@@ -18,7 +18,7 @@ public struct Statements {
   @discardableResult
   public mutating func add(_ query: Query) -> Handle<Row> { add(query) { $0 } }
 
-  /// Adds statements whose rows nobody reads.
+  /// Adds statements whose rows are not read.
   public mutating func add(_ more: [Query]) { queries += more }
 
   /// Adds a statement.
