@@ -96,8 +96,9 @@ package enum FreeAccessRows {
     WHERE ends_at IS NOT NULL AND followed_at IS NULL
     """
 
-  /// Makes subscriptions due for the expiry sweep whose app grace may have been suspended: the paid period ended before the
-  /// period of free access did, and its grace had not ended before that.
+  /// Makes subscriptions due for the expiry sweep whose app grace the period may have changed: the paid period ended before
+  /// free access did and its grace had not ended before that; or the row was written during free access, when the grace had
+  /// no end.
   /// - Parameter reach: the longest time between the end of a paid period and the end of its grace.
   static func makeDue(
     bundleID: String, from start: Date, until end: Date, reach: TimeInterval, limit: Int
@@ -106,7 +107,8 @@ package enum FreeAccessRows {
     UPDATE subscriptions SET next_change_at = \(end)
     WHERE original_transaction_id IN (
       SELECT original_transaction_id FROM subscriptions
-      WHERE bundle_id = \(bundleID) AND expiry_date > \(start - reach) AND expiry_date <= \(end)
+      WHERE bundle_id = \(bundleID) AND expiry_date > \(start - reach)
+        AND (expiry_date <= \(end) OR phase_statuses[cardinality(phase_statuses)] = 'grace')
         AND revoked_at IS NULL AND updated_at <= \(end)
         AND (next_change_at IS NULL OR next_change_at > \(end))
       LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED)

@@ -1,5 +1,6 @@
 import AppStore
 import AppStoreSimulator
+import Customers
 import Foundation
 import HTTPTypes
 import Postgres
@@ -96,6 +97,41 @@ import Testing
       await alone.close()
       #expect(try await seen("phone", harness))
       #expect(try await seen("watch", harness) == false)
+    }
+  }
+
+  @Test func `a lifetime purchase has no end in the support views, whatever ends beside it`() async throws {
+    try await withShippedApps { harness in
+      let ada = try #require(Harness.ada)
+      let user = harness.user(of: Thaqalayn.bundleID)
+      _ = try await user.buys(Thaqalayn.tafsir)
+      _ = try await harness.desk.grant(
+        to: user.id.uuidString, bundleID: Thaqalayn.bundleID, tier: "premium", days: 30, by: ada)
+      let rows = try await harness.pool.query(
+        "SELECT lifetime, access_until FROM support_customers WHERE user_id = \(user.id)")
+      #expect(try rows[0].decode("lifetime", as: Bool.self))
+      #expect(try rows[0].decode("access_until", as: Date?.self) == nil)
+    }
+  }
+
+  @Test func `a month that is bought during free access is not lifetime access, and has its end afterwards`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let ada = try #require(Harness.ada)
+      harness.clock.advance(days: -10)
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      let bought = try await harness.device("phone", buys: ScreenTime.individual)
+      let view: Query = "SELECT lifetime, access_until FROM support_customers WHERE device_id = 'phone'"
+      #expect(try await harness.pool.query(view)[0].decode("lifetime", as: Bool.self) == false)
+      harness.clock.advance(days: 10)
+      _ = try await harness.desk.setFreeAccess(false, bundleID: ScreenTime.bundleID, by: ada)
+      _ = try await harness.service.sweep.freeAccess.run()
+      _ = try await harness.service.sweep.run()
+      let rows = try await harness.pool.query(view)
+      #expect(try rows[0].decode("lifetime", as: Bool.self) == false)
+      let end = try #require(bought.transaction.expiresDate) + 7 * ScreenTime.day
+      #expect(try rows[0].decode("access_until", as: Date?.self) == end)
     }
   }
 }
