@@ -40,7 +40,7 @@ enum AdoptionRows {
           AND (g.ends_at IS NULL OR g.ends_at > \(instant)))
       """
     return """
-      SELECT id AS user_id, premium_product_id, premium_product_id LIKE 'grant:%' IS TRUE AS names_grant,
+      SELECT id AS user_id, left(premium_product_id, 512) AS premium_product_id, premium_product_id LIKE 'grant:%' IS TRUE AS names_grant,
         CASE WHEN premium_expires_at < '10000-01-01' AND isfinite(premium_expires_at) THEN premium_expires_at END
           AS premium_expires_at,
         left(regexp_replace(premium_original_transaction_id, '[^ -~]', '?', 'g'), 64) AS premium_original_transaction_id
@@ -158,12 +158,13 @@ enum AdoptionRows {
   static func decidedUsers(of app: App, after last: UUID?, limit: Int = page) -> Query {
     """
     SELECT user_id FROM (
-      SELECT customer::uuid AS user_id FROM adoptions
-      WHERE bundle_id = \(app.bundleID) AND outcome <> ALL(\(undecided))
+      -- Claims of devices stay from a time in which the app's customers were devices.
+      SELECT CASE WHEN customer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN customer::uuid END AS user_id
+      FROM adoptions WHERE bundle_id = \(app.bundleID) AND outcome <> ALL(\(undecided))
       UNION
       SELECT user_id FROM subscriptions
       WHERE bundle_id = \(app.bundleID) AND user_id IS NOT NULL AND is_counted) AS decided
-    WHERE \(last)::uuid IS NULL OR user_id > \(last)::uuid ORDER BY user_id LIMIT \(limit)
+    WHERE user_id IS NOT NULL AND (\(last)::uuid IS NULL OR user_id > \(last)::uuid) ORDER BY user_id LIMIT \(limit)
     """
   }
 

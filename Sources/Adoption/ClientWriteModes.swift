@@ -38,11 +38,13 @@ package struct ClientWriteModes: Sendable {
   /// A table has one mode, and several apps may write to it: the least strict one, because a stricter one would break the
   /// old builds of another app. Without a setting, a new table is closed. A table with users from before receiptd is
   /// observed if the App Store can verify what they claim, else open.
-  package func mode(of table: ProfileTable, existedBefore: Bool) -> ClientWrites {
+  /// - Returns: `nil` for a table to which no configured app writes. The mode that is in force stays then: an app that is left out
+  ///   of the configuration by mistake opens nothing to clients.
+  package func mode(of table: ProfileTable, existedBefore: Bool) -> ClientWrites? {
     let modes = apps(writingTo: table).map { app in
       app.clientWrites ?? usualMode(of: table, app, existedBefore: existedBefore)
     }
-    return modes.min { $0.strictness < $1.strictness } ?? (existedBefore ? .accept : .refuse)
+    return modes.min { $0.strictness < $1.strictness }
   }
 
   private func usualMode(of table: ProfileTable, _ app: App, existedBefore: Bool) -> ClientWrites {
@@ -79,13 +81,17 @@ package struct ClientWriteModes: Sendable {
     ).map(StoredMode.init)
   }
 
-  /// Writes the modes that differ. The server's own role is a writer too, whichever it is.
+  /// Writes the modes that differ. The server's own role is a writer too, whichever it is. Where no configured app writes to a table,
+  /// only its former apps are noted.
   package func write(to pool: PostgresPool) async throws {
     for stored in try await Self.read(pool) {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }) else {
         continue
       }
-      let mode = mode(of: table, existedBefore: stored.existedBefore)
+      guard let mode = mode(of: table, existedBefore: stored.existedBefore) else {
+        try await leave(table, pool)
+        continue
+      }
       let limit = freeBookmarkLimit(in: table)
       let bundleIDs = apps(writingTo: table).map(\.bundleID).sorted()
       _ = try await pool.query(
@@ -101,6 +107,17 @@ package struct ClientWriteModes: Sendable {
             IS DISTINCT FROM (\(mode.rawValue)::text, \(limit)::bigint, \(bundleIDs)::text[], trusted.roles)
         """)
     }
+  }
+}
+
+extension ClientWriteModes {
+  private func leave(_ table: ProfileTable, _ pool: PostgresPool) async throws {
+    _ = try await pool.query(
+      """
+      UPDATE client_write_modes SET bundle_ids = '{}',
+        former_bundle_ids = ARRAY(SELECT DISTINCT unnest(bundle_ids || former_bundle_ids) ORDER BY 1)
+      WHERE table_name = \(table.destination.rawValue) AND bundle_ids <> '{}'
+      """)
   }
 }
 

@@ -23,7 +23,7 @@ struct ProfileCorrection: Sendable {
     return ProfileTable.all.filter { table in
       let existedBefore = existing.contains(table.destination.rawValue)
       return app.writeTo.contains(table.destination)
-        && modes.mode(of: table, existedBefore: existedBefore) != .accept
+        && [.observe, .refuse].contains(modes.mode(of: table, existedBefore: existedBefore))
     }
   }
 

@@ -18,7 +18,7 @@ import Work
 /// brought the proof asks at once and waits for ``patience``, as requests do that come meanwhile; the job asks until the App
 /// Store has answered.
 package struct OldProofs: Sendable {
-  /// Waits longer than a request, because jobs can.
+  /// Waits longer for its turn and tries more often than a request, because jobs can. Each attempt has a request's timeout.
   package let lookup: StoreLookup
   let ledger: LedgerWriter
   let pool: PostgresPool

@@ -82,7 +82,7 @@ actor TestServer {
               loop execute format('drop schema %I cascade', name); end loop;
               execute format('alter database %I reset all', current_database());
             end $$;
-            create schema public;
+            create schema public authorization pg_database_owner;
             grant all on schema public to public;
             """, timeout: .seconds(60))
       }

@@ -155,7 +155,8 @@ package struct DeviceAuthenticator: Sendable {
         if secret.matches(stored) { return .stored }
         guard proof != nil, record.isEmpty || record.matchesSome else { return .refused }
         let replaced = try await connection.query(
-          DeviceSecretRows.replace(secret, of: device, bundleID: app.bundleID, at: instant))
+          DeviceSecretRows.replace(
+            secret, of: device, bundleID: app.bundleID, renews: !record.isCharged, at: instant))
         let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
         guard count <= DeviceSecretRows.notedReplacements else { return .stored }
         if record.isCharged, isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }

@@ -113,14 +113,16 @@ package enum DeviceSecretRows {
   /// Replaces a secret, and returns how many times that was done within 24 hours.
   ///
   /// The sender of the former secret may not have been the customer, so a consent that came with it ends.
+  /// - Parameter renews: whether the secret's time begins anew; not for a device with nothing on record, which a client may have
+  ///   invented.
   static func replace(
-    _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date
+    _ secret: DeviceSecret, of device: String, bundleID: String, renews: Bool, at instant: Date
   ) -> Query {
     """
     WITH withdrawn AS (
       UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
       WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given)
-    UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = \(instant),
+    UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = CASE WHEN \(renews) THEN \(instant) ELSE set_at END,
       replacements = CASE WHEN \(isSameDay(instant)) THEN replacements + 1 ELSE 1 END,
       replacements_since = CASE WHEN \(isSameDay(instant)) THEN replacements_since ELSE \(instant) END
     WHERE bundle_id = \(bundleID) AND device_id = \(device)

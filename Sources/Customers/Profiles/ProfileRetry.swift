@@ -31,6 +31,8 @@ struct ProfileRetry: Sendable {
   }
 
   private static let batch = 32
+  /// How soon a status is tried again whose table no configured app writes to: another configuration may be read at any time.
+  private static let configurationWait: TimeInterval = 60
 
   /// Writes all statuses that are due, every two seconds.
   var job: BackgroundJob {
@@ -58,15 +60,28 @@ struct ProfileRetry: Sendable {
       let attempts = try row.decode("attempts", as: Int.self)
       let user = UUID(rfc9562: try row.decode("key", as: String.self))
       let decided = Set(try row.decode("decided", as: [String].self))
-      if let user, let reason = try await tryWriting(user, decided: decided, connection) {
+      let unserved = unserved(try row.decode("tables", as: [String].self))
+      if let user, let reason = try await tryWriting(user, decided: decided, connection) ?? unserved {
         failures.increment()
-        let next = instant + Backoff.delivery.seconds(afterFailures: attempts + 1)
+        let next =
+          instant
+          + (unserved == nil ? Backoff.delivery.seconds(afterFailures: attempts + 1) : Self.configurationWait)
         _ = try await connection.query(ProfileRetryRows.postpone(id, until: next, because: reason))
       } else {
         _ = try await connection.query(ProfileRetryRows.done(id))
       }
       return true
     }
+  }
+
+  /// Why a status for one of these tables waits: no configured app writes to it, as in a server that has not read a new
+  /// configuration yet.
+  private func unserved(_ tables: [String]) -> String? {
+    let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
+    return ProfileTable.all.first {
+      tables.contains($0.destination.rawValue) && writer.apps(writingTo: $0).isEmpty
+    }
+    .map { "\($0.destination.rawValue): no configured app writes to it" }
   }
 
   /// An unreadable row fails this user's status only; the queue goes on.
@@ -110,13 +125,16 @@ package enum ProfileRetryRows {
   package static let destination = "profiles"
 
   /// Adds rows for users whose status must be written again. A user with a waiting row that says the same gets no second one.
-  /// - Parameter users: each with the tables in which the status replaces every claim.
+  /// - Parameter users: each with the tables that the status is for, and those in which it replaces every claim.
   static func insert(
-    _ users: [(id: UUID, decided: [StatusDestination])], at instant: Date
+    _ users: [(id: UUID, tables: [StatusDestination], decided: [StatusDestination])], at instant: Date
   ) -> Query {
+    func list(_ tables: [StatusDestination]) -> String {
+      tables.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+    }
     let payloads = users.map { user in
-      let tables = user.decided.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
-      return tables.isEmpty ? "{}" : "{\"decided\": [\(tables)]}"
+      let decided = user.decided.isEmpty ? "" : ", \"decided\": [\(list(user.decided))]"
+      return "{\"tables\": [\(list(user.tables))]\(decided)}"
     }
     return """
       INSERT INTO outbox (destination, key, payload, created_at, next_attempt_at)
@@ -132,7 +150,9 @@ package enum ProfileRetryRows {
   /// The due rows, locked until the transaction ends.
   static func due(at instant: Date, limit: Int) -> Query {
     """
-    SELECT id, key, attempts, ARRAY(SELECT jsonb_array_elements_text(payload -> 'decided')) AS decided FROM outbox
+    SELECT id, key, attempts, ARRAY(SELECT jsonb_array_elements_text(payload -> 'decided')) AS decided,
+      ARRAY(SELECT jsonb_array_elements_text(coalesce(payload -> 'tables', payload -> 'decided'))) AS tables
+    FROM outbox
     WHERE destination = \(destination) AND next_attempt_at <= \(instant)
       AND done_at IS NULL AND dead_at IS NULL
     ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED

@@ -57,10 +57,12 @@ package struct ProfileWriter {
     ahead: Result<SavepointAttempt, PostgresError>? = nil, commits: Bool = false
   ) async throws -> [UUID: String] {
     let tableWrites = writes(for: changes)
-    // A later attempt knows nothing of a former purchase.
-    let decided: [UUID: [StatusDestination]] = former.reduce(into: [:]) { decided, user in
-      decided[user] = tableWrites.filter { $0.users.contains(user) }.map(\.table.destination)
+    var tables: [UUID: [StatusDestination]] = [:]
+    for (table, _, users) in tableWrites {
+      for user in users { tables[user, default: []].append(table.destination) }
     }
+    // A later attempt knows nothing of a former purchase.
+    let decided = tables.filter { former.contains($0.key) }
     let instant = clock.now()
     var unwritten: [UUID: String] = [:]
     for (index, (table, apps, users)) in tableWrites.enumerated() {
@@ -72,12 +74,13 @@ package struct ProfileWriter {
       let refused = try await write(
         writes, to: table, connection, ahead: index == 0 ? ahead : nil,
         after: index == tableWrites.count - 1 && commits
-          ? Waiting(users: Set(unwritten.keys), decided: decided) : nil)
+          ? Waiting(users: Set(unwritten.keys), tables: tables, decided: decided) : nil)
       unwritten.merge(refused) { former, _ in former }
       if connection.isCommitted { return unwritten }
     }
     if !unwritten.isEmpty {
-      _ = try await connection.query(outbox(Waiting(users: Set(unwritten.keys), decided: decided)))
+      _ = try await connection.query(
+        outbox(Waiting(users: Set(unwritten.keys), tables: tables, decided: decided)))
     }
     return unwritten
   }
@@ -85,6 +88,8 @@ package struct ProfileWriter {
   /// The users whose status goes to the outbox.
   private struct Waiting {
     var users: Set<UUID>
+    /// The tables that a user's status is for.
+    let tables: [UUID: [StatusDestination]]
     /// The tables in which the status of a user replaces every claim.
     let decided: [UUID: [StatusDestination]]
   }
@@ -101,7 +106,8 @@ package struct ProfileWriter {
 
   private func outbox(_ waiting: Waiting) -> Query {
     ProfileRetryRows.insert(
-      waiting.users.sorted().map { ($0, waiting.decided[$0] ?? []) }, at: clock.now())
+      waiting.users.sorted().map { ($0, waiting.tables[$0] ?? [], waiting.decided[$0] ?? []) },
+      at: clock.now())
   }
 
   /// The tables to write, each with its apps and users.
@@ -117,7 +123,7 @@ package struct ProfileWriter {
     }
   }
 
-  private func apps(writingTo table: ProfileTable) -> [App] {
+  func apps(writingTo table: ProfileTable) -> [App] {
     catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
   }
 
@@ -207,7 +213,9 @@ package struct ProfileWriter {
       // A deferred constraint would fail at COMMIT and roll back the purchase; check it inside the savepoint. The commit
       // may wait for a standby, so the tables' statement timeout must not apply to it.
       changes += ["SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL statement_timeout = DEFAULT"]
-      let queued = waiting.map { Waiting(users: $0.users.union(skipped), decided: $0.decided) }
+      let queued = waiting.map {
+        Waiting(users: $0.users.union(skipped), tables: $0.tables, decided: $0.decided)
+      }
       if queued?.users.isEmpty != true { changes.append("SET LOCAL lock_timeout = DEFAULT") }
       if let queued {
         _ = try await connection.commit(after: changes + (queued.users.isEmpty ? [] : [outbox(queued)]))

@@ -51,6 +51,10 @@ package struct DeviceID: Sendable {
         "'\(member)' must be 1 to \(Self.maximumLength) bytes without control characters, and must not begin or end "
           + "with white space.")
     }
+    // A path cannot have them as a segment (RFC 3986, section 5.2.4), so the device could not ask for its entitlements.
+    guard name != ".", name != ".." else {
+      throw .invalidRequest("'\(member)' must not be '.' or '..'.")
+    }
     guard !Self.isErased(name) else {
       throw .invalidRequest("'\(member)' has the form of the id that replaces an erased device's.")
     }

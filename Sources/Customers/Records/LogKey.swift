@@ -12,10 +12,18 @@ package final class LogKey: Sendable {
 
   package init() {}
 
-  /// Reads the key.
+  /// Reads the key. Without a row, as during a restore, the job tries again.
   package func load(from pool: PostgresPool) async throws {
-    let bytes = try await pool.query("SELECT key FROM log_keys")[0].decode("key", as: [UInt8].self)
+    guard let row = try await pool.query("SELECT key FROM log_keys").first else {
+      throw Missing()
+    }
+    let bytes = try row.decode("key", as: [UInt8].self)
     key.withLock { $0 = SymmetricKey(data: bytes) }
+  }
+
+  /// The table `log_keys` has no row.
+  private struct Missing: Error, CustomStringConvertible {
+    var description: String { "log_keys has no row" }
   }
 
   /// The first 16 hexadecimal digits of HMAC-SHA256 of the id as the database writes it; `nil` without the key.

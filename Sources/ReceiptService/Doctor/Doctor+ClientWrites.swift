@@ -22,20 +22,31 @@ extension Doctor {
     var results: [CheckResult] = []
     for stored in try await ClientWriteModes.read(pool) {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }),
-        let recent = recent.first(where: { $0.table == stored.table }),
-        !modes.apps(writingTo: table).isEmpty
+        let recent = recent.first(where: { $0.table == stored.table })
       else { continue }
-      results.append(report(stored, modes, table, recent))
+      guard let mode = modes.mode(of: table, existedBefore: stored.existedBefore) else {
+        if let mode = stored.mode, mode != .accept { results.append(Self.leftAlone(stored.table, mode)) }
+        continue
+      }
+      results.append(report(stored, mode, modes, table, recent))
       results += try await premiumWriters(pool, stored, modes, table)
     }
     return results
   }
 
+  /// A table to which no configured app writes any more.
+  private static func leftAlone(_ table: String, _ mode: ClientWrites) -> CheckResult {
+    .warn(
+      "client writes to \(table)",
+      "no configured app writes to it, and its mode stays \(mode.rawValue)",
+      "put the app back into the configuration; if it has left receiptd for good: "
+        + "UPDATE receiptd.client_write_modes SET mode = 'accept' WHERE table_name = '\(table)'")
+  }
+
   private func report(
-    _ stored: ClientWriteModes.StoredMode, _ modes: ClientWriteModes, _ table: ProfileTable,
-    _ recent: ClientWriteRows.Recent
+    _ stored: ClientWriteModes.StoredMode, _ configured: ClientWrites, _ modes: ClientWriteModes,
+    _ table: ProfileTable, _ recent: ClientWriteRows.Recent
   ) -> CheckResult {
-    let configured = modes.mode(of: table, existedBefore: stored.existedBefore)
     let isSet = modes.apps(writingTo: table).contains { $0.clientWrites != nil }
     var parts = [
       "\(configured.rawValue)" + (isSet ? "" : " (by default; clientWrites is not set)")

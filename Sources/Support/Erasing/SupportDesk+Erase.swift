@@ -1,4 +1,5 @@
 import Actions
+import Configuration
 import Customers
 import Foundation
 import Identifiers
@@ -90,6 +91,9 @@ extension SupportDesk {
           return erasure
         }
       } catch is NewPurchase {
+        continue
+      } catch let error as PostgresError where error.isRetryable {
+        // Two erasures of customers that the record of each other names.
         continue
       } catch let dryRun as DryRun {
         return dryRun.erasure
@@ -258,6 +262,10 @@ extension SupportDesk {
     on connection: PostgresConnection
   ) async throws -> Erasure {
     let hasSignUp = try await hasSignUp(customer, connection)
+    if let table = try await connection.query(ErasureRows.unservedTable(of: customer, in: catalog)).first {
+      throw SupportRefusal.invalid(
+        ErasureReport.unserved(try table.decode("table_name"), of: customer.id))
+    }
     let changes = customer.appIDs.map { CustomerChange(bundleID: $0, customer: customer.customer) }
     let known = changes.filter { customer.bundleIDs.contains($0.bundleID) }
     if let events = CustomerChanges.enqueue(known, in: catalog, isErased: true, at: customer.instant) {
@@ -351,6 +359,22 @@ private enum ErasureRows {
   /// A row if the id is a pseudonym.
   static func erasure(of id: String) -> Query {
     "SELECT id FROM support_actions WHERE action = 'erase-customer' AND to_customer = \(id) LIMIT 1"
+  }
+
+  /// A table (`table_name`) to which an app of receiptd wrote and no configured one writes, if the user's row in it is premium: the
+  /// erasure cannot end that, and nothing would tell later that the status was receiptd's or a client's.
+  static func unservedTable(of customer: ErasedCustomer, in catalog: AppCatalog) -> Query {
+    let served = catalog.apps.filter { $0.customer == .user }.flatMap(\.writeTo).map(\.rawValue)
+    return """
+      SELECT table_name FROM client_write_modes
+      WHERE \(customer.user)::uuid IS NOT NULL AND table_name <> ALL(\(served)) AND bundle_ids || former_bundle_ids <> '{}'
+        AND CASE table_name
+          WHEN 'profiles' THEN EXISTS (
+            SELECT FROM profiles WHERE id = \(customer.user) AND (premium_original_transaction_id <> ''
+              OR premium_expires_at > \(customer.instant) OR premium_expires_at IS NULL AND premium_product_id <> ''))
+          ELSE EXISTS (SELECT FROM user_preferences WHERE user_id = \(customer.user) AND is_premium) END
+      ORDER BY 1 LIMIT 1
+      """
   }
 
   /// The number that the record of the erasure has.

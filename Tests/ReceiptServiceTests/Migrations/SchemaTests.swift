@@ -213,6 +213,25 @@ import Testing
     }
   }
 
+  @Test func `no client keeps a right to the outbox's sequence while the former names stand`() async throws {
+    try await Self.withFormerDatabase { _, pool, _ in
+      _ = try await pool.query(
+        "GRANT ALL ON SEQUENCE public.outbox_changes TO receiptd_numbers, receiptd_support, PUBLIC")
+      try await Self.migrate(pool)
+      let open: Query = """
+        SELECT role AS text FROM unnest(ARRAY['receiptd_numbers', 'receiptd_support']) AS role
+        WHERE has_sequence_privilege(role, 'public.outbox_changes', 'UPDATE')
+        """
+      #expect(try await Self.texts(open, pool) == [])
+      _ = try await pool.query("GRANT ALL ON SEQUENCE public.outbox_changes TO receiptd_numbers, PUBLIC")
+      _ = try await pool.query("SELECT receiptd_set_rights()")
+      #expect(try await Self.texts(open, pool) == [])
+      let serves = try await Self.texts(
+        "SELECT has_sequence_privilege('receiptd_app', 'public.outbox_changes', 'USAGE')::text AS text", pool)
+      #expect(serves == ["true"])
+    }
+  }
+
   // MARK: Both ways
 
   @Test func `a new database and one of the build before end with the same schema`() async throws {

@@ -72,6 +72,17 @@ import Testing
     "phone\u{2028}", "\u{1680}phone", "\u{a0}\u{301}phone",
   ]
 
+  @Test(arguments: [".", ".."]) func `a device id that no path can have as a segment is refused`(id: String)
+    async throws
+  {
+    try await withScreenTime { harness in
+      let refused = try await harness.launch(id)
+      #expect(refused.status == 400)
+      #expect(refused.code == "invalid_request")
+      #expect(try await harness.launch("..phone").status == 201)
+    }
+  }
+
   @Test(arguments: spaced)
   func `a device id with white space at an end is refused`(id: String) async throws {
     try await withScreenTime { harness in

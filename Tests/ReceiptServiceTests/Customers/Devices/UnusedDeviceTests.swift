@@ -40,6 +40,25 @@ import Text
       """)
   }
 
+  @Test func `another secret of a device with nothing on record makes it last no longer`() async throws {
+    try await withScreenTime { harness in
+      // A purchase that does not count is no record.
+      let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID, in: .sandbox)
+      _ = try await harness.children(of: "visitor", secret: Self.secret(1))
+      harness.clock.advance(days: 20)
+      _ = try await harness.device("visitor", shows: bought, secret: Self.secret(2))
+      // The new secret is in force.
+      #expect(try await harness.children(of: "visitor", secret: Self.secret(1)).status == 401)
+      #expect(try await harness.children(of: "visitor", secret: Self.secret(2)).status == 200)
+      harness.clock.advance(days: 11)
+      // As if another device had taken the purchase.
+      _ = try await harness.pool.query("DELETE FROM purchase_devices")
+      _ = try await harness.pool.query("UPDATE subscriptions SET device_id = 'other'")
+      for _ in 0..<2 { try await harness.service.retentionJob.run() }
+      #expect(try await harness.count("device_secrets") == 0)
+    }
+  }
+
   @Test func `secrets and consents of devices with nothing on record expire, and no others`() async throws {
     try await withHarness(configuration: ScreenTime.configuration(), role: "receiptd_app") { harness in
       let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)

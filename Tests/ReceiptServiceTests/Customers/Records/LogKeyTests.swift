@@ -32,4 +32,13 @@ import Testing
       #expect(lower.count == 1 && hashes.contains { $0.hash == lower[0].hash })
     }
   }
+
+  @Test func `without a row in log_keys the key is read later`() async throws {
+    try await withHarness { harness in
+      _ = try await harness.pool.query("DELETE FROM log_keys")
+      let key = LogKey()
+      await #expect(throws: (any Error).self) { try await key.load(from: harness.pool) }
+      #expect(key.hash(of: "phone") == nil)
+    }
+  }
 }

@@ -35,6 +35,28 @@ import Testing
     }
   }
 
+  @Test func `erasures at once of customers whom the grants of each other name are all done`() async throws {
+    try await withHarness { harness in
+      for _ in 0..<4 {
+        let users = (0..<4).map { _ in UUID() }
+        for user in users {
+          try await harness.arrives(harness.buy(token: user))
+          for other in users where other != user {
+            let author = try #require(Harness.makeAuthor("ada", "as \(other.uuidString.lowercased()) asked"))
+            _ = try await harness.desk.grant(
+              to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 3, by: author,
+              isForced: true)
+          }
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for user in users { group.addTask { _ = try await harness.erase(user.uuidString) } }
+          try await group.waitForAll()
+        }
+        for user in users { #expect(try await harness.tables(with: user.uuidString) == []) }
+      }
+    }
+  }
+
   @Test func `of two erasures at once one is done, and the other finds no customer`() async throws {
     try await withHarness { harness in
       let (user, _) = try await harness.customer()

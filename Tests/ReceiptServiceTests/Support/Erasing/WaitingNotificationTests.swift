@@ -16,46 +16,25 @@ import Testing
 
 /// Erasing a customer whom a notification names that could not be processed yet.
 @Suite struct WaitingNotificationTests {
-  /// Why the notification waits.
-  enum Cause: String, CaseIterable {
-    case unknownApp = "unknown_app"
-    case unknownEnvironment = "unknown_environment"
-    case unknownProduct = "unknown_product"
-    /// The transaction in it was signed under a root that is not trusted yet.
-    case unknownRoot = "failed"
-
-    /// A configuration under which it waits; ``TestApps/json`` is the right one.
-    var configuration: String {
-      switch self {
-      case .unknownApp: TestApps.json.replacing("150000000", with: "159999999")
-      case .unknownEnvironment:
-        TestApps.json.replacing(
-          #""appAppleID": 1500000001"#, with: #""environments": ["Sandbox"], "appAppleID": 1500000001"#)
-      case .unknownProduct:
-        TestApps.json.replacing(
-          #""com.example.climbing.annual": { "tier": "premium" },"#, with: "")
-      case .unknownRoot: TestApps.json
-      }
-    }
-  }
-
-  @Test(arguments: Cause.allCases)
-  func `an erased user does not come back by a notification that waited`(cause: Cause) async throws {
+  @Test(arguments: WaitingNotification.Cause.allCases)
+  func `an erased user does not come back by a notification that waited`(cause: WaitingNotification.Cause)
+    async throws
+  {
     try await withHarness { harness in
       let (user, _) = try await harness.customer()
       let waiting = try await harness.waits(cause, token: user)
       try await harness.erase(user.uuidString)
       #expect(try await harness.tables(with: user.uuidString) == [])
-      #expect(try await harness.outcome(of: waiting.uuid) == "erased")
+      #expect(try await harness.outcome(ofNotification: waiting.uuid) == "erased")
       try await harness.trusting(waiting.root) { await $0.replayWaiting() }
       #expect(try await harness.tables(with: user.uuidString) == [])
       #expect(try await !harness.isPremium(user))
     }
   }
 
-  @Test(arguments: Cause.allCases)
+  @Test(arguments: WaitingNotification.Cause.allCases)
   func `a user whom only a waiting notification names can be erased, and a renewal brings nothing back`(
-    cause: Cause
+    cause: WaitingNotification.Cause
   ) async throws {
     try await withHarness { harness in
       let user = UUID()
@@ -82,9 +61,9 @@ import Testing
     }
   }
 
-  @Test(arguments: Cause.allCases)
+  @Test(arguments: WaitingNotification.Cause.allCases)
   func `a device that is named like a user does not hide the user whom only a waiting notification names`(
-    cause: Cause
+    cause: WaitingNotification.Cause
   ) async throws {
     try await withHarness { harness in
       let user = UUID()
@@ -103,15 +82,15 @@ import Testing
       #expect(device.erased.map(\.kind) == ["device"])
       let erased = try await harness.erase(id, of: TestApps.climbing)
       #expect(erased.erased.map(\.kind) == ["user"])
-      #expect(try await harness.outcome(of: waiting.uuid) == "erased")
+      #expect(try await harness.outcome(ofNotification: waiting.uuid) == "erased")
       #expect(try await harness.tables(with: id) == ["grants"])
       // Nothing names the user any more, and the device is found alone.
       #expect(try await harness.desk.exportCustomer(id).kinds == ["device"])
     }
   }
 
-  @Test(arguments: Cause.allCases)
-  func `the export of a user has the notifications that wait`(cause: Cause) async throws {
+  @Test(arguments: WaitingNotification.Cause.allCases)
+  func `the export of a user has the notifications that wait`(cause: WaitingNotification.Cause) async throws {
     try await withHarness { harness in
       let user = UUID()
       let waiting = try await harness.waits(cause, token: user)
@@ -158,137 +137,9 @@ import Testing
       let other = UUID()
       let waiting = try await harness.waits(.unknownApp, token: other)
       try await harness.erase(user.uuidString)
-      #expect(try await harness.outcome(of: waiting.uuid) == "unknown_app")
+      #expect(try await harness.outcome(ofNotification: waiting.uuid) == "unknown_app")
       await harness.service.replayWaiting()
       #expect(try await harness.isPremium(other))
-    }
-  }
-
-  @Test(arguments: [Cause.unknownApp, .unknownEnvironment, .unknownRoot])
-  func `a refund that waits for another customer's purchase outlives the erasure of its former user`(
-    cause: Cause
-  ) async throws {
-    try await withHarness { harness in
-      let (user, bought) = try await harness.customer(buys: TestApps.annual)
-      let id = bought.originalTransactionID
-      let other = UUID()
-      let ada = try #require(Harness.ada)
-      _ = try await harness.desk.transfer(id, to: other.uuidString, by: ada, isForced: true)
-      harness.clock.advance(days: 1)
-      let waiting = try await harness.waits(cause, with: harness.store.perform(.refundLatest, on: id))
-      let dry = try await harness.desk.eraseCustomer(user.uuidString, by: ada, isDryRun: true)
-      #expect(dry.description.contains("notifications of other customers: 2 (they stay"), "\(dry)")
-      #expect(dry.description.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(dry)")
-      let report = try await harness.erase(user.uuidString)
-      #expect(report.erased.first?.notificationsOfOthers == 2)
-      #expect(report.erased.first?.rows["notifications"] == nil)
-      #expect(try await harness.outcome(of: waiting.uuid) == cause.rawValue)
-      #expect(try await harness.isPremium(other))
-
-      try await harness.trusting(waiting.root) { await $0.replayWaiting() }
-      #expect(try await harness.outcome(of: waiting.uuid) == "applied")
-      #expect(try await harness.row(of: id).status == "cancelled")
-      #expect(try await !harness.isPremium(other))
-      // The notification that was processed before the erasure can be replayed, too.
-      let first = try #require(UUID(uuidString: bought.notification.uuid))
-      #expect(try await harness.service.replay(first, by: ada).outcome == "unchanged")
-      #expect(try await harness.row(of: id).userID == other)
-      #expect(try await harness.count("transactions WHERE app_account_token IS NOT NULL") == 0)
-      #expect(try await harness.tables(with: user.uuidString) == ["notifications"])
-      #expect(try await refusal { try await harness.erase(user.uuidString) } == .notFound)
-    }
-  }
-
-  @Test
-  func
-    `a user whom only a waiting refund of another customer's purchase names is erased, and the refund counts`()
-    async throws
-  {
-    try await withHarness { harness in
-      let (user, owner) = (UUID(), UUID())
-      let bought = try harness.buy(TestApps.annual)
-      let id = bought.originalTransactionID
-      let proof = [bought.signedTransaction]
-      let token = try await harness.token(for: owner)
-      #expect(try await harness.sync(proof, user: owner, token: token).bool("isPremium") == true)
-      harness.clock.advance(days: 1)
-      var refunded = bought.transaction
-      refunded.appAccountToken = user
-      refunded.revocationDate = harness.clock.now
-      refunded.signedDate = harness.clock.now
-      let uuid = UUID().uuidString.lowercased()
-      let payload = try harness.notification(uuid, with: harness.sign(refunded))
-      try await harness.receives(payload, uuid, under: .unknownApp)
-      // The purchase is not a part of the user's data.
-      let export = try await harness.desk.exportCustomer(user.uuidString)
-      #expect(export.tables.isEmpty, "\(export.tables.map(\.table))")
-
-      #expect(try await harness.erase(user.uuidString).erased.first?.notificationsOfOthers == 1)
-      #expect(try await refusal { try await harness.erase(user.uuidString) } == .notFound)
-      #expect(try await harness.outcome(of: uuid) == "unknown_app")
-      await harness.service.replayWaiting()
-      #expect(try await harness.outcome(of: uuid) == "applied")
-      let row = try await harness.row(of: id)
-      #expect(row.status == "cancelled" && row.userID == owner)
-      #expect(try await !harness.isPremium(owner))
-      #expect(try await harness.tables(with: user.uuidString) == ["notifications"])
-    }
-  }
-
-  @Test func `a refund that waits for a shared purchase ends the access of the device that inherits it`()
-    async throws
-  {
-    try await withHarness { harness in
-      try harness.sellFamilySubscriptions()
-      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
-      let id = bought.originalTransactionID
-      _ = try await harness.device("old-phone", shows: bought)
-      harness.clock.advance(seconds: 60)
-      _ = try await harness.device("new-phone", shows: bought)
-      harness.clock.advance(seconds: 60)
-      let waiting = try await harness.waits(.unknownApp, with: harness.store.perform(.refundLatest, on: id))
-      try await harness.erase("old-phone")
-      #expect(try await harness.row(of: id).deviceID == "new-phone")
-      #expect(try await harness.outcome(of: waiting.uuid) == "unknown_app")
-      await harness.service.replayWaiting()
-      #expect(try await harness.outcome(of: waiting.uuid) == "applied")
-      let row = try await harness.row(of: id)
-      #expect(row.status == "cancelled" && row.deviceID == "new-phone")
-    }
-  }
-
-  @Test func `a refund that waits ends the access of a device that shares the purchase without a proof`()
-    async throws
-  {
-    try await withHarness { harness in
-      try harness.sellFamilySubscriptions()
-      let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
-      let id = bought.originalTransactionID
-      try await harness.arrives(bought)
-      _ = try await harness.device("phone", shows: bought)
-      // As a build that knows the transaction's id alone, under "clientWrites": "accept".
-      _ = try await harness.pool.query(
-        """
-        INSERT INTO purchase_devices (original_transaction_id, device_id, bundle_id, since, proved_at, is_barred, is_proven)
-        VALUES (\(id), 'old-build', \(TestApps.family), now(), now(), false, false)
-        """)
-      func hasAccess() async throws -> Bool? {
-        try await harness.entitlements("old-build", of: TestApps.family).bool("entitlements.isAccessGranted")
-      }
-      harness.clock.advance(seconds: 60)
-      let waiting = try await harness.waits(.unknownApp, with: harness.store.perform(.refundLatest, on: id))
-      let report = try await harness.erase("phone")
-      #expect(report.erased.first?.rows["notifications"] == 1)
-      // It inherits nothing, and what was processed before is reduced.
-      #expect(try await harness.row(of: id).deviceID == nil)
-      #expect(try await harness.count("notifications WHERE envelope_claims <> '{}'") == 1)
-      #expect(try await harness.outcome(of: waiting.uuid) == "unknown_app")
-      #expect(try await hasAccess() == true)
-      await harness.service.replayWaiting()
-      #expect(try await harness.outcome(of: waiting.uuid) == "applied")
-      #expect(try await harness.row(of: id).status == "cancelled")
-      #expect(try await hasAccess() == false)
-      #expect(try await harness.count("notifications WHERE envelope_claims <> '{}'") == 0)
     }
   }
 
@@ -412,107 +263,5 @@ import Testing
       #expect(try await harness.tables(with: user.uuidString) == [])
       #expect(try await harness.count("transactions") == 0)
     }
-  }
-}
-
-/// A notification that waits.
-private struct Waiting {
-  /// The event that it tells of.
-  var bought: SignedOutcome
-  var uuid: String
-  /// The root under which its transaction was signed; `nil` for the usual one.
-  var root: SigningAuthority?
-}
-
-extension Harness {
-  /// Buys the annual subscription, and receives its notification where it cannot be processed.
-  fileprivate func waits(_ cause: WaitingNotificationTests.Cause, token: UUID) async throws -> Waiting {
-    try await waits(cause, with: buy(TestApps.annual, token: token))
-  }
-
-  /// Receives the notification of an event where it cannot be processed.
-  fileprivate func waits(
-    _ cause: WaitingNotificationTests.Cause, with event: SignedOutcome
-  ) async throws -> Waiting {
-    var waiting = Waiting(bought: event, uuid: event.notification.uuid)
-    var payload = event.notification.signedPayload
-    if cause == .unknownRoot {
-      let root = try SigningAuthority()
-      waiting.root = root
-      waiting.uuid = UUID().uuidString.lowercased()
-      payload = try notification(waiting.uuid, with: root.signer.sign(event.transaction))
-    }
-    try await receives(payload, waiting.uuid, under: cause)
-    return waiting
-  }
-
-  /// A signed notification of the app for users.
-  fileprivate func notification(
-    _ uuid: String, with signedTransaction: String, renewal: String? = nil
-  ) throws -> String {
-    var data = NotificationData(environment: .production, bundleId: TestApps.climbing)
-    data.appAppleId = 1_500_000_001
-    data.signedTransactionInfo = signedTransaction
-    data.signedRenewalInfo = renewal
-    var payload = NotificationPayload(
-      notificationType: .subscribed, notificationUUID: uuid, signedDate: clock.now)
-    payload.data = data
-    return try store.identity.authority.signer.sign(payload)
-  }
-
-  /// Receives a notification where it cannot be processed.
-  fileprivate func receives(
-    _ payload: String, _ uuid: String, under cause: WaitingNotificationTests.Cause
-  ) async throws {
-    let mistaken = try await service(configuration: cause.configuration)
-    try await serving(mistaken) { address in
-      let answer = try await send(
-        .post, "/api/v1/subscriptions/webhook", json: #"{"signedPayload": "\#(payload)"}"#, to: address)
-      #expect(answer.status == 200)
-    }
-    await mistaken.close()
-    #expect(try await outcome(of: uuid) == cause.rawValue)
-  }
-
-  /// Inserts notifications that wait and whose token is a user's.
-  /// - Parameter purchase: the purchase of all, which only the claims name; `nil`: each is about a purchase of its own.
-  func keepWaiting(
-    _ count: Int, naming user: UUID, of bundleID: String, because cause: WaitingNotificationTests.Cause,
-    about purchase: String? = nil
-  ) async throws {
-    _ = try await pool.query(
-      "INSERT INTO jws_headers (header, sha256) VALUES ('h', 'h') ON CONFLICT DO NOTHING")
-    _ = try await pool.query(
-      """
-      INSERT INTO notifications (notification_uuid, type, bundle_id, environment, original_transaction_id, signed_at,
-        received_at, outcome, envelope_header, envelope_claims, envelope_signature, transaction_header,
-        transaction_claims, transaction_signature)
-      SELECT gen_random_uuid(), 'SUBSCRIBED', \(bundleID)::text, 'Production',
-        CASE WHEN \(purchase)::text IS NULL THEN purchase END, now(), now(),
-        \(cause.rawValue)::text, header, '{"notificationType": "SUBSCRIBED"}', 'x', header,
-        jsonb_build_object('originalTransactionId', purchase, 'appAccountToken', \(user)::uuid)::text, 'x'
-      FROM (
-        SELECT coalesce(\(purchase)::text, (910000000000000 + n)::text) AS purchase, (SELECT max(id) FROM jws_headers) AS header
-        FROM generate_series(1, \(count)) AS n) AS new
-      """)
-  }
-
-  /// The word in `notifications.outcome`.
-  fileprivate func outcome(of uuid: String) async throws -> String {
-    try await value(
-      "SELECT outcome AS value FROM notifications WHERE notification_uuid = \(uuid)::text::uuid")
-  }
-
-  /// Runs a server that trusts another root too.
-  fileprivate func trusting(_ root: SigningAuthority?, _ body: (Service) async throws -> Void) async throws {
-    guard let root else { return try await body(service) }
-    let file = FileManager.default.temporaryDirectory.appending(path: "root-\(UUID()).der")
-    try Data(root.rootDER).write(to: file)
-    defer { try? FileManager.default.removeItem(at: file) }
-    let roots = try #require(environment["APP_STORE_ROOTS"])
-    let trusting = try await service(
-      configuration: TestApps.json, settings: ["APP_STORE_ROOTS": "\(roots):\(file.path)"])
-    try await body(trusting)
-    await trusting.close()
   }
 }
