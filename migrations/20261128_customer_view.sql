@@ -92,3 +92,6 @@ FROM (
 ) AS held
 GROUP BY held.bundle_id, held.user_id, held.device_id, held.customer;
 COMMENT ON COLUMN public.support_customers.access_until IS 'The latest end of access that the customer has now. NULL with access: it never ends (lifetime), or its end is unknown while free access is on.';
+
+-- A view that is replaced loses its options: on Supabase it must read with the rights of its reader.
+SELECT public.receiptd_set_rights('support_customers');

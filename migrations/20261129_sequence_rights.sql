@@ -7,9 +7,10 @@ DECLARE
     'AND d.refobjid = entry.target AND NOT entry.is_apps
     UNION
     SELECT c.oid::regclass, c.relname, c.relacl, c.relowner FROM pg_class c
-    WHERE relation = ''outbox'' AND c.oid = to_regclass(''public.outbox_changes'') AND c.relkind = ''S''');
+    WHERE relation = ''outbox'' AND c.oid = to_regclass(''public.'' || relation || ''_changes'') AND c.relkind = ''S''
+      AND pg_has_role(c.relowner, ''USAGE'')');
 BEGIN
-  IF position('to_regclass(''public.outbox_changes'')' IN definition) > 0 THEN
+  IF position('_changes' IN replace(definition, 'outbox_changes', '')) > 0 THEN
     RETURN;
   ELSIF changed = definition THEN
     RAISE EXCEPTION 'receiptd_set_rights(text) is not the function of 20261125_roles.sql';

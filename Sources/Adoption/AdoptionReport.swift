@@ -99,8 +99,8 @@ package struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     )
     lines += Self.lines(
       awardsWithheld,
-      "premium by a client's word only, written after the first adoption: no award. For user_preferences "
-        + "--award-client-writes DAYS gives one with an end"
+      "premium since the first adoption by a client's word, or by nothing that receiptd knows: no award. For what a client wrote to "
+        + "user_preferences --award-client-writes DAYS gives one with an end"
     )
     lines += Self.lines(
       awardsDenied, "premium by a client's word only, against receiptd's decision: no award"

@@ -9,12 +9,16 @@ enum AdoptionRows {
   /// The number of rows that one query reads.
   static let page = 1_000
 
-  /// Which of these users wait for receiptd's status in their rows (`user_id`), which therefore say something else meanwhile.
-  static func waiting(_ users: [UUID]) -> Query {
+  /// Which of these users wait for receiptd's status in their rows of a table (`user_id`), which therefore say something else
+  /// meanwhile, and whether it replaces every claim (`is_decided`).
+  static func waiting(_ users: [UUID], in table: ProfileTable) -> Query {
     """
-    SELECT DISTINCT key::uuid AS user_id FROM outbox
+    SELECT key::uuid AS user_id, bool_or(payload -> 'decided' ? \(table.destination.rawValue)) IS TRUE AS is_decided
+    FROM outbox
     WHERE destination = \(ProfileRetryRows.destination) AND done_at IS NULL
       AND key = ANY(\(users.map { $0.uuidString.lowercased() }))
+      AND (NOT payload ? 'tables' OR payload -> 'tables' ? \(table.destination.rawValue))
+    GROUP BY key
     """
   }
 
@@ -135,6 +139,20 @@ enum AdoptionRows {
     SELECT user_id FROM client_writes
     WHERE user_id = ANY(\(users)) AND table_name = \(table.destination.rawValue) AND last_at > \(instant)
       AND (is_premium OR expires_at IS NOT NULL OR product_id <> '' OR original_transaction_id <> '')
+    """
+  }
+
+  /// Which of these users have a claim without a transaction that may get an award after the first adoption of the table: the app's
+  /// backend wrote their row since, or the first adoption wrote the claim down and could not decide it. Of any other premium row
+  /// nothing is known: receiptd may have written it itself, for a customer who was erased or by an app that was not configured.
+  static func backed(_ users: [UUID], of app: App, in table: ProfileTable, after instant: Date) -> Query {
+    """
+    SELECT user_id FROM backend_writes
+    WHERE user_id = ANY(\(users)) AND table_name = \(table.destination.rawValue) AND last_at > \(instant)
+    UNION
+    SELECT customer::uuid FROM adoptions
+    WHERE bundle_id = \(app.bundleID) AND customer = ANY(\(users.map { $0.uuidString.lowercased() }))
+      AND original_transaction_id = '' AND outcome = ANY(\(undecided))
     """
   }
 

@@ -88,14 +88,21 @@ struct AppAdoption: Sendable {
     return report
   }
 
-  /// Writes down the claims of `profiles` that name a transaction and have no row in `adoptions` yet: an award or a purchase of
-  /// another app of the table may replace them there before this app's claims are decided.
+  /// Writes down the claims that name a transaction and have no row in `adoptions` yet: an award or a purchase of another app of the
+  /// table may replace them there before this app's claims are decided. Before the first adoption of the tables also all others:
+  /// what it cannot decide is still a claim from before it.
   func noteClaims() async throws {
-    guard app.customer == .user, app.writeTo.contains(.profiles) else { return }
+    guard app.customer == .user else { return }
+    let tables = ProfileTable.all.filter { app.writeTo.contains($0.destination) }
+    let first = try await AdoptionRun.begin(
+      for: app, on: tables, modes: modes, isOfFile: false, isDryRun: true, in: pool)
     let legacy = LegacyClaims(
       app: app, modes: modes, pool: pool, clock: clock, firstRun: nil, clientAwardDays: nil)
-    let named = try await legacy.profiles().claims.filter { !$0.key.transactionID.isEmpty }
-    for page in named.chunked(by: AdoptionRows.page) {
+    let reading = try await legacy.read()
+    let noted = (reading.claims + reading.waitingClaims).filter {
+      first.firstStart == nil || !$0.key.transactionID.isEmpty
+    }
+    for page in noted.chunked(by: AdoptionRows.page) {
       _ = try await pool.query(AdoptionRows.note(page, of: app, at: clock.now()))
     }
   }
@@ -257,7 +264,7 @@ struct AppAdoption: Sendable {
       let answers = try await connection.pipeline([
         CustomerStatusWriter.lock([customer]),
         AdoptionRows.standing(of: users, in: app, on: table, modes: modes, at: instant),
-        AdoptionRows.waiting(users),
+        AdoptionRows.waiting(users, in: table),
         claim.source == .profiles
           ? AdoptionRows.profiles(of: customer.userID, others: others, at: instant)
           : AdoptionRows.userPreferences(of: customer.userID),

@@ -21,6 +21,8 @@ package struct ClientWriteModes: Sendable {
   package struct StoredMode: Sendable {
     package var table: String
     package var existedBefore: Bool
+    /// Whether an app writes to it, or wrote.
+    package var hasApps: Bool
     /// `nil` before a server has started.
     package var mode: ClientWrites?
     package var countedSince: Date
@@ -28,6 +30,7 @@ package struct ClientWriteModes: Sendable {
     init(_ row: Row) throws {
       table = try row.decode("table_name")
       existedBefore = try row.decode("existed_before")
+      hasApps = try row.decode("has_apps")
       mode = try row.decode("mode", as: String?.self).flatMap(ClientWrites.init)
       countedSince = try row.decode("counted_since")
     }
@@ -77,21 +80,21 @@ package struct ClientWriteModes: Sendable {
   /// Reads the rows of all tables.
   package static func read(_ pool: PostgresPool) async throws -> [StoredMode] {
     try await pool.query(
-      "SELECT table_name, existed_before, mode, counted_since FROM client_write_modes ORDER BY table_name"
+      """
+      SELECT table_name, existed_before, bundle_ids || former_bundle_ids <> '{}' AS has_apps, mode, counted_since
+      FROM client_write_modes ORDER BY table_name
+      """
     ).map(StoredMode.init)
   }
 
-  /// Writes the modes that differ. The server's own role is a writer too, whichever it is. Where no configured app writes to a table,
-  /// only its former apps are noted.
+  /// Writes the modes that differ. The server's own role is a writer too, whichever it is. A table to which no configured app
+  /// writes stays as it is: another server may know the app.
   package func write(to pool: PostgresPool) async throws {
     for stored in try await Self.read(pool) {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }) else {
         continue
       }
-      guard let mode = mode(of: table, existedBefore: stored.existedBefore) else {
-        try await leave(table, pool)
-        continue
-      }
+      guard let mode = mode(of: table, existedBefore: stored.existedBefore) else { continue }
       let limit = freeBookmarkLimit(in: table)
       let bundleIDs = apps(writingTo: table).map(\.bundleID).sorted()
       _ = try await pool.query(
@@ -107,17 +110,6 @@ package struct ClientWriteModes: Sendable {
             IS DISTINCT FROM (\(mode.rawValue)::text, \(limit)::bigint, \(bundleIDs)::text[], trusted.roles)
         """)
     }
-  }
-}
-
-extension ClientWriteModes {
-  private func leave(_ table: ProfileTable, _ pool: PostgresPool) async throws {
-    _ = try await pool.query(
-      """
-      UPDATE client_write_modes SET bundle_ids = '{}',
-        former_bundle_ids = ARRAY(SELECT DISTINCT unnest(bundle_ids || former_bundle_ids) ORDER BY 1)
-      WHERE table_name = \(table.destination.rawValue) AND bundle_ids <> '{}'
-      """)
   }
 }
 

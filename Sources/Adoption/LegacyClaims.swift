@@ -23,16 +23,20 @@ struct LegacyClaims: Sendable {
   struct Reading: Sendable {
     var claims: [LegacyClaim] = []
     var denied: [UUID] = []
-    /// The users whose claim without a transaction id was written by a client after the first adoption, and gets no award.
+    /// The users whose claim without a transaction id gets no award: after the first adoption a client wrote it, or nothing tells
+    /// that the app's backend did.
     var withheld: [UUID] = []
     /// The users with a row that waits for receiptd's status, such as that of a customer who was erased.
     var waiting: [UUID] = []
+    /// Those among them whose row may have a claim from before receiptd.
+    var waitingClaims: [LegacyClaim] = []
 
     static func += (all: inout Reading, part: Reading) {
       all.claims += part.claims
       all.denied += part.denied
       all.withheld += part.withheld
       all.waiting += part.waiting
+      all.waitingClaims += part.waitingClaims
     }
   }
 
@@ -55,15 +59,16 @@ struct LegacyClaims: Sendable {
     let others = modes.bundleIDs(notWritingTo: [.profiles])
     while true {
       let rows = try await pool.query(AdoptionRows.profiles(after: last, others: others, at: instant))
-      let waiting = try await waiting(rows)
+      let waiting = try await waiting(rows, in: .profiles)
       var unnamed: [LegacyClaim] = []
       for row in rows {
         let user = try row.decode("user_id", as: UUID.self)
         last = user
         let product = try row.decode("premium_product_id", as: String?.self)
         guard isMine(product, in: .profiles) else { continue }
-        if waiting.contains(user) {
+        if let isDecided = waiting[user] {
           claims.waiting.append(user)
+          if !isDecided { claims.waitingClaims.append(unnamedClaim(of: user, .profiles)) }
           continue
         }
         if try row.decode("names_grant", as: Bool.self) {
@@ -98,11 +103,14 @@ struct LegacyClaims: Sendable {
     else { return claims }
     while true {
       let rows = try await pool.query(AdoptionRows.userPreferences(after: last))
-      let waiting = try await waiting(rows)
+      let waiting = try await waiting(rows, in: .userPreferences)
       let users = try rows.map { try $0.decode("user_id", as: UUID.self) }
       last = users.last
-      claims.waiting += users.filter { waiting.contains($0) }
-      let unnamed = users.filter { !waiting.contains($0) }.map {
+      claims.waiting += users.filter { waiting[$0] != nil }
+      claims.waitingClaims += users.filter { waiting[$0] == false }.map {
+        unnamedClaim(of: $0, .userPreferences)
+      }
+      let unnamed = users.filter { waiting[$0] == nil }.map {
         LegacyClaim(
           key: .init(customer: .user($0), transactionID: ""), source: .userPreferences, award: award)
       }
@@ -111,11 +119,16 @@ struct LegacyClaims: Sendable {
     }
   }
 
-  /// The users of these rows that wait for receiptd's status.
-  private func waiting(_ rows: Rows) async throws -> Set<UUID> {
+  /// The users of these rows that wait for receiptd's status, and whether it replaces every claim.
+  private func waiting(_ rows: Rows, in table: ProfileTable) async throws -> [UUID: Bool] {
     let users = try rows.map { try $0.decode("user_id", as: UUID.self) }
-    return Set(
-      try await pool.query(AdoptionRows.waiting(users)).map { try $0.decode("user_id", as: UUID.self) })
+    return try await pool.query(AdoptionRows.waiting(users, in: table)).reduce(into: [:]) {
+      $0[try $1.decode("user_id", as: UUID.self)] = try $1.decode("is_decided", as: Bool.self)
+    }
+  }
+
+  private func unnamedClaim(of user: UUID, _ source: LegacyClaim.Source) -> LegacyClaim {
+    LegacyClaim(key: .init(customer: .user(user), transactionID: ""), source: source)
   }
 
   private func subscriptions() async throws -> [LegacyClaim] {
@@ -166,17 +179,18 @@ struct LegacyClaims: Sendable {
     let open = claims.filter { claim in claim.key.customer.userID.map { hasAccess[$0] == nil } ?? false }
     let denied = users.filter { hasAccess[$0] == false }
     guard let firstRun, !open.isEmpty else { return Reading(claims: open, denied: denied) }
-    let writers = Set(
-      try await pool.query(
-        AdoptionRows.writers(open.compactMap(\.key.customer.userID), of: table, after: firstRun)
-      ).map { try $0.decode("user_id", as: UUID.self) })
+    let claimants = open.compactMap(\.key.customer.userID)
+    func found(_ query: Postgres.Query) async throws -> Set<UUID> {
+      Set(try await pool.query(query).map { try $0.decode("user_id", as: UUID.self) })
+    }
+    let writers = try await found(AdoptionRows.writers(claimants, of: table, after: firstRun))
+    let backed = try await found(AdoptionRows.backed(claimants, of: app, in: table, after: firstRun))
     var reading = Reading(denied: denied)
     for claim in open {
-      guard let user = claim.key.customer.userID, writers.contains(user) else {
-        reading.claims.append(claim)
-        continue
-      }
-      if let claim = ofClient(claim, in: table) {
+      guard let user = claim.key.customer.userID else { continue }
+      if !writers.contains(user) {
+        if backed.contains(user) { reading.claims.append(claim) } else { reading.withheld.append(user) }
+      } else if let claim = ofClient(claim, in: table) {
         reading.claims.append(claim)
       } else {
         reading.withheld.append(user)

@@ -124,6 +124,9 @@ package struct SeenTimes: Sendable {
 
 /// The table `seen_users`.
 package enum SeenUserRows {
+  /// For an erasure: servers that write seen users wait for its record (``write(_:from:mostNew:)``), and so do other erasures.
+  package static let lockTable: Query = "LOCK TABLE seen_users IN SHARE ROW EXCLUSIVE MODE"
+
   /// Adds users, and writes the time of those that were not seen since the beginning of the day. Notes from before an erasure,
   /// or from the minute after it, are dropped: one of them may be of the erased customer, and no list of erased ids exists.
   ///

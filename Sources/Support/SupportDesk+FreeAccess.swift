@@ -18,7 +18,7 @@ extension SupportDesk {
   ) async throws -> FreeAccessResult {
     let app = try app(named: bundleID)
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
+    let result = try await pool.withTransaction { connection in
       let changed = try await connection.query(
         isOn
           ? FreeAccessRows.open(app, by: author, at: instant)
@@ -30,15 +30,15 @@ extension SupportDesk {
               SupportAction(
                 name: "free-access", bundleID: bundleID, details: ["switched": .string(isOn ? "on" : "off")])
             ], by: author, at: instant))
-        if let everyone = CustomerChanges.enqueueEveryone(of: app, at: instant) {
-          _ = try await connection.query(everyone)
-        }
         return FreeAccessResult(bundleID: bundleID, isOn: isOn, since: instant, isChanged: true)
       }
       let latest = try await connection.query(FreeAccessRows.latest(app, isOn: isOn))
       return FreeAccessResult(
         bundleID: bundleID, isOn: isOn, since: try latest.first?.decode("since"), isChanged: false)
     }
+    // The switch is made. What this cannot tell, the job tells within seconds.
+    try? await FreeAccessSweep(pool: pool, catalog: catalog, clock: clock).tell()
+    return result
   }
 }
 

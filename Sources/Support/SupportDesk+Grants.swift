@@ -53,13 +53,15 @@ extension SupportDesk {
   }
 
   /// Revokes a grant from now on. A repeated call changes nothing. An agent may revoke own grants alone.
-  /// - Throws: ``SupportRefusal`` for an unknown grant; errors of the database.
+  /// - Throws: ``SupportRefusal`` for an unknown grant, and for one of an app that is not configured; errors of the database.
   package func revokeGrant(_ id: UUID, by author: SupportAuthor) async throws -> GrantResult {
     guard let row = try await pool.query(GrantRows.select(id)).first else {
       throw SupportRefusal.notFound("There is no grant \(id.uuidString.lowercased()).")
     }
     let stored = try StoredGrant(row)
     let customer = stored.customer
+    // Without the app the premium status in its tables would stay.
+    _ = try app(named: stored.bundleID)
     try await checkGiver(of: stored, by: author)
     let instant = clock.now()
     return try await customerTransactions.run(

@@ -27,9 +27,30 @@ package struct FreeAccessSweep: Sendable {
   private static let watchTime: TimeInterval = 60
   private static let batch = 2_000
 
+  /// Tells the destinations of apps whose free access was switched on or off about all their customers, some at a time: a switch of an
+  /// app with many customers must not hold their rows. Repeated after a stop it begins anew, which does no harm.
+  package func tell() async throws {
+    for row in try await pool.query(FreeAccessRows.untold) {
+      let app = catalog[try row.decode("bundle_id", as: String.self)]
+      var last: String?
+      while let app,
+        let page = CustomerChanges.enqueueEveryone(of: app, after: last, limit: Self.batch, at: clock.now())
+      {
+        let told = try await pool.query(page).map { try $0.decode("key", as: String.self) }
+        // By bytes, as the database compares.
+        last = told.max { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+        if Set(told).count < Self.batch { break }
+      }
+      _ = try await pool.query(
+        FreeAccessRows.setTold(
+          try row.decode("id"), isOver: try row.decode("is_over", as: Bool.self), at: clock.now()))
+    }
+  }
+
   /// - Returns: the number of subscriptions made due.
   @discardableResult
   package func run() async throws -> Int {
+    try await tell()
     var count = 0
     for period in try await pool.query(FreeAccessRows.unfollowed).map(FreeAccessRows.EndedPeriod.init) {
       guard let app = catalog[period.bundleID] else { continue }
@@ -97,8 +118,8 @@ package enum FreeAccessRows {
     """
 
   /// Makes subscriptions due for the expiry sweep whose app grace the period may have changed: the paid period ended before
-  /// free access did and its grace had not ended before that; or the row was written during free access, when the grace had
-  /// no end.
+  /// free access did and its grace had not ended before that; or the row was computed during free access, when the grace had no
+  /// end, and may have been written after it.
   /// - Parameter reach: the longest time between the end of a paid period and the end of its grace.
   static func makeDue(
     bundleID: String, from start: Date, until end: Date, reach: TimeInterval, limit: Int
@@ -108,11 +129,25 @@ package enum FreeAccessRows {
     WHERE original_transaction_id IN (
       SELECT original_transaction_id FROM subscriptions
       WHERE bundle_id = \(bundleID) AND expiry_date > \(start - reach)
-        AND (expiry_date <= \(end) OR phase_statuses[cardinality(phase_statuses)] = 'grace')
-        AND revoked_at IS NULL AND updated_at <= \(end)
+        AND revoked_at IS NULL
+        AND (expiry_date <= \(end) AND updated_at <= \(end) OR phase_statuses[cardinality(phase_statuses)] = 'grace')
         AND (next_change_at IS NULL OR next_change_at > \(end))
       LIMIT \(limit) FOR NO KEY UPDATE SKIP LOCKED)
     RETURNING original_transaction_id
+    """
+  }
+
+  /// The periods whose beginning, or end (`is_over`), the app's destinations have not been told.
+  static let untold: Query = """
+    SELECT id, bundle_id, ends_at IS NOT NULL AS is_over FROM free_access
+    WHERE told_at IS NULL OR ends_at IS NOT NULL AND end_told_at IS NULL
+    """
+
+  static func setTold(_ id: UUID, isOver: Bool, at instant: Date) -> Query {
+    """
+    UPDATE free_access SET told_at = coalesce(told_at, \(instant)),
+      end_told_at = CASE WHEN \(isOver) THEN \(instant) ELSE end_told_at END
+    WHERE id = \(id)
     """
   }
 

@@ -60,8 +60,13 @@ struct ProfileRetry: Sendable {
       let attempts = try row.decode("attempts", as: Int.self)
       let user = UUID(rfc9562: try row.decode("key", as: String.self))
       let decided = Set(try row.decode("decided", as: [String].self))
-      let unserved = unserved(try row.decode("tables", as: [String].self))
-      if let user, let reason = try await tryWriting(user, decided: decided, connection) ?? unserved {
+      let named = try row.decode("tables", as: [String].self)
+      // A row from before tables were named is for all.
+      let tables = ProfileTable.all.filter { named.isEmpty || named.contains($0.destination.rawValue) }
+      let unserved = named.isEmpty ? nil : unserved(tables)
+      if let user,
+        let reason = try await tryWriting(user, to: tables, decided: decided, connection) ?? unserved
+      {
         failures.increment()
         let next =
           instant
@@ -76,21 +81,20 @@ struct ProfileRetry: Sendable {
 
   /// Why a status for one of these tables waits: no configured app writes to it, as in a server that has not read a new
   /// configuration yet.
-  private func unserved(_ tables: [String]) -> String? {
+  private func unserved(_ tables: [ProfileTable]) -> String? {
     let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
-    return ProfileTable.all.first {
-      tables.contains($0.destination.rawValue) && writer.apps(writingTo: $0).isEmpty
+    return tables.first { writer.apps(writingTo: $0).isEmpty }.map {
+      "\($0.destination.rawValue): no configured app writes to it"
     }
-    .map { "\($0.destination.rawValue): no configured app writes to it" }
   }
 
   /// An unreadable row fails this user's status only; the queue goes on.
   /// - Returns: the reason why the status could not be written.
   private func tryWriting(
-    _ user: UUID, decided: Set<String>, _ connection: PostgresConnection
+    _ user: UUID, to tables: [ProfileTable], decided: Set<String>, _ connection: PostgresConnection
   ) async throws -> String? {
     do {
-      return try await write(user, decided: decided, connection)
+      return try await write(user, to: tables, decided: decided, connection)
     } catch let error as UnreadableRow {
       logger.error("a subscription's row cannot be read", metadata: ["column": "\(error.column)"])
       return "subscriptions: the column \(error.column) cannot be read"
@@ -99,7 +103,7 @@ struct ProfileRetry: Sendable {
 
   /// - Parameter decided: the tables in which the status replaces every claim.
   private func write(
-    _ user: UUID, decided: Set<String>, _ connection: PostgresConnection
+    _ user: UUID, to tables: [ProfileTable], decided: Set<String>, _ connection: PostgresConnection
   ) async throws -> String? {
     var reads = Statements()
     reads.add(AdvisoryLock.acquire(.customer, [user.uuidString]))
@@ -110,7 +114,7 @@ struct ProfileRetry: Sendable {
     for isDecided in [true, false] {
       let writer = ProfileWriter(
         catalog: catalog, clock: clock, logger: logger,
-        tables: ProfileTable.all.filter { decided.contains($0.destination.rawValue) == isDecided })
+        tables: tables.filter { decided.contains($0.destination.rawValue) == isDecided })
       let unwritten = try await writer.write(
         changes, customerRecords: customerRecords, former: isDecided ? [user] : [], on: connection)
       reason = reason ?? unwritten[user]

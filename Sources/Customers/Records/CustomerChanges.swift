@@ -51,10 +51,14 @@ package enum CustomerChanges {
 
   /// Adds rows for every customer of an app that has a purchase, a grant or a trial, or whose state a destination has, for example
   /// when free access begins. The pseudonyms of erased customers are none.
-  /// - Parameter destination: the only destination to add rows for; `nil` for all.
-  /// - Returns: `nil` if the app has no destination.
+  /// - Parameters:
+  ///   - destination: the only destination to add rows for; `nil` for all.
+  ///   - last: only customers after this id.
+  ///   - limit: the most customers; `nil` for all.
+  /// - Returns: `nil` if the app has no destination. The statement returns the ids (`key`).
   package static func enqueueEveryone(
-    of app: App, for destination: OutboxDestination? = nil, at instant: Date
+    of app: App, for destination: OutboxDestination? = nil, after last: String? = nil, limit: Int? = nil,
+    at instant: Date
   )
     -> Query?
   {
@@ -74,12 +78,14 @@ package enum CustomerChanges {
         \(instant)::timestamptz
       FROM unnest(\(destinations.map(\.kind.rawValue))::text[], \(destinations.map(\.endpoint))::text[])
           AS place (destination, endpoint),
-        (\(unescaped: customers)) AS customer (id, bundle_id)
-      WHERE customer.bundle_id = \(app.bundleID) AND customer.id IS NOT NULL
-        AND NOT EXISTS (
-          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = customer.id)
+        (SELECT id, bundle_id FROM (\(unescaped: customers)) AS known (id, bundle_id)
+          WHERE bundle_id = \(app.bundleID) AND id COLLATE "C" > \(last ?? "")
+            AND NOT EXISTS (
+              SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = known.id)
+          ORDER BY id COLLATE "C" LIMIT \(limit.map(Int64.init))::bigint) AS customer
       ORDER BY 1, 2, 3, 4
       \(unescaped: resetExisting)
+      RETURNING key
       """
   }
 

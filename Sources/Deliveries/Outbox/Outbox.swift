@@ -64,7 +64,8 @@ package struct Outbox: Sendable {
           guard isNew, destination.kind == .cloudkit,
             let everyone = CustomerChanges.enqueueEveryone(of: app, for: destination, at: clock.now())
           else { return }
-          _ = try await connection.query(everyone)
+          // A row for each customer.
+          _ = try await connection.query(everyone, timeout: .seconds(120))
         }
         guard destination.kind == .webhook, !app.receivesStates(destination) else { continue }
         let states = DestinationRows.deleteStates(of: destination, limit: 1_000)

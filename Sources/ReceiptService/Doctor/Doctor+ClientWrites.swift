@@ -25,7 +25,9 @@ extension Doctor {
         let recent = recent.first(where: { $0.table == stored.table })
       else { continue }
       guard let mode = modes.mode(of: table, existedBefore: stored.existedBefore) else {
-        if let mode = stored.mode, mode != .accept { results.append(Self.leftAlone(stored.table, mode)) }
+        guard stored.hasApps, let mode = stored.mode, mode != .accept else { continue }
+        results.append(Self.leftAlone(stored.table, mode))
+        results += try await premiumWriters(pool, stored, modes, table)
         continue
       }
       results.append(report(stored, mode, modes, table, recent))

@@ -308,13 +308,13 @@ struct TableShape {
     required: ["user_id", "is_premium", "bookmark_limit"], key: "user_id", isFilledByServer: false,
     triggers: clientGuards)
 
-  /// The triggers of `migrations/20260420_client_writes.sql`, `migrations/20261121_erasing.sql` and
-  /// `migrations/20261123_client_writers.sql`.
+  /// The triggers of `receiptd_set_guards()`.
   private static let clientGuards = [
     "receiptd_forget_added_delete", "receiptd_forget_added_truncate", "receiptd_forget_added_update",
     "receiptd_guard_premium_insert", "receiptd_guard_premium_update", "receiptd_guard_written_insert",
     "receiptd_guard_written_update", "receiptd_keep_created_at", "receiptd_keep_created_at_update",
-    "receiptd_note_added_insert", "receiptd_touch_updated_at",
+    "receiptd_note_added_insert", "receiptd_note_backend_insert", "receiptd_note_backend_update",
+    "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {

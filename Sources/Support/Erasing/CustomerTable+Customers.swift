@@ -3,7 +3,8 @@ import Postgres
 extension CustomerTable {
   /// What receiptd knows of a customer beside purchases.
   static let customerTables = [
-    trials, devices, secrets, grants, consents, events, seenUsers, clientWrites, addedRows, adoptions,
+    trials, devices, secrets, grants, consents, events, seenUsers, clientWrites, backendWrites, addedRows,
+    adoptions,
     profiles, preferences,
   ]
 
@@ -130,9 +131,7 @@ extension CustomerTable {
     erase: { customer in
       guard let user = customer.user else { return [] }
       return [
-        // Servers that write seen users wait for the record of this erasure: see SeenUserRows.write.
-        "LOCK TABLE seen_users IN SHARE ROW EXCLUSIVE MODE",
-        "DELETE FROM seen_users WHERE user_id = \(user) AND \(customer.isOfApp())",
+        "DELETE FROM seen_users WHERE user_id = \(user) AND \(customer.isOfApp())"
       ]
     })
 
@@ -144,6 +143,19 @@ extension CustomerTable {
       """,
     export: { "SELECT to_jsonb(w) AS row FROM client_writes w WHERE \($0.isOwnClaim)" },
     erase: { ["DELETE FROM client_writes w WHERE \($0.isOwnClaim)"] })
+
+  private static let backendWrites = CustomerTable(
+    "backend_writes", "deleted",
+    columns: "table_name user_id last_at",
+    export: { customer in
+      """
+      SELECT to_jsonb(b) AS row FROM backend_writes b
+      WHERE user_id = \(customer.user) AND table_name = ANY(\(customer.profileTables + customer.sharedTables))
+      """
+    },
+    erase: {
+      ["DELETE FROM backend_writes WHERE user_id = \($0.user) AND table_name = ANY(\($0.profileTables))"]
+    })
 
   /// The function `receiptd_erase_actions` deletes the rows themselves, and a trigger the notes of them.
   private static let addedRows = CustomerTable(

@@ -158,6 +158,12 @@ extension CustomerTable {
         WHERE key = \(customer.id) AND destination NOT IN ('profiles', 'event', 'notification')
           AND NOT payload ? 'erased' AND \(customer.isOfAppAndKind)
         """,
+        // A status for a table to which no configured app writes would wait for good.
+        """
+        DELETE FROM outbox
+        WHERE destination = 'profiles' AND key = \(customer.user)::uuid::text AND payload ? 'tables'
+          AND NOT payload -> 'tables' ?| \(customer.servedTables)
+        """,
         ImpersonalFacts.forwards(customer.reducedPurchases, or: customer.endedNotifications),
       ]
     })

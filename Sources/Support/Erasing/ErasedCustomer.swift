@@ -23,6 +23,8 @@ struct ErasedCustomer: Sendable {
   let profileTables: [String]
   /// The names of those whose row is of one of these apps and of another one.
   let sharedTables: [String]
+  /// The names of all to which a configured app writes.
+  let servedTables: [String]
   /// Replaces the id: random, so that nothing leads back to the customer. Rows of one customer stay together, and counts of
   /// customers stay as they are.
   let pseudonym: String
@@ -104,6 +106,7 @@ struct ErasedCustomer: Sendable {
     profileTables = tables.filter { !isWritten($0, by: others) }.map(\.rawValue)
     let own = catalog.apps.filter { bundleIDs.contains($0.bundleID) }
     sharedTables = tables.filter { isWritten($0, by: others) && isWritten($0, by: own) }.map(\.rawValue)
+    servedTables = tables.filter { isWritten($0, by: catalog.apps) }.map(\.rawValue)
     self.instant = instant
     // Columns of users take UUIDs alone.
     let random = UUID().uuidString.lowercased()

@@ -55,13 +55,6 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
       + "now, repeat with --force (support API: \"force\": true)."
   }
 
-  /// Why a customer is not erased whose row in a table of no configured app is premium, also with `--force`.
-  static func unserved(_ table: String, of customer: String) -> String {
-    "The row of \(customer) in \(table) is premium, and no configured app writes to that table, so the erasure cannot end it; a "
-      + "later adoption would take it for a purchase. Put the app back into the configuration, or end premium in that row "
-      + "as the owner of the table; then repeat."
-  }
-
   /// Text for a terminal with 80 columns.
   package var description: String {
     var output = TerminalText()

@@ -1,5 +1,5 @@
 import Actions
-import Configuration
+import Authentication
 import Customers
 import Foundation
 import Identifiers
@@ -261,11 +261,9 @@ extension SupportDesk {
     _ customer: ErasedCustomer, running: [String], after ended: EarlierChanges, by author: SupportAuthor,
     on connection: PostgresConnection
   ) async throws -> Erasure {
+    // First, so that two erasures that name each other wait here, before they have locked any row.
+    _ = try await connection.query(SeenUserRows.lockTable, timeout: ErasedCustomer.timeout)
     let hasSignUp = try await hasSignUp(customer, connection)
-    if let table = try await connection.query(ErasureRows.unservedTable(of: customer, in: catalog)).first {
-      throw SupportRefusal.invalid(
-        ErasureReport.unserved(try table.decode("table_name"), of: customer.id))
-    }
     let changes = customer.appIDs.map { CustomerChange(bundleID: $0, customer: customer.customer) }
     let known = changes.filter { customer.bundleIDs.contains($0.bundleID) }
     if let events = CustomerChanges.enqueue(known, in: catalog, isErased: true, at: customer.instant) {
@@ -359,22 +357,6 @@ private enum ErasureRows {
   /// A row if the id is a pseudonym.
   static func erasure(of id: String) -> Query {
     "SELECT id FROM support_actions WHERE action = 'erase-customer' AND to_customer = \(id) LIMIT 1"
-  }
-
-  /// A table (`table_name`) to which an app of receiptd wrote and no configured one writes, if the user's row in it is premium: the
-  /// erasure cannot end that, and nothing would tell later that the status was receiptd's or a client's.
-  static func unservedTable(of customer: ErasedCustomer, in catalog: AppCatalog) -> Query {
-    let served = catalog.apps.filter { $0.customer == .user }.flatMap(\.writeTo).map(\.rawValue)
-    return """
-      SELECT table_name FROM client_write_modes
-      WHERE \(customer.user)::uuid IS NOT NULL AND table_name <> ALL(\(served)) AND bundle_ids || former_bundle_ids <> '{}'
-        AND CASE table_name
-          WHEN 'profiles' THEN EXISTS (
-            SELECT FROM profiles WHERE id = \(customer.user) AND (premium_original_transaction_id <> ''
-              OR premium_expires_at > \(customer.instant) OR premium_expires_at IS NULL AND premium_product_id <> ''))
-          ELSE EXISTS (SELECT FROM user_preferences WHERE user_id = \(customer.user) AND is_premium) END
-      ORDER BY 1 LIMIT 1
-      """
   }
 
   /// The number that the record of the erasure has.

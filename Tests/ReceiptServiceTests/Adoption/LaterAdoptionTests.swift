@@ -42,7 +42,7 @@ import Testing
         #expect(report.outcomes == ["awarded": 3])
         #expect(report.awardsWithheld == [Self.id(live[8]), Self.id(live[9])])
         #expect(
-          report.description.contains("  2 premium by a client's word only, written after the first adoption")
+          report.description.contains("  2 premium since the first adoption by a client's word")
         )
       }
       #expect(try await live.harness.count("grants") == 3)

@@ -31,39 +31,95 @@ import Testing
     await service.close()
   }
 
-  @Test func `a customer whose row in a table of no configured app is premium cannot be erased`() async throws
-  {
-    try await LiveApps.with { live in
-      let letter = try #require(Harness.makeAuthor("ada", "asked by letter"))
+  @Test(arguments: ["accept", "refuse"])
+  func `what is left of an erased customer of an app that was away is no claim`(mode: String) async throws {
+    let modes = [Thaqalayn.bundleID: mode]
+    try await LiveApps.with(modes) { live in
       _ = try await live.adopt(Thaqalayn.bundleID)
-      // By a client's word, and by a grant.
-      #expect(try await live.writesIsPremium(live[8]) == true)
-      let ada = try #require(Harness.ada)
-      let given = try await live.harness.desk.grant(
-        to: live[7].uuidString, bundleID: Thaqalayn.bundleID, tier: "premium", days: 1, by: ada,
-        isForced: true)
-      #expect(given.customer == live[7].uuidString.lowercased())
-      try await Self.withLeft(live) { service in
+      // Premium by a client's word, and by a grant for a day.
+      let written = try? await live.writesIsPremium(live[8])
+      #expect((written == true) == (mode == "accept"))
+      try await grants(live, to: live[7])
+      try await Self.withLeft(live, modes) { service in
         for (number, app) in [(7, Thaqalayn.bundleID), (8, SwiftClimb.bundleID)] {
-          for isDryRun in [true, false] {
-            let kind = try await refusal {
-              _ = try await service.support.eraseCustomer(
-                live[number].uuidString, bundleID: app, by: letter, isForced: true,
-                isDryRun: isDryRun)
-            }
-            #expect(kind == .invalid)
-          }
+          let author = try #require(Harness.makeAuthor("ada", "asked by letter"))
+          _ = try? await service.support.eraseCustomer(
+            live[number].uuidString, bundleID: app, by: author, isForced: true)
         }
-        // Its owner has ended it by hand.
-        _ = try await live.harness.pool.query(
-          "UPDATE user_preferences SET is_premium = false, bookmark_limit = 2 WHERE user_id = \(live[7])")
-        _ = try await service.support.eraseCustomer(
-          live[7].uuidString, bundleID: Thaqalayn.bundleID, by: letter, isForced: true)
       }
+      #expect(try await live.harness.isPremiumInPreferences(live[7]) == true)
       try await live.harness.service.configuredApps.write()
+      for _ in 0..<2 {
+        let report = try await live.adopt(Thaqalayn.bundleID)
+        #expect(report.awardsWithheld.contains(live[7].uuidString.lowercased()))
+        #expect(try await live.harness.count("grants WHERE user_id IN ('\(live[7])', '\(live[8])')") == 0)
+      }
+    }
+  }
+
+  private func grants(_ live: LiveApps, to user: UUID) async throws {
+    let ada = try #require(Harness.ada)
+    _ = try await live.harness.pool.query(
+      "INSERT INTO user_preferences (user_id) VALUES (\(user)) ON CONFLICT DO NOTHING")
+    _ = try await live.harness.desk.grant(
+      to: user.uuidString, bundleID: Thaqalayn.bundleID, tier: "premium", days: 1, by: ada, isForced: true)
+    #expect(try await live.harness.isPremiumInPreferences(user) == true)
+  }
+
+  @Test func `after the first adoption an award needs a write of the app's backend`() async throws {
+    try await LiveApps.with { live in
+      let pool = live.harness.pool
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      for user in [live[7], live[8], live[9]] {
+        _ = try await pool.query(
+          "INSERT INTO user_preferences (user_id) VALUES (\(user)) ON CONFLICT DO NOTHING")
+      }
+      // The app's backend.
+      _ = try await pool.query("UPDATE user_preferences SET is_premium = true WHERE user_id = \(live[7])")
+      // As receiptd writes.
+      try await pool.withTransaction { connection in
+        _ = try await connection.query("SELECT set_config('receiptd.serves', 'on', true)")
+        _ = try await connection.query(
+          "UPDATE user_preferences SET is_premium = true, bookmark_limit = 999 WHERE user_id = \(live[8])")
+      }
       let report = try await live.adopt(Thaqalayn.bundleID)
       #expect(report.awardsWithheld == [live[8].uuidString.lowercased()])
-      #expect(try await live.harness.count("grants WHERE user_id = '\(live[8])'") == 0)
+      #expect(try await live.harness.count("grants WHERE user_id = '\(live[7])'") == 1)
+      #expect(try await live.harness.count("grants WHERE user_id IN ('\(live[8])', '\(live[9])')") == 0)
+    }
+  }
+
+  @Test func `a claim that the first adoption could not decide gets its award from the next one`()
+    async throws
+  {
+    try await LiveApps.with { live in
+      let premium = try await live.harness.pool.query(
+        "SELECT user_id FROM user_preferences WHERE is_premium ORDER BY 1")
+      let user = try #require(try premium.first?.decode("user_id", as: UUID.self))
+      try await live.harness.pool.withTransaction { connection in
+        _ = try await connection.query(
+          CustomerStatusWriter.lock([.user(user)]))
+        let report = try await live.adopt(Thaqalayn.bundleID)
+        #expect(report.outcomes["failed"] == 1)
+      }
+      #expect(try await live.harness.count("grants WHERE user_id = '\(user)'") == 0)
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      #expect(try await live.harness.count("grants WHERE user_id = '\(user)'") == 1)
+    }
+  }
+
+  @Test func `a grant of an app that is away cannot be revoked`() async throws {
+    try await LiveApps.with { live in
+      try await grants(live, to: live[7])
+      let ada = try #require(Harness.ada)
+      let id = try await live.harness.pool.query("SELECT id FROM grants WHERE user_id = \(live[7])")[0]
+        .decode("id", as: UUID.self)
+      try await Self.withLeft(live) { service in
+        let kind = try await refusal { _ = try await service.support.revokeGrant(id, by: ada) }
+        #expect(kind != nil)
+      }
+      _ = try await live.harness.desk.revokeGrant(id, by: ada)
+      #expect(try await live.harness.isPremiumInPreferences(live[7]) == false)
     }
   }
 

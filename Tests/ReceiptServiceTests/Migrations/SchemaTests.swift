@@ -73,9 +73,11 @@ import Testing
       #expect(before.filter { $0.hasSuffix(": ") } == [])
       try await Self.migrate(pool)
       let after = try await Self.rows(pool)
-      // The applied migrations are one more.
-      #expect(after.filter { !before.contains($0) }.map { $0.prefix { $0 != ":" } } == ["schema_migrations"])
-      #expect(after.count == before.count)
+      // The applied migrations are more, a later one adds columns to `free_access`, and another a table.
+      #expect(
+        after.filter { !before.contains($0) }.map { $0.prefix { $0 != ":" } }
+          == ["backend_writes", "free_access", "schema_migrations"])
+      #expect(after.count == before.count + 1)
       #expect(try await Self.texts("SELECT last_value::text AS text FROM outbox_changes", pool) == changes)
     }
   }
@@ -298,7 +300,7 @@ import Testing
           WHERE tgrelid IN ('profiles'::regclass, 'user_preferences'::regclass) AND tgname LIKE 'receiptd\\_%' ORDER BY 1
           """
         let before = try await Self.texts(guards, pool)
-        #expect(before.count == 22)
+        #expect(before.count == 26)
         try await LiveTables.run(
           """
           DO $$ DECLARE entry record; BEGIN

@@ -134,4 +134,26 @@ import Testing
       #expect(try rows[0].decode("access_until", as: Date?.self) == end)
     }
   }
+
+  @Test func `a row that was computed during free access and written after it gets its end`() async throws {
+    try await withScreenTime { harness in
+      let ada = try #require(Harness.ada)
+      harness.clock.advance(days: -35)
+      let bought = try await harness.device("phone", buys: ScreenTime.individual)
+      harness.clock.advance(days: 33)
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      _ = try await harness.device("phone", shows: bought)
+      _ = try await harness.desk.setFreeAccess(false, bundleID: ScreenTime.bundleID, by: ada)
+      // Its transaction commits after the switch.
+      _ = try await harness.pool.query(
+        "UPDATE subscriptions SET updated_at = updated_at + interval '5 seconds', next_change_at = NULL")
+      harness.clock.advance(seconds: 20)
+      _ = try await harness.service.sweep.freeAccess.run()
+      _ = try await harness.service.sweep.run()
+      let end = try #require(bought.transaction.expiresDate) + 7 * ScreenTime.day
+      let answer = try await harness.entitlements("phone")
+      #expect(answer.string("entitlements.status") == "grace")
+      #expect(answer.date("entitlements.validUntil") == end)
+    }
+  }
 }
