@@ -31,10 +31,11 @@ package struct FreeAccessSweep: Sendable {
   /// app with many customers must not hold their rows. Repeated after a stop it begins anew, which does no harm.
   package func tell() async throws {
     for row in try await pool.query(FreeAccessRows.untold) {
-      let app = catalog[try row.decode("bundle_id", as: String.self)]
+      // A server that does not know the app leaves it to others.
+      guard let app = catalog[try row.decode("bundle_id", as: String.self)] else { continue }
       var last: String?
-      while let app,
-        let page = CustomerChanges.enqueueEveryone(of: app, after: last, limit: Self.batch, at: clock.now())
+      while let page = CustomerChanges.enqueueEveryone(
+        of: app, after: last, limit: Self.batch, at: clock.now())
       {
         let told = try await pool.query(page).map { try $0.decode("key", as: String.self) }
         // By bytes, as the database compares.
