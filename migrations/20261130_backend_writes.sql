@@ -28,6 +28,22 @@ END
 $$;
 COMMENT ON FUNCTION receiptd.receiptd_note_backend_write() IS 'Notes in backend_writes that the app''s backend wrote a premium row.';
 
+-- The note, and a claim of the first adoption that is still open, are of the premium that the row has. They end with it: when it ends, or
+-- when anybody but the backend changes user_preferences, whose rows do not say what made them premium.
+CREATE OR REPLACE FUNCTION receiptd.receiptd_forget_backend_write() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  forgotten CONSTANT text := to_jsonb(OLD) ->> CASE TG_TABLE_NAME WHEN 'profiles' THEN 'id' ELSE 'user_id' END;
+BEGIN
+  DELETE FROM receiptd.backend_writes b WHERE b.table_name = TG_TABLE_NAME AND b.user_id = forgotten::uuid;
+  DELETE FROM receiptd.adoptions a
+  WHERE a.customer = forgotten AND a.original_transaction_id = '' AND a.outcome = 'failed'
+    AND a.source = TG_TABLE_NAME;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION receiptd.receiptd_forget_backend_write() IS 'Forgets that the app''s backend wrote a row, once the premium of the row is another''s.';
+
 -- Has the server write the status of a user to a table within seconds. It never fails, because that would fail the client's
 -- statement. A server without an app of the table leaves it to others.
 CREATE OR REPLACE FUNCTION receiptd.receiptd_queue_status(customer uuid, relation text) RETURNS void
@@ -70,7 +86,8 @@ END
 $$;
 DROP FUNCTION IF EXISTS receiptd.receiptd_queue_status(uuid);
 
-REVOKE ALL ON FUNCTION receiptd.receiptd_queue_status(uuid, text), receiptd.receiptd_note_backend_write() FROM PUBLIC;
+REVOKE ALL ON FUNCTION receiptd.receiptd_queue_status(uuid, text), receiptd.receiptd_note_backend_write(),
+  receiptd.receiptd_forget_backend_write() FROM PUBLIC;
 
 -- Destinations are told of free access in many transactions after the switch.
 ALTER TABLE receiptd.free_access ADD COLUMN IF NOT EXISTS told_at timestamptz, ADD COLUMN IF NOT EXISTS end_told_at timestamptz;
@@ -104,11 +121,16 @@ BEGIN
     FOR entry IN VALUES
       ('receiptd_note_backend_insert', 'INSERT', format('%s AND %s', claims, replace(is_backend, '@role@', 'current_user'))),
       ('receiptd_note_backend_update', 'UPDATE', format('%s AND %s IS DISTINCT FROM %s AND %s', claims, format(claimed, 'OLD'),
-        format(claimed, 'NEW'), replace(is_backend, '@role@', updating)))
+        format(claimed, 'NEW'), replace(is_backend, '@role@', updating))),
+      ('receiptd_forget_backend_update', 'UPDATE', CASE relation
+        WHEN 'profiles' THEN format('NOT (%s) AND (%s)', claims, replace(claims, 'NEW.', 'OLD.'))
+        ELSE format('%s IS DISTINCT FROM %s AND NOT (NEW.is_premium AND %s)', format(claimed, 'OLD'), format(claimed, 'NEW'),
+          replace(is_backend, '@role@', updating)) END)
     LOOP
       EXECUTE format('DROP TRIGGER IF EXISTS %I ON public.%I', entry.column1, relation);
       EXECUTE format('CREATE TRIGGER %I AFTER %s ON public.%I FOR EACH ROW WHEN (%s) EXECUTE FUNCTION '
-        'receiptd.receiptd_note_backend_write()', entry.column1, entry.column2, relation, entry.column3);
+        'receiptd.%I()', entry.column1, entry.column2, relation, entry.column3,
+        CASE WHEN entry.column1 LIKE '%note%' THEN 'receiptd_note_backend_write' ELSE 'receiptd_forget_backend_write' END);
     END LOOP;
   END LOOP;
 END

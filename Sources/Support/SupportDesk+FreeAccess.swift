@@ -37,7 +37,7 @@ extension SupportDesk {
         bundleID: bundleID, isOn: isOn, since: try latest.first?.decode("since"), isChanged: false)
     }
     // The switch is made. What this cannot tell, the job tells within seconds.
-    try? await FreeAccessSweep(pool: pool, catalog: catalog, clock: clock).tell()
+    try? await FreeAccessSweep(pool: pool, catalog: catalog, clock: clock).tell(bundleID)
     return result
   }
 }

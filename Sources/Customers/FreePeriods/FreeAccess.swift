@@ -29,29 +29,29 @@ package struct FreeAccessSweep: Sendable {
 
   /// Tells the destinations of apps whose free access was switched on or off about all their customers, some at a time: a switch of an
   /// app with many customers must not hold their rows. Repeated after a stop it begins anew, which does no harm.
-  package func tell() async throws {
+  /// - Parameter bundleID: only this app; `nil` for all apps.
+  package func tell(_ bundleID: String? = nil) async throws {
+    var failure: (any Error)?
     for row in try await pool.query(FreeAccessRows.untold) {
       // A server that does not know the app leaves it to others.
-      guard let app = catalog[try row.decode("bundle_id", as: String.self)] else { continue }
-      var last: String?
-      while let page = CustomerChanges.enqueueEveryone(
-        of: app, after: last, limit: Self.batch, at: clock.now())
-      {
-        let told = try await pool.query(page).map { try $0.decode("key", as: String.self) }
-        // By bytes, as the database compares.
-        last = told.max { $0.utf8.lexicographicallyPrecedes($1.utf8) }
-        if Set(told).count < Self.batch { break }
+      guard let app = catalog[try row.decode("bundle_id", as: String.self)],
+        bundleID == nil || app.bundleID == bundleID
+      else { continue }
+      do {
+        try await CustomerChanges.enqueueEveryone(of: app, at: clock.now(), in: pool)
+        _ = try await pool.query(
+          FreeAccessRows.setTold(
+            try row.decode("id"), isOver: try row.decode("is_over", as: Bool.self), at: clock.now()))
+      } catch {
+        failure = error
       }
-      _ = try await pool.query(
-        FreeAccessRows.setTold(
-          try row.decode("id"), isOver: try row.decode("is_over", as: Bool.self), at: clock.now()))
     }
+    if let failure { throw failure }
   }
 
   /// - Returns: the number of subscriptions made due.
   @discardableResult
   package func run() async throws -> Int {
-    try await tell()
     var count = 0
     for period in try await pool.query(FreeAccessRows.unfollowed).map(FreeAccessRows.EndedPeriod.init) {
       guard let app = catalog[period.bundleID] else { continue }
@@ -71,6 +71,8 @@ package struct FreeAccessSweep: Sendable {
         _ = try await pool.query(FreeAccessRows.setFollowed(period.id, at: instant))
       }
     }
+    // Last, since it may take long.
+    try await tell()
     return count
   }
 

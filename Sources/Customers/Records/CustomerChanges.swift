@@ -50,43 +50,73 @@ package enum CustomerChanges {
   }
 
   /// Adds rows for every customer of an app that has a purchase, a grant or a trial, or whose state a destination has, for example
-  /// when free access begins. The pseudonyms of erased customers are none.
-  /// - Parameters:
-  ///   - destination: the only destination to add rows for; `nil` for all.
-  ///   - last: only customers after this id.
-  ///   - limit: the most customers; `nil` for all.
-  /// - Returns: `nil` if the app has no destination. The statement returns the ids (`key`).
+  /// when free access begins. The pseudonyms of erased customers are none. A transaction for some customers at a time, so that an
+  /// app with many of them does not hold their rows.
+  /// - Parameter destination: the only destination to add rows for; `nil` for all.
   package static func enqueueEveryone(
-    of app: App, for destination: OutboxDestination? = nil, after last: String? = nil, limit: Int? = nil,
-    at instant: Date
-  )
-    -> Query?
-  {
+    of app: App, for destination: OutboxDestination? = nil, at instant: Date, in pool: PostgresPool
+  ) async throws {
     let destinations = destination.map { [$0] } ?? app.stateDestinations
-    guard !destinations.isEmpty else { return nil }
-    let isUser = app.customer == .user
-    let id = isUser ? "user_id::text" : "device_id"
-    // Only devices have trials and shared purchases.
-    let sources = ["subscriptions", "grants"] + (isUser ? [] : ["trials", "purchase_devices"])
-    let customers =
-      sources.map { "SELECT \(id), bundle_id FROM \($0)" }.joined(separator: " UNION ")
-      // A customer without a record has free access too, and must be told when it ends.
-      + " UNION SELECT key, bundle_id FROM outbox WHERE destination IN ('cloudkit', 'webhook') AND NOT payload ? 'erased'"
-    return """
+    guard !destinations.isEmpty else { return }
+    for source in EveryoneRows.sources(of: app) {
+      var last: String?
+      while true {
+        let ids = try await pool.query(EveryoneRows.page(source, of: app, after: last)).map {
+          try $0.decode("id", as: String.self)
+        }
+        guard let end = ids.last else { break }
+        last = end
+        _ = try await pool.query(
+          EveryoneRows.enqueue(Array(Set(ids)), of: app, for: destinations, at: instant))
+        if ids.count < EveryoneRows.batch { break }
+      }
+    }
+  }
+
+  /// Statements that find all customers of an app, some at a time in the order of an index.
+  private enum EveryoneRows {
+    static let batch = 2_000
+
+    /// Tables with a column of ids. A customer without a record has free access too, and must be told when it ends: the outbox has the
+    /// ids of those whose state a destination has.
+    static func sources(of app: App) -> [(table: String, column: String, type: String)] {
+      let records: [(String, String, String)] =
+        app.customer == .user
+        ? [("subscriptions", "user_id", "uuid"), ("grants", "user_id", "uuid")]
+        : ["subscriptions", "grants", "trials", "purchase_devices"].map { ($0, "device_id", "text") }
+      return records + [("outbox", "key", "text")]
+    }
+
+    static func page(
+      _ source: (table: String, column: String, type: String), of app: App, after last: String?
+    ) -> Query {
+      let (table, column, type) = source
+      let isState =
+        table == "outbox" ? "AND destination IN ('cloudkit', 'webhook') AND NOT payload ? 'erased'" : ""
+      let follows: Query = last.map { "AND \(unescaped: column) > \($0)::text::\(unescaped: type)" } ?? ""
+      return """
+        SELECT \(unescaped: column)::text AS id FROM \(unescaped: table)
+        WHERE bundle_id = \(app.bundleID) AND \(unescaped: column) IS NOT NULL \(unescaped: isState) \(follows)
+        ORDER BY \(unescaped: column) LIMIT \(batch)
+        """
+    }
+
+    static func enqueue(
+      _ ids: [String], of app: App, for destinations: [OutboxDestination], at instant: Date
+    ) -> Query {
+      """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
-      SELECT place.destination, customer.id, customer.bundle_id, place.endpoint, '{}', \(instant)::timestamptz,
+      SELECT place.destination, customer.id, \(app.bundleID), place.endpoint, '{}', \(instant)::timestamptz,
         \(instant)::timestamptz
       FROM unnest(\(destinations.map(\.kind.rawValue))::text[], \(destinations.map(\.endpoint))::text[])
           AS place (destination, endpoint),
-        (SELECT id, bundle_id FROM (\(unescaped: customers)) AS known (id, bundle_id)
-          WHERE bundle_id = \(app.bundleID) AND id COLLATE "C" > \(last ?? "")
-            AND NOT EXISTS (
-              SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = known.id)
-          ORDER BY id COLLATE "C" LIMIT \(limit.map(Int64.init))::bigint) AS customer
+        unnest(\(ids)::text[]) AS customer (id)
+      WHERE NOT EXISTS (
+        SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = customer.id)
       ORDER BY 1, 2, 3, 4
       \(unescaped: resetExisting)
-      RETURNING key
       """
+    }
   }
 
   /// Rows are written and locked in the order of the key everywhere, so that transactions cannot deadlock.

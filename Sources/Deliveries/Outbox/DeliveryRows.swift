@@ -167,12 +167,21 @@ enum DeliveryRows {
 
 /// The queries on `outbox_destinations`.
 enum DestinationRows {
-  /// Adds a destination. Returns a row if it is new.
+  /// A row if a destination is known.
+  static func isRegistered(_ destination: OutboxDestination) -> Query {
+    """
+    SELECT FROM outbox_destinations
+    WHERE destination = \(destination.kind.rawValue) AND bundle_id = \(destination.bundleID)
+      AND endpoint = \(destination.endpoint)
+    """
+  }
+
+  /// Adds a destination, unless it is known.
   static func register(_ destination: OutboxDestination, at instant: Date) -> Query {
     """
     INSERT INTO outbox_destinations (destination, bundle_id, endpoint, first_seen_at)
     VALUES (\(destination.kind.rawValue), \(destination.bundleID), \(destination.endpoint), \(instant))
-    ON CONFLICT DO NOTHING RETURNING true
+    ON CONFLICT DO NOTHING
     """
   }
 

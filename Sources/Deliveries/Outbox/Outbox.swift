@@ -58,15 +58,13 @@ package struct Outbox: Sendable {
   func register() async throws {
     for app in catalog.apps {
       for destination in app.outboxDestinations {
-        try await pool.withTransaction { connection in
-          let isNew =
-            try await connection.query(DestinationRows.register(destination, at: clock.now())).first != nil
-          guard isNew, destination.kind == .cloudkit,
-            let everyone = CustomerChanges.enqueueEveryone(of: app, for: destination, at: clock.now())
-          else { return }
-          // A row for each customer.
-          _ = try await connection.query(everyone, timeout: .seconds(120))
+        // Before it is registered: after a stop it begins anew.
+        if destination.kind == .cloudkit,
+          try await pool.query(DestinationRows.isRegistered(destination)).isEmpty
+        {
+          try await CustomerChanges.enqueueEveryone(of: app, for: destination, at: clock.now(), in: pool)
         }
+        _ = try await pool.query(DestinationRows.register(destination, at: clock.now()))
         guard destination.kind == .webhook, !app.receivesStates(destination) else { continue }
         let states = DestinationRows.deleteStates(of: destination, limit: 1_000)
         while try await pool.query(states).affected > 0 {}

@@ -313,8 +313,8 @@ struct TableShape {
     "receiptd_forget_added_delete", "receiptd_forget_added_truncate", "receiptd_forget_added_update",
     "receiptd_guard_premium_insert", "receiptd_guard_premium_update", "receiptd_guard_written_insert",
     "receiptd_guard_written_update", "receiptd_keep_created_at", "receiptd_keep_created_at_update",
-    "receiptd_note_added_insert", "receiptd_note_backend_insert", "receiptd_note_backend_update",
-    "receiptd_touch_updated_at",
+    "receiptd_forget_backend_update", "receiptd_note_added_insert", "receiptd_note_backend_insert",
+    "receiptd_note_backend_update", "receiptd_touch_updated_at",
   ]
 
   private static func types(_ columns: [String: String]) -> [(column: String, type: String)] {

@@ -56,7 +56,10 @@ extension SupportDesk {
   private func named(
     _ customer: Customer, of chosen: [String], among apps: [String]
   ) -> ErasedCustomer {
-    let namesakes = apps.filter { !chosen.contains($0) && catalog[$0]?.customer == customer.kind }
+    // An app that is not configured now may have the customer too.
+    let namesakes = apps.filter {
+      !chosen.contains($0) && catalog[$0]?.customer ?? customer.kind == customer.kind
+    }
     return ErasedCustomer(
       customer, of: chosen, hasNamesake: !namesakes.isEmpty, in: catalog, at: clock.now())
   }

@@ -39,20 +39,20 @@ import Testing
       // Premium by a client's word, and by a grant for a day.
       let written = try? await live.writesIsPremium(live[8])
       #expect((written == true) == (mode == "accept"))
-      try await grants(live, to: live[7])
+      try await grants(live, to: live[9])
       try await Self.withLeft(live, modes) { service in
-        for (number, app) in [(7, Thaqalayn.bundleID), (8, SwiftClimb.bundleID)] {
+        for (number, app) in [(9, Thaqalayn.bundleID), (8, SwiftClimb.bundleID)] {
           let author = try #require(Harness.makeAuthor("ada", "asked by letter"))
           _ = try? await service.support.eraseCustomer(
             live[number].uuidString, bundleID: app, by: author, isForced: true)
         }
       }
-      #expect(try await live.harness.isPremiumInPreferences(live[7]) == true)
+      #expect(try await live.harness.isPremiumInPreferences(live[9]) == true)
       try await live.harness.service.configuredApps.write()
       for _ in 0..<2 {
         let report = try await live.adopt(Thaqalayn.bundleID)
-        #expect(report.awardsWithheld.contains(live[7].uuidString.lowercased()))
-        #expect(try await live.harness.count("grants WHERE user_id IN ('\(live[7])', '\(live[8])')") == 0)
+        #expect(report.awardsWithheld.contains(live[9].uuidString.lowercased()))
+        #expect(try await live.harness.count("grants WHERE user_id IN ('\(live[9])', '\(live[8])')") == 0)
       }
     }
   }
@@ -70,12 +70,12 @@ import Testing
     try await LiveApps.with { live in
       let pool = live.harness.pool
       _ = try await live.adopt(Thaqalayn.bundleID)
-      for user in [live[7], live[8], live[9]] {
+      for user in [live[8], live[9]] {
         _ = try await pool.query(
           "INSERT INTO user_preferences (user_id) VALUES (\(user)) ON CONFLICT DO NOTHING")
       }
       // The app's backend.
-      _ = try await pool.query("UPDATE user_preferences SET is_premium = true WHERE user_id = \(live[7])")
+      _ = try await pool.query("UPDATE user_preferences SET is_premium = true WHERE user_id = \(live[9])")
       // As receiptd writes.
       try await pool.withTransaction { connection in
         _ = try await connection.query("SELECT set_config('receiptd.serves', 'on', true)")
@@ -84,8 +84,47 @@ import Testing
       }
       let report = try await live.adopt(Thaqalayn.bundleID)
       #expect(report.awardsWithheld == [live[8].uuidString.lowercased()])
-      #expect(try await live.harness.count("grants WHERE user_id = '\(live[7])'") == 1)
-      #expect(try await live.harness.count("grants WHERE user_id IN ('\(live[8])', '\(live[9])')") == 0)
+      #expect(try await live.harness.count("grants WHERE user_id = '\(live[9])'") == 1)
+      #expect(try await live.harness.count("grants WHERE user_id = '\(live[8])'") == 0)
+    }
+  }
+
+  @Test func `a backend's write counts only for the premium that it made`() async throws {
+    try await LiveApps.with { live in
+      let pool = live.harness.pool
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      for user in [live[8], live[9]] {
+        _ = try await pool.query(
+          "INSERT INTO user_preferences (user_id) VALUES (\(user)) ON CONFLICT DO NOTHING")
+        _ = try await pool.query("UPDATE user_preferences SET is_premium = true WHERE user_id = \(user)")
+        #expect(try await live.harness.count("backend_writes WHERE user_id = '\(user)'") == 1)
+      }
+      // The backend ends it, and receiptd does.
+      _ = try await pool.query("UPDATE user_preferences SET is_premium = false WHERE user_id = \(live[9])")
+      try await pool.withTransaction { connection in
+        _ = try await connection.query("SELECT set_config('receiptd.serves', 'on', true)")
+        _ = try await connection.query(
+          "UPDATE user_preferences SET is_premium = false WHERE user_id = \(live[8])")
+      }
+      #expect(try await live.harness.count("backend_writes") == 0)
+    }
+  }
+
+  @Test func `an erasure for one app leaves what an app has that is not configured now`() async throws {
+    try await LiveApps.with { live in
+      try await grants(live, to: live[9])
+      let ada = try #require(Harness.ada)
+      _ = try await live.harness.desk.grant(
+        to: live[9].uuidString, bundleID: SwiftClimb.bundleID, tier: "premium", days: 5, by: ada,
+        isForced: true)
+      let letter = try #require(Harness.makeAuthor("ada", "asked by letter"))
+      try await Self.withLeft(live) { service in
+        _ = try await service.support.eraseCustomer(
+          live[9].uuidString, bundleID: SwiftClimb.bundleID, by: letter, isForced: true)
+      }
+      let open = "grants WHERE user_id = '\(live[9])' AND revoked_at IS NULL"
+      #expect(try await live.harness.count("\(open) AND bundle_id = '\(Thaqalayn.bundleID)'") == 1)
+      #expect(try await live.harness.count("grants WHERE user_id = '\(live[9])'") == 1)
     }
   }
 
@@ -110,16 +149,16 @@ import Testing
 
   @Test func `a grant of an app that is away cannot be revoked`() async throws {
     try await LiveApps.with { live in
-      try await grants(live, to: live[7])
+      try await grants(live, to: live[9])
       let ada = try #require(Harness.ada)
-      let id = try await live.harness.pool.query("SELECT id FROM grants WHERE user_id = \(live[7])")[0]
+      let id = try await live.harness.pool.query("SELECT id FROM grants WHERE user_id = \(live[9])")[0]
         .decode("id", as: UUID.self)
       try await Self.withLeft(live) { service in
         let kind = try await refusal { _ = try await service.support.revokeGrant(id, by: ada) }
         #expect(kind != nil)
       }
       _ = try await live.harness.desk.revokeGrant(id, by: ada)
-      #expect(try await live.harness.isPremiumInPreferences(live[7]) == false)
+      #expect(try await live.harness.isPremiumInPreferences(live[9]) == false)
     }
   }
 

@@ -300,7 +300,7 @@ import Testing
           WHERE tgrelid IN ('profiles'::regclass, 'user_preferences'::regclass) AND tgname LIKE 'receiptd\\_%' ORDER BY 1
           """
         let before = try await Self.texts(guards, pool)
-        #expect(before.count == 26)
+        #expect(before.count == 28)
         try await LiveTables.run(
           """
           DO $$ DECLARE entry record; BEGIN
