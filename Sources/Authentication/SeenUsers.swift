@@ -126,14 +126,14 @@ package struct SeenTimes: Sendable {
 package enum SeenUserRows {
   /// For an erasure: servers that write seen users wait for its record (``write(_:from:mostNew:)``), and so do other erasures, each of
   /// which may take seconds.
-  /// - Parameter later: the lock timeout of the transaction's other statements.
-  package static func lockTable(later: Duration) -> [Query] {
-    [
-      "SELECT set_config('lock_timeout', '30s', true)",
-      "LOCK TABLE seen_users IN SHARE ROW EXCLUSIVE MODE",
-      "SELECT set_config('lock_timeout', \("\(Int64(later / .milliseconds(1)))ms"), true)",
-    ]
-  }
+  package static let lockTable: [Query] = [
+    """
+    SELECT set_config('receiptd.lock_timeout', current_setting('lock_timeout'), true),
+      set_config('lock_timeout', '30s', true)
+    """,
+    "LOCK TABLE seen_users IN SHARE ROW EXCLUSIVE MODE",
+    "SELECT set_config('lock_timeout', current_setting('receiptd.lock_timeout'), true)",
+  ]
 
   /// Adds users, and writes the time of those that were not seen since the beginning of the day. Notes from before an erasure,
   /// or from the minute after it, are dropped: one of them may be of the erased customer, and no list of erased ids exists.

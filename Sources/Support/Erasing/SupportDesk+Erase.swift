@@ -262,8 +262,7 @@ extension SupportDesk {
     on connection: PostgresConnection
   ) async throws -> Erasure {
     // First, so that two erasures that name each other wait here, before they have locked any row.
-    _ = try await connection.pipeline(
-      SeenUserRows.lockTable(later: LockTimeout.alone), timeout: ErasedCustomer.timeout)
+    _ = try await connection.pipeline(SeenUserRows.lockTable, timeout: ErasedCustomer.timeout)
     let hasSignUp = try await hasSignUp(customer, connection)
     let changes = customer.appIDs.map { CustomerChange(bundleID: $0, customer: customer.customer) }
     let known = changes.filter { customer.bundleIDs.contains($0.bundleID) }
