@@ -1,6 +1,6 @@
--- A premium row of the app's own tables says nothing of who wrote it. After the first adoption of a table an award needs a write of
--- the app's own backend, which is noted here. What receiptd wrote itself, and what is left of an erased customer or of an app that is
--- not configured any more, has no note, and gets no award.
+-- A premium row of the app's own tables does not say who wrote it. After the first adoption of a table, `receiptd adopt` gives an award
+-- only for a row that the app's own backend made premium. Triggers note these writes here. A row that receiptd made premium has no note
+-- and gets no award, also after its customer was erased.
 CREATE TABLE IF NOT EXISTS receiptd.backend_writes (
   table_name text NOT NULL,
   user_id uuid NOT NULL,
@@ -29,7 +29,7 @@ $$;
 COMMENT ON FUNCTION receiptd.receiptd_note_backend_write() IS 'Notes in backend_writes that the app''s backend wrote a premium row.';
 
 -- The note, and a claim of the first adoption that is still open, are of the premium that the row has. They end with it: when it ends, or
--- when anybody but the backend changes user_preferences, whose rows do not say what made them premium.
+-- when a client or the server changes `is_premium`: a row of user_preferences does not say what made it premium.
 CREATE OR REPLACE FUNCTION receiptd.receiptd_forget_backend_write() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -135,6 +135,8 @@ BEGIN
   END LOOP;
 END
 $notes$;
+
+COMMENT ON COLUMN receiptd.outbox.payload IS 'Empty: a delivery reads the customer''s state, the event or the notification when it sends it. {"erased": true}: it tells that the customer was erased, and the row is deleted after the delivery. With "returned": true it then tells the state, because the customer came back. {"tables": ["profiles"], "decided": ["profiles"]} (profiles): the status is for these tables, and in the decided ones it replaces also a claim from before receiptd, because the user had a purchase or was erased.';
 
 -- receiptd_set_guards() makes them too: see 20261126_schema.sql.
 SET LOCAL search_path = pg_catalog, pg_temp;

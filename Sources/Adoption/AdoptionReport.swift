@@ -99,7 +99,7 @@ package struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
     )
     lines += Self.lines(
       awardsWithheld,
-      "premium since the first adoption by a client's word, or by nothing that receiptd knows: no award. For what a client wrote to "
+      "premium since the first adoption by a client's word, or without a noted write of your backend: no award. For what a client wrote to "
         + "user_preferences --award-client-writes DAYS gives one with an end"
     )
     lines += Self.lines(

@@ -26,7 +26,7 @@ extension Doctor {
       else { continue }
       guard let mode = modes.mode(of: table, existedBefore: stored.existedBefore) else {
         guard stored.hasApps, let mode = stored.mode, mode != .accept else { continue }
-        results.append(Self.leftAlone(stored.table, mode))
+        results.append(Self.withoutApps(stored.table, mode))
         results += try await premiumWriters(pool, stored, modes, table)
         continue
       }
@@ -37,7 +37,7 @@ extension Doctor {
   }
 
   /// A table to which no configured app writes any more.
-  private static func leftAlone(_ table: String, _ mode: ClientWrites) -> CheckResult {
+  private static func withoutApps(_ table: String, _ mode: ClientWrites) -> CheckResult {
     .warn(
       "client writes to \(table)",
       "no configured app writes to it, and its mode stays \(mode.rawValue)",

@@ -32,7 +32,11 @@ import Testing
   }
 
   @Test(arguments: ["accept", "refuse"])
-  func `what is left of an erased customer of an app that was away is no claim`(mode: String) async throws {
+  func `the premium row of a customer who was erased while the app was not configured gets no award`(
+    mode: String
+  )
+    async throws
+  {
     let modes = [Thaqalayn.bundleID: mode]
     try await LiveApps.with(modes) { live in
       _ = try await live.adopt(Thaqalayn.bundleID)
@@ -41,11 +45,9 @@ import Testing
       #expect((written == true) == (mode == "accept"))
       try await grants(live, to: live[9])
       try await Self.withLeft(live, modes) { service in
-        for (number, app) in [(9, Thaqalayn.bundleID), (8, SwiftClimb.bundleID)] {
-          let author = try #require(Harness.makeAuthor("ada", "asked by letter"))
-          _ = try? await service.support.eraseCustomer(
-            live[number].uuidString, bundleID: app, by: author, isForced: true)
-        }
+        let author = try #require(Harness.makeAuthor("ada", "asked by letter"))
+        _ = try await service.support.eraseCustomer(
+          live[9].uuidString, bundleID: Thaqalayn.bundleID, by: author, isForced: true)
       }
       #expect(try await live.harness.isPremiumInPreferences(live[9]) == true)
       try await live.harness.service.configuredApps.write()
@@ -66,6 +68,14 @@ import Testing
     #expect(try await live.harness.isPremiumInPreferences(user) == true)
   }
 
+  private func writesAsServer(_ live: LiveApps, isPremium: Bool, to user: UUID) async throws {
+    try await live.harness.pool.withTransaction { connection in
+      _ = try await connection.query("SELECT set_config('receiptd.serves', 'on', true)")
+      _ = try await connection.query(
+        "UPDATE user_preferences SET is_premium = \(isPremium) WHERE user_id = \(user)")
+    }
+  }
+
   @Test func `after the first adoption an award needs a write of the app's backend`() async throws {
     try await LiveApps.with { live in
       let pool = live.harness.pool
@@ -76,12 +86,7 @@ import Testing
       }
       // The app's backend.
       _ = try await pool.query("UPDATE user_preferences SET is_premium = true WHERE user_id = \(live[9])")
-      // As receiptd writes.
-      try await pool.withTransaction { connection in
-        _ = try await connection.query("SELECT set_config('receiptd.serves', 'on', true)")
-        _ = try await connection.query(
-          "UPDATE user_preferences SET is_premium = true, bookmark_limit = 999 WHERE user_id = \(live[8])")
-      }
+      try await writesAsServer(live, isPremium: true, to: live[8])
       let report = try await live.adopt(Thaqalayn.bundleID)
       #expect(report.awardsWithheld == [live[8].uuidString.lowercased()])
       #expect(try await live.harness.count("grants WHERE user_id = '\(live[9])'") == 1)
@@ -99,13 +104,9 @@ import Testing
         _ = try await pool.query("UPDATE user_preferences SET is_premium = true WHERE user_id = \(user)")
         #expect(try await live.harness.count("backend_writes WHERE user_id = '\(user)'") == 1)
       }
-      // The backend ends it, and receiptd does.
+      // The backend ends one, and receiptd the other.
       _ = try await pool.query("UPDATE user_preferences SET is_premium = false WHERE user_id = \(live[9])")
-      try await pool.withTransaction { connection in
-        _ = try await connection.query("SELECT set_config('receiptd.serves', 'on', true)")
-        _ = try await connection.query(
-          "UPDATE user_preferences SET is_premium = false WHERE user_id = \(live[8])")
-      }
+      try await writesAsServer(live, isPremium: false, to: live[8])
       #expect(try await live.harness.count("backend_writes") == 0)
     }
   }
@@ -147,7 +148,7 @@ import Testing
     }
   }
 
-  @Test func `a grant of an app that is away cannot be revoked`() async throws {
+  @Test func `a grant of an app that is not configured cannot be revoked`() async throws {
     try await LiveApps.with { live in
       try await grants(live, to: live[9])
       let ada = try #require(Harness.ada)

@@ -13,7 +13,8 @@ import Testing
     let apps = [
       ScreenTime.bundleID, ScreenTime.bundleID, Heatlab.bundleID, SwiftClimb.bundleID, Thaqalayn.bundleID,
     ]
-    let testers = [#""nobody""#, #"["tablet"]"#, #""everyone""#][Int(seed % 3)]
+    // Values of `sandboxGrants`, as JSON: for no customer, for one device, for all customers.
+    let testers = ["\"nobody\"", "[\"tablet\"]", "\"everyone\""][Int(seed % 3)]
     try await withShippedApps {
       $0.replacing(#""sandboxGrants": "nobody""#, with: #""sandboxGrants": \#(testers)"#)
     } _: { harness in
