@@ -97,4 +97,23 @@ import Testing
       #expect(until == end + 8 * 86_400)
     }
   }
+
+  @Test func `a switch of free access tells of more customers than one transaction takes, each once`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO trials (bundle_id, device_id, started_at, ends_at)
+        SELECT \(ScreenTime.bundleID), 'device ' || n, now(), now() + interval '1 day' FROM generate_series(1, 4001) AS n
+        """)
+      let ada = try #require(Harness.ada)
+      for isOn in [true, false] {
+        _ = try await harness.pool.query("DELETE FROM outbox")
+        _ = try await harness.desk.setFreeAccess(isOn, bundleID: ScreenTime.bundleID, by: ada)
+        #expect(try await harness.count("outbox WHERE destination = 'cloudkit'") == 4_001)
+      }
+      #expect(try await harness.count("free_access WHERE told_at IS NULL OR end_told_at IS NULL") == 0)
+    }
+  }
 }
