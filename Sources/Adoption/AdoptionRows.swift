@@ -143,12 +143,14 @@ enum AdoptionRows {
   }
 
   /// Which of these users have a claim without a transaction that may get an award after the first adoption of the table: the app's
-  /// backend wrote their row since, or the first adoption wrote the claim down and could not decide it. Of any other premium row
+  /// backend wrote their row, or the first adoption wrote the claim down and could not decide it. Of any other premium row
   /// nothing is known: receiptd may have written it itself, for a customer who was erased or by an app that was not configured.
-  static func backed(_ users: [UUID], of app: App, in table: ProfileTable, after instant: Date) -> Query {
+  ///
+  /// The time of the note does not count: the backend's write may have been open while the first adoption read the table.
+  static func backed(_ users: [UUID], of app: App, in table: ProfileTable) -> Query {
     """
     SELECT user_id FROM backend_writes
-    WHERE user_id = ANY(\(users)) AND table_name = \(table.destination.rawValue) AND last_at > \(instant)
+    WHERE user_id = ANY(\(users)) AND table_name = \(table.destination.rawValue)
     UNION
     SELECT customer::uuid FROM adoptions
     WHERE bundle_id = \(app.bundleID) AND customer = ANY(\(users.map { $0.uuidString.lowercased() }))

@@ -184,7 +184,7 @@ struct LegacyClaims: Sendable {
       Set(try await pool.query(query).map { try $0.decode("user_id", as: UUID.self) })
     }
     let writers = try await found(AdoptionRows.writers(claimants, of: table, after: firstRun))
-    let backed = try await found(AdoptionRows.backed(claimants, of: app, in: table, after: firstRun))
+    let backed = try await found(AdoptionRows.backed(claimants, of: app, in: table))
     var reading = Reading(denied: denied)
     for claim in open {
       guard let user = claim.key.customer.userID else { continue }

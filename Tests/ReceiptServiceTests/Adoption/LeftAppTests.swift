@@ -94,6 +94,25 @@ import Testing
     }
   }
 
+  @Test func `a backend's write that is open during the first adoption gets its award from the next one`()
+    async throws
+  {
+    try await LiveApps.with { live in
+      let pool = live.harness.pool
+      _ = try await pool.query(
+        "INSERT INTO user_preferences (user_id) VALUES (\(live[9])) ON CONFLICT DO NOTHING")
+      try await pool.withTransaction { connection in
+        _ = try await connection.query(
+          "UPDATE user_preferences SET is_premium = true WHERE user_id = \(live[9])")
+        _ = try await live.adopt(Thaqalayn.bundleID)
+      }
+      #expect(try await live.harness.count("grants WHERE user_id = '\(live[9])'") == 0)
+      let report = try await live.adopt(Thaqalayn.bundleID)
+      #expect(report.awardsWithheld.isEmpty)
+      #expect(try await live.harness.count("grants WHERE user_id = '\(live[9])'") == 1)
+    }
+  }
+
   @Test func `a backend's write counts only for the premium that it made`() async throws {
     try await LiveApps.with { live in
       let pool = live.harness.pool
