@@ -121,12 +121,27 @@ package enum ClientWriteRows {
   }
 
   /// Takes due claims and leases them: no other server takes them before the lease ends.
+  ///
+  /// Each user has a turn: a claim comes after those of users who had fewer answers within an hour. A client can invent ids, which take
+  /// the App Store longest.
   static func claimDue(at instant: Date, lease: TimeInterval, limit: Int) -> Query {
     """
+    WITH due AS (
+      SELECT id, user_id, next_attempt_at,
+        row_number() OVER (PARTITION BY user_id ORDER BY next_attempt_at, id) AS place
+      FROM client_writes WHERE next_attempt_at <= \(instant) AND table_name = 'profiles'
+    ), answered AS (
+      SELECT user_id, count(*) AS answers FROM client_writes
+      WHERE user_id IN (SELECT user_id FROM due) AND table_name = 'profiles'
+        AND verified_at > \(instant)::timestamptz - interval '1 hour'
+      GROUP BY user_id
+    )
     UPDATE client_writes AS claim SET next_attempt_at = \(instant.addingTimeInterval(lease)), attempts = attempts + 1
     WHERE id IN (
-      SELECT id FROM client_writes WHERE next_attempt_at <= \(instant) AND table_name = 'profiles'
-      ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
+      SELECT free.id FROM client_writes AS free JOIN due ON due.id = free.id LEFT JOIN answered ON answered.user_id = due.user_id
+      WHERE free.next_attempt_at <= \(instant)
+      ORDER BY due.place + coalesce(answered.answers, 0), due.next_attempt_at LIMIT \(limit)
+      FOR UPDATE OF free SKIP LOCKED)
     RETURNING id, user_id, original_transaction_id, product_id, attempts,
       EXISTS (SELECT FROM client_writes other WHERE other.original_transaction_id = claim.original_transaction_id
         AND other.user_id <> claim.user_id)

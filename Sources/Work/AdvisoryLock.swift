@@ -67,9 +67,9 @@ package enum AdvisoryLock {
     """
   }
 
-  /// Takes the lock unless another transaction has it: one row, whether it was taken.
+  /// Takes the lock unless another transaction has it: one row, whether it was taken (`is_taken`).
   package static func tryAcquire(_ kind: Kind, _ name: String) -> Query {
-    "SELECT pg_try_advisory_xact_lock(\(key(kind, name)))"
+    "SELECT pg_try_advisory_xact_lock(\(key(kind, name))) AS is_taken"
   }
 
   /// In ascending order.

@@ -153,4 +153,51 @@ import Testing
       #expect(known.customerToken == facts.last?.appAccountToken)
     }
   }
+
+  // MARK: Many transactions
+
+  @Test(arguments: 0..<400 as Range<UInt64>)
+  func `of any transactions those stand that no single one of the others replaced`(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    let facts = (0..<Int.random(in: 2...30, using: &random)).map { number -> TransactionFact in
+      // Quarters of an hour within four days, so that dates meet, and some of them closer than a minute.
+      let start = Double.random(in: 0..<384, using: &random).rounded() / 96
+      let isClose = Int.random(in: 0..<4, using: &random) == 0
+      let end: Double? =
+        Int.random(in: 0..<8, using: &random) == 0
+        ? nil : start + Double.random(in: 1..<200, using: &random).rounded() / 96
+      return period(
+        "\(number + 1)", from: isClose ? start + 0.0003 : start, to: end,
+        revoked: Int.random(in: 0..<5, using: &random) == 0
+          ? start + Double.random(in: -1..<1, using: &random) : nil,
+        upgraded: Bool.random(using: &random), signed: start + Double.random(in: -1..<1, using: &random))
+    }
+    let standing = SubscriptionFacts(facts).standing.map(\.transactionID)
+    #expect(Set(standing) == Set(Self.standing(facts)), "seed \(seed)")
+  }
+
+  /// The rule, pair by pair.
+  private static func standing(_ facts: [TransactionFact]) -> [String] {
+    let ordered = facts.sorted {
+      ($0.purchaseDate, $0.isUpgraded ? 0 : 1, Int($0.transactionID) ?? 0)
+        < ($1.purchaseDate, $1.isUpgraded ? 0 : 1, Int($1.transactionID) ?? 0)
+    }
+    var replaced: Set<String> = []
+    for renewal in ordered {
+      let begins = renewal.purchaseDate
+      let bought = ordered.filter { $0.expiresDate == begins }.map(\.purchaseDate).min()
+      let knownFrom = min(renewal.signedAt, renewal.revocationDate ?? .distantFuture)
+      let isReplaced = ordered.contains { other in
+        guard !replaced.contains(other.transactionID), let end = other.expiresDate,
+          other.purchaseDate < begins,
+          begins < end, other.purchaseDate >= begins - 2 * 86_400
+        else { return false }
+        return renewal.isUpgraded && !other.isUpgraded
+          || knownFrom <= other.purchaseDate && knownFrom < begins - 60
+          || other.purchaseDate < begins - 60 && (bought.map { $0 < other.purchaseDate } ?? false)
+      }
+      if isReplaced { replaced.insert(renewal.transactionID) }
+    }
+    return ordered.map(\.transactionID).filter { !replaced.contains($0) }
+  }
 }

@@ -33,6 +33,8 @@ struct ProfileRetry: Sendable {
   private static let batch = 32
   /// How soon a status is tried again whose table no configured app writes to: another configuration may be read at any time.
   private static let configurationWait: TimeInterval = 60
+  /// How soon a status is tried again whose customer's lock another transaction holds.
+  private static let lockWait: TimeInterval = 2
 
   /// Writes all statuses that are due, every two seconds.
   var job: BackgroundJob {
@@ -49,21 +51,46 @@ struct ProfileRetry: Sendable {
   }
 
   /// Retries one status in its own transaction: a transaction that locked one customer after another could deadlock with
-  /// another server.
+  /// another server. It does not wait for a customer's lock, and an error that ends it postpones this status: the others go on.
   /// - Returns: whether a status was due.
   private func runOne(at instant: Date) async throws -> Bool {
+    var taken: (id: Int64, attempts: Int)?
+    do {
+      return try await runOne(at: instant, &taken)
+    } catch {
+      guard let taken else { throw error }
+      failures.increment()
+      let next = instant + Backoff.delivery.seconds(afterFailures: taken.attempts + 1)
+      do {
+        _ = try await pool.query(ProfileRetryRows.postpone(taken.id, until: next, because: "\(error)"))
+      } catch let unavailable as PostgresError where unavailable.isUnavailable {
+        throw error
+      }
+      return true
+    }
+  }
+
+  private func runOne(at instant: Date, _ taken: inout (id: Int64, attempts: Int)?) async throws -> Bool {
     try await pool.withTransaction { connection in
       let due = try await connection.query(
         ProfileRetryRows.due(at: instant, limit: 1))
       guard let row = due.first else { return false }
       let id = try row.decode("id", as: Int64.self)
       let attempts = try row.decode("attempts", as: Int.self)
+      taken = (id, attempts)
       let user = UUID(rfc9562: try row.decode("key", as: String.self))
       let decided = Set(try row.decode("decided", as: [String].self))
       let named = try row.decode("tables", as: [String].self)
       // A row from before tables were named is for all.
       let tables = ProfileTable.all.filter { named.isEmpty || named.contains($0.destination.rawValue) }
       let unserved = named.isEmpty ? nil : unserved(tables)
+      if let user,
+        try await !connection.query(AdvisoryLock.tryAcquire(.customer, user.uuidString))[0].decode(
+          "is_taken", as: Bool.self)
+      {
+        _ = try await connection.query(ProfileRetryRows.wait(id, until: instant + Self.lockWait))
+        return true
+      }
       if let user,
         let reason = try await tryWriting(user, to: tables, decided: decided, connection) ?? unserved
       {
@@ -101,12 +128,11 @@ struct ProfileRetry: Sendable {
     }
   }
 
-  /// - Parameter decided: the tables in which the status replaces every claim.
+  /// - Parameter decided: the tables in which the status replaces every claim. The transaction holds the customer's lock.
   private func write(
     _ user: UUID, to tables: [ProfileTable], decided: Set<String>, _ connection: PostgresConnection
   ) async throws -> String? {
     var reads = Statements()
-    reads.add(AdvisoryLock.acquire(.customer, [user.uuidString]))
     let recordReads = AllCustomerRecordReads(users: [user], in: &reads)
     let customerRecords = try recordReads.records(in: await connection.answers(to: reads))
     let changes = catalog.apps.map { CustomerChange(bundleID: $0.bundleID, customer: .user(user)) }
@@ -165,6 +191,11 @@ package enum ProfileRetryRows {
 
   /// Deletes a delivered row, because the app's own table has the status.
   static func done(_ id: Int64) -> Query { "DELETE FROM outbox WHERE id = \(id)" }
+
+  /// Postpones a row that was not tried.
+  static func wait(_ id: Int64, until next: Date) -> Query {
+    "UPDATE outbox SET next_attempt_at = \(next) WHERE id = \(id)"
+  }
 
   static func postpone(_ id: Int64, until next: Date, because reason: String) -> Query {
     """

@@ -115,6 +115,8 @@ package enum CustomerChanges {
         SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = customer.id)
       ORDER BY 1, 2, 3, 4
       \(unescaped: resetExisting)
+        -- The customer was erased after the page was read.
+        WHERE NOT outbox.payload ? 'erased'
       """
     }
   }

@@ -15,8 +15,10 @@ extension PurchaseChange {
 
   /// The events, in the order in which they occurred. A cause that is met again gives an event with the same id.
   var events: [LifecycleEvent] {
+    let standing = entry.transactions.isEmpty ? [] : after.standing
     var events =
-      entry.transactions.flatMap(transactionEvents) + renewalInfoEvents + timeEvents + transferEvents
+      entry.transactions.flatMap { transactionEvents($0, among: standing) } + renewalInfoEvents + timeEvents
+      + transferEvents
     let oldest = entry.instant - LifecycleEvent.lifetime
     events.removeAll { $0.occurredAt < oldest }
     return events

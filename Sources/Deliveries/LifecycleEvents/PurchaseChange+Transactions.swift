@@ -17,13 +17,14 @@ extension PurchaseChange {
     case change
   }
 
-  func transactionEvents(_ record: TransactionRecord) -> [LifecycleEvent] {
+  /// - Parameter standing: the purchases of ``after`` that stand.
+  func transactionEvents(_ record: TransactionRecord, among standing: [TransactionFact]) -> [LifecycleEvent] {
     guard let fact = after.transactions[record.fact.transactionID], fact.kind != .consumable else {
       return []
     }
     let known = before.transactions[fact.transactionID]
     var events: [LifecycleEvent] = []
-    switch origin(of: record, fact, isNew: known == nil) {
+    switch origin(of: record, fact, among: standing, isNew: known == nil) {
     case .first: events.append(started(fact, isAgain: false))
     case .again: events.append(started(fact, isAgain: true))
     case .renewal:
@@ -35,10 +36,10 @@ extension PurchaseChange {
       if isRecovery {
         events.append(event(.recovered, about: fact, occasion: [fact.transactionID], at: instant))
       }
-    case .change: events.append(productChange(to: fact, from: predecessor(of: fact)))
+    case .change: events.append(productChange(to: fact, from: predecessor(of: fact, among: standing)))
     case nil: break
     }
-    if known == nil { events += productChanges(around: fact) }
+    if known == nil { events += productChanges(around: fact, among: standing) }
     return events + refundEvents(fact, after: known, record)
   }
 
@@ -52,14 +53,16 @@ extension PurchaseChange {
 
   /// The type of the notification decides, if it carries the transaction; otherwise the facts. `nil` where neither tells:
   /// a later fact will.
-  private func origin(of record: TransactionRecord, _ fact: TransactionFact, isNew: Bool) -> Origin? {
+  private func origin(
+    of record: TransactionRecord, _ fact: TransactionFact, among standing: [TransactionFact], isNew: Bool
+  ) -> Origin? {
     if fact.kind == .autoRenewable, let told = toldOrigin(of: fact) { return told }
     guard isNew else { return nil }
     if fact.transactionID == fact.originalTransactionID { return .first }
     switch fact.kind {
     case .autoRenewable:
       if record.isRenewal { return .renewal }
-      guard let predecessor = predecessor(of: fact) else { return nil }
+      guard let predecessor = predecessor(of: fact, among: standing) else { return nil }
       if predecessor.revocationDate != nil || !predecessor.lasts(until: fact) { return .again }
       return isAnotherProduct(fact, predecessor) ? .change : .renewal
     case .nonConsumable:
@@ -98,14 +101,17 @@ extension PurchaseChange {
 
   // MARK: Products
 
-  private func predecessor(of fact: TransactionFact) -> TransactionFact? {
-    after.standing.last { $0.purchaseDate < fact.purchaseDate && $0.transactionID != fact.transactionID }
+  private func predecessor(
+    of fact: TransactionFact, among standing: [TransactionFact]
+  ) -> TransactionFact? {
+    standing.last { $0.purchaseDate < fact.purchaseDate && $0.transactionID != fact.transactionID }
   }
 
   /// The changes of product from the transaction before this one, and to the one after it: either may have arrived first.
   /// Periods with a gap between them tell nothing, because another may be missing.
-  private func productChanges(around fact: TransactionFact) -> [LifecycleEvent] {
-    let standing = after.standing
+  private func productChanges(
+    around fact: TransactionFact, among standing: [TransactionFact]
+  ) -> [LifecycleEvent] {
     guard let place = standing.firstIndex(where: { $0.transactionID == fact.transactionID }) else {
       return []
     }

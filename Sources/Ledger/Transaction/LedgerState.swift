@@ -351,7 +351,8 @@ extension LedgerState.Purchase {
     if app.sharesPurchases {
       return share(
         claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
-        mayJoin: mayJoin, isProven: isProven, moves: moves, mostMoves: app.devicesPerPurchase,
+        mayJoin: mayJoin, isProven: isProven, keepsNamed: [.accept, .observe].contains(app.clientWrites),
+        moves: moves, mostMoves: app.devicesPerPurchase,
         at: entry.instant)
     }
     let isActive =

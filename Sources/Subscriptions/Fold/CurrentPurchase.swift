@@ -58,7 +58,15 @@ extension SubscriptionFacts {
   /// once, so it has the earlier `purchaseDate` although it was bought later. The same happens if the renewal is refunded and
   /// the customer subscribes again.
   ///
-  /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient.
+  /// Apple marks upgraded purchases, but the mark may be lost. So each of these shows that the renewal was charged before another purchase,
+  /// which is active when the renewal begins:
+  /// - the mark, unless the other purchase has it too;
+  /// - a signature or a revocation of the renewal before the other purchase;
+  /// - a period that ends where the renewal begins, and that the other purchase interrupted.
+  ///
+  /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient. A purchase may have any number of
+  /// transactions within two days (restored copies, the sandbox), so they are not compared with each other: of those that were bought since an
+  /// instant, the one that ends last decides.
   private var overtaken: Set<String> {
     guard transactions.count > 1 else { return [] }
     let ordered = transactions.values.sorted { $0.isReplaced(by: $1) }
@@ -68,40 +76,60 @@ extension SubscriptionFacts {
       if let end = fact.expiresDate, boughtFirst[end] == nil { boughtFirst[end] = fact.purchaseDate }
     }
     var overtaken: Set<String> = []
-    for (place, renewal) in ordered.enumerated() {
-      let earliest = renewal.purchaseDate - Self.chargedAhead
-      let isOvertaken = ordered[..<place].reversed().prefix { $0.purchaseDate >= earliest }.contains {
-        $0.overtakes(renewal, afterPeriodOf: boughtFirst[renewal.purchaseDate])
-          && !overtaken.contains($0.transactionID)
+    // Those before the renewal, those without the mark, and those that are surely before it.
+    var (all, unmarked, surelyBefore) = (LastEnds(), LastEnds(), LastEnds())
+    var (next, nextSure) = (0, 0)
+    for renewal in ordered {
+      let begins = renewal.purchaseDate
+      let surelyBegins = begins - Self.clockDifference
+      while ordered[next].purchaseDate < begins {
+        if !overtaken.contains(ordered[next].transactionID) {
+          all.add(ordered[next])
+          if !ordered[next].isUpgraded { unmarked.add(ordered[next]) }
+        }
+        next += 1
       }
-      if isOvertaken { overtaken.insert(renewal.transactionID) }
+      while ordered[nextSure].purchaseDate < surelyBegins {
+        if !overtaken.contains(ordered[nextSure].transactionID) { surelyBefore.add(ordered[nextSure]) }
+        nextSure += 1
+      }
+      let earliest = begins - Self.chargedAhead
+      let knownFrom = min(renewal.signedAt, renewal.revocationDate ?? .distantFuture)
+      let isMarked = renewal.isUpgraded && unmarked.last(boughtFrom: earliest) > begins
+      let isKnownBefore = knownFrom < surelyBegins && all.last(boughtFrom: max(earliest, knownFrom)) > begins
+      let isInterrupted =
+        boughtFirst[begins].map { surelyBefore.last(boughtFrom: earliest, after: $0) > begins } ?? false
+      if isMarked || isKnownBefore || isInterrupted { overtaken.insert(renewal.transactionID) }
     }
     return overtaken
   }
 }
 
-extension TransactionFact {
-  /// Whether this purchase was made after `renewal` was charged, and is active when the renewal begins.
-  ///
-  /// Apple marks upgraded purchases, but the mark may be lost. So each of these shows that the renewal was charged first:
-  /// - the mark, unless this purchase has it too;
-  /// - a signature or a revocation of the renewal before this purchase;
-  /// - a period that ends where the renewal begins, and that this purchase interrupted.
-  ///
-  /// - Parameter bought: the purchase date of the period that ends where `renewal` begins; nil if there is none.
-  fileprivate func overtakes(_ renewal: TransactionFact, afterPeriodOf bought: Date?) -> Bool {
-    guard let expires = expiresDate, purchaseDate < renewal.purchaseDate, renewal.purchaseDate < expires
-    else {
-      return false
-    }
-    if renewal.isUpgraded, !isUpgraded { return true }
-    let begins = renewal.purchaseDate - SubscriptionFacts.clockDifference
-    let knownFrom = min(renewal.signedAt, renewal.revocationDate ?? .distantFuture)
-    if knownFrom <= purchaseDate, knownFrom < begins { return true }
-    guard purchaseDate < begins, let bought else { return false }
-    return bought < purchaseDate
+/// The latest end of the purchases that were bought since an instant. They are added in the order of their dates.
+private struct LastEnds {
+  /// Those that no later purchase outlasts: the later they were bought, the earlier they end.
+  private var purchases: [(bought: Date, end: Date)] = []
+
+  mutating func add(_ fact: TransactionFact) {
+    guard let end = fact.expiresDate else { return }
+    while let last = purchases.last, last.end <= end { purchases.removeLast() }
+    purchases.append((fact.purchaseDate, end))
   }
 
+  /// - Parameter excluded: only purchases that were bought after this instant count too.
+  /// - Returns: `.distantPast` for none.
+  func last(boughtFrom first: Date, after excluded: Date = .distantPast) -> Date {
+    var (low, high) = (0, purchases.count)
+    while low < high {
+      let middle = (low + high) / 2
+      let bought = purchases[middle].bought
+      if bought >= first, bought > excluded { high = middle } else { low = middle + 1 }
+    }
+    return low < purchases.count ? purchases[low].end : .distantPast
+  }
+}
+
+extension TransactionFact {
   fileprivate func isReplaced(by other: TransactionFact) -> Bool {
     if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
     if isUpgraded != other.isUpgraded { return isUpgraded }

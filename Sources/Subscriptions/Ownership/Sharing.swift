@@ -106,12 +106,15 @@ public struct SharedClaim: Sendable, Hashable {
 ///   - limit: the number of devices. A reduced limit removes no device.
 ///   - mayJoin: whether the claimant may join a purchase of another device.
 ///   - isProven: whether the claimant shows possession. A bare transaction id does not.
+///   - keepsNamed: whether an owner who only named the transaction's id keeps a place beside a device with a proof: old builds are in
+///     use. Otherwise the first proof takes the purchase.
 ///   - moves: the recent moves of the purchase.
 ///   - mostMoves: how many of them there may be within 24 hours.
 ///   - instant: the current time.
 public func share(
   claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, mayJoin: Bool,
-  isProven: Bool = true, moves: MoveCount? = nil, mostMoves: Int = .max, at instant: Date
+  isProven: Bool = true, keepsNamed: Bool = true, moves: MoveCount? = nil, mostMoves: Int = .max,
+  at instant: Date
 ) -> SharedClaim {
   guard let claimant, case .device(let device) = claimant else {
     return SharedClaim(outcome: .settled(owner), holders: holders)
@@ -136,8 +139,17 @@ public func share(
   {
     holders.append(Holder(former, at: instant, isBarred: true))
   }
-  if let place = holders.firstIndex(where: { $0.deviceID == device }) {
-    if holders[place].isBarred { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
+  let place = holders.firstIndex { $0.deviceID == device }
+  if let place, holders[place].isBarred {
+    return SharedClaim(outcome: .refused(owner: owner), holders: holders)
+  }
+  if isProven, !keepsNamed, owner.reason == .unprovenClaim, device != first {
+    holders.removeAll { $0.deviceID == first || $0.deviceID == device }
+    return SharedClaim(
+      outcome: .moved(Ownership(firstClaimant: claimant, isProven: true), from: owner.customer),
+      holders: holders + [Holder(device, at: instant)])
+  }
+  if let place {
     holders[place].provedAt = max(holders[place].provedAt, instant)
     let isFirstProof = isProven && owner.reason == .unprovenClaim && device == first
     if isProven { holders[place].isProven = true }

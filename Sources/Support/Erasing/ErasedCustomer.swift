@@ -35,6 +35,10 @@ struct ErasedCustomer: Sendable {
   /// The purchases of other customers that support took from this one, and whose facts do not name it: only the row's column
   /// `taken_from` does.
   var lostPurchases: [String] = []
+  /// The purchases of other customers in which the device has or had a place.
+  var heldPurchases: [String] = []
+  /// The names of the locks of the Apple Accounts in whose trial the device has or had a place.
+  var trialLocks: Set<String> = []
   /// The notifications that could not be processed yet and name the customer or the customer's purchases; none of ``foreign``.
   var waiting: [Waiting] = []
   /// The notifications that wait and name the customer, of apps that were never configured. Any developer can have the App Store
@@ -175,8 +179,20 @@ struct ErasedCustomer: Sendable {
   /// The ``waitingPurchases`` that no earlier transaction of this erasure has marked.
   var newWaitingPurchases: [String] { waitingPurchases.filter { !keptOut.contains($0) } }
 
-  /// The names of the locks of all purchases and waiting notifications.
-  var purchaseLocks: [String] { namedPurchases + lostPurchases + waiting.flatMap(\.locks) }
+  /// The names of the locks of all purchases and waiting notifications. A proof of a purchase that another device has writes the
+  /// places of all its devices.
+  var purchaseLocks: [String] { purchasesOfFacts + waiting.flatMap(\.locks) }
+
+  /// The names of the locks of the customer and of the Apple Accounts.
+  var customerLocks: Set<String> { trialLocks.union([customer.lockName]) }
+
+  private var purchasesOfFacts: [String] { namedPurchases + lostPurchases + heldPurchases }
+
+  /// Whether the locks of this customer are those of the customer as it is now, or more.
+  func locks(_ current: ErasedCustomer) -> Bool {
+    Set(purchasesOfFacts).isSuperset(of: current.purchasesOfFacts)
+      && trialLocks.isSuperset(of: current.trialLocks)
+  }
 
   /// The customer with the waiting notifications that the transaction of the erasure ends: those of purchases that it locks
   /// anyway, and a batch of the others.
@@ -225,16 +241,17 @@ struct ErasedCustomer: Sendable {
     """
   }
 
-  /// A row for each purchase: its id, whether the customer owns it, and whether its facts name the customer. A purchase without an owner is the customer's too if
+  /// A row for each purchase: its id, whether the customer owns it, whether its facts name the customer, and whether the device alone has or
+  /// had a place in it. A purchase without an owner is the customer's too if
   /// the customer alone has its Apple Account.
   ///
   /// The scans for tokens have no index: erasing is rare, and an index would cost each webhook.
   var findPurchases: Query {
     """
-    SELECT original_transaction_id, true AS is_owned, true AS is_named FROM subscriptions
+    SELECT original_transaction_id, true AS is_owned, true AS is_named, false AS is_held FROM subscriptions
     WHERE (user_id = \(user) OR device_id = \(device) AND user_id IS NULL) AND \(isOfApp())
     UNION ALL
-    SELECT unclaimed.original_transaction_id, true, true
+    SELECT unclaimed.original_transaction_id, true, true, false
     FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
     JOIN subscriptions unclaimed ON unclaimed.app_transaction_id = original.app_transaction_id
       AND unclaimed.bundle_id = own.bundle_id
@@ -247,13 +264,26 @@ struct ErasedCustomer: Sendable {
         SELECT FROM subscriptions s WHERE s.app_transaction_id = original.app_transaction_id
           AND s.bundle_id = own.bundle_id AND s.device_id <> own.device_id)
     UNION ALL
-    SELECT original_transaction_id, false, false FROM subscriptions WHERE taken_from = \(id) AND \(isOfAppAndKind)
+    SELECT original_transaction_id, false, false, false FROM subscriptions WHERE taken_from = \(id) AND \(isOfAppAndKind)
     UNION ALL
-    SELECT original_transaction_id, false, true FROM (
+    SELECT original_transaction_id, false, false, true FROM purchase_devices
+    WHERE (device_id = \(device) OR displaced_device_id = \(device) OR next_displaced_device_id = \(device)) AND \(isOfApp())
+    UNION ALL
+    SELECT original_transaction_id, false, true, false FROM (
       SELECT original_transaction_id FROM subscriptions WHERE app_account_token = \(user) AND \(isOfApp())
       UNION SELECT original_transaction_id FROM transactions WHERE app_account_token = \(user) AND \(isOfApp())
     ) AS named
     ORDER BY 1, 2
+    """
+  }
+
+  /// The names of the locks of the Apple Accounts in whose trial the device has or had a place (`name`), as when a trial starts.
+  var findTrialLocks: Query {
+    """
+    SELECT DISTINCT own.bundle_id || '/' || original.app_transaction_id AS name
+    FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
+    WHERE (own.device_id = \(device) OR own.displaced_device_id = \(device) OR own.next_displaced_device_id = \(device))
+      AND \(isOfApp("own.bundle_id")) AND original.app_transaction_id IS NOT NULL
     """
   }
 
@@ -411,13 +441,22 @@ struct ErasedCustomer: Sendable {
     return found
   }
 
+  /// The customer with the locks of ``findTrialLocks``.
+  func with(trialLocks rows: Rows) throws -> ErasedCustomer {
+    var found = self
+    found.trialLocks = Set(try rows.map { try $0.decode("name", as: String.self) })
+    return found
+  }
+
   /// The customer with the purchases of ``findPurchases``.
   func with(_ rows: Rows) throws -> ErasedCustomer {
     var found = self
-    var (owned, named, lost): (Set<String>, Set<String>, Set<String>) = ([], [], [])
+    var (owned, named, lost, held): (Set<String>, Set<String>, Set<String>, Set<String>) = ([], [], [], [])
     for row in rows {
       let id = try row.decode("original_transaction_id", as: String.self)
-      if try row.decode("is_owned", as: Bool.self) {
+      if try row.decode("is_held", as: Bool.self) {
+        held.insert(id)
+      } else if try row.decode("is_owned", as: Bool.self) {
         owned.insert(id)
       } else if try row.decode("is_named", as: Bool.self) {
         named.insert(id)
@@ -428,6 +467,7 @@ struct ErasedCustomer: Sendable {
     found.purchases = owned.sorted()
     found.formerPurchases = named.subtracting(owned).sorted()
     found.lostPurchases = lost.subtracting(owned).subtracting(named).sorted()
+    found.heldPurchases = held.subtracting(owned).subtracting(named).subtracting(lost).sorted()
     return found
   }
 }

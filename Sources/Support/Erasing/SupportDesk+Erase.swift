@@ -79,7 +79,7 @@ extension SupportDesk {
       do {
         let part = known.inOneTransaction(isDryRun: isDryRun).after(ended.keptOut)
         return try await customerTransactions.run(
-          locking: [part.customer.lockName], purchases: Set(part.purchaseLocks), part.lockAlone
+          locking: part.customerLocks, purchases: Set(part.purchaseLocks), part.lockAlone
         ) { connection, answers in
           let locked = try await lock(part, answers, connection)
           let running = try await running(locked, isAllowed: ignoresRunning, connection)
@@ -201,12 +201,12 @@ extension SupportDesk {
     guard let stillWaiting = answers.last else { throw ServiceError.internalError }
     let purchases = try await connection.query(known.findPurchases, timeout: ErasedCustomer.timeout)
     let current = try known.with(purchases).with(stillWaiting: stillWaiting)
-    let locked = Set(known.namedPurchases + known.lostPurchases)
-    guard locked.isSuperset(of: current.namedPurchases + current.lostPurchases) else { throw NewPurchase() }
+      .with(trialLocks: await connection.query(known.findTrialLocks))
+    guard known.locks(current) else { throw NewPurchase() }
     return try current.with(others: await connection.query(current.findOthersPurchases))
   }
 
-  /// Another purchase of the customer arrived since the purchases were read.
+  /// Another purchase or trial of the customer arrived since they were read.
   private struct NewPurchase: Error {}
 
   /// Rolls back a dry run.
@@ -261,8 +261,10 @@ extension SupportDesk {
     _ customer: ErasedCustomer, running: [String], after ended: EarlierChanges, by author: SupportAuthor,
     on connection: PostgresConnection
   ) async throws -> Erasure {
-    // First, so that two erasures that name each other wait here, before they have locked any row.
-    _ = try await connection.pipeline(SeenUserRows.lockTable, timeout: ErasedCustomer.timeout)
+    if customer.user != nil {
+      // First, so that two erasures that name each other wait here, before they have locked any row.
+      _ = try await connection.pipeline(SeenUserRows.lockTable, timeout: ErasedCustomer.timeout)
+    }
     let hasSignUp = try await hasSignUp(customer, connection)
     let changes = customer.appIDs.map { CustomerChange(bundleID: $0, customer: customer.customer) }
     let known = changes.filter { customer.bundleIDs.contains($0.bundleID) }

@@ -148,6 +148,7 @@ extension SupportDesk {
   ) async throws -> ErasedCustomer {
     var found = try customer.with(
       await connection.query(customer.findPurchases, timeout: ErasedCustomer.timeout))
+    found = try found.with(trialLocks: await connection.query(found.findTrialLocks))
     found = try found.with(
       waiting: await connection.query(found.findWaiting, timeout: ErasedCustomer.timeout))
     return try found.with(others: await connection.query(found.findOthersPurchases))

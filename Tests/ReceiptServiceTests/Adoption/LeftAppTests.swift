@@ -130,6 +130,31 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    "DELETE FROM user_preferences WHERE user_id = $user", "TRUNCATE user_preferences",
+    "UPDATE user_preferences SET user_id = '00000000-0000-4000-8000-000000000001' WHERE user_id = $user",
+  ])
+  func `the note of a backend's write, and an open claim, end with the row`(statement: String) async throws {
+    try await LiveApps.with { live in
+      let (pool, user) = (live.harness.pool, live[9])
+      _ = try await live.adopt(Thaqalayn.bundleID)
+      _ = try await pool.query("DELETE FROM user_preferences WHERE user_id = \(live[1])")
+      _ = try await pool.query("INSERT INTO user_preferences (user_id, is_premium) VALUES (\(user), true)")
+      _ = try await pool.query(
+        """
+        INSERT INTO adoptions (bundle_id, customer, source, outcome, run_id, at)
+        VALUES (\(Thaqalayn.bundleID), \(user.uuidString.lowercased()), 'user_preferences', 'failed', 1, now())
+        """)
+      let traces = [
+        "backend_writes WHERE user_id = '\(user)'",
+        "adoptions WHERE customer = '\(user.uuidString.lowercased())'",
+      ]
+      for trace in traces { #expect(try await live.harness.count(trace) == 1) }
+      try await LiveTables.run(statement.replacing("$user", with: "'\(user)'"), on: pool)
+      for trace in traces { #expect(try await live.harness.count(trace) == 0) }
+    }
+  }
+
   @Test func `an erasure for one app leaves what an app has that is not configured now`() async throws {
     try await LiveApps.with { live in
       try await grants(live, to: live[9])

@@ -46,6 +46,25 @@ import Testing
     }
   }
 
+  @Test func `invented claims of some users do not delay the claim of another`() async throws {
+    try await LiveApps.with { live in
+      for user in live.users.dropLast() {
+        for number in 0..<5 {
+          try await live.writesPremium(user, "29\(user.uuidString.suffix(2))00000000000\(number)")
+        }
+      }
+      live.harness.clock.advance(seconds: 5)
+      // One batch of the invented ids.
+      try await live.harness.service.adoption.verification.run()
+      let bought = try live.buy()
+      try await live.writesPremium(live[9], bought.originalTransactionID)
+      live.harness.clock.advance(seconds: 5)
+      try await live.harness.service.adoption.verification.run()
+      let outcomes = try await live.clientWrites().filter { $0.user == live[9] }.map(\.outcome)
+      #expect(outcomes == ["bound"])
+    }
+  }
+
   @Test func `a new row in observe has no premium, whatever the client writes`() async throws {
     try await LiveApps.with([Thaqalayn.bundleID: "observe"]) { live in
       let user = live[9]

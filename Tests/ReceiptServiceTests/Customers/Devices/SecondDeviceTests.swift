@@ -39,6 +39,29 @@ import Testing
     try await harness.entitlements(device).string("entitlements.tier")
   }
 
+  @Test(arguments: [ClientWrites.refuse, nil, .accept])
+  func `the first proof takes a purchase from a device that only named its id, unless old builds may`(
+    mode: ClientWrites?
+  )
+    async throws
+  {
+    try await withHarness(configuration: Self.configuration(mode)) { harness in
+      let bought = try Self.buys("anna", in: harness)
+      try await harness.arrives(bought)
+      _ = try await harness.validate(["transactionID": bought.transactionID, "deviceID": "stranger"])
+      let named = try await Self.tier("stranger", harness)
+      #expect(named == "family" || mode == .refuse)
+      _ = try await harness.device("phone", shows: bought)
+      #expect(try await Self.tier("phone", harness) == "family")
+      #expect(try await Self.tier("stranger", harness) == (mode == .accept ? "family" : nil))
+      // Its id alone gives nothing back, and its own proof does.
+      _ = try await harness.validate(["transactionID": bought.transactionID, "deviceID": "stranger"])
+      #expect(try await Self.tier("stranger", harness) == (mode == .accept ? "family" : nil))
+      _ = try await harness.device("stranger", shows: bought)
+      for device in ["phone", "stranger"] { #expect(try await Self.tier(device, harness) == "family") }
+    }
+  }
+
   @Test(arguments: [ClientWrites.accept, .observe])
   func `while old builds may write, a bare id joins, and a metric counts it`(mode: ClientWrites) async throws
   {

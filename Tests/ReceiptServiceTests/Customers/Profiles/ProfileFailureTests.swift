@@ -44,6 +44,46 @@ import Work
     }
   }
 
+  @Test func `a customer whose lock is held, or whose transaction fails, stops no other customer's status`()
+    async throws
+  {
+    try await withHarness { harness in
+      let users = (0..<3).map { _ in UUID() }
+      for user in users {
+        _ = try await harness.pool.query("INSERT INTO profiles (id) VALUES (\(user))")
+        try await harness.arrives(harness.buy(token: user))
+        _ = try await harness.pool.query(
+          "UPDATE profiles SET premium_product_id = NULL, premium_expires_at = NULL WHERE id = \(user)")
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO outbox (destination, key, payload, created_at, next_attempt_at)
+          VALUES ('profiles', \(user.uuidString.lowercased()), '{"tables": ["profiles"]}', \(harness.clock.now),
+            \(harness.clock.now))
+          """)
+        harness.clock.advance(seconds: 1)
+      }
+      // The second one's row cannot be deleted: the transaction fails.
+      _ = try await harness.pool.query(
+        """
+        CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$
+        """)
+      _ = try await harness.pool.query(
+        """
+        CREATE TRIGGER fails BEFORE DELETE ON outbox FOR EACH ROW
+        WHEN (OLD.key = '\(unescaped: users[1].uuidString.lowercased())') EXECUTE FUNCTION fails()
+        """)
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(CustomerStatusWriter.lock([.user(users[0])]))
+        try await harness.service.customers.profileRetry.run()
+        #expect(try await harness.profileRow(of: users[2])?.product == TestApps.monthly)
+        #expect(try await harness.profileRow(of: users[0])?.product == nil)
+      }
+      harness.clock.advance(seconds: 60)
+      try await harness.service.customers.profileRetry.run()
+      #expect(try await harness.profileRow(of: users[0])?.product == TestApps.monthly)
+    }
+  }
+
   @Test(arguments: [
     """
     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;

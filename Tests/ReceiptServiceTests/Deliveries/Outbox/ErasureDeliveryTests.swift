@@ -1,8 +1,10 @@
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Postgres
 import Testing
 
+@testable import Customers
 @testable import Deliveries
 @testable import Ledger
 @testable import ReceiptService
@@ -33,6 +35,23 @@ import Testing
       let bodies = Dictionary(grouping: receiver.events, by: \.id).mapValues { Set($0.map(\.body)) }
       #expect(bodies.values.allSatisfy { $0.count == 1 })
       #expect(try await harness.outboxStates() == ["delivered": 1])
+    }
+  }
+
+  @Test func `a switch of free access that read a customer before the erasure does not make it return`()
+    async throws
+  {
+    try await withWebhook { harness, receiver in
+      let (user, _) = try await harness.customer()
+      try await harness.service.deliveries.outbox.run()
+      // As the erasure leaves it, with a purchase that the switch has read before.
+      _ = try await harness.pool.query(
+        "UPDATE outbox SET payload = '{\"erased\": true}', done_at = NULL WHERE key = \(user.uuidString.lowercased())"
+      )
+      let app = try #require(harness.service.catalog[TestApps.climbing])
+      try await CustomerChanges.enqueueEveryone(of: app, at: harness.clock.now, in: harness.pool)
+      #expect(try await harness.count("outbox WHERE payload ? 'returned'") == 0)
+      #expect(try await harness.count("outbox WHERE payload ? 'erased'") == 1)
     }
   }
 

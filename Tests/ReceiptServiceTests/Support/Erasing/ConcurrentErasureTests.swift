@@ -73,6 +73,28 @@ import Testing
     }
   }
 
+  @Test func `a device that shares a purchase stays erased although another device proves it meanwhile`()
+    async throws
+  {
+    try await withShippedApps { harness in
+      let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID)
+      for device in ["phone", "watch"] { _ = try await harness.device(device, shows: bought) }
+      let refusals = try await harness.queuing(behind: .device("watch")) {
+        [
+          { try await refusal { try await harness.erase("watch") } },
+          {
+            _ = try await harness.validate([
+              "signedTransaction": bought.signedTransaction, "deviceID": "phone",
+            ])
+            return nil
+          },
+        ]
+      }
+      #expect(refusals == [nil, nil])
+      #expect(try await harness.tables(with: "watch") == [])
+    }
+  }
+
   @Test func `a grant that waits for an erasure finds no customer`() async throws {
     try await withHarness { harness in
       let (user, _) = try await harness.customer()
