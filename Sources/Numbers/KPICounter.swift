@@ -48,7 +48,7 @@ package struct KPICounter: Sendable {
   func countDue() async throws -> Day? {
     try await pool.withTransaction { connection in
       let lock = try await connection.query(AdvisoryLock.tryAcquire(.figures, Self.lock))
-      guard try lock.first?.decode("pg_try_advisory_xact_lock", as: Bool.self) == true else { return nil }
+      guard try lock.first?.decode("is_taken", as: Bool.self) == true else { return nil }
       let instant = clock.now()
       _ = try await connection.query(DayRows.takeLateFacts, timeout: Self.timeout)
       let due = try await connection.query(DayRows.due(at: instant), timeout: Self.timeout)
