@@ -13,7 +13,7 @@ extension App {
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
       "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "hosts", "default",
       "clientWrites", "userPreferences", "refundAnswers", "tellAccountToken", "reminders",
-      "forwardNotifications", "premiumWriters",
+      "forwardNotifications", "premiumWriters", "offline", "newTrials",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -47,6 +47,8 @@ extension App {
       grace: try readAllowance(object, "grace"),
       grandfather: try readGrandfather(object, customer: customer, tiers: tiers),
       offlineGraceDays: try object.integer("offlineGraceDays", in: 0...365) ?? 7,
+      offline: try object.word("offline", as: OfflineRule.self) ?? .grace,
+      newTrials: try object.word("newTrials", as: NewTrials.self) ?? .open,
       eventBytesPerDay: try object.integer("eventBytesPerDay", in: 1_000...1_000_000_000_000)
         ?? App.defaultEventBytesPerDay,
       auth: try readTokenIssuer(object),

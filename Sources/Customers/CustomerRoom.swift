@@ -17,6 +17,7 @@ package struct CustomerRoom: Room {
   let profileRetry: ProfileRetry
   private let devices: DeviceEntitlements
   private let pairing: Pairing
+  private let joining: Joining
 
   /// - Parameters:
   ///   - keysAreFiles: whether the keys of entitlement tokens are files, and not in the database.
@@ -24,7 +25,7 @@ package struct CustomerRoom: Room {
   package init(
     catalog: AppCatalog, pool: PostgresPool, transactions: CustomerTransactions, charges: DayCharges,
     statusWriter: CustomerStatusWriter, signer: EntitlementSigner, keysAreFiles: Bool,
-    profileWriteFailures: Counter, clock: ServiceClock, logger: Logger
+    profileWriteFailures: Counter, traffic: ClientRateLimits, clock: ServiceClock, logger: Logger
   ) {
     let apps = AppOfRequest(catalog: catalog)
     deviceAuthenticator = DeviceAuthenticator(
@@ -36,12 +37,16 @@ package struct CustomerRoom: Room {
       ? nil
       : EntitlementKeyRefresh(
         store: EntitlementKeyStore(pool: pool, clock: clock), signer: signer,
-        lifetime: catalog.apps.map(EntitlementClaims.lifetime).max() ?? 0, clock: clock, logger: logger)
+        lifetime: catalog.apps.reduce(0) { longest, app in
+          longest.flatMap { longest in EntitlementClaims.lifetime(in: app).map { max(longest, $0) } }
+        }, clock: clock, logger: logger)
     profileRetry = ProfileRetry(
       pool: pool, catalog: catalog, clock: clock, logger: logger, failures: profileWriteFailures)
     devices = DeviceEntitlements(
       apps: apps, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
     pairing = Pairing(apps: apps, pool: pool, authenticator: deviceAuthenticator, clock: clock)
+    joining = Joining(
+      apps: apps, pool: pool, authenticator: deviceAuthenticator, pairing: pairing, traffic: traffic, clock: clock)
   }
 
   package func addRoutes(to router: inout Router) {
@@ -49,6 +54,10 @@ package struct CustomerRoom: Room {
     router.on(.post, "/api/v1/devices/{deviceID}/children", maximumBodyLength: 16 << 10, pairing.post(_:))
     router.on(.get, "/api/v1/devices/{deviceID}/children", pairing.get(_:))
     router.on(.delete, "/api/v1/devices/{deviceID}/children/{childDeviceID}", pairing.delete(_:))
+    router.on(
+      .post, "/api/v1/devices/{deviceID}/pairing-codes", maximumBodyLength: 1 << 10, joining.makeCode(_:))
+    router.on(.put, "/api/v1/devices/{deviceID}/parent", maximumBodyLength: 16 << 10, joining.join(_:))
+    router.on(.get, "/api/v1/devices/{deviceID}/parent", joining.get(_:))
   }
 
   package var jobs: [BackgroundJob] {

@@ -12,8 +12,12 @@ import Subscriptions
 import Work
 
 /// `PUT` and `GET /api/v1/profiles/{userID}/premium`: stores the device's transactions, returns the user's premium status.
+///
+/// A client may also send what it would write into `profiles` by itself (`premium_original_transaction_id`; the other two
+/// columns are not believed): it counts as a bare transaction id at `validate` does.
 struct ProfileSync: Sendable {
   let proofs: ProofVerifier
+  let bareIDs: BareIDs
   let apps: AppOfRequest
   let authenticator: Authenticator
   let ledger: LedgerWriter
@@ -26,12 +30,16 @@ struct ProfileSync: Sendable {
   let outcomes: OutcomeMetrics
 
   private struct Body: JSONReadable {
-    enum Member: String, CaseIterable { case signedTransactions, signedAppTransaction }
+    enum Member: String, CaseIterable {
+      case signedTransactions, signedAppTransaction
+      case originalTransactionID = "premium_original_transaction_id"
+    }
 
     private static let names = JSONNames<Member>()
 
     var signedTransactions: [String]?
     var signedAppTransaction: String?
+    var originalTransactionID: String?
 
     init(reading json: inout JSONReader) throws(JSONFailure) {
       var members = try json.members(of: Self.names)
@@ -39,6 +47,7 @@ struct ProfileSync: Sendable {
         switch member {
         case .signedTransactions: signedTransactions = try json.readOrNull()
         case .signedAppTransaction: signedAppTransaction = try json.readOrNull()
+        case .originalTransactionID: originalTransactionID = try json.readOrNull()
         }
       }
     }
@@ -76,19 +85,26 @@ struct ProfileSync: Sendable {
     if let download, !apps.contains(where: { $0.bundleID == download.app.bundleID }) {
       throw ServiceError.wrongApp("The token is not one of the app transaction's app.")
     }
+    var named: ProvenPurchase?
+    if let id = try body.originalTransactionID.flatMap(checkID) {
+      let app = try await app(of: request, among: apps, preferring: nil, for: user)
+      named = try await bareIDs.purchase(id, of: app, for: request)
+    }
     // Also a user whose purchase is refused below.
-    for purchase in purchases { authenticator.note(user, of: purchase.app) }
-    let receipts = try await claim(purchases, for: user)
+    for purchase in purchases + [named].compactMap(\.self) { authenticator.note(user, of: purchase.app) }
+    var receipts = try await claim(purchases, for: user)
+    if let named { receipts.append(try await claim(named, byNameFor: user)) }
     if let download {
       try await grandfathering.award(for: download.signed.payload, of: download.app, to: user)
     }
     // A refused purchase does not affect the others: they are stored.
     if receipts.contains(where: \.isRefused) { throw ServiceError.belongsToAnotherCustomer }
-    if let unknown = purchases.first(where: { $0.app.product(named: $0.productID) == nil }) {
+    let claimed = purchases + [named].compactMap(\.self)
+    if let unknown = claimed.first(where: { $0.app.product(named: $0.productID) == nil }) {
       throw ServiceError.unknownProduct(unknown.productID)
     }
     let app = try await app(
-      of: request, among: apps, preferring: purchases.last?.app ?? download?.app, for: user)
+      of: request, among: apps, preferring: claimed.last?.app ?? download?.app, for: user)
     // Several purchases may be committed one after another, and each receipt has the records of its commit. An award comes later,
     // also by another request.
     let only = receipts.count == 1 && download == nil ? receipts.first : nil
@@ -121,6 +137,32 @@ struct ProfileSync: Sendable {
       problem.detail = "signedTransactions[\(index)]: " + problem.detail
       throw problem
     }
+  }
+
+  /// - Returns: `nil` for an empty text, which a row without a purchase may have.
+  private func checkID(_ id: String) throws(Problem) -> String? {
+    guard !id.isEmpty else { return nil }
+    guard id.isTransactionID else {
+      throw .invalidRequest("'premium_original_transaction_id' must be 1 to 20 digits.")
+    }
+    return id
+  }
+
+  /// Stores a purchase that the client only named.
+  /// - Throws: 409 `belongs_to_another_customer` for a purchase that a name alone does not give to the user.
+  private func claim(_ purchase: ProvenPurchase, byNameFor user: UUID) async throws -> LedgerReceipt {
+    let customer = Customer.user(user)
+    var claim = Claim(by: customer, Possession.unproven.claim(in: purchase.app))
+    claim.strength = try await bareIDs.strength(claim.strength, of: purchase, for: customer)
+    let entry = LedgerEntry(purchase, because: .proof(claim), instant: clock.now())
+    let receipt = try await oldProofs.confirmed(try await ledger.record(entry), of: entry)
+    if receipt.isContradiction {
+      throw ServiceError.wrongApp("The purchase is known as one of another app or environment.")
+    }
+    if claim.strength == .nothing, receipt.subscription?.customers.contains(customer) == false {
+      throw ServiceError.needsProof
+    }
+    return receipt
   }
 
   private static let entriesAtOnce = 8

@@ -35,14 +35,17 @@ package struct ProofRoom: Room {
     oldProofs = OldProofs(
       lookup: StoreLookup(apis: patientAPIs, verifier: signatures, logger: logger), ledger: ledger,
       pool: pool, catalog: catalog, clock: clock, logger: logger)
+    let bareIDs = BareIDs(
+      store: StoreLookup(apis: apis, verifier: signatures, logger: logger), pool: pool, traffic: traffic)
     validation = Validation(
-      proofs: verifier, store: StoreLookup(apis: apis, verifier: signatures, logger: logger),
+      proofs: verifier, bareIDs: bareIDs,
       authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, ledger: ledger,
       oldProofs: oldProofs, apps: apps, pool: pool, signer: signer, traffic: traffic, clock: clock,
       outcomes: outcomes)
     profiles = ProfileSync(
-      proofs: verifier, apps: apps, authenticator: authenticator, ledger: ledger, oldProofs: oldProofs,
-      pool: pool, grandfathering: grandfathering, signer: signer, traffic: traffic, clock: clock,
+      proofs: verifier, bareIDs: bareIDs, apps: apps, authenticator: authenticator, ledger: ledger,
+      oldProofs: oldProofs, pool: pool, grandfathering: grandfathering, signer: signer, traffic: traffic,
+      clock: clock,
       outcomes: outcomes)
     trials = TrialStart(
       proofs: verifier, catalog: catalog, pool: pool, authenticator: deviceAuthenticator, signer: signer,

@@ -101,7 +101,8 @@ struct TrialStart: Sendable {
   }
 
   /// - Returns: whether a new trial started.
-  /// - Throws: 400 `invalid_request` for a new trial without an account, 409 `device_limit_reached`; 401 `unauthenticated`.
+  /// - Throws: 400 `invalid_request` for a new trial without an account, 409 `device_limit_reached`, `paired_device` and `trials_paused`; 401
+  ///   `unauthenticated`.
   private func start(
     _ allowance: Allowance, device: String, secret: DeviceSecret?, showing signed: Signed<AppTransaction>,
     of app: App, at instant: Date
@@ -114,9 +115,11 @@ struct TrialStart: Sendable {
       alsoLocking: [account.map { "\(app.bundleID)/\($0)" }].compactMap(\.self),
       reading: [
         TrialRows.select(
-          bundleID: app.bundleID, deviceID: device, appTransactionID: account, environment: environment)
+          bundleID: app.bundleID, deviceID: device, appTransactionID: account, environment: environment),
+        HouseholdRows.isChild(device, in: app),
       ]
     ) { connection, answers in
+      let isChild = try answers.last?[0].decode("is_child", as: Bool.self) ?? false
       let trials = try answers.first.map { try $0.map(TrialRows.DeviceTrial.init) } ?? []
       let own = trials.first { $0.deviceID == device }
       let accountTrial = trials.first(where: \.isOfAccount)
@@ -127,11 +130,13 @@ struct TrialStart: Sendable {
         _ = try await connection.query(TrialRows.setAccount(account, of: own))
         return false
       case (_?, _?): return false
+      case (nil, _) where isChild: throw ServiceError.pairedDevice
       case (nil, let started?):
         try await join(started.originalID, device, of: app, at: instant, connection)
         return false
       case (nil, nil):
         guard let account else { throw Self.noAccount }
+        guard app.newTrials == .open else { throw ServiceError.trialsPaused }
         let trial = Trial(startedAt: instant, endsAt: instant.addingTimeInterval(allowance.duration))
         let id = UUID()
         try await write(

@@ -14,7 +14,7 @@ import Work
 /// `POST /api/v1/subscriptions/validate`: verifies a client's purchase and returns its entitlements.
 struct Validation: Sendable {
   let proofs: ProofVerifier
-  let store: StoreLookup
+  let bareIDs: BareIDs
   let authenticator: Authenticator
   let deviceAuthenticator: DeviceAuthenticator
   let ledger: LedgerWriter
@@ -78,10 +78,8 @@ struct Validation: Sendable {
       Claim(
         by: customer, isForeign ? .foreign : possession.claim(in: purchase.app), admission: admission)
     }
-    if let claimant, claim?.strength == .name || claim?.strength == .oldBuild,
-      try await pool.isClaimedByAnother(purchase, than: claimant)
-    {
-      claim?.strength = .nothing
+    if let claimant, let strength = claim?.strength {
+      claim?.strength = try await bareIDs.strength(strength, of: purchase, for: claimant)
     }
     let entry = LedgerEntry(purchase, because: .proof(claim), instant: instant)
     let receipt = try await oldProofs.confirmed(try await ledger.record(entry), of: entry)
@@ -125,26 +123,11 @@ struct Validation: Sendable {
       return try proofs.purchase(
         signedTransaction: jws, signedRenewalInfo: body.signedRenewalInfo, bundleID: body.bundleID)
     case .transactionID(let id):
-      return try await lookUp(id, of: apps.app(of: request, named: body.bundleID), for: request)
+      return try await bareIDs.purchase(
+        id, of: apps.app(of: request, named: body.bundleID), for: request)
     case .receipt(let text):
       let receipt = try ReceiptProof(text, bundleID: body.bundleID, in: apps)
-      return try await lookUp(receipt.transactionID, of: receipt.app, for: request)
-    }
-  }
-
-  private func lookUp(
-    _ transactionID: String, of app: App, for request: Request
-  ) async throws -> ProvenPurchase {
-    try traffic.checkGuesses(of: request)
-    let known = try await pool.query(TransactionRows.isKnown(transactionID))
-    let isKnown = try known.first?.decode("is_known", as: Bool.self) ?? false
-    if !isKnown { try traffic.beginGuess(of: request) }
-    defer { if !isKnown { traffic.endGuess(of: request) } }
-    do throws(Problem) {
-      return try await store.purchase(transactionID: transactionID, isKnown: isKnown, of: app)
-    } catch {
-      if error.code == ServiceError.transactionNotFound.code { traffic.noteGuess(of: request) }
-      throw error
+      return try await bareIDs.purchase(receipt.transactionID, of: receipt.app, for: request)
     }
   }
 

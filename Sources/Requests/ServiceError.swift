@@ -79,6 +79,25 @@ package enum ServiceError {
         : "Your plan allows \(devices). Remove one to pair another.")
   }
 
+  package static let invalidPairingCode = Problem(
+    status: .notFound, code: "pairing_code_invalid",
+    detail: "No open pairing code of the app is this one: it was used, or never made.",
+    message: "This code is not valid. Check it, or make a new one on the parent's device.")
+
+  package static let expiredPairingCode = Problem(
+    status: .gone, code: "pairing_code_expired", detail: "The pairing code is older than ten minutes.",
+    message: "This code has expired. Make a new one on the parent's device.")
+
+  package static let pairedDevice = Problem(
+    status: .conflict, code: "paired_device",
+    detail: "The device has joined a parent's with a code, so it has no trial of its own.",
+    message: "This device has what the parent's plan includes.")
+
+  package static let trialsPaused = Problem(
+    status: .conflict, code: "trials_paused",
+    detail: "No new trial starts: 'newTrials' of the app is 'paused'. Running trials go on.",
+    message: "Free trials are not available right now.")
+
   /// - Parameter wait: the time until devices of the account may join again.
   package static func trialJoinedTooOften(limit: Int, wait: TimeInterval) -> Problem {
     let devices = limit == 1 ? "1 device" : "\(limit) devices"

@@ -28,11 +28,14 @@ struct DeviceEntitlements: Sendable {
 
   private struct Answer: JSONWritable {
     var entitlements: EntitlementsResponse
+    /// For a child's device alone.
+    var pairing: PairingResponse?
     var serverTime: Date
 
     func write(to json: inout JSONWriter) {
       json.object { json in
         json.member("entitlements", entitlements)
+        json.member("pairing", ifPresent: pairing)
         json.member("serverTime", serverTime)
       }
     }
@@ -43,15 +46,12 @@ struct DeviceEntitlements: Sendable {
     let app = try apps.app(of: request, named: request.query["bundleID"], customers: .device)
     try await authenticator.require(device, of: app, secret: DeviceSecret(of: request))
     let instant = clock.now()
-    let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
-      of: .device(device), in: app, at: instant)
+    let access = try await pool.access(of: device, in: app, at: instant)
     return .json(
       .ok,
       Answer(
         entitlements: EntitlementsResponse(
-          app.entitlements(of: customerRecords, for: .device(device), at: instant), of: app,
-          for: .device(device),
-          at: instant, signedBy: signer),
-        serverTime: instant))
+          access.entitlements, of: app, for: .device(device), at: instant, signedBy: signer),
+        pairing: access.childState.map(PairingResponse.init), serverTime: instant))
   }
 }

@@ -13,26 +13,32 @@ package enum DeviceRows {
     """
   }
 
+  /// - Parameter isConfirmed: whether the child joined with a code.
   static func insert(
-    _ child: String, name: String?, bundleID: String, deviceID: String, at instant: Date
+    _ child: String, name: String?, bundleID: String, deviceID: String, isConfirmed: Bool, at instant: Date
   ) -> Query {
     """
-    INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at)
-    VALUES (\(bundleID), \(deviceID), \(child), \(name)::text, \(instant))
+    INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at, confirmed_at)
+    VALUES (\(bundleID), \(deviceID), \(child), \(name)::text, \(instant),
+      CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END)
     """
   }
 
-  static func rename(_ child: String, name: String?, bundleID: String, deviceID: String) -> Query {
+  /// - Parameter parents: the devices of the child's parent.
+  static func update(
+    _ child: String, name: String?, bundleID: String, parents: [String], isConfirmed: Bool, at instant: Date
+  ) -> Query {
     """
-    UPDATE devices SET name = coalesce(\(name)::text, name)
-    WHERE bundle_id = \(bundleID) AND device_id = \(deviceID) AND child_device_id = \(child)
+    UPDATE devices SET name = coalesce(\(name)::text, name),
+      confirmed_at = coalesce(confirmed_at, CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END)
+    WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
     """
   }
 
-  static func delete(_ child: String, bundleID: String, deviceID: String) -> Query {
+  static func delete(_ child: String, bundleID: String, parents: [String]) -> Query {
     """
     DELETE FROM devices
-    WHERE bundle_id = \(bundleID) AND device_id = \(deviceID) AND child_device_id = \(child)
+    WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
     """
   }
 }

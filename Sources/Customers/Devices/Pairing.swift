@@ -29,9 +29,6 @@ package struct Pairing: Sendable {
     self.clock = clock
   }
 
-  /// The feature that holds the limit. `null` in the configuration means no limit; without the feature it is 0.
-  package static let limitFeature = "childDevices"
-
   /// The most devices that a device pairs, whatever its tier allows.
   static let mostPairings = 100
 
@@ -77,32 +74,49 @@ package struct Pairing: Sendable {
     try await authenticator.change(
       device, of: app, secret: secret
     ) { connection, _ async throws -> (Bool, [PairedDevice], Int?) in
-      let (paired, limit) = try await children(of: device, in: app, at: instant, connection)
-      let isNew = !paired.contains { $0.childDeviceID == child }
-      let most = min(limit ?? Self.mostPairings, Self.mostPairings)
-      if isNew, paired.count >= most {
-        throw ServiceError.deviceLimitReached(limit: most, moreIsSold: app.sellsMoreDevices(than: most))
-      }
-      if isNew {
-        // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day.
-        let row = try await connection.query(
-          DeviceSecretRows.chargesPairing(of: device, with: child, in: app, at: instant))[0]
-        if try row.decode("is_charged", as: Bool.self) {
-          guard try row.decode("is_allowed", as: Bool.self), isCharged != false else {
-            throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
-          }
-          if isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false)) }
-        }
-      }
-      let write =
-        isNew
-        ? DeviceRows.insert(child, name: name, bundleID: app.bundleID, deviceID: device, at: instant)
-        : DeviceRows.rename(child, name: name, bundleID: app.bundleID, deviceID: device)
-      let written = try await connection.pipeline([
-        write, DeviceRows.select(bundleID: app.bundleID, deviceID: device),
-      ])
-      return (isNew, try written[1].map(PairedDevice.init), limit)
+      let isNew = try await add(
+        child, name: name, to: device, of: app, isConfirmed: false, isCharged: isCharged, at: instant,
+        connection)
+      let household = try await household(of: device, in: app, at: instant, connection)
+      return (isNew, household.children, household.limit)
     }
+  }
+
+  /// Pairs a child's device with a parent's, or renames it. The transaction holds the parent's lock, and that of a child that
+  /// confirms.
+  /// - Parameter isConfirmed: whether the child joins with a code.
+  /// - Returns: whether it is new.
+  /// - Throws: 409 `device_limit_reached`, 429 `rate_limited`.
+  nonisolated(nonsending) func add(
+    _ child: String, name: String?, to device: String, of app: App, isConfirmed: Bool, isCharged: Bool?,
+    at instant: Date, _ connection: PostgresConnection
+  ) async throws -> Bool {
+    let household = try await household(of: device, in: app, at: instant, connection)
+    let isNew = !household.children.contains { $0.childDeviceID == child }
+    let most = min(household.limit ?? Self.mostPairings, Self.mostPairings)
+    if isNew, household.children.count >= most {
+      throw ServiceError.deviceLimitReached(limit: most, moreIsSold: app.sellsMoreDevices(than: most))
+    }
+    if isNew, !isConfirmed {
+      // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day. A code was
+      // charged when it was made.
+      let row = try await connection.query(
+        DeviceSecretRows.chargesPairing(of: device, with: child, in: app, at: instant))[0]
+      if try row.decode("is_charged", as: Bool.self) {
+        guard try row.decode("is_allowed", as: Bool.self), isCharged != false else {
+          throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
+        }
+        if isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false)) }
+      }
+    }
+    _ = try await connection.query(
+      isNew
+        ? DeviceRows.insert(
+          child, name: name, bundleID: app.bundleID, deviceID: device, isConfirmed: isConfirmed, at: instant)
+        : DeviceRows.update(
+          child, name: name, bundleID: app.bundleID, parents: household.parents, isConfirmed: isConfirmed,
+          at: instant))
+    return isNew
   }
 
   package func get(_ request: Request) async throws -> Response {
@@ -116,7 +130,9 @@ package struct Pairing: Sendable {
     let child = try DeviceID(request.parameters.require("childDeviceID"), named: "childDeviceID").name
     let deleted = try await authenticator.change(device, of: app, secret: DeviceSecret(of: request)) {
       connection, _ in
-      try await connection.query(DeviceRows.delete(child, bundleID: app.bundleID, deviceID: device))
+      let household = try await household(of: device, in: app, at: clock.now(), connection)
+      return try await connection.query(
+        DeviceRows.delete(child, bundleID: app.bundleID, parents: household.parents))
     }
     guard deleted.affected > 0 else { throw Problem.notFound("No such device is paired.") }
     return try await list(app, device)
@@ -124,25 +140,18 @@ package struct Pairing: Sendable {
 
   private func list(_ app: App, _ device: String) async throws -> Response {
     let instant = clock.now()
-    let (paired, limit) = try await pool.withConnection { connection in
-      try await children(of: device, in: app, at: instant, connection)
+    let household = try await pool.withConnection { connection in
+      try await self.household(of: device, in: app, at: instant, connection)
     }
-    return try answer(.ok, paired, limit, at: instant)
+    return try answer(.ok, household.children, household.limit, at: instant)
   }
 
-  /// The paired devices, and how many the device's tier allows.
-  private nonisolated(nonsending) func children(
+  private nonisolated(nonsending) func household(
     of device: String, in app: App, at instant: Date, _ connection: PostgresConnection
-  ) async throws -> (paired: [PairedDevice], limit: Int?) {
-    var reads = Statements()
-    let pairedReads = reads.add(
-      DeviceRows.select(bundleID: app.bundleID, deviceID: device), reading: PairedDevice.init)
-    let recordReads = AllCustomerRecordReads(devices: [device], in: &reads)
-    let answers = try await connection.answers(to: reads)
-    let records = try recordReads.records(in: answers).customerRecords(
-      of: .device(device), in: app, at: instant)
-    let entitlements = app.entitlements(of: records, for: .device(device), at: instant)
-    return (try answers[pairedReads], entitlements.features.limit(for: Self.limitFeature))
+  ) async throws -> Household {
+    let households = try await connection.households(of: [device], in: app, at: instant)
+    guard let household = households[device] else { throw ServiceError.internalError }
+    return household
   }
 
   private func answer(
@@ -156,13 +165,13 @@ package struct Pairing: Sendable {
     return try .json(status, Answer(children: children, limit: limit, serverTime: instant))
   }
 
-  private func customer(of request: Request) throws -> (App, String) {
+  func customer(of request: Request) throws -> (App, String) {
     let device = try DeviceID(request.parameters.require("deviceID")).name
     let app = try apps.app(of: request, named: request.query["bundleID"], customers: .device)
     return (app, device)
   }
 
-  private static func checkName(_ name: String) throws(Problem) -> String {
+  static func checkName(_ name: String) throws(Problem) -> String {
     guard name.utf8.count <= 128, name.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
       throw .invalidRequest("'name' must be at most 128 bytes without control characters.")
     }
@@ -185,7 +194,7 @@ extension App {
   /// Whether any tier allows more devices than this.
   fileprivate func sellsMoreDevices(than limit: Int) -> Bool {
     limit < Pairing.mostPairings
-      && tiers.values.contains { ($0.features.limit(for: Pairing.limitFeature) ?? .max) > limit }
+      && tiers.values.contains { ($0.features.limit(for: Household.limitFeature) ?? .max) > limit }
   }
 }
 

@@ -83,11 +83,11 @@ package struct EntitlementKeyRing: Sendable {
   private let retention: TimeInterval?
 
   /// Creates a key ring of the keys in the database.
-  /// - Parameter lifetime: the longest lifetime of a token, in seconds.
-  package init(_ entries: [Entry], lifetime: TimeInterval) {
+  /// - Parameter lifetime: the longest lifetime of a token, in seconds; `nil` for no end.
+  package init(_ entries: [Entry], lifetime: TimeInterval?) {
     self.entries = entries.sorted { ($0.signsFrom, $0.key.kid) < ($1.signsFrom, $1.key.kid) }
     // One more day for clock differences and for servers that read the new key late.
-    retention = lifetime + 86_400
+    retention = lifetime.map { $0 + 86_400 }
   }
 
   /// Creates a key ring of key files: the first one signs, all are published.

@@ -80,13 +80,13 @@ package struct EntitlementKeyRotation: Sendable, Hashable, CustomStringConvertib
 package struct EntitlementKeyRefresh: Sendable {
   package let store: EntitlementKeyStore
   let signer: EntitlementSigner
-  /// The longest lifetime of a token of any app, in seconds.
-  let lifetime: TimeInterval
+  /// The longest lifetime of a token of any app, in seconds; `nil` for no end.
+  let lifetime: TimeInterval?
   let clock: ServiceClock
   let logger: Logger
 
   package init(
-    store: EntitlementKeyStore, signer: EntitlementSigner, lifetime: TimeInterval, clock: ServiceClock,
+    store: EntitlementKeyStore, signer: EntitlementSigner, lifetime: TimeInterval?, clock: ServiceClock,
     logger: Logger
   ) {
     self.store = store

@@ -11,6 +11,7 @@ package struct EntitlementsResponse: Sendable {
   package var features: Features
   package var validUntil: Date?
   var offlineGraceUntil: Date?
+  var everHadAccess: Bool
   /// The signed entitlements, for a client to store; `null` without a customer.
   var entitlementToken: String?
 
@@ -32,6 +33,7 @@ package struct EntitlementsResponse: Sendable {
     features = entitlements.features
     validUntil = entitlements.validUntil
     offlineGraceUntil = entitlements.offlineGraceUntil
+    everHadAccess = entitlements.everHadAccess
   }
 }
 
@@ -39,6 +41,7 @@ extension EntitlementsResponse: JSONWritable {
   package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("entitlementToken", entitlementToken)
+      json.member("everHadAccess", everHadAccess)
       json.member("features", features)
       json.member("isAccessGranted", isAccessGranted)
       json.member("offlineGraceUntil", offlineGraceUntil)

@@ -54,7 +54,7 @@ package struct EntitlementClaims: Sendable {
   package var isAccessGranted: Bool
   package var features: Features
   var iat: Int64
-  /// The end of the offline grace, counted from now. Denied access is cached as long as granted access.
+  /// The end of the offline time, ``Entitlements/offlineGraceUntil``. Denied access is cached for the days of the offline grace.
   package var exp: Int64
   /// When the entitlements change without another event: a hint to fetch again, not an end of access. Absent if never.
   package var validUntil: Int64?
@@ -62,8 +62,12 @@ package struct EntitlementClaims: Sendable {
   /// Lets a client verify a response on arrival, even if the app allows no offline time.
   private static let minimumLifetime: TimeInterval = 300
 
-  /// The lifetime of a token of this app, in seconds.
-  package static func lifetime(in app: App) -> TimeInterval {
+  /// The longest lifetime of a token of this app, in seconds; `nil` for no end.
+  package static func lifetime(in app: App) -> TimeInterval? {
+    app.offline == .paidTime ? nil : graceLifetime(in: app)
+  }
+
+  private static func graceLifetime(in app: App) -> TimeInterval {
     max(TimeInterval(app.offlineGraceDays) * 86_400, minimumLifetime)
   }
 
@@ -75,7 +79,7 @@ package struct EntitlementClaims: Sendable {
     isAccessGranted = entitlements.isAccessGranted
     features = entitlements.features
     iat = instant.wholeSeconds
-    exp = (instant + Self.lifetime(in: app)).wholeSeconds
+    exp = max(instant + Self.graceLifetime(in: app), entitlements.offlineGraceUntil ?? instant).wholeSeconds
     validUntil = entitlements.validUntil?.wholeSeconds
   }
 }

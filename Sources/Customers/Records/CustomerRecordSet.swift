@@ -10,6 +10,8 @@ package struct CustomerRecordSet: Sendable {
   package var shared: [StoredSubscription] = []
   /// By the app's bundle id.
   package var grants: [String: [Grant]] = [:]
+  /// The apps of grants that were revoked.
+  package var revokedGrants: Set<String> = []
   /// By the app's bundle id.
   package var trials: [String: [Trial]] = [:]
 
@@ -33,7 +35,8 @@ package struct CustomerRecordSet: Sendable {
     CustomerRecords(
       subscriptions: purchases(of: app).map(\.subscription),
       trial: app.trial(among: trials[app.bundleID] ?? [], for: customer, at: instant),
-      grants: grants[app.bundleID] ?? [], freeAccess: freeAccess)
+      grants: grants[app.bundleID] ?? [], hadGrant: revokedGrants.contains(app.bundleID),
+      freeAccess: freeAccess)
   }
 }
 
@@ -119,6 +122,10 @@ package struct CustomerRecordReads {
     }
     for row in try answers[grants] {
       guard let customer = try Customer(row) else { continue }
+      if try row.decode("is_revoked", as: Bool.self) {
+        records.customers[customer, default: .init()].revokedGrants.insert(try row.decode("bundle_id"))
+        continue
+      }
       records.customers[customer, default: .init()]
         .grants[try row.decode("bundle_id"), default: []].append(try Grant(row))
     }
@@ -133,17 +140,17 @@ package struct CustomerRecordReads {
     // Two index scans: an OR over both columns would need a bitmap scan, which LookupPlans disables.
     var ways: [Query] = []
     if !users.isEmpty || devices.isEmpty {
-      ways.append("SELECT \(unescaped: grantColumns) WHERE user_id = ANY(\(users)) AND revoked_at IS NULL")
+      ways.append("SELECT \(unescaped: grantColumns) WHERE user_id = ANY(\(users))")
     }
     if !devices.isEmpty {
       ways.append(
-        "SELECT \(unescaped: grantColumns) WHERE device_id = ANY(\(devices)) AND revoked_at IS NULL")
+        "SELECT \(unescaped: grantColumns) WHERE device_id = ANY(\(devices))")
     }
     return .union(all: ways)
   }
 
   private static let grantColumns: StaticString =
-    "user_id, device_id, bundle_id, id, tier, starts_at, ends_at, environment FROM grants"
+    "user_id, device_id, bundle_id, id, tier, starts_at, ends_at, environment, revoked_at IS NOT NULL AS is_revoked FROM grants"
 
   private static func trials(_ devices: [String]) -> Query {
     """

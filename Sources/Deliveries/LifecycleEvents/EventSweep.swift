@@ -229,7 +229,7 @@ struct PauseCause: Sendable {
     let customer = Customer.device(deviceID)
     let entitlements = app.entitlements(
       of: records.customerRecords(of: customer, in: app, at: instant), for: customer, at: instant)
-    guard let limit = entitlements.features.limit(for: Pairing.limitFeature), paired.count > limit else {
+    guard let limit = entitlements.features.limit(for: Household.limitFeature), paired.count > limit else {
       return nil
     }
     return LifecycleEvent(

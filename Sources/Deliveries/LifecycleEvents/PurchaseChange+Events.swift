@@ -146,7 +146,7 @@ extension LifecycleEventType {
 extension App {
   /// Whether the number of a customer's paired devices depends on the tier.
   package var limitsDevices: Bool {
-    customer == .device && tiers.values.contains { $0.features[Pairing.limitFeature] != nil }
+    customer == .device && tiers.values.contains { $0.features[Household.limitFeature] != nil }
   }
 }
 

@@ -74,7 +74,7 @@ struct RetentionJob: Sendable {
   private func deleteUnusedDevices(at instant: Date) async throws -> Int {
     let oldest = instant - UnusedDeviceRows.lifetime
     let apps = catalog.apps.filter { $0.customer == .device }
-    let withoutPairings = apps.filter { $0.free.limit(for: Pairing.limitFeature) == 0 }.map(\.bundleID)
+    let withoutPairings = apps.filter { $0.free.limit(for: Household.limitFeature) == 0 }.map(\.bundleID)
     // Pairings first: a paired device is not unused.
     var deleted = try await deleteUnused(atOnce: Self.batch) {
       UnusedDeviceRows.page(of: withoutPairings, before: oldest, after: $0, limit: $1)

@@ -129,7 +129,8 @@ package final class Service: Sendable {
       catalog: catalog, pool: pool, transactions: sharedResources.customerTransactions,
       charges: sharedResources.dayCharges, statusWriter: statusWriter, signer: signer,
       keysAreFiles: settings.entitlementKeys != nil,
-      profileWriteFailures: metrics.ledger.profileWriteFailures, clock: clock, logger: logger)
+      profileWriteFailures: metrics.ledger.profileWriteFailures, traffic: traffic, clock: clock,
+      logger: logger)
     proofs = ProofRoom(
       verifier: verifier, catalog: catalog, apis: apis, patientAPIs: patientAPIs,
       authenticator: authenticator, deviceAuthenticator: customers.deviceAuthenticator,

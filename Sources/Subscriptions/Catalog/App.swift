@@ -47,6 +47,10 @@ public final class App: Sendable {
   public let grandfather: Grandfather?
   /// The number of days after the last response for which a client without network keeps its access.
   public let offlineGraceDays: Int
+  /// How long a client without network keeps paid access.
+  public let offline: OfflineRule
+  /// Whether new trials start.
+  public let newTrials: NewTrials
   /// The limit of stored client events, in bytes per day.
   public let eventBytesPerDay: Int
   /// The issuer of its users' access tokens.
@@ -86,7 +90,8 @@ public final class App: Sendable {
     refundAnswers: RefundAnswers = .none, tellsAccountToken: Bool = false,
     products: [Product], tiers: [Tier],
     free: Features = [:], trial: Allowance? = nil, grace: Allowance? = nil,
-    grandfather: Grandfather? = nil, offlineGraceDays: Int = 7,
+    grandfather: Grandfather? = nil, offlineGraceDays: Int = 7, offline: OfflineRule = .grace,
+    newTrials: NewTrials = .open,
     eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
     writeTo: Set<StatusDestination> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
     webhooks: [WebhookEndpoint] = [], reminders: Reminders = Reminders(),
@@ -113,6 +118,8 @@ public final class App: Sendable {
     self.grace = grace
     self.grandfather = grandfather
     self.offlineGraceDays = offlineGraceDays
+    self.offline = offline
+    self.newTrials = newTrials
     self.eventBytesPerDay = eventBytesPerDay
     self.auth = auth
     self.writeTo = writeTo
@@ -157,6 +164,22 @@ public enum TransferPolicy: String, Sendable, Hashable, CaseIterable {
   case transfer
   /// The purchase moves only while it gives its owner no access.
   case transferWhenInactive
+}
+
+/// How long a client without network keeps paid access.
+public enum OfflineRule: String, Sendable, Hashable, CaseIterable {
+  /// For `offlineGraceDays` after the last response.
+  case grace
+  /// Until the end of the paid or granted time, and for `offlineGraceDays` after the last response where that is later. Access that
+  /// never ends does not end offline either. A client learns of a refund when it asks again.
+  case paidTime
+}
+
+/// Whether devices without a trial start one.
+public enum NewTrials: String, Sendable, Hashable, CaseIterable {
+  case open
+  /// Running trials go on, and devices of their accounts join them; no other trial starts.
+  case paused
 }
 
 /// The issuer of the access tokens of an app's users.

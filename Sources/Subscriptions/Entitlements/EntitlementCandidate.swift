@@ -6,7 +6,7 @@ import Foundation
 /// access. Then the higher tier, the later end and the later start decide. A trial is as strong as the highest tier, and
 /// yields to a source that opens that tier: its features are the app's own choice, and may be fewer.
 struct EntitlementCandidate {
-  enum Access: Int, Comparable {
+  enum Access: Int, Comparable, Sendable {
     case none, ownGrace, full
     static func < (a: Access, b: Access) -> Bool { a.rawValue < b.rawValue }
   }
@@ -26,6 +26,14 @@ struct EntitlementCandidate {
   /// A tie-breaker.
   var name: String
   var source: Entitlements.Source
+
+  /// Whether it is a purchase or a grant.
+  var isPaidOrGranted: Bool {
+    switch source {
+    case .subscription, .grant: true
+    case .trial, .freeAccess: false
+    }
+  }
 
   func isWeaker(than other: EntitlementCandidate) -> Bool {
     if access != other.access { return access < other.access }

@@ -12,10 +12,26 @@ public struct Entitlements: Sendable, Hashable {
   public var features: Features
   /// The next change without new facts; nil for none.
   public var validUntil: Date?
-  /// Until when a client without network keeps its access; nil without access.
+  /// Until when a client without network keeps its access; nil without access. ``endless`` for access that never ends where the app's
+  /// ``OfflineRule`` is `paidTime`.
   public var offlineGraceUntil: Date?
+  /// Whether the customer has or had a purchase, a trial or a grant: a former customer, and no new one.
+  public var everHadAccess: Bool
   /// The source that decided; nil if the customer never had one.
   public var source: Source?
+  /// The kind of access, and the rank of its tier.
+  fileprivate var access = EntitlementCandidate.Access.none
+  fileprivate var rank = Int.min
+
+  /// Whether another customer's entitlements open more, or as much for longer.
+  public func isWeaker(than other: Entitlements) -> Bool {
+    if access != other.access { return access < other.access }
+    if access > .none, rank != other.rank { return rank < other.rank }
+    return access > .none && (validUntil ?? .distantFuture) < (other.validUntil ?? .distantFuture)
+  }
+
+  /// The last second of the year 9999: later than every date that clients can read.
+  public static let endless = Date(timeIntervalSince1970: 253_402_300_799)
 
   /// The sources of entitlements.
   public enum Source: Sendable, Hashable {
@@ -49,22 +65,41 @@ extension App {
       ]
     let nextChange = beginnings.compactMap(\.self).filter { $0 > instant }.min()
     let candidates = candidates(of: customerRecords, for: customer, at: instant)
+    let everHadAccess = everHadAccess(customerRecords, customer, at: instant)
     guard let best = candidates.max(by: { $0.isWeaker(than: $1) }) else {
       return Entitlements(
         tier: nil, status: .expired, isAccessGranted: false, features: free, validUntil: nextChange,
-        offlineGraceUntil: nil, source: nil)
+        offlineGraceUntil: nil, everHadAccess: everHadAccess, source: nil)
     }
     let isOpen = best.access > .none
     let end = isOpen ? best.changesAt : nil
-    return Entitlements(
+    var entitlements = Entitlements(
       tier: isOpen ? best.tier : nil,
       status: best.status,
       isAccessGranted: isOpen,
       features: best.features,
       validUntil: [end, nextChange].compactMap(\.self).min(),
-      offlineGraceUntil: isOpen
-        ? instant.addingTimeInterval(TimeInterval(offlineGraceDays) * 86_400) : nil,
-      source: best.source)
+      offlineGraceUntil: isOpen ? offlineEnd(candidates, at: instant) : nil,
+      everHadAccess: everHadAccess, source: best.source)
+    (entitlements.access, entitlements.rank) = (best.access, best.rank)
+    return entitlements
+  }
+
+  /// Until when a client that has access now keeps it without network.
+  private func offlineEnd(_ candidates: [EntitlementCandidate], at instant: Date) -> Date {
+    let grace = instant.addingTimeInterval(TimeInterval(offlineGraceDays) * 86_400)
+    guard offline == .paidTime else { return grace }
+    let ends = candidates.filter { $0.access > .none && $0.isPaidOrGranted }.map(\.lasts)
+    return min(([grace] + ends).max() ?? grace, Entitlements.endless)
+  }
+
+  private func everHadAccess(
+    _ customerRecords: CustomerRecords, _ customer: Customer?, at instant: Date
+  ) -> Bool {
+    customerRecords.hadGrant
+      || customerRecords.subscriptions.contains { counts($0, for: customer, at: instant) }
+      || customerRecords.grants.contains { $0.startsAt <= instant && counts($0, for: customer, at: instant) }
+      || customerRecords.trial.map { counts($0.environment, for: customer, at: instant) } ?? false
   }
 
   /// Whether a subscription counts at `instant`: its product is in the catalog, and a sandbox purchase belongs to a tester.

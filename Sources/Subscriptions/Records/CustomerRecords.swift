@@ -8,18 +8,31 @@ public struct CustomerRecords: Sendable, Hashable {
   public var trial: Trial?
   /// The grants, active or ended.
   public var grants: [Grant]
+  /// Whether the customer had a grant that was revoked.
+  public var hadGrant: Bool
   /// The app's periods of free access.
   public var freeAccess: FreeAccess
 
   /// Records from their parts.
   public init(
     subscriptions: [Subscription] = [], trial: Trial? = nil, grants: [Grant] = [],
-    freeAccess: FreeAccess = .never
+    hadGrant: Bool = false, freeAccess: FreeAccess = .never
   ) {
     self.subscriptions = subscriptions
     self.trial = trial
     self.grants = grants
+    self.hadGrant = hadGrant
     self.freeAccess = freeAccess
+  }
+
+  /// Adds the records of another customer, as of a parent's second device. A purchase, a grant and a trial of both counts once.
+  public mutating func add(_ other: CustomerRecords) {
+    let known = Set(subscriptions.map(\.current.originalTransactionID))
+    subscriptions += other.subscriptions.filter { !known.contains($0.current.originalTransactionID) }
+    let given = Set(grants.map(\.id))
+    grants += other.grants.filter { !given.contains($0.id) }
+    hadGrant = hadGrant || other.hadGrant
+    if let later = other.trial, trial.map({ $0.endsAt < later.endsAt }) ?? true { trial = later }
   }
 
   /// Whether any of the records is of the sandbox.

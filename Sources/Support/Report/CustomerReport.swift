@@ -128,7 +128,7 @@ extension [ReportedChild] {
   ///   - paired: in the order of pairing.
   ///   - entitlements: those of the customer; they limit how many of the devices are active.
   init(_ paired: some Sequence<PairedDevice>, under entitlements: Entitlements) {
-    let limit = entitlements.features.limit(for: Pairing.limitFeature)
+    let limit = entitlements.features.limit(for: Household.limitFeature)
     let access = [entitlements.tier, entitlements.status.rawValue].compactMap(\.self).joined(separator: ", ")
     self = paired.enumerated().map { index, device in
       var child = ReportedChild(
@@ -136,7 +136,7 @@ extension [ReportedChild] {
         status: PairedDevice.status(at: index, limit: limit))
       if let limit, index >= limit {
         let earlier = index == 0 ? "" : ", and \(index) \(index == 1 ? "was" : "were") paired before it"
-        child.pausedBecause = "\(Pairing.limitFeature) is \(limit) (\(access))\(earlier)"
+        child.pausedBecause = "\(Household.limitFeature) is \(limit) (\(access))\(earlier)"
       }
       return child
     }

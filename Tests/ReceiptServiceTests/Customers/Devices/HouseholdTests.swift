@@ -1,0 +1,327 @@
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Postgres
+import Subscriptions
+import Testing
+
+@testable import Customers
+@testable import ReceiptService
+
+/// Children's devices that join a parent's with a code, and what they have.
+@Suite struct HouseholdTests {
+  private static let parentSecret = ScreenTime.secret(1)
+
+  /// A secret of its own for each child's device.
+  private static func secret(_ child: String) -> String {
+    ScreenTime.secret(UInt8(truncatingIfNeeded: 100 + child.utf8.reduce(0) { $0 + Int($1) }))
+  }
+
+  // MARK: The story of a household
+
+  @Test func `a household of three children lives through trial, grace, plans, a new phone and a refund`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let children = ["ann", "ben", "cai"]
+      _ = try await harness.launch("phone", account: "mother", secret: Self.parentSecret)
+      for child in children {
+        #expect(try await harness.join(child, to: "phone").status == 201)
+        harness.clock.advance(seconds: 1)
+      }
+      func states() async throws -> [String] {
+        var states: [String] = []
+        for child in children { states.append(try await harness.childState(child)) }
+        return states
+      }
+      // The parent's trial, signed for each child.
+      #expect(try await states() == ["trial active", "trial active", "trial active"])
+      let ann = try await harness.child("ann")
+      #expect(ann.features?["childDevices"] == "5")
+      #expect(ann.claims?["sub"] as? String == "ann")
+      // None of them has a trial of its own.
+      #expect(try await harness.launch("ann", secret: Self.secret("ann")).code == "paired_device")
+
+      // Day 31: the trial is over, and its grace allows one device.
+      harness.clock.advance(days: 30)
+      #expect(
+        try await states() == ["grace active", "expired paused device_limit", "expired paused device_limit"])
+      // Day 38: nothing is left.
+      harness.clock.advance(days: 7)
+      #expect(
+        try await states() == Array(repeating: "expired paused parent_without_access", count: 3))
+
+      // Individual: one device. Family: all.
+      let bought = try await harness.buysOfHousehold(ScreenTime.individual, on: "phone", Self.parentSecret)
+      #expect(
+        try await states() == ["active active", "expired paused device_limit", "expired paused device_limit"])
+      #expect(try await harness.child("ann").string("entitlements.tier") == "individual")
+      harness.clock.advance(seconds: 60)
+      try await harness.happens(.changeProduct(ScreenTime.family), to: bought.originalTransactionID)
+      #expect(try await states() == ["active active", "active active", "active active"])
+      #expect(try await harness.child("cai").string("entitlements.tier") == "family")
+
+      // Ben gets another phone: the parent removes the old one, and the new one joins.
+      #expect(try await harness.unpair("ben", from: "phone", secret: Self.parentSecret).status == 200)
+      #expect(try await harness.childState("ben") == "expired")
+      #expect(try await harness.join("ben's new one", to: "phone").status == 201)
+      #expect(try await harness.childState("ben's new one") == "active active")
+
+      // A refund ends the access of the household.
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await states()[0] == "expired paused parent_without_access")
+      #expect(try await harness.child("ann").features == ScreenTime.promised["lockout"])
+    }
+  }
+
+  // MARK: Parents
+
+  @Test func `all devices of a parent are parents of the same children`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.join("ann", to: "phone").status == 201)
+      // A new phone of the same Apple Account.
+      _ = try await harness.device("new phone", shows: bought)
+      #expect(try await harness.children(of: "new phone").children == ["ann active"])
+      #expect(try await harness.join("ben", to: "new phone").status == 201)
+      #expect(try await harness.children(of: "phone").children == ["ann active", "ben active"])
+      #expect(try await harness.unpair("ann", from: "new phone").children == ["ben active"])
+      #expect(try await harness.childState("ann") == "expired")
+      // A device that only names the transaction's id sees no children.
+      _ = try await harness.validate(["transactionID": bought.originalTransactionID, "deviceID": "stranger"])
+      #expect(try await harness.children(of: "stranger").children == [])
+    }
+  }
+
+  @Test func `a child of two parents has the better access of both`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.individual)
+      let father = try await harness.device("father", buys: ScreenTime.family)
+      for parent in ["mother", "father"] {
+        #expect(try await harness.join("ann", to: parent).status == 201)
+        #expect(try await harness.children(of: parent).children == ["ann active"])
+      }
+      #expect(try await harness.child("ann").string("entitlements.tier") == "family")
+      try await harness.happens(.refundLatest, to: father.originalTransactionID)
+      #expect(try await harness.child("ann").string("entitlements.tier") == "individual")
+      #expect(try await harness.childState("ann") == "active active")
+    }
+  }
+
+  @Test func `a child has its own purchase beside its parent's`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.individual)
+      for child in ["ann", "ben"] where child == "ann" { _ = try await harness.join(child, to: "mother") }
+      _ = try await harness.buysOfHousehold(ScreenTime.family, on: "ann", Self.secret("ann"))
+      #expect(try await harness.child("ann").string("entitlements.tier") == "family")
+      // A child's access comes from its parent, so it opens nothing for devices that it pairs itself.
+      #expect(try await harness.join("doll", to: "ann", by: Self.secret("ann")).status == 201)
+      _ = try await harness.join("ben", to: "mother")
+      #expect(try await harness.childState("doll") == "active active")
+    }
+  }
+
+  @Test func `a child without a purchase is no parent`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.family)
+      _ = try await harness.join("ann", to: "mother")
+      let refused = try await harness.join("doll", to: "ann", by: Self.secret("ann"))
+      #expect(refused.status == 409 && refused.code == "device_limit_reached")
+    }
+  }
+
+  // MARK: Devices that a parent only named
+
+  @Test func `a device that a parent named has the parent's features and keeps its own trial`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.device("mother", buys: ScreenTime.individual)
+      #expect(try await harness.pair("tablet", to: "mother").status == 201)
+      #expect(try await harness.childState("tablet") == "active active")
+      #expect(try await harness.launch("tablet").status == 201)
+      // The trial opens more than the tier.
+      harness.clock.advance(days: 29)
+      #expect(try await harness.child("tablet").bool("entitlements.isAccessGranted") == true)
+      // A stranger without a plan takes nothing from it.
+      _ = try await harness.launch("stranger")
+      #expect(try await harness.pair("phone of another", to: "stranger").status == 201)
+      #expect(try await harness.launch("phone of another").status == 201)
+    }
+  }
+
+  // MARK: Codes
+
+  @Test func `a code is used once, within ten minutes, in its app, by another device`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.family)
+      let code = try await harness.code(of: "mother")
+      #expect(code.status == 201)
+      #expect(code.date("expiresAt") == harness.clock.now + 600)
+      let text = try #require(code.string("code"))
+      #expect(text.wholeMatch(of: /[2-9A-HJKMNP-Z]{4}-[2-9A-HJKMNP-Z]{4}/) != nil)
+      let own = try await harness.enter(text, on: "mother")
+      #expect(own.status == 400)
+      let other = try await harness.enter(text, on: "ann", app: ScreenTime.heatlab)
+      #expect(other.status == 404 && other.code == "pairing_code_invalid")
+      // As a person types it.
+      let typed = text.lowercased().replacing("-", with: " ")
+      let joined = try await harness.enter(typed, on: "ann")
+      #expect(joined.status == 201)
+      #expect(joined.string("pairing.state") == "active")
+      #expect(joined.string("pairing.role") == "child")
+      #expect(joined.isNull("pairing.reason"))
+      for again in ["ann", "ben"] {
+        #expect(try await harness.enter(text, on: again).code == "pairing_code_invalid")
+      }
+      let late = try #require(try await harness.code(of: "mother").string("code"))
+      harness.clock.advance(seconds: 600)
+      let expired = try await harness.enter(late, on: "ben")
+      #expect(expired.status == 410 && expired.code == "pairing_code_expired")
+      for wrong in ["", "7KQ4", "0000-0000", "7KQ4-M2XD-7KQ4"] {
+        #expect(try await harness.enter(wrong, on: "ben").code == "pairing_code_invalid")
+      }
+      let rows = try await harness.pool.query("SELECT encode(code_hash, 'escape') AS text FROM pairing_codes")
+      for row in rows { #expect(try row.decode("text", as: String.self) != text) }
+    }
+  }
+
+  @Test func `a child joins with its own secret alone, and cannot end the pairing`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.family)
+      let code = try #require(try await harness.code(of: "mother").string("code"))
+      let without = try await harness.enter(code, on: "ann", secret: nil)
+      #expect(without.status == 401)
+      #expect(try await harness.enter(code, on: "ann").status == 201)
+      let removed = try await harness.send(
+        .delete, "/api/v1/devices/ann/parent?bundleID=\(ScreenTime.bundleID)", secret: Self.secret("ann"))
+      #expect(removed.status == 405)
+      // Another device cannot ask in its name.
+      #expect(try await harness.parent(of: "ann", secret: Self.secret("ben")).status == 401)
+      #expect(
+        try await harness.parent(of: "ann", secret: Self.secret("ann")).string("pairing.state") == "active")
+      let none = try await harness.parent(of: "ben", secret: Self.secret("ben"))
+      #expect(none.status == 200 && none["pairing"] == nil)
+    }
+  }
+
+  @Test func `five codes of a parent are open at most`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.family)
+      var codes: [String] = []
+      for _ in 0..<6 {
+        codes.append(try #require(try await harness.code(of: "mother").string("code")))
+        harness.clock.advance(seconds: 1)
+      }
+      #expect(try await harness.enter(codes[0], on: "ann").code == "pairing_code_invalid")
+      for (index, code) in codes.dropFirst().enumerated() {
+        #expect(try await harness.enter(code, on: "child \(index)").status == 201)
+      }
+    }
+  }
+
+  @Test func `of two children one gets the last place, and the other's code stays open`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.individual)
+      var codes: [String] = []
+      for _ in 0..<4 { codes.append(try #require(try await harness.code(of: "mother").string("code"))) }
+      let all = codes
+      let answers = try await atOnce(4) { number in
+        try await harness.enter(all[number - 1], on: "child-\(number)")
+      }
+      #expect(answers.count { $0.status == 201 } == 1)
+      #expect(answers.count { $0.code == "device_limit_reached" } == 3)
+      #expect(try await harness.count("devices") == 1)
+      #expect(try await harness.count("pairing_codes WHERE used_at IS NULL") == 3)
+    }
+  }
+
+  @Test func `many guesses of one address are refused`() async throws {
+    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "on"]) {
+      harness in
+      var statuses: [Int] = []
+      for _ in 0..<60 {
+        statuses.append(try await harness.enter(PairingCode().shown, on: "thief").status)
+      }
+      #expect(statuses.first == 404)
+      #expect(statuses.last == 429)
+      #expect(!statuses.contains { $0 == 201 })
+    }
+  }
+}
+
+extension Answer {
+  /// The claims of the entitlement token, not verified.
+  fileprivate var claims: [String: Any]? {
+    guard let part = string("entitlements.entitlementToken")?.split(separator: ".").dropFirst().first else {
+      return nil
+    }
+    var text = part.replacing("-", with: "+").replacing("_", with: "/")
+    text += String(repeating: "=", count: (4 - text.count % 4) % 4)
+    return Data(base64Encoded: text).flatMap { try? JSONSerialization.jsonObject(with: $0) as? [String: Any] }
+  }
+}
+
+extension Harness {
+  fileprivate func path(_ device: String) -> String {
+    device.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? device
+  }
+
+  fileprivate static func secret(of child: String) -> String {
+    ScreenTime.secret(UInt8(truncatingIfNeeded: 100 + child.utf8.reduce(0) { $0 + Int($1) }))
+  }
+
+  func code(of parent: String, secret: String? = nil) async throws -> Answer {
+    try await send(
+      .post, "/api/v1/devices/\(path(parent))/pairing-codes?bundleID=\(ScreenTime.bundleID)", json: "{}",
+      secret: secret)
+  }
+
+  func enter(_ code: String, on child: String, app: String = ScreenTime.bundleID, secret: String?)
+    async throws -> Answer
+  {
+    try await send(
+      .put, "/api/v1/devices/\(path(child))/parent?bundleID=\(app)", json: #"{"pairingCode": "\#(code)"}"#,
+      secret: secret)
+  }
+
+  /// With the child's own secret.
+  func enter(_ code: String, on child: String, app: String = ScreenTime.bundleID) async throws -> Answer {
+    try await enter(code, on: child, app: app, secret: Self.secret(of: child))
+  }
+
+  func parent(of child: String, secret: String) async throws -> Answer {
+    try await send(
+      .get, "/api/v1/devices/\(path(child))/parent?bundleID=\(ScreenTime.bundleID)", secret: secret)
+  }
+
+  /// A child joins with a new code of the parent.
+  func join(_ child: String, to parent: String, by secret: String? = nil) async throws -> Answer {
+    let hasSecret = try await count("device_secrets WHERE device_id = '\(parent)'") > 0
+    let code = try await code(of: parent, secret: secret ?? (hasSecret ? ScreenTime.secret(1) : nil))
+    return try await enter(code.string("code") ?? "", on: child)
+  }
+
+  func child(_ name: String) async throws -> Answer {
+    let hasSecret =
+      try await count("device_secrets WHERE device_id = '\(name.replacing("'", with: "''"))'") > 0
+    return try await send(
+      .get, "/api/v1/devices/\(path(name))/entitlements?bundleID=\(ScreenTime.bundleID)",
+      secret: hasSecret ? Self.secret(of: name) : nil)
+  }
+
+  /// The status, and the state with its reason.
+  func childState(_ name: String) async throws -> String {
+    let answer = try await child(name)
+    return [
+      answer.string("entitlements.status"), answer.string("pairing.state"), answer.string("pairing.reason"),
+    ].compactMap(\.self).joined(separator: " ")
+  }
+
+  func buysOfHousehold(_ productID: String, on device: String, _ secret: String) async throws -> SignedOutcome
+  {
+    let bought = try buy(productID, bundleID: ScreenTime.bundleID)
+    try await arrives(bought)
+    _ = try await self.device(device, shows: bought, secret: secret)
+    return bought
+  }
+}
