@@ -4,15 +4,6 @@ import Subscriptions
 
 /// Statements on the table `devices`: the devices that are paired to a customer's device.
 package enum DeviceRows {
-  /// Oldest pairing first: these stay active when the limit shrinks.
-  package static func select(bundleID: String, deviceID: String) -> Query {
-    """
-    SELECT child_device_id, name, paired_at FROM devices
-    WHERE bundle_id = \(bundleID) AND device_id = \(deviceID)
-    ORDER BY paired_at, id
-    """
-  }
-
   /// - Parameter isConfirmed: whether the child joined with a code.
   static func insert(
     _ child: String, name: String?, bundleID: String, deviceID: String, isConfirmed: Bool, at instant: Date

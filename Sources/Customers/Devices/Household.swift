@@ -32,6 +32,13 @@ package struct Household: Sendable {
   }
 }
 
+extension App {
+  /// Whether the number of a customer's paired devices depends on the tier.
+  package var limitsDevices: Bool {
+    customer == .device && tiers.values.contains { $0.features[Household.limitFeature] != nil }
+  }
+}
+
 /// The state of a child's device in a household.
 package enum ChildState: Sendable, Hashable {
   /// It has what its parent has.

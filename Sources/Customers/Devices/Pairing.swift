@@ -116,7 +116,17 @@ package struct Pairing: Sendable {
         : DeviceRows.update(
           child, name: name, bundleID: app.bundleID, parents: household.parents, isConfirmed: isConfirmed,
           at: instant))
+    try await tell(child, of: app, at: instant, connection)
     return isNew
+  }
+
+  /// Queues the child's state for the app's destinations.
+  private nonisolated(nonsending) func tell(
+    _ child: String, of app: App, at instant: Date, _ connection: PostgresConnection
+  ) async throws {
+    let change = CustomerChange(bundleID: app.bundleID, customer: .device(child))
+    guard let events = CustomerChanges.enqueue([change], in: apps.catalog, at: instant) else { return }
+    _ = try await connection.query(events)
   }
 
   package func get(_ request: Request) async throws -> Response {
@@ -131,8 +141,10 @@ package struct Pairing: Sendable {
     let deleted = try await authenticator.change(device, of: app, secret: DeviceSecret(of: request)) {
       connection, _ in
       let household = try await household(of: device, in: app, at: clock.now(), connection)
-      return try await connection.query(
+      let deleted = try await connection.query(
         DeviceRows.delete(child, bundleID: app.bundleID, parents: household.parents))
+      try await tell(child, of: app, at: clock.now(), connection)
+      return deleted
     }
     guard deleted.affected > 0 else { throw Problem.notFound("No such device is paired.") }
     return try await list(app, device)
@@ -198,7 +210,7 @@ extension App {
   }
 }
 
-/// A device that is paired to a customer's device; a row of ``DeviceRows/select(bundleID:deviceID:)``.
+/// A device that is paired to a customer's device; a row of ``HouseholdRows/children(of:in:)``.
 package struct PairedDevice: Sendable {
   package var childDeviceID: String
   package var name: String?

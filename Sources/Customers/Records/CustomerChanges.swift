@@ -21,8 +21,8 @@ package struct CustomerChange: Sendable, Hashable {
 /// sends it, and does not send a state that the destination has. So a needless row does no harm; a row that comes late or
 /// in another transaction does.
 package enum CustomerChanges {
-  /// Adds one row for each customer and each destination of its app. An existing row is reset, so that it is due again,
-  /// also if it is being sent, was delivered, or was given up.
+  /// Adds one row for each customer and each destination of its app, and for the children's devices of a parent's, which have what it
+  /// has. An existing row is reset, so that it is due again, also if it is being sent, was delivered, or was given up.
   /// - Parameter isErased: whether to tell that the customers were erased, to all webhooks of their apps. If one comes back
   ///   before that is delivered, the state follows it.
   /// - Returns: `nil` if no app of these customers has a destination.
@@ -37,13 +37,23 @@ package enum CustomerChanges {
       }
     }
     guard !targets.isEmpty else { return nil }
+    let parents = isErased ? [] : Set(changes.map(\.bundleID)).filter { catalog[$0]?.limitsDevices == true }.sorted()
+    let children: Query =
+      parents.isEmpty
+      ? ""
+      : """
+      UNION SELECT told.destination, d.child_device_id, told.bundle_id, told.endpoint
+      FROM told JOIN devices d ON d.bundle_id = told.bundle_id AND d.device_id = told.key
+      WHERE told.bundle_id = ANY(\(parents))
+      """
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
+      WITH told (destination, key, bundle_id, endpoint) AS (SELECT change.* FROM \(rows: targets.count)
+        \(each: targets.map(\.destination.kind.rawValue)), \(each: targets.map(\.key)),
+        \(each: targets.map(\.destination.bundleID)), \(each: targets.map(\.destination.endpoint)))) AS change)
       SELECT change.*, CASE WHEN \(isErased) THEN '{"erased": true}' ELSE '{}' END::jsonb, \(instant)::timestamptz,
         \(instant)::timestamptz
-      FROM \(rows: targets.count)
-        \(each: targets.map(\.destination.kind.rawValue)), \(each: targets.map(\.key)),
-        \(each: targets.map(\.destination.bundleID)), \(each: targets.map(\.destination.endpoint)))) AS change
+      FROM (SELECT * FROM told \(children)) AS change
       ORDER BY 1, 2, 3, 4
       \(unescaped: resetExisting)
       """

@@ -112,18 +112,10 @@ struct EventSweep: Sendable {
         EventSweepRows.unchecked(bundleID: app.bundleID, limit: Self.batch)
       ).map(PauseCause.init)
       guard !causes.isEmpty else { return 0 }
-      let devices = causes.compactMap(\.deviceID)
-      var reads = Statements()
-      let recordReads = AllCustomerRecordReads(devices: devices, in: &reads)
-      let pairings = devices.map {
-        reads.add(DeviceRows.select(bundleID: app.bundleID, deviceID: $0), reading: PairedDevice.init)
-      }
-      let answers = try await connection.answers(to: reads)
-      let records = try recordReads.records(in: answers)
-      var paired: [String: [PairedDevice]] = [:]
-      for (device, pairing) in zip(devices, pairings) { paired[device] = try answers[pairing] }
+      let households = try await connection.households(
+        of: Set(causes.compactMap(\.deviceID)).sorted(), in: app, at: instant)
       let events = causes.compactMap { cause in
-        cause.event(in: app, records, paired: cause.deviceID.flatMap { paired[$0] } ?? [], at: instant)
+        cause.deviceID.flatMap { households[$0] }.flatMap { cause.event(in: app, $0) }
       }
       let writes =
         [LifecycleEventRows.insert(events, in: catalog, at: instant)].compactMap(\.self)
@@ -220,22 +212,14 @@ struct PauseCause: Sendable {
       }
   }
 
-  /// The event about the devices beyond the customer's limit at `instant`; `nil` if there are none.
-  /// - Parameter paired: the customer's paired devices, the first pairing first.
-  func event(
-    in app: App, _ records: RecordsByCustomer, paired: [PairedDevice], at instant: Date
-  ) -> LifecycleEvent? {
-    guard let deviceID else { return nil }
+  /// The event about the devices beyond the customer's limit; `nil` if there are none.
+  func event(in app: App, _ household: Household) -> LifecycleEvent? {
+    guard let deviceID, let limit = household.limit, household.children.count > limit else { return nil }
     let customer = Customer.device(deviceID)
-    let entitlements = app.entitlements(
-      of: records.customerRecords(of: customer, in: app, at: instant), for: customer, at: instant)
-    guard let limit = entitlements.features.limit(for: Household.limitFeature), paired.count > limit else {
-      return nil
-    }
     return LifecycleEvent(
       type: .pausedDevices, bundleID: app.bundleID, environment: environment, subject: subject,
       occasion: [id.uuidString.lowercased()], customer: customer,
-      pausedDevices: paired.dropFirst(limit).map(\.childDeviceID), occurredAt: occurredAt,
+      pausedDevices: household.children.dropFirst(limit).map(\.childDeviceID), occurredAt: occurredAt,
       data: EventDetails(cause: id, limit: limit).bytes)
   }
 }

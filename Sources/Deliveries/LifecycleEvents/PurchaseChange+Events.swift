@@ -143,13 +143,6 @@ extension LifecycleEventType {
   }
 }
 
-extension App {
-  /// Whether the number of a customer's paired devices depends on the tier.
-  package var limitsDevices: Bool {
-    customer == .device && tiers.values.contains { $0.features[Household.limitFeature] != nil }
-  }
-}
-
 /// The events that time causes: they follow from the phases of the purchase at the entry's instant.
 extension PurchaseChange {
   /// For how long a renewal that the App Store intends may be late before the purchase is said to have ended.

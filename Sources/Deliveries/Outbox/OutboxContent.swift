@@ -48,14 +48,21 @@ struct OutboxReader: Sendable {
     of rows: [DeliveryRows.Claimed], at instant: Date
   ) async throws -> [OutboxContent?] {
     let customers = rows.map { Customer(id: $0.key, of: app) }
-    let customerRecords = try await pool.customerRecords(
-      users: customers.compactMap { $0?.userID }, devices: customers.compactMap { $0?.deviceID })
+    // A child's device has what its parent's has.
+    let access = try await pool.withConnection { connection in
+      try await connection.access(of: customers.compactMap { $0?.deviceID }, in: app, at: instant)
+    }
+    let customerRecords = try await pool.customerRecords(users: customers.compactMap { $0?.userID })
     return zip(rows, customers).map { row, customer in
-      customer.map {
-        .state(
+      customer.map { customer in
+        let own =
+          customer.deviceID.flatMap { access[$0]?.records }
+          ?? customerRecords.customerRecords(of: customer, in: app, at: instant)
+        return .state(
           CustomerState(
-            of: $0, in: app, customerRecords: customerRecords.customerRecords(of: $0, in: app, at: instant),
-            isErased: row.isErased, at: instant))
+            of: customer, in: app, customerRecords: own,
+            entitlements: customer.deviceID.flatMap { access[$0]?.entitlements }, isErased: row.isErased,
+            at: instant))
       }
     }
   }
@@ -104,15 +111,15 @@ package struct CustomerState: Sendable {
   package var isErased: Bool
 
   init(
-    of customer: Customer, in app: App, customerRecords: CustomerRecords, isErased: Bool = false,
-    at instant: Date
+    of customer: Customer, in app: App, customerRecords: CustomerRecords, entitlements: Entitlements? = nil,
+    isErased: Bool = false, at instant: Date
   ) {
     self.isErased = isErased
     self.app = app
     self.customer = customer
     self.instant = instant
-    entitlements = app.entitlements(of: customerRecords, for: customer, at: instant)
-    if case .subscription(let subscription) = entitlements.source {
+    self.entitlements = entitlements ?? app.entitlements(of: customerRecords, for: customer, at: instant)
+    if case .subscription(let subscription) = self.entitlements.source {
       self.subscription = subscription
     } else {
       subscription = customerRecords.subscriptions.max { $0.current.purchaseDate < $1.current.purchaseDate }

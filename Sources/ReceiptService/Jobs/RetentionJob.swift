@@ -51,6 +51,7 @@ struct RetentionJob: Sendable {
     deleted += try await deleteInBatches {
       SeenUserRows.delete(before: instant - SeenUsers.lifetime, limit: $0)
     }
+    deleted += try await deleteInBatches { PairingCodeRows.delete(before: instant - 86_400, limit: $0) }
     deleted += try await deleteUnusedDevices(at: instant)
     let oldestEvent = instant - LifecycleEvent.lifetime
     deleted += try await deleteInBatches { OutboxRows.deleteUndelivered(before: oldestEvent, limit: $0) }

@@ -3,7 +3,7 @@ import Postgres
 extension CustomerTable {
   /// What receiptd knows of a customer beside purchases.
   static let customerTables = [
-    trials, devices, secrets, grants, consents, events, seenUsers, clientWrites, backendWrites, addedRows,
+    trials, devices, pairingCodes, secrets, grants, consents, events, seenUsers, clientWrites, backendWrites, addedRows,
     adoptions,
     profiles, preferences,
   ]
@@ -36,7 +36,7 @@ extension CustomerTable {
   /// A child's pairing is a row of its parent.
   static let devices = CustomerTable(
     "devices", "deleted, with the children's names",
-    columns: "id bundle_id device_id child_device_id name paired_at",
+    columns: "id bundle_id device_id child_device_id name paired_at confirmed_at",
     export: { customer in
       """
       SELECT to_jsonb(d) || CASE WHEN device_id = \(customer.device)
@@ -47,6 +47,17 @@ extension CustomerTable {
     },
     erase: { ["DELETE FROM devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] },
     eraseFromOthers: { ["DELETE FROM devices WHERE child_device_id = \($0.device) AND \($0.isOfApp())"] })
+
+  private static let pairingCodes = CustomerTable(
+    "pairing_codes", "deleted",
+    columns: "bundle_id code_hash device_id created_at expires_at used_at",
+    export: { customer in
+      """
+      SELECT to_jsonb(c) - 'code_hash' AS row FROM pairing_codes c
+      WHERE device_id = \(customer.device) AND \(customer.isOfApp())
+      """
+    },
+    erase: { ["DELETE FROM pairing_codes WHERE device_id = \($0.device) AND \($0.isOfApp())"] })
 
   private static let secrets = CustomerTable(
     "device_secrets", "deleted",

@@ -61,9 +61,6 @@ extension SupportDesk {
     let grantReads = reads.add(GrantRows.select(of: [customer]), reading: StoredGrant.init)
     let moveRead = reads.add(
       PastAccess.lastMove(from: customer, bundleID: app.bundleID), reading: PastAccess.init(move:))
-    let pairedReads = reads.add(
-      DeviceRows.select(bundleID: app.bundleID, deviceID: customer.deviceID ?? ""), reading: PairedDevice.init
-    )
     let refusalReads = reads.add(
       RefusedAttemptRows.last(Self.refusals, of: customer, bundleID: app.bundleID),
       reading: RefusedAttempt.init)
@@ -73,7 +70,10 @@ extension SupportDesk {
     let timeline = try answers[timelineRead]
     let all = try recordReads.records(in: answers)
     let customerRecords = all.customerRecords(of: customer, in: app, at: instant)
-    let entitlements = app.entitlements(of: customerRecords, for: customer, at: instant)
+    let access = try await connection.access(of: devices, in: app, at: instant)[customer.id]
+    let household = try await connection.households(of: devices, in: app, at: instant)[customer.id]
+    let entitlements =
+      access?.entitlements ?? app.entitlements(of: customerRecords, for: customer, at: instant)
     let stored = all[customer].purchases(of: app)
       .sorted { $0.subscription.current.purchaseDate > $1.subscription.current.purchaseDate }
     let others = try await others(beside: stored, of: app, connection)
@@ -90,7 +90,7 @@ extension SupportDesk {
     let trial = customerRecords.trial.map {
       ReportedTrial($0, of: customer, in: app, honoring: customerRecords.freeAccess, at: instant)
     }
-    let paired = try answers[pairedReads]
+    let paired = household?.children ?? []
     return ReportedCustomer(
       kind: customer.kindWord, customer: customer.id, bundleID: app.bundleID, app: app.name,
       entitlements: EntitlementsResponse(entitlements),
@@ -106,7 +106,8 @@ extension SupportDesk {
         $0.startsAt <= instant && $0.endsAt == nil
       }?
       .startsAt,
-      children: [ReportedChild](paired.prefix(Self.children), under: entitlements),
+      children: [ReportedChild](
+        paired.prefix(Self.children), under: household?.entitlements ?? entitlements),
       childrenHidden: max(0, paired.count - Self.children),
       refusedAttempts: try answers[refusalReads].reversed(),
       events: try timeline.map(TimelineEvent.init).reversed(),
